@@ -1,0 +1,50 @@
+"""The `nextquery` command: a table of commands, and errors printed as one line.
+
+Command modules import only typer and the standard library at the top; the library itself is
+imported inside the function, so that `--help` answers at once.
+"""
+
+import sys
+
+import typer
+
+from nextquery import __version__
+from nextquery.cli.bench import bench
+from nextquery.errors import NextqueryError
+
+app = typer.Typer(
+    name="nextquery",
+    help="Query suggestions learnt from a site's own query log.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"nextquery {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Query suggestions learnt from a site's own query log."""
+
+
+# One line a command, in the order of the pipeline.
+app.command()(bench)
+
+
+def run() -> None:
+    """Run the command line; an expected error is one line on stderr and its exit code."""
+    try:
+        app()
+    except NextqueryError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)

@@ -1,0 +1,78 @@
+"""Typed configuration: one frozen section per stage, read from TOML, an unknown key is an error.
+
+Knows the keys, their defaults and their bounds; knows nothing of what the stages do with them.
+"""
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from nextquery.errors import ConfigError
+
+_PACKAGED = Path(__file__).parent / "configs"
+_CHECKOUT = Path(__file__).parents[2] / "configs"
+
+SectionT = TypeVar("SectionT", bound="Section")
+
+
+class Section(BaseModel):
+    """Base of all sections: frozen, and no key beyond those declared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def shipped_configs() -> dict[str, Path]:
+    """The configs that come with the package, by name."""
+    folder = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def load_config(
+    kind: type[SectionT], source: str | Path, overrides: Sequence[str] = ()
+) -> SectionT:
+    """Read a shipped name or a TOML file as `kind`, then apply `section.key=value` overrides."""
+    path = shipped_configs().get(str(source), Path(source))
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        names = ", ".join(shipped_configs())
+        raise ConfigError(f"--config {source}: neither a file nor one of: {names}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    for override in overrides:
+        _apply(values, override)
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {_first_problem(error)}") from None
+
+
+def _apply(values: dict[str, Any], override: str) -> None:
+    key, separator, text = override.partition("=")
+    if not separator or not key:
+        raise ConfigError(f"--set {override}: write section.key=value, e.g. --set train.epochs=3")
+    *sections, leaf = key.split(".")
+    for section in sections:
+        values = values.setdefault(section, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"--set {override}: {section} is a value, not a section")
+    values[leaf] = _toml_value(text)
+
+
+def _toml_value(text: str) -> Any:
+    """A TOML value, or the bare text where it is none, so that strings need no quotes."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    key = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key {key!r}"
+    return f"{key}: {problem['msg']} (given: {problem['input']!r})"

@@ -1,0 +1,1 @@
+"""Metrics, scenarios, the report and the user study."""

@@ -1,0 +1,1 @@
+"""What a trained HRED is asked for: suggestions, scores, completions, explanations."""

@@ -1,0 +1,81 @@
+"""Reading a prepared data folder. Knows its layout (docs/data.md); makes nothing of it.
+
+    DATA/manifest.json            counts, settings, versions, SHA-256 of every file
+    DATA/vocabulary.txt           the known words, most frequent first, one a line
+    DATA/sessions/<split>/part-*.parquet
+                                  a row a query, sorted by (session, position):
+                                  session int64, position int32, user string, time timestamp[us],
+                                  query string, clicks int32
+    DATA/counts/queries.parquet   query, count, users            (background, at least K users)
+    DATA/counts/words.parquet     word, count, users             (background, at least K users)
+    DATA/counts/word_pairs.parquet  first, second, count, users  (adjacent words, background, all)
+    DATA/counts/followers.parquet anchor, next, count, users     (consecutive queries, both known)
+    DATA/counts/clicks.parquet    query, url, count, users       (background, query known)
+    DATA/rejected.ndjson.gz       every row not taken: file, line, reason
+
+All counts are over the background sessions of two or more queries, except `clicks`, which also
+counts sessions of one query. K is `--min-users`. Count tables are sorted by count, highest first,
+then by text.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from nextquery.artifacts import Artifact, open_artifact
+from nextquery.errors import ArtifactError
+from nextquery.records import Session
+
+SPLITS = ("background", "training", "validation", "test")
+UNSEEN_USERS = "unseen_users"
+
+
+class PreparedData:
+    """A prepared data folder, opened for reading."""
+
+    def __init__(self, path: Path) -> None:
+        self.artifact: Artifact = open_artifact(path, "data")
+        self.path = path
+
+    @property
+    def min_users(self) -> int:
+        """K of the k-user rule the folder was prepared with."""
+        return int(self.artifact.manifest["settings"]["min_users"])
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that exist, in the order of time, held-out users last."""
+        present = self.artifact.manifest["counts"]["sessions"]
+        return tuple(name for name in (*SPLITS, UNSEEN_USERS) if name in present)
+
+    def session_files(self, split: str) -> list[Path]:
+        """The Parquet parts of a split, in order."""
+        files = sorted((self.path / "sessions" / split).glob("part-*.parquet"))
+        if not files:
+            raise ArtifactError(f"{self.path}: has no split {split!r} (it has {self.splits})")
+        return files
+
+    def session_rows(self, split: str) -> pl.LazyFrame:
+        """The rows of a split, sorted by session and position."""
+        return pl.scan_parquet(self.session_files(split))
+
+    def sessions(self, split: str) -> Iterator[Session]:
+        """The sessions of a split in order, read part by part."""
+        for file in self.session_files(split):
+            grouped = (
+                pl.scan_parquet(file)
+                .group_by("session", maintain_order=True)
+                .agg(pl.col("user").first(), pl.col("query"))
+                .collect()
+            )
+            for session, user, queries in grouped.iter_rows():
+                yield Session(session, user, tuple(queries))
+
+    def counts(self, name: str) -> pl.LazyFrame:
+        """A count table: queries, words, word_pairs, followers or clicks."""
+        return pl.scan_parquet(self.path / "counts" / f"{name}.parquet")
+
+    def words(self) -> list[str]:
+        """The vocabulary's words, most frequent first."""
+        return (self.path / "vocabulary.txt").read_text(encoding="utf-8").splitlines()

@@ -1,0 +1,1 @@
+"""HRED: the model, its loss, its training and its files."""

@@ -1,0 +1,1 @@
+"""Candidates, features and the learnt ranker that orders them."""

@@ -1,0 +1,35 @@
+"""The frozen records that packages hand to each other. Knows nothing of files or models."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The normalised queries of one user with no long pause between them, oldest first."""
+
+    id: int
+    user: str
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """One suggested query: higher `score` is better, `source` says where it comes from."""
+
+    text: str
+    score: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredQuery:
+    """A candidate with its natural-log likelihood given the context.
+
+    `words` counts the predicted symbols, the end of the query included; `unknown` names the words
+    that the model does not know and scored as the unknown word.
+    """
+
+    text: str
+    log_likelihood: float
+    words: int
+    unknown: tuple[str, ...] = ()

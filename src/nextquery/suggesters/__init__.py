@@ -1,0 +1,1 @@
+"""One protocol, several ways to suggest the next query."""
