@@ -1,0 +1,35 @@
+"""The filter never misses a member, and its mistakes stay near the documented rate."""
+
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nextquery.guard.fingerprints import RareSet, pair_keys, text_keys
+
+
+@given(st.lists(st.text(), max_size=50))
+def test_a_member_is_never_missed(texts: list[str]) -> None:
+    keys = text_keys(texts, b"secret")
+    assert RareSet.build(keys).contains(keys).all()
+
+
+def test_about_one_in_seventy_others_is_claimed_wrongly() -> None:
+    members = text_keys((f"in {number}" for number in range(50_000)), b"secret")
+    others = text_keys((f"out {number}" for number in range(50_000)), b"secret")
+    share = RareSet.build(members).contains(others).mean()
+    assert 0.010 < share < 0.018
+
+
+def test_the_order_of_a_pair_and_the_secret_matter() -> None:
+    forward = pair_keys(text_keys(["a", "b"], b"one"), text_keys(["b", "a"], b"one"))
+    assert forward[0] != forward[1]
+    assert text_keys(["a"], b"one") != text_keys(["a"], b"two")
+
+
+def test_a_filter_survives_its_file(tmp_path: Path) -> None:
+    keys = text_keys(["a", "b", "c"], b"secret")
+    RareSet.build(keys).save(tmp_path / "set.npy")
+    assert RareSet.load(tmp_path / "set.npy").contains(keys).all()
+    assert not RareSet.build(np.empty(0, dtype=np.uint64)).contains(keys).any()
