@@ -1,0 +1,91 @@
+"""Copying words of the session (after Attend-Copy-Generate, CIKM 2017), a piece of the decoder.
+
+Beyond the paper. The decoder attends over the word states `h_{k,j}` of the earlier queries. With
+`e_n = E_o w_{n-1}` as in Eq. 10 and `age` the number of queries between (1: the anchor),
+
+    a_j     = softmax_j( (A_q [d_{n-1}; e_n])^T A_k h_j / sqrt(d_h) + r_age(j) )
+    c_n     = sum_j a_j h_j
+    omega_n = omega(d_{n-1}, w_{n-1}) + C_o c_n
+    g_n     = sigmoid( v^T [d_{n-1}; e_n; c_n] + b )
+    P(w)    = (1 - g_n) softmax(o^T omega_n)_w + g_n sum_{j: w_j = w} a_j
+
+so that a word outside the vocabulary can be predicted if the session has it. Words of the session
+that the vocabulary lacks get ids from V on (`extended ids`). Where there is no earlier word,
+`g_n = 0`. Knows neither how queries are encoded nor how a loss is made of `P`.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+AGES = 10
+"""Queries further back than this count as this far back."""
+
+
+class CopyMemory(NamedTuple):
+    """The words of earlier queries that can be copied; end-of-query symbols are left out."""
+
+    states: Tensor
+    """(sessions, sources, d_h): `h_j`, zero where there is no word."""
+    keys: Tensor
+    """(sessions, sources, d_h): `A_k h_j`."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Where the decoder looks at each of its positions."""
+
+    weights: Tensor
+    """(sessions, targets, sources): `a_j`, zero where nothing can be copied."""
+    output: Tensor
+    """(sessions, targets, d_e): `C_o c_n`, to be added to omega."""
+    gate: Tensor
+    """(sessions, targets): the logit of `g_n`; minus infinity where nothing can be copied."""
+
+
+class CopyAttention(nn.Module):
+    """The attention, its pointer and the gate that mixes it with the softmax."""
+
+    def __init__(self, query_size: int, embedding_size: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(query_size + embedding_size, query_size, bias=False)  # A_q
+        self.key = nn.Linear(query_size, query_size, bias=False)  # A_k
+        self.output = nn.Linear(query_size, embedding_size, bias=False)  # C_o
+        self.gate = nn.Linear(2 * query_size + embedding_size, 1)  # v, b
+        self.age = nn.Parameter(torch.zeros(AGES))  # r
+        self.scale = query_size**-0.5
+
+    def remember(self, states: Tensor) -> CopyMemory:
+        """Prepare word states (sessions, sources, d_h) for any number of `attend`."""
+        return CopyMemory(states, self.key(states))
+
+    def attend(
+        self, decoder: Tensor, previous: Tensor, memory: CopyMemory, ages: Tensor
+    ) -> Attention:
+        """Look at the memory from every decoder position.
+
+        `decoder` is (sessions, targets, d_h): `d_{n-1}`; `previous` (sessions, targets, d_e):
+        `E_o w_{n-1}`; `ages` (sessions, targets, sources): how many queries back each source
+        is, 0 for a source that is not there or not earlier.
+        """
+        here = torch.cat([decoder, previous], dim=-1)
+        scores = self.scale * (self.query(here) @ memory.keys.transpose(1, 2))
+        scores = scores + self.age[(ages - 1).clamp(0, AGES - 1)]
+        allowed = ages > 0
+        # A row without any source must stay finite: softmax over a constant, then zeroed.
+        weights = scores.masked_fill(~allowed, -1e9).softmax(dim=-1) * allowed
+        context = weights @ memory.states
+        gate = self.gate(torch.cat([here, context], dim=-1)).squeeze(-1)
+        gate = gate.masked_fill(~allowed.any(dim=-1), -torch.inf)
+        return Attention(weights, self.output(context), gate)
+
+
+def pointed(weights: Tensor, source_words: Tensor, words: Tensor) -> Tensor:
+    """`sum_{j: w_j = w} a_j` for one word per position, by extended id: (sessions, targets).
+
+    `weights` is (sessions, targets, sources), `source_words` (sessions, sources), `words`
+    (sessions, targets).
+    """
+    return (weights * (source_words[:, None, :] == words[:, :, None])).sum(dim=-1)

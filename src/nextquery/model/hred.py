@@ -1,0 +1,190 @@
+"""The hierarchical recurrent encoder-decoder, equation by equation (docs/model.md).
+
+Offers the steps that training, rescoring and beam search are made of. Knows nothing of losses,
+optimisers or decoding. A query is its words followed by the end-of-query symbol; the encoder reads
+that symbol too, as the paper writes one sequence `Q_m` for both sides.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from nextquery.artifacts import open_artifact, publish
+from nextquery.errors import ArtifactError
+from nextquery.model.copying import CopyAttention
+from nextquery.model.recurrence import GRU
+from nextquery.model.settings import ModelConfig
+from nextquery.text.vocabulary import END_OF_QUERY, PADDING, Vocabulary
+
+KIND = "hred"
+WEIGHTS = "model.safetensors"
+VOCABULARY = "vocabulary.txt"
+
+
+class WordProjection(nn.Module):
+    """A matrix over one-hot words: `I_r, I_u, I` of a GRU (Eq. 3) or `E_o` (Eq. 10).
+
+    Factored, it is a projection of the shared word vectors; otherwise a table over all of V.
+    """
+
+    def __init__(self, vectors: nn.Embedding | None, words: int, sizes: tuple[int, int]) -> None:
+        super().__init__()
+        vector_size, size = sizes
+        self.matrix = (
+            nn.Embedding(words, size, padding_idx=PADDING)
+            if vectors is None
+            else nn.Linear(vector_size, size, bias=False)
+        )
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Project word vectors (..., d_e), or look up word ids (...) when not factored."""
+        return self.matrix(words)  # type: ignore[no-any-return]
+
+
+class HRED(nn.Module):
+    """Sections 3.2 and 3.3 of the paper, with copying as one optional piece of the decoder."""
+
+    def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.config = config
+        self.vocabulary = vocabulary
+        words, d_e = len(vocabulary), config.embedding_size
+        d_h, d_s = config.query_size, config.session_size
+        vectors = nn.Embedding(words, d_e, padding_idx=PADDING) if config.factored else None
+        self.word_vectors = vectors
+        self.encoder_input = WordProjection(vectors, words, (d_e, 3 * d_h))
+        self.encoder = GRU(d_h)
+        self.session_input = nn.Linear(d_h, 3 * d_s, bias=False)
+        self.session_encoder = GRU(d_s)
+        self.decoder_start = nn.Linear(d_s, d_h)  # D_0, b_0
+        self.decoder_input = WordProjection(vectors, words, (d_e, 3 * d_h))
+        self.decoder = GRU(d_h)
+        self.output_state = nn.Linear(d_h, d_e)  # H_o, b_o
+        self.output_word = WordProjection(vectors, words, (d_e, d_e))  # E_o
+        self.output_vectors = (
+            vectors if config.tied and vectors is not None else nn.Embedding(words, d_e)
+        )  # o_v
+        self.copying = CopyAttention(d_h, d_e) if config.copying else None
+        self.dropout = nn.Dropout(config.dropout)
+        for module in self.modules():
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=0.1)
+                module.weight.data[PADDING] = 0.0
+
+    @property
+    def output_matrix(self) -> Tensor:
+        """The output vectors `o_v` of Eq. 9: (V, d_e)."""
+        return self.output_vectors.weight
+
+    def word_inputs(self, words: Tensor) -> Tensor:
+        """What the word projections take: word vectors (..., d_e), ids (...) if not factored."""
+        return words if self.word_vectors is None else self.dropout(self.word_vectors(words))
+
+    def encode_queries(self, words: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Eq. 4: query vectors `q_m` (queries, d_h) and word states `h_{m,n}`.
+
+        `words` is (queries, words), each query ending in the end-of-query symbol, padded;
+        `lengths` (queries,) counts that symbol. The states are (queries, words, d_h), zero
+        behind the end.
+        """
+        order = lengths.argsort(descending=True, stable=True)
+        steps = torch.arange(words.shape[1], device=words.device)
+        present = steps[:, None] < lengths[order][None, :]  # (words, queries), packed order
+        states = self.run_encoder(
+            words[order].t()[present], present.sum(dim=1)[: int(lengths.max())].tolist()
+        )
+        grid = states.new_zeros((*present.shape, states.shape[1]))
+        grid[present] = states
+        by_query = grid.transpose(0, 1)[order.argsort()]
+        last = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[1])
+        return by_query.gather(1, last).squeeze(1), by_query
+
+    def run_encoder(self, words: Tensor, sizes: Sequence[int]) -> Tensor:
+        """Eq. 4 over packed words (total,): the states `h_{m,n}` (total, d_h), packed alike."""
+        projected = self.encoder_input(self.word_inputs(words))
+        start = projected.new_zeros((sizes[0] if sizes else 0, self.config.query_size))
+        return self.encoder.run(projected, sizes, start)
+
+    def start_session(self, sessions: int = 1) -> Tensor:
+        """`s_0` (sessions, d_s): zero, or the encoded empty query with `start_query`."""
+        device = self.decoder_start.weight.device
+        state = torch.zeros((sessions, self.config.session_size), device=device)
+        if not self.config.start_query:
+            return state
+        empty = torch.tensor([END_OF_QUERY], device=device)
+        query_vector = self.run_encoder(empty, [1])
+        return self.extend_session(state, query_vector.expand(sessions, -1))[0]
+
+    def extend_session(self, session_state: Tensor, query_vector: Tensor) -> tuple[Tensor, Tensor]:
+        """Eq. 5: `s_m` from `s_{m-1}` (rows, d_s) and `q_m` (rows, d_h), and its update gate."""
+        projected = self.session_input(self.dropout(query_vector))
+        return self.session_encoder.step(projected, session_state)
+
+    def start_decoder(self, session_state: Tensor) -> Tensor:
+        """Eq. 7: `d_0` (rows, d_h), after a step on a zero input with `zero_step`."""
+        start = torch.tanh(self.decoder_start(session_state))
+        if not self.config.zero_step:
+            return start
+        nothing = start.new_zeros((len(start), 3 * self.config.query_size))
+        return self.decoder.step(nothing, start)[0]
+
+    def advance_decoder(self, decoder_state: Tensor, words: Tensor) -> Tensor:
+        """Eq. 8: `d_n` from `d_{n-1}` (rows, d_h) and the words `w_n` (rows,)."""
+        projected = self.decoder_input(self.word_inputs(words))
+        return self.decoder.step(projected, decoder_state)[0]
+
+    def previous_words(self, words: Tensor) -> Tensor:
+        """`E_o w_{n-1}` of Eq. 10: (..., d_e)."""
+        return self.output_word(self.word_inputs(words))  # type: ignore[no-any-return]
+
+    def output_vector(self, decoder_state: Tensor, words: Tensor | None) -> Tensor:
+        """Eq. 10: omega (rows, d_e) of `d_{n-1}` and the last words; None: `w_0 = 0`."""
+        omega: Tensor = self.output_state(decoder_state)
+        return omega if words is None else omega + self.previous_words(words)
+
+    def save_pretrained(self, folder: Path | str) -> None:
+        """Publish weights, vocabulary and configuration as a model folder."""
+        with publish(Path(folder), KIND, self.manifest_entries()) as partial:
+            self.write_files(partial)
+
+    def manifest_entries(self) -> dict[str, object]:
+        """The manifest keys that `from_pretrained` needs."""
+        return {"model": self.config.model_dump(by_alias=True)}
+
+    def write_files(self, folder: Path) -> None:
+        """Write weights and vocabulary into `folder`."""
+        tensors = {name: tensor.contiguous() for name, tensor in self.named_parameters()}
+        save_file(tensors, folder / WEIGHTS)
+        self.vocabulary.save(folder / VOCABULARY)
+
+    @classmethod
+    def from_pretrained(cls, folder: Path | str, *, verify: bool = True) -> "HRED":
+        """Open a model folder, ready to use; the weights stay memory-mapped until written to.
+
+        `verify` checks every file's SHA-256 first, which reads them all once.
+        """
+        artifact = open_artifact(Path(folder), KIND)
+        if verify:
+            artifact.verify()
+        config = ModelConfig.model_validate(artifact.manifest["model"])
+        with torch.device("meta"):
+            model = cls(config, Vocabulary.load(artifact.file(VOCABULARY)))
+        load_weights(model, artifact.file(WEIGHTS))
+        return model.eval()
+
+
+def load_weights(model: nn.Module, file: Path) -> None:
+    """Give `model` the parameters of a safetensors file, which stays memory-mapped."""
+    try:
+        tensors = load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise ArtifactError(f"{file}: cannot be read as safetensors ({error})") from None
+    parameters = dict(model.named_parameters())
+    shapes = {name: parameter.shape for name, parameter in parameters.items()}
+    if {name: tensor.shape for name, tensor in tensors.items()} != shapes:
+        raise ArtifactError(f"{file}: its tensors do not fit the configuration beside it")
+    model.load_state_dict(tensors, assign=True, strict=False)

@@ -1,0 +1,92 @@
+"""The configuration of model and training. Knows keys, defaults and bounds, not what they do."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from nextquery.config import Section
+
+
+class ModelConfig(Section):
+    """The shape of HRED; the paper's equations are the default wherever there is a choice."""
+
+    vocabulary_size: int = Field(default=90_000, ge=1)
+    """V without special symbols: the most frequent words of the data folder that are kept."""
+    embedding_size: int = Field(default=300, ge=1)
+    """d_e: numbers per input and output word vector."""
+    query_size: int = Field(default=1000, ge=1)
+    """d_h: numbers in a state of the query encoder and of the decoder."""
+    session_size: int = Field(default=1500, ge=1)
+    """d_s: numbers in a state of the session encoder."""
+    factored: bool = True
+    """One input vector per word, shared and projected; false: the `I` matrices over all of V."""
+    zero_step: bool = False
+    """Take one decoder step on a zero input before the first word, as the authors' code does."""
+    start_query: bool = False
+    """Begin every session with an encoded empty query, as the authors' code does."""
+    tied: bool = False
+    """Use the input word vectors as output vectors too; needs `factored`."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Share of word-vector, query-vector and output-vector entries dropped while training."""
+    copying: bool = Field(default=False, alias="copy")
+    """Let the decoder point at words of the earlier queries, those outside V included."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.tied and not self.factored:
+            raise ValueError("tied = true needs factored = true: both use one vector per word")
+        return self
+
+
+class TrainConfig(Section):
+    """How the model is trained."""
+
+    seed: int = Field(default=1, ge=0)
+    """Decides the first weights, the order of sessions, dropout and the sampled words."""
+    epochs: int = Field(default=10, ge=1)
+    """Passes over the background sessions, unless early stopping comes first."""
+    batch_words: int = Field(default=1024, ge=1)
+    """Symbols to predict per step, over all processes; sessions are never cut to fit."""
+    max_queries: int = Field(default=20, ge=2)
+    """A longer session is cut into consecutive sessions of at most this many queries."""
+    max_words: int = Field(default=30, ge=1)
+    """Of a longer query only the first words are read."""
+    optimiser: Literal["adam", "rmsprop"] = "adam"
+    """Adam as in the authors' code, RMSProp as in the paper."""
+    rate: float = Field(default=1e-3, gt=0.0)
+    """The learning rate at the start."""
+    decay: float = Field(default=1.0, gt=0.0, le=1.0)
+    """The rate is multiplied by this at every validation that brings no improvement."""
+    clip: float = Field(default=1.0, gt=0.0)
+    """Gradients whose norm exceeds this are scaled down to it."""
+    loss: Literal["auto", "exact", "sampled"] = "auto"
+    """Exact: over all of V. Sampled: over some words. Auto: sampled if V exceeds `exact_below`."""
+    exact_below: int = Field(default=5_000, ge=0)
+    """The vocabulary up to which `auto` takes the exact loss."""
+    head_words: int = Field(default=1_000, ge=0)
+    """Sampled loss: the most frequent words, which are always counted exactly."""
+    sampled_words: int = Field(default=2_000, ge=1)
+    """Sampled loss: draws per step from the other words, by their frequency."""
+    chunk: int = Field(default=256, ge=1)
+    """Exact loss: predictions whose scores over V are held at one time."""
+    validate_every: int = Field(default=0, ge=0)
+    """Steps between validations; 0: at the end of each epoch."""
+    validation_sessions: int = Field(default=0, ge=0)
+    """Validation sessions used while training; 0: all of them."""
+    patience: int = Field(default=5, ge=1)
+    """Training stops after this many validations in a row without improvement."""
+    checkpoint_minutes: float = Field(default=10.0, gt=0.0)
+    """Time between checkpoints; one more is written at every validation and when stopped."""
+    checkpoint_every: int = Field(default=0, ge=0)
+    """Steps between checkpoints, beside those by time; 0: by time only."""
+    report_every: int = Field(default=20, ge=1)
+    """Steps between lines of `metrics.jsonl`."""
+
+
+class TrainingConfig(Section):
+    """What a config file of `nextquery train` holds."""
+
+    model: ModelConfig = ModelConfig()
+    """The shape of the model."""
+    train: TrainConfig = TrainConfig()
+    """How it is trained."""
