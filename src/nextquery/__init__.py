@@ -1,3 +1,28 @@
-"""nextquery: query suggestions learnt from a site's own query log."""
+"""nextquery: query suggestions learnt from a site's own query log.
+
+The public names, imported when first used so that `import nextquery` is quick:
+
+    load(path)    any suggester: `suggest(context, n)`, `score(context, candidates)`
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nextquery.suggesters.loading import load
 
 __version__ = "0.1.0"
+
+_PUBLIC = {"load": "nextquery.suggesters.loading"}
+
+__all__ = ["__version__", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'nextquery' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -42,12 +42,23 @@ def load_config(
         raise ConfigError(f"--config {source}: neither a file nor one of: {names}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    return _validated(kind, values, overrides, str(path))
+
+
+def from_overrides(kind: type[SectionT], overrides: Sequence[str]) -> SectionT:
+    """The defaults of a section with `key=value` overrides."""
+    return _validated(kind, {}, overrides, "--set")
+
+
+def _validated(
+    kind: type[SectionT], values: dict[str, Any], overrides: Sequence[str], place: str
+) -> SectionT:
     for override in overrides:
         _apply(values, override)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(f"{path}: {_first_problem(error)}") from None
+        raise ConfigError(f"{place}: {_first_problem(error)}") from None
 
 
 def _apply(values: dict[str, Any], override: str) -> None:

@@ -10,6 +10,9 @@ import typer
 
 from nextquery import __version__
 from nextquery.cli.bench import bench
+from nextquery.cli.fit import fit
+from nextquery.cli.score import score
+from nextquery.cli.suggest import suggest
 from nextquery.errors import NextqueryError
 
 app = typer.Typer(
@@ -38,6 +41,9 @@ def main(
 
 
 # One line a command, in the order of the pipeline.
+app.command()(fit)
+app.command()(suggest)
+app.command()(score)
 app.command()(bench)
 
 

@@ -1,0 +1,41 @@
+"""`nextquery fit`: fit a count model to a prepared log."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
+    kind: Annotated[str, typer.Option(help="popularity, adjacency, qvmm, cacb or shortcuts.")],
+    out: Annotated[Path, typer.Option(help="The model folder to write.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting as key=value, e.g. depth=3; may be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Fit a count model: popularity, adjacency, qvmm, cacb or shortcuts.
+
+    Example: `nextquery fit DATA --kind adjacency --out models/adjacency`
+    """
+    from nextquery.artifacts import check_target
+    from nextquery.config import from_overrides
+    from nextquery.logs.prepared import PreparedData
+    from nextquery.suggesters.loading import count_model
+
+    model_type = count_model(kind)
+    chosen = from_overrides(model_type.settings_type, settings or [])
+    check_target(out)
+    start = time.perf_counter()
+    model_type.fit(PreparedData(data), chosen).save(out)
+    seconds = time.perf_counter() - start
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    if as_json:
+        summary = {"kind": kind, "model": str(out), "settings": chosen.model_dump(mode="json")}
+        typer.echo(json.dumps({**summary, "seconds": seconds, "bytes": size}))
+    else:
+        typer.echo(f"fitted {kind} in {seconds:.1f} s: {out} ({size / 1e6:.1f} MB)")

@@ -1,0 +1,43 @@
+"""`nextquery suggest`: what may come next after the queries of a session."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def suggest(
+    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
+    queries: Annotated[
+        list[str] | None, typer.Argument(help="The session so far, oldest query first.")
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=0, help="How many suggestions at most.")] = 5,
+    blocklist: Annotated[
+        Path | None, typer.Option(help="A file of words and phrases never to be suggested.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Suggest the next query.
+
+    Example: `nextquery suggest models/adjacency "cheap flights" "cheap flights paris" -n 3`
+    """
+    from dataclasses import asdict
+
+    from nextquery import load
+
+    suggester = load(model, blocklist=blocklist)
+    context = queries or []
+    start = time.perf_counter()
+    found = suggester.suggest(context, n)
+    took = (time.perf_counter() - start) * 1000
+    if as_json:
+        document = {"context": context, "suggestions": [asdict(item) for item in found]}
+        document |= {"model": suggester.kind, "took_ms": took}
+        typer.echo(json.dumps(document, ensure_ascii=False))
+        return
+    for item in found:
+        typer.echo(f"{item.score:9.3f}  {item.text}  [{item.source}]")
+    if not found:
+        typer.echo("no suggestion for this session", err=True)

@@ -1,0 +1,124 @@
+"""Adjacency (ADJ): the queries that most often followed the anchor in the background.
+
+    P(q | a) = (c(a, q) + P(q)) / (c(a) + 1)
+
+`c(a, q)` counts how often `q` came directly after the anchor `a`, `c(a)` how often anything did.
+`P(q)` is the background's prior: one imaginary observation, so that every text has a probability
+and equal counts are ordered by frequency. An anchor never seen loses words from its end until a
+seen query remains (the paper's long-tail rule). Knows nothing of the queries before the anchor.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from nextquery.artifacts import Artifact
+from nextquery.config import Section
+from nextquery.logs.prepared import PreparedData
+from nextquery.records import Suggestion
+from nextquery.suggesters.background import Background
+from nextquery.suggesters.counted import CountSuggester, seen
+from nextquery.suggesters.followers import Followers
+
+
+class AdjacencySettings(Section):
+    """How an anchor is looked up."""
+
+    shorten: bool = True
+    """Drop words from the end of an anchor never seen until a seen query remains."""
+
+
+@dataclass(frozen=True)
+class _Anchor:
+    id: int
+    text: str
+    shortened: bool
+
+    def source(self, count: int) -> str:
+        if self.shortened:
+            return seen(count, f"after {self.text!r}: the last query was never seen")
+        return seen(count, "after the last query")
+
+
+class Adjacency(CountSuggester[AdjacencySettings]):
+    """The followers of the last query, most frequent first, ties by frequency and text."""
+
+    kind = "adjacency"
+    settings_type = AdjacencySettings
+
+    def __init__(
+        self, settings: AdjacencySettings, background: Background, followers: Followers
+    ) -> None:
+        super().__init__(settings, background)
+        self.followers = followers
+
+    @classmethod
+    def count(cls, data: PreparedData, settings: AdjacencySettings) -> Self:
+        """Number the pairs that `prepare` counted."""
+        background = Background.from_data(data)
+        pairs = data.counts("followers").select("anchor", "next", "count").collect()
+        followers = Followers.from_counts(
+            background.ids(pairs["anchor"].to_list()),
+            background.ids(pairs["next"].to_list()),
+            pairs["count"].to_numpy(),
+            len(background.counts),
+            background.ranks(),
+        )
+        return cls(settings, background, followers)
+
+    def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
+        """The most frequent followers of the anchor; none if it was never seen."""
+        anchor = self._anchor(context)
+        if anchor is None:
+            return []
+        ids, counts = self.followers.most_frequent(anchor.id, limit)
+        return [
+            Suggestion(
+                self.background.text(query),
+                self._log_probability(anchor, count, query),
+                anchor.source(count),
+            )
+            for query, count in zip(ids.tolist(), counts.tolist(), strict=True)
+        ]
+
+    def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
+        """The smoothed probability after the anchor, or the prior without one."""
+        anchor = self._anchor(context)
+        if anchor is None:
+            return [self.background.log_prior(candidate) for candidate in candidates]
+        known = [self.background.id(candidate) for candidate in candidates]
+        ids = np.array([-1 if query is None else query for query in known], np.int64)
+        counts = self.followers.count(anchor.id, ids).tolist()
+        return [
+            self.background.log_prior(candidate) - log(self.followers.total(anchor.id) + 1)
+            if query is None
+            else self._log_probability(anchor, count, query)
+            for query, candidate, count in zip(known, candidates, counts, strict=True)
+        ]
+
+    def write(self, folder: Path) -> None:
+        """Write the table of followers."""
+        self.followers.save(folder)
+
+    @classmethod
+    def read(cls, artifact: Artifact, settings: AdjacencySettings, background: Background) -> Self:
+        """Map the table of followers."""
+        return cls(settings, background, Followers.load(artifact))
+
+    def _log_probability(self, anchor: _Anchor, count: int, query: int) -> float:
+        return log((count + self.background.prior(query)) / (self.followers.total(anchor.id) + 1))
+
+    def _anchor(self, context: Sequence[str]) -> _Anchor | None:
+        """The query whose followers count: the last one, or what is left of it."""
+        if not context:
+            return None
+        last = context[-1]
+        known = self.background.id(last)
+        if known is not None:
+            return _Anchor(known, last, shortened=False)
+        left = self.background.shortened(last) if self.settings.shorten else None
+        return None if left is None else _Anchor(*left, shortened=True)

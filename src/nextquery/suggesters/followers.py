@@ -1,0 +1,93 @@
+"""Which query follows what, how often: a compact table with a row a context.
+
+Knows numbers only: a row is whatever its user makes of it (an anchor, a sequence), a follower is a
+query's or concept's number. Rows are kept by follower for looking up, with the order by count
+beside them for suggesting.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextquery.artifacts import Artifact
+from nextquery.suggesters.stored import load_array, save_array
+
+
+@dataclass(frozen=True)
+class Followers:
+    """Row `r` is `offsets[r]:offsets[r + 1]` of the other three arrays."""
+
+    offsets: NDArray[np.int64]
+    next: NDArray[np.int32]
+    """The followers of each row, ascending."""
+    counts: NDArray[np.int32]
+    best: NDArray[np.int32]
+    """The places within the row, most frequent follower first."""
+    totals: NDArray[np.int64]
+    """The sum of the counts of each row."""
+
+    @classmethod
+    def from_counts(
+        cls,
+        rows: NDArray[Any],
+        following: NDArray[Any],
+        counts: NDArray[Any],
+        size: int,
+        rank: NDArray[Any],
+    ) -> Self:
+        """Sort triples of row, follower and count into a table of `size` rows.
+
+        `rank[follower]` breaks ties between equal counts, lowest first.
+        """
+        by_follower = np.lexsort((following, rows))
+        rows, following, counts = rows[by_follower], following[by_follower], counts[by_follower]
+        offsets = np.zeros(size + 1, np.int64)
+        np.cumsum(np.bincount(rows, minlength=size), out=offsets[1:])
+        by_count = np.lexsort((rank[following], -counts.astype(np.int64), rows))
+        best = by_count - offsets[rows]
+        totals = np.bincount(rows, counts, size).astype(np.int64)
+        return cls(
+            offsets,
+            following.astype(np.int32),
+            counts.astype(np.int32),
+            best.astype(np.int32),
+            totals,
+        )
+
+    def __len__(self) -> int:
+        return len(self.totals)
+
+    def total(self, row: int) -> int:
+        """How often anything followed."""
+        return int(self.totals[row])
+
+    def most_frequent(self, row: int, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The `limit` most frequent followers of a row and their counts."""
+        start, stop = self.offsets[row], self.offsets[row + 1]
+        places = start + self.best[start : min(stop, start + limit)]
+        return self.next[places], self.counts[places]
+
+    def count(self, row: int, following: NDArray[Any]) -> NDArray[np.int64]:
+        """How often each of `following` followed."""
+        start, stop = self.offsets[row], self.offsets[row + 1]
+        present = self.next[start:stop]
+        places = np.searchsorted(present, following)
+        found = np.zeros(len(following), np.int64)
+        inside = places < len(present)
+        matching = np.flatnonzero(inside)[present[places[inside]] == following[inside]]
+        found[matching] = self.counts[start + places[matching]]
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write the arrays into a model folder."""
+        for name in self.__dataclass_fields__:
+            save_array(folder, f"followers_{name}.npy", getattr(self, name))
+
+    @classmethod
+    def load(cls, artifact: Artifact) -> Self:
+        """Map what `save` wrote."""
+        names = cls.__dataclass_fields__
+        return cls(*(load_array(artifact, f"followers_{name}.npy") for name in names))

@@ -1,0 +1,118 @@
+"""Popularity: the most frequent queries of the background, whatever the context.
+
+    P(q) = w(q) / (W + 1)        w(q) the sum of the weights of the query's occurrences, W of all
+
+An occurrence weighs 1, or, with a half-life, 1/2 for each half-life between its day and the last
+day of the background.
+"""
+
+from collections.abc import Sequence
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field
+
+from nextquery.artifacts import Artifact
+from nextquery.config import Section
+from nextquery.logs.prepared import PreparedData
+from nextquery.records import Suggestion
+from nextquery.suggesters.background import Background
+from nextquery.suggesters.counted import CountSuggester, seen
+from nextquery.suggesters.stored import load_array, save_array
+
+
+class PopularitySettings(Section):
+    """How popularity is measured."""
+
+    half_life_days: float | None = Field(default=None, gt=0)
+    """Days after which an occurrence counts half; none: all count the same."""
+
+
+class Popularity(CountSuggester[PopularitySettings]):
+    """The most frequent queries, most frequent first."""
+
+    kind = "popularity"
+    settings_type = PopularitySettings
+
+    def __init__(
+        self,
+        settings: PopularitySettings,
+        background: Background,
+        weights: NDArray[np.float64],
+        order: NDArray[np.int32],
+    ) -> None:
+        super().__init__(settings, background)
+        self.weights = weights
+        """The weight of each query, by its number."""
+        self.order = order
+        """The queries' numbers, heaviest first, ties by text."""
+
+    @classmethod
+    def count(cls, data: PreparedData, settings: PopularitySettings) -> Self:
+        """Take the counts as they are, or weigh the occurrences of each day."""
+        background = Background.from_data(data)
+        weights = background.counts.astype(np.float64)
+        if settings.half_life_days is not None:
+            weights = _decayed(data, background, settings.half_life_days)
+        return cls(settings, background, weights, background.heaviest_first(weights))
+
+    @cached_property
+    def total(self) -> float:
+        """The sum of all weights."""
+        return float(self.weights.sum())
+
+    def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
+        """The heaviest queries; the context does not matter."""
+        return [
+            Suggestion(
+                self.background.text(query),
+                float(np.log(self.weights[query] / (self.total + 1))),
+                seen(int(self.background.counts[query])),
+            )
+            for query in self.order[:limit].tolist()
+        ]
+
+    def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
+        """The weight of a known query; what is left over for the others."""
+        return [self._log_probability(candidate) for candidate in candidates]
+
+    def _log_probability(self, candidate: str) -> float:
+        known = self.background.id(candidate)
+        if known is None:
+            rescale = (self.background.total + 1) / (self.total + 1)
+            return self.background.log_prior(candidate) + float(np.log(rescale))
+        return float(np.log(self.weights[known] / (self.total + 1)))
+
+    def write(self, folder: Path) -> None:
+        """Write the weights and the order."""
+        save_array(folder, "weights.npy", self.weights)
+        save_array(folder, "order.npy", self.order)
+
+    @classmethod
+    def read(cls, artifact: Artifact, settings: PopularitySettings, background: Background) -> Self:
+        """Map the weights and the order."""
+        weights = load_array(artifact, "weights.npy")
+        return cls(settings, background, weights, load_array(artifact, "order.npy"))
+
+
+def _decayed(
+    data: PreparedData, background: Background, half_life_days: float
+) -> NDArray[np.float64]:
+    """The weight of each query: its occurrences a day, halved with every half-life."""
+    rows = nw.from_native(data.session_rows("background"))
+    days = rows.with_columns(nw.col("time").dt.date().alias("day"))
+    daily = days.group_by("query", "day").agg(nw.len().alias("count")).to_native().collect()
+    last: date | None = daily["day"].max()  # type: ignore[assignment]
+    age = (pl.lit(last) - pl.col("day")).dt.total_days()
+    weighed = daily.select("query", weight=pl.col("count") * 0.5 ** (age / half_life_days))
+    totals = weighed.sort("query", "weight").group_by("query", maintain_order=True).sum()
+    known = totals.filter(pl.Series([query in background.queries for query in totals["query"]]))
+    weights = np.zeros(len(background.counts))
+    weights[background.ids(known["query"].to_list())] = known["weight"].to_numpy()
+    return weights

@@ -1,0 +1,174 @@
+"""What every suggester promises, whatever its kind, after saving and loading.
+
+To put another kind under the contract, add a function to `MAKERS` that makes a model folder from
+prepared data.
+"""
+
+import random
+from collections.abc import Callable
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nextquery import load
+from nextquery.errors import InputError
+from nextquery.logs.prepared import PreparedData
+from nextquery.normalise import normalise_query
+from nextquery.suggesters.base import Suggester
+from nextquery.suggesters.loading import COUNT_MODELS, LOADERS, count_model
+
+
+def _fit(kind: str) -> Callable[[PreparedData, Path], None]:
+    return lambda data, folder: count_model(kind).fit(data).save(folder)
+
+
+MAKERS: dict[str, Callable[[PreparedData, Path], None]] = {
+    **{kind: _fit(kind) for kind in COUNT_MODELS},
+}
+
+TOPICS = ("paris", "rome", "東京", "café")
+WORDS = ("hotels", "flights", "museum", "天気", "map", "weather")
+CONTEXTS: dict[str, list[str]] = {
+    "empty": [],
+    "nothing but punctuation": ["?!", ""],
+    "one": ["paris"],
+    "several": ["paris", "paris hotels", "rome"],
+    "unknown words": ["zyzzyva qwrtpl", "xkcd zzz"],
+    "known word, unknown end": ["paris zyzzyva"],
+    "unicode": ["東京 天気", "CAFÉ", "e\u0301 \u200b", "😀"],
+    "long": ["paris hotels", "rome map", "東京"] * 34,
+    "one very long query": ["paris " * 500],
+}
+
+
+@pytest.fixture(scope="module")
+def data(prepared: Any, tiny_log: Any) -> PreparedData:
+    rng = random.Random(7)
+    queries = [*TOPICS, *(f"{topic} {word}" for topic in TOPICS for word in WORDS)]
+    sessions = []
+    clicks = []
+    for number in range(300):
+        user = f"user{number % 40}"
+        topic = rng.choice(TOPICS)
+        mine = [query for query in queries if query.startswith(topic)]
+        typed = rng.sample(mine, rng.randint(2, 5))
+        sessions.append((user, typed))
+        clicks.append((user, typed[-1], f"https://{topic}.example/{rng.randint(0, 2)}"))
+    return prepared(tiny_log(sessions, clicks))  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module", params=list(MAKERS))
+def folder(
+    request: pytest.FixtureRequest, data: PreparedData, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    target = tmp_path_factory.mktemp("models") / str(request.param)
+    MAKERS[request.param](data, target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def suggester(folder: Path) -> Suggester:
+    return load(folder)
+
+
+def test_every_kind_is_under_the_contract() -> None:
+    assert set(MAKERS) == set(LOADERS)
+
+
+def test_it_follows_the_protocol(suggester: Suggester, folder: Path) -> None:
+    assert isinstance(suggester, Suggester)
+    assert suggester.kind == folder.name
+
+
+@pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
+@pytest.mark.parametrize("n", [0, 1, 5, 200])
+def test_suggestions(suggester: Suggester, context: list[str], n: int) -> None:
+    found = suggester.suggest(context, n)
+    assert len(found) <= n
+    assert [(item.score, item.text) for item in found] == sorted(
+        ((item.score, item.text) for item in found), key=lambda pair: (-pair[0], pair[1])
+    )
+    texts = [item.text for item in found]
+    assert len(set(texts)) == len(texts)
+    assert not set(texts) & {normalise_query(query) for query in context}
+    assert all(text == normalise_query(text) != "" for text in texts)
+    assert all(isfinite(item.score) and item.source for item in found)
+
+
+def test_a_known_context_has_suggestions(suggester: Suggester) -> None:
+    assert len(suggester.suggest(["paris", "paris hotels"], 3)) == 3
+
+
+@pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
+def test_fewer_suggestions_are_the_first_of_more(suggester: Suggester, context: list[str]) -> None:
+    texts = [item.text for item in suggester.suggest(context, 3)]
+    assert texts == [item.text for item in suggester.suggest(context, 8)][:3]
+
+
+@pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
+def test_scores(suggester: Suggester, context: list[str]) -> None:
+    candidates = [
+        "Paris  Hotels",
+        "rome",
+        "zyzzyva",
+        "東京 天気",
+        "rome zyzzyva",
+        "😀",
+        "map " * 99,
+    ]
+    scored = suggester.score(context, candidates)
+    assert [item.text for item in scored] == candidates
+    assert all(isfinite(item.log_likelihood) and item.log_likelihood <= 0 for item in scored)
+    assert [item.words for item in scored] == [3, 2, 2, 3, 3, 1, 100]
+    assert [item.unknown for item in scored][2:5] == [("zyzzyva",), (), ("zyzzyva",)]
+
+
+def test_a_candidate_scores_the_same_alone_and_in_company(suggester: Suggester) -> None:
+    context = ["paris", "paris hotels"]
+    together = suggester.score(context, ["rome", "paris map", "zyzzyva"])
+    alone = [suggester.score(context, [item.text])[0] for item in together]
+    for one, other in zip(together, alone, strict=True):
+        assert one.log_likelihood == pytest.approx(other.log_likelihood, abs=1e-4)
+
+
+def test_no_candidates_no_scores(suggester: Suggester) -> None:
+    assert suggester.score(["paris"], []) == []
+
+
+def test_the_context_is_normalised(suggester: Suggester) -> None:
+    assert suggester.suggest(["PARIS", " Paris -- Hotels!"]) == suggester.suggest(
+        ["paris", "paris hotels"]
+    )
+
+
+@pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
+def test_two_loads_agree(suggester: Suggester, folder: Path, context: list[str]) -> None:
+    again = load(folder)
+    assert again.suggest(context, 10) == suggester.suggest(context, 10)
+    assert again.score(context, ["rome", "zyzzyva"]) == suggester.score(
+        context, ["rome", "zyzzyva"]
+    )
+
+
+def test_a_copy_equals_the_original(suggester: Suggester, tmp_path: Path) -> None:
+    suggester.save(tmp_path / "copy")
+    copy = load(tmp_path / "copy")
+    assert copy.suggest(["paris"], 10) == suggester.suggest(["paris"], 10)
+
+
+def test_a_negative_n_is_refused(suggester: Suggester) -> None:
+    with pytest.raises(InputError, match="-1"):
+        suggester.suggest(["paris"], -1)
+
+
+def test_a_blocked_word_is_never_suggested_and_its_place_is_filled(
+    folder: Path, tmp_path: Path
+) -> None:
+    free = load(folder).suggest(["paris"], 3)
+    banned = free[0].text
+    (tmp_path / "blocked.txt").write_text(f"{banned.split()[-1]}\n", encoding="utf-8")
+    guarded = load(folder, blocklist=tmp_path / "blocked.txt").suggest(["paris"], 3)
+    assert len(guarded) == 3
+    assert not any(banned.split()[-1] in item.text.split() for item in guarded)

@@ -1,0 +1,81 @@
+"""`fit`, `suggest` and `score` on the command line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from nextquery.cli.main import app
+from nextquery.errors import ArtifactError, ConfigError, InputError
+from nextquery.suggesters.loading import COUNT_MODELS
+
+SESSIONS = [("ann", ["paris", "paris hotels"]), ("bob", ["paris", "rome"])]
+
+
+def run(*arguments: str | Path) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def data(prepared: Any, tiny_log: Any) -> Path:
+    clicks = [("ann", "paris hotels", "a.example"), ("bob", "rome", "b.example")]
+    folder: Path = prepared(tiny_log(SESSIONS, clicks)).path
+    return folder
+
+
+@pytest.mark.parametrize("kind", COUNT_MODELS)
+def test_a_model_is_fitted_and_asked(kind: str, data: Path, tmp_path: Path) -> None:
+    fitted = json.loads(run("fit", data, "--kind", kind, "--out", tmp_path / "model", "--json"))
+    assert fitted["kind"] == kind
+    assert fitted["bytes"] > 0
+    answer = json.loads(run("suggest", tmp_path / "model", "paris", "-n", "2", "--json"))
+    assert answer.keys() == {"context", "suggestions", "model", "took_ms"}
+    assert answer["context"] == ["paris"]
+    assert answer["model"] == kind
+    assert {item["text"] for item in answer["suggestions"]} == {"paris hotels", "rome"}
+    assert all(item.keys() == {"text", "score", "source"} for item in answer["suggestions"])
+    scores = json.loads(
+        run("score", tmp_path / "model", "--context", "paris", "--candidate", "rome",
+            "--candidate", "oslo", "--json")
+    )  # fmt: skip
+    assert [item["text"] for item in scores["scores"]] == ["rome", "oslo"]
+    assert scores["scores"][0]["log_likelihood"] > scores["scores"][1]["log_likelihood"]
+    assert scores["scores"][0]["words"] == 2
+
+
+def test_people_can_read_the_answers(data: Path, tmp_path: Path) -> None:
+    printed = run("fit", data, "--kind", "adjacency", "--out", tmp_path / "model")
+    assert printed.startswith("fitted adjacency in ")
+    lines = run("suggest", tmp_path / "model", "paris").splitlines()
+    assert lines[0].endswith("paris hotels  [seen in the log (1 time after the last query)]")
+    assert "unknown words: oslo" in run("score", tmp_path / "model", "--candidate", "oslo")
+
+
+def test_a_setting_is_stored(data: Path, tmp_path: Path) -> None:
+    run("fit", data, "--kind", "adjacency", "--out", tmp_path / "m", "--set", "shorten=false")
+    manifest = json.loads((tmp_path / "m" / "manifest.json").read_text())
+    assert manifest["settings"] == {"shorten": False}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (["--kind", "magic"], InputError, "magic: must be one of popularity, adjacency"),
+        (["--kind", "adjacency", "--set", "depth=3"], ConfigError, "unknown key 'depth'"),
+    ],
+)
+def test_a_wrong_option_says_what_is_right(
+    arguments: list[str], error: type[Exception], message: str, data: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        run("fit", data, "--out", tmp_path / "model", *arguments)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_data_folder_is_no_model(data: Path) -> None:
+    with pytest.raises(ArtifactError, match="holds 'data', not a model"):
+        run("suggest", data, "paris")
