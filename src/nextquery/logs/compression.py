@@ -1,0 +1,77 @@
+"""The bytes of a log file, unpacked on the way. Knows compression, nothing of lines or formats.
+
+The compression is told by the file's first bytes, never by its name. A file that ends early or is
+damaged stops the job: nobody can say how many rows are missing.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from nextquery.errors import LogError
+
+_MAGIC = ((b"\x1f\x8b", "gzip"), (b"BZh", "bz2"), (b"\x28\xb5\x2f\xfd", "zstd"))
+
+
+class LogFile:
+    """A log file opened for reading once, from start to end."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        check_file(path)
+        try:
+            self._raw: Any = pa.OSFile(str(path), "rb")
+        except OSError as error:
+            raise LogError(f"{path}: cannot be opened ({error})") from None
+        self.compression = _compression(self._raw)
+        self._stream: Any = (
+            pa.CompressedInputStream(self._raw, self.compression) if self.compression else self._raw
+        )
+
+    def chunks(self, size: int) -> Iterator[bytes]:
+        """The unpacked bytes in pieces of `size`, the last one shorter."""
+        while chunk := self._read(size):
+            yield chunk
+
+    def position(self) -> int:
+        """How many bytes of the file, as it lies on disk, have been read."""
+        return int(self._raw.tell())
+
+    def _read(self, size: int) -> bytes:
+        try:
+            return bytes(self._stream.read(size))
+        except (OSError, pa.ArrowException) as error:
+            kind = self.compression or "plain"
+            raise LogError(
+                f"{self.path}: the {kind} data is truncated or damaged ({error}); "
+                "copy the file again"
+            ) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stream.close()
+        self._raw.close()
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is not a readable file, with a word on what to give instead."""
+    if path.is_dir():
+        raise LogError(f"{path}: a folder, not a file; name its files, such as {path}/*")
+    if not path.exists():
+        raise LogError(f"{path}: no such file")
+
+
+def _compression(raw: Any) -> str | None:
+    start = bytes(raw.read(4))
+    raw.seek(0)
+    return next((name for magic, name in _MAGIC if start.startswith(magic)), None)

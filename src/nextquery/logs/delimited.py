@@ -1,0 +1,103 @@
+"""Rows of fields between separators: AOL, Excite, and any CSV or TSV.
+
+Knows how one line becomes user, time, query and click; nothing of files. Quotes are plain
+characters except in CSV, where a field may be quoted (RFC 4180) but must end on its line.
+"""
+
+import csv
+from dataclasses import dataclass
+
+import polars as pl
+
+from nextquery.logs import rejects
+from nextquery.logs.times import USUAL
+
+
+@dataclass(frozen=True)
+class DelimitedLayout:
+    """Where the fields of a row stand. `click` is None in a log without clicks."""
+
+    separator: str
+    widths: tuple[int, ...]
+    """The numbers of fields that a row may have, the largest last."""
+    user: int
+    time: int
+    query: int
+    click: int | None
+    header: str | None = None
+    """The header line, if the file has one or the format may have one."""
+    quoted: bool = False
+    time_pattern: str = USUAL
+
+    def is_header(self, text: pl.Expr) -> pl.Expr:
+        """Whether a line is the header; letter case does not matter."""
+        if self.header is None:
+            return pl.lit(False)
+        return text.str.to_lowercase() == self.header.lower()
+
+    def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
+        plain = lines.with_columns(
+            pl.col("text").str.splitn(self.separator, self.widths[-1]).alias("fields"),
+            pl.col("text").str.count_matches(self.separator, literal=True).alias("width") + 1,
+        )
+        if self.quoted:
+            plain = self._with_quoted_fields(plain)
+        wrong = ~pl.col("width").is_in(self.widths)
+        return plain.with_columns(
+            self._field(self.user).alias("user"),
+            self._field(self.time).alias("time_text"),
+            self._field(self.query).alias("query"),
+            self._click().alias("click"),
+            pl.coalesce("reason", pl.when(wrong).then(pl.lit(rejects.WRONG_COLUMNS))),
+        ).drop("fields", "width")
+
+    def _field(self, position: int) -> pl.Expr:
+        return pl.col("fields").struct.field(f"field_{position}")
+
+    def _click(self) -> pl.Expr:
+        if self.click is None:
+            return pl.lit(None, pl.String)
+        click = self._field(self.click)
+        return pl.when(click != "").then(click)
+
+    def _with_quoted_fields(self, plain: pl.DataFrame) -> pl.DataFrame:
+        """Split the rows that hold a quote one by one; the others are split already."""
+        has_quote = plain["text"].str.contains('"', literal=True).fill_null(False)
+        if not has_quote.any():
+            return plain
+        rows = [self._split(text) for text in plain["text"].filter(has_quote)]
+        names = [f"field_{position}" for position in range(self.widths[-1])]
+        quoted = plain.filter(has_quote).with_columns(
+            pl.Series(
+                "fields",
+                [dict(zip(names, row, strict=False)) for row in rows],
+                plain.schema["fields"],
+            ),
+            pl.Series("width", [len(row) for row in rows], plain.schema["width"]),
+            pl.coalesce(
+                "reason",
+                pl.when(pl.Series([not row for row in rows])).then(pl.lit(rejects.BAD_QUOTES)),
+            ),
+        )
+        return pl.concat([plain.filter(~has_quote), quoted]).sort("line")
+
+    def _split(self, text: str) -> list[str]:
+        try:
+            return next(csv.reader([text], delimiter=self.separator, strict=True), [])
+        except csv.Error:
+            return []
+
+
+AOL = DelimitedLayout(
+    separator="\t",
+    widths=(3, 5),
+    user=0,
+    query=1,
+    time=2,
+    click=4,
+    header="AnonID\tQuery\tQueryTime\tItemRank\tClickURL",
+)
+EXCITE = DelimitedLayout(
+    separator="\t", widths=(3,), user=0, time=1, query=2, click=None, time_pattern="%y%m%d%H%M%S"
+)

@@ -1,0 +1,65 @@
+"""Blocks of numbered lines: how a log file of any size is read in bounded memory.
+
+Knows where lines end and which number they have; nothing of what is in them. A line longer than
+`LONGEST_LINE` is cut one byte beyond that limit, so that whoever reads the block can tell and
+reject it, and a line of any length costs no more memory than the limit.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+LONGEST_LINE = 1 << 20
+BLOCK_BYTES = 16 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines of one file: `first` is the number of the first one, counted from 1."""
+
+    first: int
+    count: int
+    data: bytes
+
+    def frame(self) -> pl.DataFrame:
+        """A row a line: `line` is its number, `text` its bytes without the line end."""
+        data = np.frombuffer(self.data, dtype=np.uint8)
+        offsets = np.zeros(self.count + 1, dtype=np.int64)
+        offsets[1:] = np.flatnonzero(data == ord("\n")) + 1
+        lines = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), self.count, [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
+        )
+        numbers = pl.int_range(self.first, self.first + self.count, dtype=pl.Int64, eager=True)
+        return pl.DataFrame({"line": numbers, "text": pl.Series(lines)})
+
+
+def blocks(chunks: Iterable[bytes]) -> Iterator[Block]:
+    """Cut a file's bytes at line ends; a last line without an end counts as a line."""
+    first = 1
+    for data in _whole_lines(_without_mark(chunks)):
+        count = data.count(b"\n")
+        yield Block(first, count, data)
+        first += count
+
+
+def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            yield rest + chunk[:end]
+            rest = chunk[end:]
+        else:
+            rest += chunk[: LONGEST_LINE + 1]
+        rest = rest[: LONGEST_LINE + 1]
+    if rest:
+        yield rest + b"\n"
+
+
+def _without_mark(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for number, chunk in enumerate(chunks):
+        yield chunk.removeprefix(_BYTE_ORDER_MARK) if number == 0 else chunk

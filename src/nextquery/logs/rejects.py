@@ -1,0 +1,97 @@
+"""Rows that were not taken: why, how many, and the file that lists each of them.
+
+Knows the reasons and which of them speak against the log. Does not know how rows are parsed.
+"""
+
+import gzip
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import polars as pl
+
+from nextquery.errors import LogError
+
+MALFORMED_TEXT = "malformed UTF-8"
+NUL_BYTE = "NUL byte"
+TOO_LONG = "line longer than 1 MiB"
+EMPTY_LINE = "empty line"
+REPEATED_HEADER = "repeated header"
+WRONG_COLUMNS = "wrong number of columns"
+BAD_QUOTES = "quotes not closed or not doubled"
+NOT_JSON = "not a JSON object"
+NO_USER = "no user"
+NO_TIME = "no time"
+NO_ACTION = "no event.action"
+EMPTY_QUERY = "empty query"
+NOT_A_SEARCH = "not a search event"
+NOT_A_CLICK = "not a click event"
+NO_OBJECT = "click without object_id"
+NO_QUERY_ID = "click without query_id"
+UNKNOWN_QUERY = "click on a query that is not in the log"
+
+# Well-formed rows that carry no query: set aside, and no sign that the log is read wrongly.
+SET_ASIDE = frozenset(
+    {EMPTY_LINE, EMPTY_QUERY, NOT_A_SEARCH, NOT_A_CLICK, NO_QUERY_ID, UNKNOWN_QUERY}
+)
+_EXCERPT_CHARACTERS = 60
+
+
+class RejectedRows:
+    """The open list of rejected rows (`rejected.ndjson.gz`) and the count of each reason."""
+
+    def __init__(self, path: Path) -> None:
+        self.counts: Counter[str] = Counter()
+        self._file = path.open("wb")
+        # No name and no time in the header: equal rows give equal bytes.
+        self._stream = gzip.GzipFile(filename="", mode="wb", fileobj=self._file, mtime=0)
+
+    def add(self, file: Path, rejected: pl.DataFrame) -> None:
+        """Write rows with the columns line, reason and excerpt."""
+        if rejected.is_empty():
+            return
+        for reason, count in rejected["reason"].value_counts().iter_rows():
+            self.counts[reason] += count
+        named = rejected.select(pl.lit(str(file)).alias("file"), "line", "reason", "excerpt")
+        self._stream.write(named.write_ndjson().encode())
+
+    def most_common(self) -> dict[str, int]:
+        """Reasons and their counts, most common first, equal counts by name."""
+        return dict(sorted(self.counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stream.close()
+        self._file.close()
+
+
+def excerpt(text: pl.Expr) -> pl.Expr:
+    """The first characters of a row, those that do not print replaced."""
+    shown = text.str.slice(0, _EXCERPT_CHARACTERS).str.replace_all(r"\p{C}", "\ufffd")
+    return shown.alias("excerpt")
+
+
+def check_share(accepted: int, reasons: dict[str, int], most: float) -> None:
+    """Stop when too large a share of the rows is bad; rows set aside do not count."""
+    bad = {reason: count for reason, count in reasons.items() if reason not in SET_ASIDE}
+    faulty = sum(bad.values())
+    if accepted == 0:
+        raise LogError(f"no row could be taken ({_three(reasons)}); check --format and --columns")
+    share = faulty / (accepted + faulty)
+    if share > most:
+        raise LogError(
+            f"{faulty} of {accepted + faulty} rows are bad ({share:.1%}, at most {most:.1%} "
+            f"allowed): {_three(bad)}; check --format, or raise --max-rejected"
+        )
+
+
+def _three(reasons: dict[str, int]) -> str:
+    return "; ".join(f"{reason}: {count}" for reason, count in list(reasons.items())[:3])

@@ -1,0 +1,114 @@
+"""Times of a log as naive UTC. Knows how logs write times; nothing of the rest of a row.
+
+Understood: `2006-03-01 07:17:12` and its ISO 8601 variants (`T`, fractions, no seconds, `Z` or an
+offset), seconds since 1970 (up to 11 digits, a fraction allowed) and milliseconds since 1970 (12
+to 14 digits). A time without an offset is taken as the wall clock of the given zone: of the two
+readings of an hour that the clocks repeat the earlier one is meant, and a time that the clocks
+skipped is refused.
+"""
+
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import polars as pl
+
+from nextquery.errors import LogError
+
+NOT_UNDERSTOOD = "time not understood"
+OUT_OF_RANGE = "time before 1990 or after 2099"
+SKIPPED = "time skipped by a clock change"
+
+USUAL = "%Y-%m-%d %H:%M:%S"
+_ISO = (
+    r"^(?<date>\d{4}-\d{2}-\d{2})[Tt ](?<minute>\d{2}:\d{2})(?<second>:\d{2})?"
+    r"(?<fraction>[.,]\d{1,9})?\s?(?<offset>[Zz]|UTC|[+-]\d{2}(?::?\d{2})?)?$"
+)
+_DATETIME = pl.Datetime("us")
+# Times outside are a wrong unit or a broken clock, not the time of a search.
+_EARLIEST, _LATEST = datetime(1990, 1, 1), datetime(2100, 1, 1)
+
+
+def check_time_zone(name: str) -> None:
+    """Refuse a zone that the time zone database does not know."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise LogError(
+            f"time zone {name!r} is unknown; use a name such as UTC or Europe/Paris"
+        ) from None
+
+
+def parse_times(texts: pl.Series, time_zone: str, pattern: str = USUAL) -> pl.DataFrame:
+    """Columns `time` (naive UTC, or null) and `fault` (why it is null), a row a text.
+
+    With the usual pattern, texts that do not have it are tried in all the ways named above; with
+    another one (a format's own) only that pattern counts.
+    """
+    wall = texts.str.to_datetime(pattern, time_unit="us", strict=False).alias("wall")
+    frame = pl.DataFrame([texts.alias("text"), wall])
+    frame = frame.with_columns(utc=pl.lit(None, _DATETIME))
+    if pattern == USUAL and wall.null_count() > texts.null_count():
+        frame = _with_other_spellings(frame)
+    return judge_times(frame, time_zone)
+
+
+def judge_times(frame: pl.DataFrame, time_zone: str) -> pl.DataFrame:
+    """Join times of the wall clock (`wall`) and absolute ones (`utc`), and say what is wrong."""
+    skipped = pl.col("wall").is_not_null() & pl.col("time").is_null()
+    in_range = pl.col("time").is_between(_EARLIEST, _LATEST, closed="left")
+    fault = (
+        pl.when(skipped)
+        .then(pl.lit(SKIPPED))
+        .when(pl.col("time").is_null())
+        .then(pl.lit(NOT_UNDERSTOOD))
+        .when(~in_range)
+        .then(pl.lit(OUT_OF_RANGE))
+    )
+    joined = frame.select("wall", time=pl.coalesce("utc", _localised(pl.col("wall"), time_zone)))
+    return joined.select(time=pl.when(in_range).then("time"), fault=fault)
+
+
+def _localised(wall: pl.Expr, time_zone: str) -> pl.Expr:
+    if time_zone == "UTC":
+        return wall
+    zoned = wall.dt.replace_time_zone(time_zone, ambiguous="earliest", non_existent="null")
+    return zoned.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+
+
+def _with_other_spellings(frame: pl.DataFrame) -> pl.DataFrame:
+    """Fill `wall` and `utc` for ISO variants and for numbers since 1970."""
+    text = pl.col("text").str.strip_chars()
+    groups = frame.select(text.alias("text"), "wall", text.str.extract_groups(_ISO).alias("iso"))
+    parts = groups.unnest("iso").with_columns(iso=_iso_wall(), shift=_shift())
+    return parts.select(
+        wall=pl.when(pl.col("offset").is_null()).then(pl.coalesce("wall", "iso")),
+        utc=pl.coalesce(pl.col("iso") - pl.col("shift"), _since_1970(pl.col("text"))),
+    )
+
+
+def _iso_wall() -> pl.Expr:
+    second = pl.col("second").fill_null(":00")
+    joined = pl.concat_str("date", pl.lit(" "), "minute", second)
+    fraction = "0." + pl.col("fraction").str.slice(1)
+    microseconds = (fraction.cast(pl.Float64) * 1e6).floor().cast(pl.Int64).fill_null(0)
+    whole = joined.str.to_datetime(USUAL, time_unit="us", strict=False)
+    return whole + pl.duration(microseconds=microseconds)
+
+
+def _shift() -> pl.Expr:
+    """The offset from UTC as a duration; null where the time has none."""
+    digits = pl.col("offset").str.replace(":", "", literal=True)
+    numeric = pl.col("offset").str.contains(r"^[+-]")
+    hours = digits.str.slice(1, 2).cast(pl.Int64, strict=False)
+    minutes = digits.str.slice(3, 2).cast(pl.Int64, strict=False).fill_null(0)
+    sign = pl.when(digits.str.starts_with("-")).then(-1).otherwise(1)
+    shift = pl.when(numeric).then(sign * (hours * 60 + minutes)).otherwise(0)
+    return pl.when(pl.col("offset").is_not_null()).then(pl.duration(minutes=shift))
+
+
+def _since_1970(text: pl.Expr) -> pl.Expr:
+    seconds = text.str.contains(r"^\d{1,11}(\.\d+)?$")
+    milliseconds = text.str.contains(r"^\d{12,14}$")
+    value = text.cast(pl.Float64, strict=False)
+    scale = pl.when(seconds).then(1e6).when(milliseconds).then(1e3)
+    return (value * scale).round().cast(pl.Int64).cast(_DATETIME)
