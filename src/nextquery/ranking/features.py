@@ -1,0 +1,135 @@
+"""The baseline ranker's features, as the paper's section 4.3 lists them.
+
+Knows texts, the background's counts and the QVMM score; computes whole case sets at once. The paper
+says 17 features; its list counts 18, and the list is what stands here. Scores of further models are
+added by name (`with_scores`), in any of the forms of `ranking/scoring.py`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rapidfuzz import process
+from rapidfuzz.distance import Levenshtein
+from sklearn.feature_extraction.text import HashingVectorizer
+
+from nextquery.ranking.candidates import Background
+from nextquery.ranking.cases import CaseSet, Floats, Integers
+
+RECENT = 10
+"""Character similarity is measured to this many most recent queries."""
+
+BASELINE_FEATURES: Mapping[str, str] = {
+    "adj_count": "how often the candidate follows the anchor in the background",
+    "anchor_frequency": "how often the anchor occurs in the background",
+    "anchor_levenshtein": "edits (insert, delete, replace) between anchor and candidate",
+    "characters": "the candidate's length in characters",
+    "words": "the candidate's length in words",
+    "frequency": "how often the candidate occurs in the background",
+    **{
+        f"similarity_{back}": "cosine of the character trigram counts of the candidate and the "
+        + ("last query" if back == 1 else f"query {back} places from the end")
+        + "; 0 where the context is shorter"
+        for back in range(1, RECENT + 1)
+    },
+    "context_levenshtein": "mean edits between the candidate and each query of the context",
+    "qvmm": "log-probability by the query variable memory Markov model",
+}
+"""Every baseline feature with its meaning."""
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """A row a candidate, a column a feature."""
+
+    names: tuple[str, ...]
+    values: Floats
+
+    def column(self, name: str) -> Floats:
+        """The values of one feature."""
+        found: Floats = self.values[:, self.names.index(name)]
+        return found
+
+    def with_columns(self, columns: Mapping[str, Floats]) -> "FeatureTable":
+        """The table with more features."""
+        added = [values[:, None] for values in columns.values()]
+        return FeatureTable((*self.names, *columns), np.hstack([self.values, *added]))
+
+
+def baseline_features(cases: CaseSet, background: Background, qvmm: Floats) -> FeatureTable:
+    """All of `BASELINE_FEATURES` for every candidate; `qvmm` is that model's score."""
+    candidates = cases.texts
+    anchors = _spread(cases, [case.anchor for case in cases.cases])
+    last = _spread(cases, [case.context[-1] if case.context else "" for case in cases.cases])
+    pairs = zip(anchors, candidates, strict=True)
+    columns: dict[str, Floats] = {
+        "adj_count": _floats([background.followers(a).get(c, 0) for a, c in pairs]),
+        "anchor_frequency": _floats([background.frequency(anchor) for anchor in anchors]),
+        "anchor_levenshtein": _edits(last, candidates),
+        "characters": _floats([len(text) for text in candidates]),
+        "words": _floats([len(text.split()) for text in candidates]),
+        "frequency": _floats([background.frequency(text) for text in candidates]),
+        **_similarities(cases),
+        "context_levenshtein": _context_edits(cases),
+        "qvmm": qvmm,
+    }
+    names = tuple(BASELINE_FEATURES)
+    return FeatureTable(names, np.column_stack([columns[name] for name in names]))
+
+
+def _similarities(cases: CaseSet) -> dict[str, Floats]:
+    """Cosine of character trigrams between each candidate and each recent query."""
+    recent = [case.context[::-1][:RECENT] for case in cases.cases]
+    texts = {text: None for texts in (cases.texts, *recent) for text in texts}
+    ids = {text: number for number, text in enumerate(texts)}
+    vectorizer = HashingVectorizer(
+        analyzer="char_wb", ngram_range=(3, 3), n_features=2**20, alternate_sign=False
+    )
+    vectors = vectorizer.transform(list(texts)) if texts else None
+    candidates = np.array([ids[text] for text in cases.texts], dtype=np.int64)
+    columns = {}
+    for back in range(RECENT):
+        known = [ids[queries[back]] if len(queries) > back else -1 for queries in recent]
+        queries = np.array(known, dtype=np.int64)[cases.owners]
+        column = np.zeros(cases.rows)
+        present = queries >= 0
+        if present.any():
+            assert vectors is not None
+            column[present] = _cosines(vectors, candidates[present], queries[present])
+        columns[f"similarity_{back + 1}"] = column
+    return columns
+
+
+def _cosines(vectors: object, left: Integers, right: Integers) -> Floats:
+    """The products of rows of unit length; each distinct pair once."""
+    pairs, back = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
+    product = vectors[pairs[0]].multiply(vectors[pairs[1]])  # type: ignore[index]
+    return np.asarray(product.sum(axis=1), dtype=np.float64).ravel()[back.ravel()]
+
+
+def _context_edits(cases: CaseSet) -> Floats:
+    """The mean edits between a candidate and the queries of its context."""
+    lengths = np.array([len(case.context) for case in cases.cases], dtype=np.int64)
+    counts = lengths[cases.owners]
+    candidates = [text for text, n in zip(cases.texts, counts, strict=True) for _ in range(n)]
+    queries = [query for case in cases.cases for _ in case.candidates for query in case.context]
+    owners = np.repeat(np.arange(len(counts)), counts)
+    edits = _edits(candidates, queries)
+    total = np.bincount(owners, weights=edits, minlength=len(counts)).astype(np.float64)
+    means: Floats = total / np.maximum(counts, 1)
+    return means
+
+
+def _edits(left: Sequence[str], right: Sequence[str]) -> Floats:
+    if not left:
+        return np.zeros(0)
+    return process.cpdist(left, right, scorer=Levenshtein.distance).astype(np.float64)
+
+
+def _spread(cases: CaseSet, values: Sequence[str]) -> list[str]:
+    """One value a case becomes one a candidate."""
+    return [value for value, size in zip(values, cases.sizes, strict=True) for _ in range(size)]
+
+
+def _floats(values: Sequence[float]) -> Floats:
+    return np.array(values, dtype=np.float64)

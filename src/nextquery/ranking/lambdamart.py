@@ -1,0 +1,135 @@
+"""LambdaMART: gradient-boosted trees that order candidates (LightGBM `lambdarank`).
+
+Knows feature tables and case sets. Everything that is chosen (the shape of the trees, how many of
+the 500 are kept) is chosen by the MRR on the validation cases; test cases are never seen here. The
+same input, settings and seed give the same trees, whatever the number of threads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import lightgbm
+import numpy as np
+
+from nextquery.ranking.cases import CaseSet, Floats, reciprocal_ranks
+from nextquery.ranking.features import FeatureTable
+
+TREES = 500
+PATIENCE = 75
+"""Boosting stops after this many trees without a better validation MRR."""
+
+
+@dataclass(frozen=True)
+class TreeShape:
+    """What is tuned on the validation cases."""
+
+    leaves: int
+    rate: float
+    smallest_leaf: int
+
+
+SHAPES = (TreeShape(7, 0.05, 50), TreeShape(15, 0.05, 50), TreeShape(15, 0.02, 200))
+
+
+@dataclass(frozen=True)
+class RankedPart:
+    """Cases with their features."""
+
+    cases: CaseSet
+    features: FeatureTable
+
+    def restricted(self, names: Sequence[str]) -> "RankedPart":
+        """The same cases with only some of the features."""
+        columns = [self.features.names.index(name) for name in names]
+        return RankedPart(self.cases, FeatureTable(tuple(names), self.features.values[:, columns]))
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """Trained trees, and how well they order the validation cases."""
+
+    booster: lightgbm.Booster
+    names: tuple[str, ...]
+    shape: TreeShape
+    trees: int
+    validation_mrr: float
+
+    def scores(self, features: FeatureTable) -> Floats:
+        """The score of every candidate."""
+        columns = [features.names.index(name) for name in self.names]
+        values = features.values[:, columns]
+        if not len(values):
+            return np.zeros(0)
+        found = self.booster.predict(values, num_iteration=self.trees)
+        return np.asarray(found, dtype=np.float64)
+
+    def importances(self) -> dict[str, float]:
+        """The share of the total gain that each feature's splits brought."""
+        gains = self.booster.feature_importance("gain", iteration=self.trees)
+        total = max(float(gains.sum()), 1e-12)
+        return {name: float(gain) / total for name, gain in zip(self.names, gains, strict=True)}
+
+
+def train_ranker(
+    training: RankedPart, validation: RankedPart, shape: TreeShape, seed: int
+) -> Ranker:
+    """Grow up to 500 trees and keep as many as order the validation cases best."""
+    names = training.features.names
+    train_data = _dataset(training, None)
+    dataset = _dataset(validation, train_data)
+    history: dict[str, dict[str, list[float]]] = {}
+    booster = lightgbm.train(
+        _parameters(shape, seed),
+        train_data,
+        TREES,
+        valid_sets=[dataset],
+        valid_names=["validation"],
+        feval=lambda scores, _: ("mrr", _mrr(validation.cases, scores), True),
+        callbacks=[
+            lightgbm.early_stopping(PATIENCE, verbose=False),
+            lightgbm.record_evaluation(history),
+        ],
+    )
+    curve = history["validation"]["mrr"]
+    trees = int(np.argmax(curve)) + 1
+    return Ranker(booster, names, shape, trees, curve[trees - 1])
+
+
+def tune(training: RankedPart, validation: RankedPart, seed: int) -> Ranker:
+    """The ranker whose shape has the best validation MRR; the first one if they are equal."""
+    rankers = [train_ranker(training, validation, shape, seed) for shape in SHAPES]
+    return max(rankers, key=lambda ranker: ranker.validation_mrr)
+
+
+def _parameters(shape: TreeShape, seed: int) -> dict[str, object]:
+    return {
+        "objective": "lambdarank",
+        "metric": "None",
+        "num_leaves": shape.leaves,
+        "learning_rate": shape.rate,
+        "min_data_in_leaf": shape.smallest_leaf,
+        "feature_fraction": 0.8,
+        "bagging_fraction": 0.8,
+        "bagging_freq": 1,
+        "seed": seed,
+        "deterministic": True,
+        "force_row_wise": True,
+        "verbosity": -1,
+    }
+
+
+def _dataset(part: RankedPart, reference: lightgbm.Dataset | None) -> lightgbm.Dataset:
+    labels = np.zeros(part.cases.rows)
+    labels[part.cases.targets] = 1.0
+    return lightgbm.Dataset(
+        part.features.values,
+        label=labels,
+        group=part.cases.sizes,
+        feature_name=[f"f{number}" for number in range(len(part.features.names))],
+        reference=reference,
+        free_raw_data=False,
+    )
+
+
+def _mrr(cases: CaseSet, scores: Floats) -> float:
+    return float(reciprocal_ranks(cases, np.asarray(scores, dtype=np.float64)).mean())

@@ -1,0 +1,109 @@
+"""The score of any suggester for the candidates of many cases.
+
+Knows the suggester protocol and the three forms in which a log-likelihood can serve as a feature.
+Does not know how a suggester arrives at its score. A suggester that scores many contexts at once
+(`score_many`) is given them in batches; a context that several cases share is given once.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from nextquery.ranking.cases import CaseSet, Floats
+from nextquery.records import ScoredQuery
+
+BATCH = 256
+LOWEST = -1000.0
+"""Stands for the log of zero where a finite number is needed."""
+
+FORMS = ("sum", "per_word", "lift")
+"""The log-likelihood; the same per predicted symbol; and what the context adds to it:
+log P(candidate | context) - log P(candidate | no context)."""
+
+Context = tuple[str, ...]
+Track = Callable[[range], Iterable[int]]
+"""Passes on the batches' starts and shows how far they are."""
+
+
+class Scorer(Protocol):
+    """The part of a suggester that ranking needs; a system of one's own needs no more."""
+
+    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+        """The natural-log likelihood of each candidate given the context."""
+        ...
+
+
+@runtime_checkable
+class BatchScorer(Protocol):
+    """A suggester that scores many contexts faster together than one by one."""
+
+    def score_many(
+        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
+    ) -> list[list[ScoredQuery]]:
+        """What `score` gives for each context and its candidates."""
+        ...
+
+
+@dataclass(frozen=True)
+class CaseScores:
+    """A suggester's scores of all candidates of a case set, flat."""
+
+    log_likelihood: Floats
+    words: Floats
+    without_context: Floats
+
+    def form(self, name: str) -> Floats:
+        """One of `FORMS`, finite."""
+        forms = {
+            "sum": self.log_likelihood,
+            "per_word": self.log_likelihood / np.maximum(self.words, 1.0),
+            "lift": self.log_likelihood - self.without_context,
+        }
+        return forms[name]
+
+
+def score_cases(
+    scorer: Scorer, cases: CaseSet, *, last: int | None = None, track: Track = iter
+) -> CaseScores:
+    """Score the candidates of every case; with `last`, given only that many last queries."""
+    wanted: dict[Context, dict[str, None]] = {}
+    contexts = [case.context if last is None else case.context[-last:] for case in cases.cases]
+    for context, case in zip(contexts, cases.cases, strict=True):
+        wanted.setdefault(context, {}).update(dict.fromkeys(case.candidates))
+    found = _score_all(scorer, wanted, track)
+    rows = [
+        found[context][text]
+        for context, case in zip(contexts, cases.cases, strict=True)
+        for text in case.candidates
+    ]
+    blank = _score_all(scorer, {(): dict.fromkeys(cases.texts)}, iter)[()]
+    return CaseScores(
+        np.array([max(row.log_likelihood, LOWEST) for row in rows], dtype=np.float64),
+        np.array([row.words for row in rows], dtype=np.float64),
+        np.array([max(blank[t].log_likelihood, LOWEST) for t in cases.texts], dtype=np.float64),
+    )
+
+
+def _score_all(
+    scorer: Scorer, wanted: dict[Context, dict[str, None]], track: Track
+) -> dict[Context, dict[str, ScoredQuery]]:
+    """Each context's candidates, scored in batches of contexts of like length."""
+    contexts = sorted(wanted, key=lambda context: (len(context), context))
+    found = {}
+    for start in track(range(0, len(contexts), BATCH)):
+        batch = contexts[start : start + BATCH]
+        lists = [list(wanted[context]) for context in batch]
+        for context, scores in zip(batch, _score_batch(scorer, batch, lists), strict=True):
+            found[context] = {scored.text: scored for scored in scores}
+    return found
+
+
+def _score_batch(
+    scorer: Scorer, contexts: list[Context], lists: list[list[str]]
+) -> list[list[ScoredQuery]]:
+    if isinstance(scorer, BatchScorer):
+        return scorer.score_many(contexts, lists)
+    pairs = zip(contexts, lists, strict=True)
+    return [scorer.score(context, candidates) for context, candidates in pairs]

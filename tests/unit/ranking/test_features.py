@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+
+from nextquery.ranking.candidates import Background
+from nextquery.ranking.cases import CaseSet, RankingCase
+from nextquery.ranking.features import BASELINE_FEATURES, RECENT, FeatureTable, baseline_features
+
+BACKGROUND = Background({"cat": 10, "cats": 4, "dog food": 6}, {"cat": {"cats": 3, "dog food": 1}})
+
+
+def table(context: tuple[str, ...]) -> FeatureTable:
+    case = RankingCase(1, context, "cat", ("dog food", "cats"), 1, len(context) + 1)
+    return baseline_features(CaseSet((case,)), BACKGROUND, np.array([-1.5, -0.5]))
+
+
+def test_the_list_of_the_paper_has_eighteen_features() -> None:
+    assert len(BASELINE_FEATURES) == 18
+    assert table(("cat",)).names == tuple(BASELINE_FEATURES)
+
+
+def test_pairwise_and_candidate_features_by_hand() -> None:
+    features = table(("bird", "cat"))
+
+    assert features.column("adj_count").tolist() == [1, 3]
+    assert features.column("anchor_frequency").tolist() == [10, 10]
+    assert features.column("anchor_levenshtein").tolist() == [8, 1]
+    assert features.column("characters").tolist() == [8, 4]
+    assert features.column("words").tolist() == [2, 1]
+    assert features.column("frequency").tolist() == [6, 4]
+    assert features.column("qvmm").tolist() == [-1.5, -0.5]
+
+
+def test_context_features_by_hand() -> None:
+    features = table(("bird", "cat"))
+
+    # edits: bird -> dog food 7 (the d stays), cat -> dog food 8; bird -> cats 4, cat -> cats 1
+    assert features.column("context_levenshtein").tolist() == [7.5, 2.5]
+    # trigrams of " cat ": ca, cat, at; of " cats ": ca, cat, ats, ts: 2 shared of 3 and 4
+    assert features.column("similarity_1")[1] == pytest.approx(2 / np.sqrt(3 * 4))
+    assert features.column("similarity_1")[0] == 0
+    assert features.column("similarity_2").tolist() == [0, 0]
+
+
+def test_similarity_looks_at_the_most_recent_queries_of_a_long_context() -> None:
+    context = ("cats", *(f"x{number}" for number in range(RECENT)))
+
+    longer = table(context)
+    shorter = table(context[:RECENT])
+
+    assert all(longer.column(f"similarity_{back}")[1] == 0 for back in range(1, RECENT + 1))
+    assert shorter.column(f"similarity_{RECENT}")[1] == pytest.approx(1.0)
+
+
+def test_columns_are_added_by_name() -> None:
+    features = table(("cat",)).with_columns({"hred:sum": np.array([1.0, 2.0])})
+
+    assert features.column("hred:sum").tolist() == [1.0, 2.0]
+    assert features.values.shape == (2, 19)
+
+
+def test_no_cases_give_an_empty_table() -> None:
+    assert baseline_features(CaseSet(()), BACKGROUND, np.zeros(0)).values.shape == (0, 18)

@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+
+from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks
+from nextquery.ranking.features import FeatureTable
+from nextquery.ranking.lambdamart import SHAPES, RankedPart, train_ranker, tune
+
+
+def part(cases: int, seed: int) -> RankedPart:
+    """Ten candidates a case; the target has the highest signal, but for one case in five."""
+    generator = np.random.default_rng(seed)
+    texts = tuple(f"q{number}" for number in range(10))
+    made = []
+    signal = generator.normal(size=(cases, 10))
+    for number in range(cases):
+        target = int(generator.integers(10))
+        made.append(RankingCase(number, ("a",), "a", texts, target, 2))
+        if number % 5:
+            signal[number, target] = signal[number].max() + 0.1
+    noise = generator.normal(size=cases * 10)
+    features = FeatureTable(("noise", "signal"), np.column_stack([noise, signal.ravel()]))
+    return RankedPart(CaseSet(tuple(made)), features)
+
+
+def test_learns_which_feature_matters_and_repeats_itself() -> None:
+    training, validation, test = part(400, 1), part(100, 2), part(200, 3)
+
+    first = train_ranker(training, validation, SHAPES[0], seed=1)
+    second = train_ranker(training, validation, SHAPES[0], seed=1)
+
+    mrr = reciprocal_ranks(test.cases, first.scores(test.features)).mean()
+    assert mrr > 0.75
+    assert first.importances()["signal"] > 0.8
+    assert sum(first.importances().values()) == pytest.approx(1.0)
+    assert np.array_equal(first.scores(test.features), second.scores(test.features))
+
+
+def test_the_validation_cases_decide_how_many_trees_are_kept() -> None:
+    training, validation = part(400, 1), part(100, 2)
+    ranker = train_ranker(training, validation, SHAPES[0], seed=1)
+
+    ranks = reciprocal_ranks(validation.cases, ranker.scores(validation.features))
+    assert ranker.validation_mrr == pytest.approx(ranks.mean())
+    assert 1 <= ranker.trees <= 500
+
+
+def test_without_signal_nothing_is_learnt() -> None:
+    training, validation, test = (
+        part(cases, seed).restricted(["noise"]) for cases, seed in ((400, 1), (100, 2), (400, 3))
+    )
+    ranker = train_ranker(training, validation, SHAPES[0], seed=1)
+
+    mrr = reciprocal_ranks(test.cases, ranker.scores(test.features)).mean()
+    assert mrr < 0.36  # chance is the mean of 1/1 ... 1/10: 0.293
+
+
+def test_tuning_gives_one_of_the_shapes() -> None:
+    assert tune(part(200, 1), part(100, 2), seed=1).shape in SHAPES

@@ -1,0 +1,82 @@
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from nextquery.ranking.cases import CaseSet, RankingCase
+from nextquery.ranking.scoring import LOWEST, score_cases
+from nextquery.records import ScoredQuery
+
+
+class Lengths:
+    """Scores by the length of context and candidate, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
+
+    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+        self.asked.append((tuple(context), tuple(candidates)))
+        return [
+            ScoredQuery(text, float(-len(text) + 10 * len(context)), len(text.split()) + 1)
+            for text in candidates
+        ]
+
+
+class Batched(Lengths):
+    def score_many(
+        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
+    ) -> list[list[ScoredQuery]]:
+        return [
+            self.score(context, texts) for context, texts in zip(contexts, candidates, strict=True)
+        ]
+
+
+def cases() -> CaseSet:
+    return CaseSet(
+        (
+            RankingCase(1, ("a", "b"), "b", ("one two", "three"), 0, 3),
+            RankingCase(2, ("c",), "c", ("three",), 0, 2),
+            RankingCase(3, ("a", "b"), "b", ("three", "four"), 0, 3),
+        )
+    )
+
+
+def test_scores_come_in_the_order_of_the_candidates() -> None:
+    scores = score_cases(Lengths(), cases())
+
+    assert scores.log_likelihood.tolist() == [13, 15, 5, 15, 16]
+    assert scores.words.tolist() == [3, 2, 2, 2, 2]
+    assert scores.form("sum").tolist() == [13, 15, 5, 15, 16]
+    assert scores.form("per_word").tolist() == [13 / 3, 7.5, 2.5, 7.5, 8]
+    assert scores.form("lift").tolist() == [20, 20, 10, 20, 20]
+
+
+def test_a_shared_context_is_scored_once() -> None:
+    scorer = Lengths()
+    score_cases(scorer, cases())
+
+    assert [context for context, _ in scorer.asked].count(("a", "b")) == 1
+
+
+def test_batched_scoring_gives_the_same() -> None:
+    alone, together = score_cases(Lengths(), cases()), score_cases(Batched(), cases())
+
+    assert np.array_equal(alone.log_likelihood, together.log_likelihood)
+
+
+def test_only_the_last_queries_count_when_asked() -> None:
+    scorer = Lengths()
+    score_cases(scorer, cases(), last=1)
+
+    assert {context for context, _ in scorer.asked} == {("b",), ("c",), ()}
+
+
+def test_the_log_of_zero_becomes_finite() -> None:
+    class Never(Lengths):
+        def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+            return [ScoredQuery(text, -math.inf, 1) for text in candidates]
+
+    scores = score_cases(Never(), cases())
+
+    assert set(scores.form("sum")) == {LOWEST}
+    assert set(scores.form("lift")) == {0.0}
