@@ -13,6 +13,7 @@ from nextquery.cli.bench import bench
 from nextquery.cli.fit import fit
 from nextquery.cli.score import score
 from nextquery.cli.suggest import suggest
+from nextquery.cli.synth import synth
 from nextquery.errors import NextqueryError
 
 app = typer.Typer(
@@ -41,6 +42,7 @@ def main(
 
 
 # One line a command, in the order of the pipeline.
+app.command()(synth)
 app.command()(fit)
 app.command()(suggest)
 app.command()(score)

@@ -1,0 +1,43 @@
+"""`nextquery synth`: write a made-up query log with known structure."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def synth(
+    out: Annotated[Path, typer.Argument(help="The log to write; .gz at the end compresses it.")],
+    sessions: Annotated[int, typer.Option(help="How many sessions.", min=1)] = 20_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same file.", min=0)] = 1,
+    shuffled: Annotated[
+        bool, typer.Option("--shuffled", help="The control: queries dealt to sessions at random.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Write a made-up query log in AOL format, for the demo, tests and experiments.
+
+    Example: `nextquery synth log.tsv --sessions 20000 --seed 1`
+    """
+    from nextquery.logs.synthetic import write_log
+
+    rows = write_log(out, sessions, seed, shuffled=shuffled)
+    found = {
+        "path": str(out),
+        "sessions": sessions,
+        "rows": len(rows),
+        "users": rows["AnonID"].n_unique(),
+        "distinct_queries": rows["Query"].n_unique(),
+        "first": rows["QueryTime"].min(),
+        "last": rows["QueryTime"].max(),
+        "seed": seed,
+        "shuffled": shuffled,
+    }
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    typer.echo(
+        f"{out}: {found['rows']:,} rows, {sessions:,} sessions of {found['users']:,} users, "
+        f"{found['distinct_queries']:,} different queries, {found['first']} to {found['last']}"
+    )
