@@ -1,0 +1,130 @@
+"""Requests that wait for one model are answered together.
+
+A batch is whatever waits when the model becomes free: nobody waits for company. The queue is
+bounded; a job whose client left is taken out. Knows nothing of models: it calls `run` in a thread
+of its own with jobs that share a `key`, and `run` gives an answer for each.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+Run = Callable[[Hashable, Sequence[Any]], Sequence[Any]]
+
+
+class QueueFull(Exception):
+    """The queue has no place; `retry_after` seconds from now it may have one."""
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__(retry_after)
+        self.retry_after = retry_after
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """One question to the model. Jobs of equal `key` can be answered in one call."""
+
+    key: Hashable
+    question: Any
+    answer: asyncio.Future[Any]
+    started: bool = field(default=False)
+
+
+class Batcher:
+    """A bounded queue before a model, and the thread in which the model runs."""
+
+    def __init__(self, run: Run, queue_size: int, batch_size: int, name: str = "model") -> None:
+        self._run = run
+        self._queue_size = queue_size
+        self._batch_size = batch_size
+        self._waiting: deque[Job] = deque()
+        self._arrival = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._seconds_per_job = 0.0
+        self._loop_task: asyncio.Task[None] | None = None
+        self.on_batch: Callable[[int, float], None] = lambda size, seconds: None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def expected_wait(self) -> float:
+        """Seconds until a job that comes now would be answered, from the recent pace."""
+        return (len(self._waiting) + 1) * self._seconds_per_job
+
+    def start(self) -> None:
+        """Begin answering."""
+        self._loop_task = asyncio.get_running_loop().create_task(self._serve())
+
+    async def stop(self) -> None:
+        """Stop answering; whoever still waits is cancelled."""
+        if self._loop_task is not None:
+            self._loop_task.cancel()
+            await asyncio.gather(self._loop_task, return_exceptions=True)
+        while self._waiting:
+            self._waiting.popleft().answer.cancel()
+        self._thread.shutdown(wait=True)
+
+    def submit(self, key: Hashable, questions: Sequence[Any]) -> list[Job]:
+        """Queue questions, all or none: `QueueFull` if there is no place for the first."""
+        if len(self._waiting) >= self._queue_size:
+            raise QueueFull(self.expected_wait)
+        loop = asyncio.get_running_loop()
+        jobs = [Job(key, question, loop.create_future()) for question in questions]
+        self._waiting.extend(jobs)
+        self._arrival.set()
+        return jobs
+
+    def withdraw(self, jobs: Sequence[Job]) -> None:
+        """Take jobs back whose client left or lost patience."""
+        for job in jobs:
+            job.answer.cancel()
+            if not job.started:
+                self._waiting.remove(job)
+                job.started = True
+
+    async def _serve(self) -> None:
+        while True:
+            if not self._waiting:
+                self._arrival.clear()
+                await self._arrival.wait()
+            await self._answer(self._take())
+
+    def _take(self) -> list[Job]:
+        """The oldest job and those like it, up to the size of a batch; the rest keep their order."""
+        key = self._waiting[0].key
+        taken: list[Job] = []
+        kept: list[Job] = []
+        for job in self._waiting:
+            like = job.key == key and len(taken) < self._batch_size
+            (taken if like else kept).append(job)
+        self._waiting = deque(kept)
+        for job in taken:
+            job.started = True
+        return taken
+
+    async def _answer(self, jobs: list[Job]) -> None:
+        begin = time.perf_counter()
+        questions = [job.question for job in jobs]
+        try:
+            answers = await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._run, jobs[0].key, questions
+            )
+        except Exception as error:
+            for job in jobs:
+                if not job.answer.done():
+                    job.answer.set_exception(error)
+            return
+        for job, found in zip(jobs, answers, strict=True):
+            if not job.answer.done():
+                job.answer.set_result(found)
+        self._keep_pace(len(jobs), time.perf_counter() - begin)
+
+    def _keep_pace(self, size: int, seconds: float) -> None:
+        self.on_batch(size, seconds)
+        each = seconds / size
+        self._seconds_per_job += 0.1 * (each - self._seconds_per_job)

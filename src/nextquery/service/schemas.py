@@ -1,0 +1,208 @@
+"""The shapes of requests and answers. Strict: an unknown field or a wrong type is refused."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from nextquery.service.settings import (
+    MAX_BATCH_REQUESTS,
+    MAX_CANDIDATES,
+    MAX_CONTEXT_QUERIES,
+    MAX_QUERY_CHARACTERS,
+    MAX_SUGGESTIONS,
+)
+
+Query = Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.~-]{1,128}$")]
+Context = Annotated[
+    list[Query],
+    Field(
+        max_length=MAX_CONTEXT_QUERIES,
+        description="The earlier queries of the session, oldest first. With a `session_id` that "
+        "the server knows, its own record is used instead.",
+    ),
+]
+ModelName = Annotated[
+    str | None, Field(description="One of the served models; the first one if left out.")
+]
+Count = Annotated[int, Field(ge=1, le=MAX_SUGGESTIONS, description="How many at most.")]
+
+
+class Asked(BaseModel):
+    """Base of all requests."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class InSession(Asked):
+    """A request about a session."""
+
+    context: Context = Field(default_factory=list)
+    session_id: Identifier | None = None
+    model: ModelName = None
+
+
+class SuggestRequest(InSession):
+    """Ask for the queries that may come next."""
+
+    query: Query = Field(description="The query the user has just typed.")
+    n: Count = 5
+    diversity: float = Field(
+        default=0.0, ge=0, le=1, description="0 takes the likeliest, 1 the most unlike each other."
+    )
+
+
+class SuggestBatchRequest(Asked):
+    """Several requests at once."""
+
+    requests: list[SuggestRequest] = Field(min_length=1, max_length=MAX_BATCH_REQUESTS)
+
+
+class ScoreRequest(InSession):
+    """Ask how likely given queries are to come next."""
+
+    candidates: list[Query] = Field(min_length=1, max_length=MAX_CANDIDATES)
+
+
+class CompleteRequest(InSession):
+    """Ask how a half-typed query may end."""
+
+    prefix: Query
+    n: Count = 5
+
+
+class ExplainRequest(InSession):
+    """Ask how much each query of a session counts."""
+
+
+class Suggestion(BaseModel):
+    """One suggested query."""
+
+    text: str
+    score: float = Field(description="Higher is better; comparable within one answer only.")
+    source: str = Field(description="Where it comes from: seen in the log, or made up.")
+
+
+class SuggestAnswer(BaseModel):
+    """What may come next."""
+
+    suggestions: list[Suggestion]
+    model: str = Field(description="The model that answered.")
+    fallback: bool = Field(description="Whether the fallback answered for a late or busy model.")
+    query_id: str = Field(description="Names this list in feedback.")
+    took_ms: float
+
+
+class SuggestBatchAnswer(BaseModel):
+    """One answer a request, in their order."""
+
+    answers: list[SuggestAnswer]
+
+
+class Score(BaseModel):
+    """How likely a candidate is."""
+
+    text: str
+    log_likelihood: float | None = Field(description="Natural log; null where it is impossible.")
+    words: int = Field(description="Predicted symbols, the end of the query included.")
+    unknown: list[str] = Field(description="Words that the model does not know.")
+
+
+class ScoreAnswer(BaseModel):
+    """Scores in the order of the candidates."""
+
+    scores: list[Score]
+    model: str
+    took_ms: float
+
+
+class CompleteAnswer(BaseModel):
+    """How the query may end."""
+
+    completions: list[Suggestion]
+    model: str
+    took_ms: float
+
+
+class QueryWeight(BaseModel):
+    """How much a query of the session counts."""
+
+    text: str
+    weight: float = Field(description="Mean opening of the session's update gate, 0 to 1.")
+
+
+class ExplainAnswer(BaseModel):
+    """A weight for each query of the session, oldest first."""
+
+    queries: list[QueryWeight]
+    model: str
+    took_ms: float
+
+
+class Feedback(Asked):
+    """What a user did with a list of suggestions."""
+
+    query_id: Identifier = Field(description="From the answer that the user saw.")
+    client_id: Identifier = Field(description="A pseudonym of the user or browser.")
+    query: Query = Field(min_length=1, description="What the user had typed.")
+
+
+class Shown(Feedback):
+    """The list was shown."""
+
+    action: Literal["shown"]
+    suggestions: list[Query] = Field(max_length=MAX_SUGGESTIONS)
+
+
+class Clicked(Feedback):
+    """A suggestion was taken."""
+
+    action: Literal["clicked"]
+    suggestion: Query = Field(min_length=1)
+    position: int = Field(ge=1, le=MAX_SUGGESTIONS)
+
+
+class Dismissed(Feedback):
+    """The list was closed without taking anything."""
+
+    action: Literal["dismissed"]
+
+
+FeedbackRequest = Annotated[Shown | Clicked | Dismissed, Field(discriminator="action")]
+
+
+class ModelFacts(BaseModel):
+    """A served model."""
+
+    name: str
+    kind: str
+    completes: bool
+    explains: bool
+    version: str = Field(description="Changes when another model is loaded under the name.")
+
+
+class ModelsAnswer(BaseModel):
+    """The served models, the default first."""
+
+    models: list[ModelFacts]
+
+
+class Health(BaseModel):
+    """Whether the service is well."""
+
+    status: str
+
+
+class KillSwitch(Asked):
+    """Whether every list is to be empty."""
+
+    on: bool
+
+
+class ProblemDocument(BaseModel):
+    """An answer other than the one asked for (RFC 9457)."""
+
+    title: str
+    status: int
+    detail: str
+    request_id: str

@@ -1,0 +1,73 @@
+"""What an operator decides about a service. Knows names and bounds; opens nothing."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nextquery.errors import InputError
+
+MAX_QUERY_CHARACTERS = 512
+MAX_CONTEXT_QUERIES = 100
+MAX_SUGGESTIONS = 50
+MAX_CANDIDATES = 100
+MAX_BATCH_REQUESTS = 64
+MAX_BODY_BYTES = 1 << 20
+BODY_SECONDS = 10.0
+"""A body that has not arrived after this long is refused, so that slow clients hold nothing."""
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model folder and the name under which requests ask for it."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """Everything a worker needs to know, the same for all workers of a service."""
+
+    models: tuple[NamedModel, ...]
+    """The served models; the first answers requests that name none."""
+    fallback: Path | None = None
+    """A count model that answers when the main model is late or overloaded."""
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    threads: int = 0
+    """Threads of the neural model in each worker; 0 shares the cores among the workers."""
+    budget_ms: int = 300
+    """How long a request may wait for its model before the fallback answers, or 503."""
+    queue_size: int = 16
+    """Requests that may wait for a model; one more is refused at once."""
+    batch_size: int = 8
+    """Waiting requests that are answered together."""
+    sessions: str = "memory"
+    """`memory` or a `redis://` URL."""
+    max_sessions: int = 10_000
+    idle_minutes: float = 30.0
+    cache_size: int = 10_000
+    """Answers and encoded contexts kept for reuse, each; 0 keeps none."""
+    keys_file: Path | None = None
+    admin_keys_file: Path | None = None
+    rate_per_second: float = 0.0
+    """Requests a second of one key, or of one address without keys; 0 sets no limit."""
+    cors_origins: tuple[str, ...] = ()
+    feedback: Path | None = None
+    """Folder of the feedback log; without it feedback is refused."""
+    blocklist: Path | None = None
+    kill_switch: Path | None = None
+    """While this file exists every list is empty."""
+    control: Path | None = None
+    """Folder through which the workers of one machine tell each other of a reload."""
+    drain_seconds: float = 1.0
+    """How long a stopping service reports itself as not ready before it takes no more requests."""
+
+    def __post_init__(self) -> None:
+        names = [model.name for model in self.models]
+        if len(set(names)) != len(names):
+            raise InputError(f"two models are named the same: {', '.join(names)}")
+        for name in ("workers", "queue_size", "batch_size", "max_sessions", "budget_ms"):
+            if getattr(self, name) < 1:
+                option = name.replace("_", "-")
+                raise InputError(f"--{option} {getattr(self, name)}: must be at least 1")
