@@ -75,17 +75,18 @@ class Batcher:
             raise QueueFull(self.expected_wait)
         loop = asyncio.get_running_loop()
         jobs = [Job(key, question, loop.create_future()) for question in questions]
+        for job in jobs:
+            job.answer.add_done_callback(_look)
         self._waiting.extend(jobs)
         self._arrival.set()
         return jobs
 
     def withdraw(self, jobs: Sequence[Job]) -> None:
-        """Take jobs back whose client left or lost patience."""
+        """Take jobs back whose client left or lost patience; what is being computed goes on."""
         for job in jobs:
-            job.answer.cancel()
             if not job.started:
                 self._waiting.remove(job)
-                job.started = True
+                job.answer.cancel()
 
     async def _serve(self) -> None:
         while True:
@@ -128,3 +129,9 @@ class Batcher:
         self.on_batch(size, seconds)
         each = seconds / size
         self._seconds_per_job += 0.1 * (each - self._seconds_per_job)
+
+
+def _look(answer: asyncio.Future[Any]) -> None:
+    """Read an error that nobody waits for any more, so that asyncio does not report it."""
+    if not answer.cancelled():
+        answer.exception()

@@ -5,7 +5,6 @@ admin route of any worker reaches every worker of the machine. Knows nothing of 
 """
 
 import asyncio
-import tempfile
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +17,10 @@ SECONDS_BETWEEN_LOOKS = 0.25
 class Control:
     """The control files of one service."""
 
-    def __init__(self, folder: Path | None, kill_switch: Path | None) -> None:
-        self._folder = folder or Path(tempfile.mkdtemp(prefix="nextquery-"))
-        self._kill_switch = kill_switch or self._folder / "kill-switch"
-        self._reload = self._folder / "reload"
+    def __init__(self, folder: Path, kill_switch: Path | None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._kill_switch = kill_switch or folder / "kill-switch"
+        self._reload = folder / "reload"
         self._seen_reload = self._reload_token()
         self.killed = self._kill_switch.exists()
 
@@ -33,11 +32,14 @@ class Control:
             self._kill_switch.unlink(missing_ok=True)
         self.killed = on
 
+    def ask_reload(self) -> None:
+        """Ask every worker to load its models again."""
+        write_text(self._reload, uuid.uuid4().hex)
+
     def announce_reload(self) -> None:
-        """Tell the other workers to load their models again."""
-        token = uuid.uuid4().hex
-        self._seen_reload = token
-        write_text(self._reload, token)
+        """Ask every worker but this one, which has done it."""
+        self.ask_reload()
+        self._seen_reload = self._reload_token()
 
     async def watch(self, on_reload: Callable[[], None], on_look: Callable[[], None]) -> None:
         """Look at the files for ever; `on_look` is called every time."""

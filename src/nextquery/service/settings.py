@@ -29,6 +29,8 @@ class ServiceSettings:
 
     models: tuple[NamedModel, ...]
     """The served models; the first answers requests that name none."""
+    control: Path
+    """Folder through which the workers of one machine tell each other of a reload."""
     fallback: Path | None = None
     """A count model that answers when the main model is late or overloaded."""
     host: str = "127.0.0.1"
@@ -58,8 +60,6 @@ class ServiceSettings:
     blocklist: Path | None = None
     kill_switch: Path | None = None
     """While this file exists every list is empty."""
-    control: Path | None = None
-    """Folder through which the workers of one machine tell each other of a reload."""
     drain_seconds: float = 1.0
     """How long a stopping service reports itself as not ready before it takes no more requests."""
 

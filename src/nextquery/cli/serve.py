@@ -1,0 +1,129 @@
+"""`nextquery serve`: the HTTP service and its page."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nextquery.errors import InputError
+
+
+def _print_new_key(name: str) -> None:
+    if not name:
+        return
+    from nextquery.service.keys import new_key
+
+    made = new_key(name)
+    typer.echo(f"key, for the client:     {made.key}")
+    typer.echo(f"line, for the key file:  {made.line}")
+    raise typer.Exit
+
+
+def serve(
+    model: Annotated[Path, typer.Argument(help="The model folder that answers.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    name: Annotated[str, typer.Option(help="Name of MODEL in requests; its kind if left out.")] = "",
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=MODEL", help="A further model to choose or compare; repeat."),
+    ] = None,
+    fallback: Annotated[
+        Path | None, typer.Option(help="Count model that answers when MODEL is late or busy.")
+    ] = None,
+    budget_ms: Annotated[int, typer.Option(help="How long a request may wait for MODEL.")] = 300,
+    workers: Annotated[int, typer.Option(help="Processes that share the port.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=0, help="Threads of the model in each worker; 0 shares the cores.")
+    ] = 0,
+    queue_size: Annotated[int, typer.Option(help="Requests that may wait; more get 503.")] = 16,
+    batch_size: Annotated[int, typer.Option(help="Waiting requests answered together.")] = 8,
+    sessions: Annotated[str, typer.Option(help="'memory' or redis://HOST:PORT/DB.")] = "memory",
+    max_sessions: Annotated[int, typer.Option(help="Sessions kept in memory.")] = 10_000,
+    idle_minutes: Annotated[
+        float, typer.Option(min=0.001, help="A session ends after so long without a query.")
+    ] = 30.0,
+    cache_size: Annotated[
+        int, typer.Option(min=0, help="Answers and encoded contexts kept for reuse.")
+    ] = 10_000,
+    keys: Annotated[Path | None, typer.Option(help="File of API keys, hashed.")] = None,
+    admin_keys: Annotated[
+        Path | None, typer.Option(help="File of admin keys; without one there is no /admin.")
+    ] = None,
+    new_key: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            callback=_print_new_key,
+            is_eager=True,
+            help="Print a new key and its line for a key file, and end.",
+        ),
+    ] = "",
+    rate: Annotated[
+        float, typer.Option(min=0, help="Requests a second of one key or address; 0: no limit.")
+    ] = 0.0,
+    cors_origin: Annotated[
+        list[str] | None, typer.Option(help="Origin whose pages may call the API; repeat.")
+    ] = None,
+    feedback: Annotated[
+        Path | None, typer.Option(help="Folder for the feedback log (UBI format).")
+    ] = None,
+    blocklist: Annotated[
+        Path | None, typer.Option(help="File of words and phrases never to suggest.")
+    ] = None,
+    kill_switch: Annotated[
+        Path | None, typer.Option(help="While this file exists every list is empty.")
+    ] = None,
+    drain_seconds: Annotated[
+        float, typer.Option(min=0, help="Time between losing readiness and closing the port.")
+    ] = 1.0,
+) -> None:
+    """Serve suggestions over HTTP, with a page to try them.
+
+    Example: `nextquery serve models/hred --compare adj=models/adj --fallback models/adj`
+    """
+    from nextquery.service.settings import ServiceSettings
+    from nextquery.service.workers import serve as run
+
+    with tempfile.TemporaryDirectory(prefix="nextquery-") as control:
+        run(
+            ServiceSettings(
+                models=_named_models(model, name, compare or []),
+                control=Path(control),
+                fallback=fallback,
+                host=host,
+                port=port,
+                workers=workers,
+                threads=threads,
+                budget_ms=budget_ms,
+                queue_size=queue_size,
+                batch_size=batch_size,
+                sessions=sessions,
+                max_sessions=max_sessions,
+                idle_minutes=idle_minutes,
+                cache_size=cache_size,
+                keys_file=keys,
+                admin_keys_file=admin_keys,
+                rate_per_second=rate,
+                cors_origins=tuple(cors_origin or ()),
+                feedback=feedback,
+                blocklist=blocklist,
+                kill_switch=kill_switch,
+                drain_seconds=drain_seconds,
+            )
+        )
+
+
+def _named_models(model: Path, name: str, compare: list[str]) -> "tuple[NamedModel, ...]":
+    from nextquery.artifacts import open_artifact
+    from nextquery.service.settings import NamedModel
+
+    models = [NamedModel(name or open_artifact(model).kind, model)]
+    for entry in compare:
+        label, separator, path = entry.partition("=")
+        if not separator or not label or not path:
+            raise InputError(f"--compare {entry}: write NAME=MODEL, e.g. --compare adj=models/adj")
+        open_artifact(Path(path))
+        models.append(NamedModel(label, Path(path)))
+    return tuple(models)

@@ -1,0 +1,140 @@
+"""Puts the service together: parts, routes, the OpenAPI document, the life of the process."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import Response
+from starlette.requests import Request
+from starlette.types import ASGIApp
+
+from nextquery import __version__
+from nextquery.errors import NextqueryError
+from nextquery.service import admin, journal, pages, problems, routes
+from nextquery.service.answering import ClientLeft, Service
+from nextquery.service.control import Control
+from nextquery.service.feedback import FeedbackLog
+from nextquery.service.gateway import CLIENT_LEFT, Gateway
+from nextquery.service.keys import ADMIN_KEYS_VARIABLE, KEYS_VARIABLE, RateLimit, read_keys
+from nextquery.service.metrics import Metrics
+from nextquery.service.models import Models
+from nextquery.service.sessions import open_sessions
+from nextquery.service.settings import ServiceSettings
+
+DESCRIPTION = "Query suggestions learnt from a site's own query log."
+
+
+def build_service(settings: ServiceSettings) -> Service:
+    """The parts of a service; the models are not loaded yet."""
+    metrics = Metrics()
+    return Service(
+        settings=settings,
+        metrics=metrics,
+        models=Models(settings, metrics),
+        sessions=open_sessions(settings),
+        control=Control(settings.control, settings.kill_switch),
+        keys=read_keys(settings.keys_file, KEYS_VARIABLE),
+        admin_keys=read_keys(settings.admin_keys_file, ADMIN_KEYS_VARIABLE),
+        rate=RateLimit(settings.rate_per_second),
+        feedback=FeedbackLog(settings.feedback) if settings.feedback else None,
+    )
+
+
+def build_app(service: Service) -> ASGIApp:
+    """The ASGI application around a service."""
+    app = FastAPI(
+        title="nextquery",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_life,
+    )
+    app.state.service = service
+    app.include_router(routes.router)
+    if len(service.admin_keys):
+        app.include_router(admin.router)
+    app.include_router(pages.router)
+    pages.mount_files(app)
+    problems.install(app)
+    app.add_exception_handler(ClientLeft, _on_client_left)
+    app.openapi = lambda: _openapi(app, service)  # type: ignore[method-assign]
+    wrapped: ASGIApp = app
+    if service.settings.cors_origins:
+        wrapped = CORSMiddleware(
+            app,
+            allow_origins=service.settings.cors_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Content-Type", "X-API-Key"],
+        )
+    return Gateway(wrapped, service.metrics, lambda: service.draining)
+
+
+@asynccontextmanager
+async def _life(app: FastAPI) -> AsyncIterator[None]:
+    """Answer health checks at once, load in the background, look at the control files."""
+    service: Service = app.state.service
+    service.models.start()
+    tasks = [
+        asyncio.create_task(_load(service)),
+        asyncio.create_task(_watch(service)),
+    ]
+    yield
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await service.models.stop()
+    await service.sessions.close()
+
+
+async def _load(service: Service) -> None:
+    """Load or reload the models; a refusal is logged and what was there stays."""
+    try:
+        versions = await service.models.reload()
+    except NextqueryError as error:
+        # These messages name files and folders, never queries.
+        journal.write("models refused", reason=str(error))
+        if not service.models.ready:
+            service.failure = error
+    else:
+        journal.write("models loaded", versions=versions)
+
+
+async def _watch(service: Service) -> None:
+    def on_reload() -> None:
+        reloads.add(task := asyncio.create_task(_load(service)))
+        task.add_done_callback(reloads.discard)
+
+    reloads: set[asyncio.Task[None]] = set()
+    await service.control.watch(on_reload, service.models.refresh)
+
+
+async def _on_client_left(request: Request, error: Exception) -> Response:
+    request.app.state.service.metrics.cancelled.inc()
+    return Response(status_code=CLIENT_LEFT)
+
+
+def _openapi(app: FastAPI, service: Service) -> dict[str, Any]:
+    """The OpenAPI document, with what only a running service knows."""
+    if app.openapi_schema is None:
+        schema = FastAPI.openapi(app)
+        for path in schema["paths"].values():
+            for operation in path.values():
+                _name_problem_type(operation["responses"])
+        for shape in schema["components"]["schemas"].values():
+            if "model" in shape.get("properties", {}) and "session_id" in shape["properties"]:
+                shape["properties"]["model"]["anyOf"][0]["enum"] = list(service.models.served)
+        app.openapi_schema = schema
+    return app.openapi_schema
+
+
+def _name_problem_type(responses: dict[str, Any]) -> None:
+    """Problems are sent as `application/problem+json`; FastAPI knows one type a route only."""
+    for response in responses.values():
+        content = response.get("content", {})
+        shape = content.get("application/json", {}).get("schema", {})
+        if shape.get("$ref", "").endswith("/ProblemDocument"):
+            response["content"] = {problems.MEDIA_TYPE: content["application/json"]}

@@ -1,0 +1,106 @@
+"""The process that serves: signals, a graceful end, a model that cannot be loaded.
+
+On SIGTERM or Ctrl-C readiness goes first; for `drain_seconds` requests are still taken, and every
+answer asks its client to leave; then nothing new is taken and what was accepted is finished.
+SIGHUP loads the models again. Knows nothing of routes.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from types import FrameType
+
+import uvicorn
+
+from nextquery.errors import InputError
+from nextquery.service import journal
+from nextquery.service.answering import Service
+from nextquery.service.settings import ServiceSettings
+
+BACKLOG = 1024
+SECONDS_FOR_ACCEPTED = 0.3
+"""Between the last accepted connection and the end of idle ones: its request may be on the way."""
+SECONDS_TO_FINISH = 30
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, which several processes may share."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise InputError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    return listener
+
+
+def run_worker(settings: ServiceSettings, listener: socket.socket, supervised: bool) -> None:
+    """Serve in this process until told to stop."""
+    threads = settings.threads or max(1, (os.cpu_count() or 1) // settings.workers)
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    # Imported here: the number of threads must be set before torch is imported.
+    from nextquery.service.app import build_app, build_service
+
+    journal.install()
+    service = build_service(settings)
+    config = uvicorn.Config(
+        build_app(service),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=SECONDS_TO_FINISH,
+    )
+    server = Server(config, service, supervised)
+    server.run(sockets=[listener])
+    if service.failure is not None:
+        raise service.failure
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server with a drain before its end."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, supervised: bool) -> None:
+        super().__init__(config)
+        self._service = service
+        self._parent = os.getppid() if supervised else None
+        self._drain_until: float | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start; a worker without supervisor listens to SIGHUP itself."""
+        loop = asyncio.get_running_loop()
+        if self._parent is None:
+            loop.add_signal_handler(signal.SIGHUP, self._service.control.ask_reload)
+        else:
+            loop.add_signal_handler(signal.SIGHUP, lambda: None)
+        await super().startup(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal drains; Ctrl-C a second time ends at once."""
+        if self._drain_until is None:
+            self._service.draining = True
+            self._drain_until = asyncio.get_event_loop().time() + self._service.settings.drain_seconds
+        elif sig == signal.SIGINT:
+            self.should_exit = self.force_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: is it time to end?"""
+        now = asyncio.get_running_loop().time()
+        if self._drain_until is not None and now >= self._drain_until:
+            self.should_exit = True
+        if self._service.failure is not None:
+            self.should_exit = True
+        if self._parent is not None and os.getppid() != self._parent:
+            self.should_exit = True  # the supervisor was killed
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections, wait for what the last ones have to say, finish."""
+        self._service.draining = True
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(SECONDS_FOR_ACCEPTED)
+        await super().shutdown(sockets)
