@@ -12,6 +12,7 @@ from nextquery import __version__
 from nextquery.cli.bench import bench
 from nextquery.cli.fit import fit
 from nextquery.cli.score import score
+from nextquery.cli.serve import serve
 from nextquery.cli.suggest import suggest
 from nextquery.cli.synth import synth
 from nextquery.errors import NextqueryError
@@ -46,6 +47,7 @@ app.command()(synth)
 app.command()(fit)
 app.command()(suggest)
 app.command()(score)
+app.command()(serve)
 app.command()(bench)
 
 

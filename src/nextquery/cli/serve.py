@@ -2,11 +2,14 @@
 
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nextquery.errors import InputError
+
+if TYPE_CHECKING:
+    from nextquery.service.settings import NamedModel
 
 
 def _print_new_key(name: str) -> None:
@@ -24,7 +27,9 @@ def serve(
     model: Annotated[Path, typer.Argument(help="The model folder that answers.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
-    name: Annotated[str, typer.Option(help="Name of MODEL in requests; its kind if left out.")] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of MODEL in requests; its kind if left out.")
+    ] = "",
     compare: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=MODEL", help="A further model to choose or compare; repeat."),

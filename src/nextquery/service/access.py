@@ -7,7 +7,7 @@ from fastapi.security import APIKeyHeader
 
 from nextquery.service.answering import Service
 from nextquery.service.keys import KeyRing
-from nextquery.service.problems import Problem
+from nextquery.service.problems import ProblemError
 
 API_KEY = APIKeyHeader(name="X-API-Key", auto_error=False, scheme_name="ApiKey")
 ADMIN_KEY = APIKeyHeader(name="X-Admin-Key", auto_error=False, scheme_name="AdminKey")
@@ -41,13 +41,15 @@ def admit(request: Request, service: Service, cost: int = 1) -> None:
     wait = service.rate.wait(client, cost)
     if wait:
         headers = {"Retry-After": str(max(1, round(wait)))}
-        raise Problem(429, "This key or address sends more than its rate.", headers)
+        raise ProblemError(429, "This key or address sends more than its rate.", headers)
 
 
 def _known(keys: KeyRing, key: str | None, header: str) -> str:
     name = keys.name(key) if key else None
     if name is None:
-        raise Problem(401, f"Send a valid key in the header {header}.", {"WWW-Authenticate": "ApiKey"})
+        raise ProblemError(
+            401, f"Send a valid key in the header {header}.", {"WWW-Authenticate": "ApiKey"}
+        )
     return name
 
 

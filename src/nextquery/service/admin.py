@@ -8,7 +8,7 @@ from nextquery.errors import NextqueryError
 from nextquery.service import journal, schemas
 from nextquery.service.access import Admin, service_of
 from nextquery.service.answering import Service
-from nextquery.service.problems import Problem
+from nextquery.service.problems import ProblemError
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemDocument} for status in (400, 401, 408, 413, 422, 500)
@@ -27,14 +27,16 @@ async def reload(admin: Admin, service: Here) -> dict[str, str]:
     try:
         versions = await service.models.reload()
     except NextqueryError as error:
-        raise Problem(409, str(error)) from None
+        raise ProblemError(409, str(error)) from None
     service.control.announce_reload()
     journal.write("models reloaded", key=admin)
     return versions
 
 
 @router.put("/kill-switch")
-async def kill_switch(wanted: schemas.KillSwitch, admin: Admin, service: Here) -> schemas.KillSwitch:
+async def kill_switch(
+    wanted: schemas.KillSwitch, admin: Admin, service: Here
+) -> schemas.KillSwitch:
     """While it is on, every list of suggestions and completions is empty."""
     service.control.switch(wanted.on)
     journal.write("kill switch set", on=wanted.on, key=admin)

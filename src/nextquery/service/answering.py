@@ -11,16 +11,15 @@ from typing import Any
 
 from fastapi import Request
 
-from nextquery.errors import NextqueryError
-from nextquery.service.batching import Job, QueueFull
+from nextquery.service.batching import Job, QueueFullError
 from nextquery.service.control import Control
 from nextquery.service.feedback import FeedbackLog
 from nextquery.service.keys import KeyRing, RateLimit
 from nextquery.service.metrics import Metrics
 from nextquery.service.models import Models, ServedModel, SuggestKey
-from nextquery.service.problems import Problem, busy
+from nextquery.service.problems import ProblemError, busy
 from nextquery.service.schemas import InSession
-from nextquery.service.sessions import SessionStore, SessionsUnavailable, joined, session_key
+from nextquery.service.sessions import SessionStore, SessionsUnavailableError, joined, session_key
 from nextquery.service.settings import ServiceSettings
 
 
@@ -38,11 +37,11 @@ class Service:
     rate: RateLimit
     feedback: FeedbackLog | None
     draining: bool = False
-    failure: NextqueryError | None = None
+    failure: Exception | None = None
     """Why the models could not be loaded at the start; the process then ends."""
 
 
-class ClientLeft(Exception):
+class ClientLeftError(Exception):
     """The client closed the connection; nobody waits for the answer."""
 
 
@@ -60,7 +59,7 @@ def chosen_model(service: Service, name: str | None) -> ServedModel:
     model = service.models.served.get(name or service.models.default)
     if model is None:
         known = ", ".join(service.models.served)
-        raise Problem(422, f"model: is not served here; there are: {known}")
+        raise ProblemError(422, f"model: is not served here; there are: {known}")
     if model.engine is None:
         raise busy("The model is still being loaded.", 2)
     return model
@@ -79,7 +78,7 @@ async def session_context(
         if new:
             return tuple(await service.sessions.append(name, new[0], own))
         return tuple(await service.sessions.read(name) or joined(own))
-    except SessionsUnavailable:
+    except SessionsUnavailableError:
         service.metrics.sessions_unavailable.inc()
         return tuple(joined([*own, *new]))
 
@@ -90,7 +89,7 @@ async def ask(
     """Answer questions with a model; its lateness or its full queue is a 503."""
     try:
         jobs = model.submit(key, questions)
-    except QueueFull as full:
+    except QueueFullError as full:
         service.metrics.refused.labels(model.name).inc()
         raise busy("Too many requests wait for the model.", full.retry_after) from None
     try:
@@ -117,7 +116,7 @@ async def suggest(
         return Answered(known, model.name)
     try:
         answered = await ask(service, request, model, key, missing)
-    except Problem as problem:
+    except ProblemError as problem:
         fallback = service.models.fallback
         if fallback is None or fallback.engine is None or model.name != service.models.default:
             raise
@@ -146,7 +145,7 @@ async def _finished(service: Service, request: Request, jobs: list[Job]) -> bool
             waiting = {leaving, *(job.answer for job in pending)}
             await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if leaving.done():
-                raise ClientLeft
+                raise ClientLeftError
         return True
     finally:
         leaving.cancel()

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from nextquery import __version__
 from nextquery.errors import NextqueryError
 from nextquery.service import admin, journal, pages, problems, routes
-from nextquery.service.answering import ClientLeft, Service
+from nextquery.service.answering import ClientLeftError, Service
 from nextquery.service.control import Control
 from nextquery.service.feedback import FeedbackLog
 from nextquery.service.gateway import CLIENT_LEFT, Gateway
@@ -60,7 +60,7 @@ def build_app(service: Service) -> ASGIApp:
     app.include_router(pages.router)
     pages.mount_files(app)
     problems.install(app)
-    app.add_exception_handler(ClientLeft, _on_client_left)
+    app.add_exception_handler(ClientLeftError, _on_client_left)
     app.openapi = lambda: _openapi(app, service)  # type: ignore[method-assign]
     wrapped: ASGIApp = app
     if service.settings.cors_origins:
@@ -94,9 +94,10 @@ async def _load(service: Service) -> None:
     """Load or reload the models; a refusal is logged and what was there stays."""
     try:
         versions = await service.models.reload()
-    except NextqueryError as error:
-        # These messages name files and folders, never queries.
-        journal.write("models refused", reason=str(error))
+    except Exception as error:
+        # The messages of expected errors name files and folders, never queries.
+        reason = str(error) if isinstance(error, NextqueryError) else "unexpected"
+        journal.write_failure("models refused", error, reason=reason)
         if not service.models.ready:
             service.failure = error
     else:

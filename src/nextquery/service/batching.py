@@ -16,7 +16,7 @@ from typing import Any
 Run = Callable[[Hashable, Sequence[Any]], Sequence[Any]]
 
 
-class QueueFull(Exception):
+class QueueFullError(Exception):
     """The queue has no place; `retry_after` seconds from now it may have one."""
 
     def __init__(self, retry_after: float) -> None:
@@ -70,9 +70,9 @@ class Batcher:
         self._thread.shutdown(wait=True)
 
     def submit(self, key: Hashable, questions: Sequence[Any]) -> list[Job]:
-        """Queue questions, all or none: `QueueFull` if there is no place for the first."""
+        """Queue questions, all or none: `QueueFullError` if there is no place for the first."""
         if len(self._waiting) >= self._queue_size:
-            raise QueueFull(self.expected_wait)
+            raise QueueFullError(self.expected_wait)
         loop = asyncio.get_running_loop()
         jobs = [Job(key, question, loop.create_future()) for question in questions]
         for job in jobs:
@@ -96,7 +96,7 @@ class Batcher:
             await self._answer(self._take())
 
     def _take(self) -> list[Job]:
-        """The oldest job and those like it, up to the size of a batch; the rest keep their order."""
+        """The oldest job and those like it, up to a batch; the others keep their order."""
         key = self._waiting[0].key
         taken: list[Job] = []
         kept: list[Job] = []

@@ -1,16 +1,15 @@
-"""One loaded model as the service asks it: batches in, lists out, guarded, contexts encoded once.
+"""One loaded model as the service asks it: batches in, lists out, contexts encoded once.
 
 Runs in the model's own thread. Knows what a suggester can do beyond the protocol; knows nothing of
 queues or HTTP.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from nextquery.artifacts import MANIFEST, open_artifact, sha256
 from nextquery.guard.guard import Guard
-from nextquery.guard.tables import FOLDER as GUARD_FOLDER
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.base import Suggester
 from nextquery.suggesters.loading import load
@@ -30,9 +29,9 @@ class Completes(Protocol):
 class Engine:
     """A model folder, opened, checked and warmed up."""
 
-    def __init__(self, suggester: Suggester, guard: Guard, version: str) -> None:
+    def __init__(self, suggester: Suggester, version: str) -> None:
         self.suggester = suggester
-        self.guard = guard
+        self.guard: Guard = _guard_of(suggester)
         self.version = version
 
     @classmethod
@@ -40,8 +39,7 @@ class Engine:
         """Open a model folder: every file is checked, then a first list is made."""
         artifact = open_artifact(path)
         artifact.verify()
-        suggester = load(path)
-        engine = cls(suggester, open_guard(path, blocklist), sha256(path / MANIFEST)[:12])
+        engine = cls(load(path, blocklist=blocklist), sha256(path / MANIFEST)[:12])
         engine.suggest([("warm up",)], 5, 0.0)
         return engine
 
@@ -58,32 +56,24 @@ class Engine:
     def suggest(
         self, contexts: Sequence[Context], n: int, diversity: float
     ) -> list[list[Suggestion]]:
-        """A guarded list for each context."""
-        return [self._guarded(context, self.suggester.suggest(context, n)) for context in contexts]
+        """A list for each context."""
+        return [self.suggester.suggest(context, n) for context in contexts]
 
     def score(self, context: Context, candidates: Sequence[str]) -> list[ScoredQuery]:
         """The log-likelihood of each candidate."""
         return self.suggester.score(context, candidates)
 
     def complete(self, context: Context, prefix: str, n: int) -> list[Suggestion]:
-        """Guarded completions of a prefix."""
+        """Completions of a prefix."""
         suggester: Any = self.suggester
-        return self._guarded(context, suggester.complete(context, prefix, n))
+        return list(suggester.complete(context, prefix, n))
 
     def explain(self, context: Context) -> list[tuple[str, float]]:
         """Each query of the context with its weight."""
         suggester: Any = self.suggester
         return list(suggester.explain(context))
 
-    def _guarded(self, context: Context, found: Sequence[Suggestion]) -> list[Suggestion]:
-        return [item for item in found if self.guard.allows(item.text, context)]
 
-
-def open_guard(path: Path, blocklist: Path | None) -> Guard:
-    """The guard of a model folder; one without tables has the blocklist only."""
-    if (path / GUARD_FOLDER).is_dir():
-        return Guard.open(path, blocklist)
-    return Guard(blocklist=blocklist)
-
-
-Loader = Callable[[Path, Path | None], Engine]
+def _guard_of(suggester: Any) -> Guard:
+    guard: Guard = suggester.guard
+    return guard

@@ -64,7 +64,7 @@ class Gateway:
         except TimeoutError:
             await _refuse(scope, receive, seen, 408, f"Send it within {BODY_SECONDS:.0f} seconds.")
             return
-        except _TooLarge:
+        except _TooLargeError:
             detail = f"At most {MAX_BODY_BYTES} bytes are read."
             await _refuse(scope, receive, seen, 413, detail, {"Connection": "close"})
             return
@@ -110,7 +110,7 @@ class _Seen:
         await self._send(message)
 
 
-class _TooLarge(Exception):
+class _TooLargeError(Exception):
     pass
 
 
@@ -118,7 +118,7 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
     """The whole body; None if the client left while sending it."""
     length = dict(scope["headers"]).get(b"content-length", b"0")
     if length.isdigit() and int(length) > MAX_BODY_BYTES:
-        raise _TooLarge
+        raise _TooLargeError
     parts, size, more = [], 0, True
     while more:
         message = await receive()
@@ -127,7 +127,7 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > MAX_BODY_BYTES:
-            raise _TooLarge
+            raise _TooLargeError
         more = message.get("more_body", False)
     return b"".join(parts)
 

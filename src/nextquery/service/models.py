@@ -92,11 +92,11 @@ class ServedModel:
 
         def store(answer: asyncio.Future[Any]) -> None:
             current = self.engine
-            same = current is engine and current is not None
-            if not answer.cancelled() and answer.exception() is None and same:
-                # A list made under an older blocklist must not outlive it.
-                if current is not None and current.guard.blocklist is blocklist:
-                    self._answers.put((job.key, job.question), answer.result())
+            if current is None or answer.cancelled() or answer.exception() is not None:
+                return
+            # A list made by another model or under another blocklist must not outlive it.
+            if current is engine and current.guard.blocklist is blocklist:
+                self._answers.put((job.key, job.question), answer.result())
 
         return store
 
@@ -139,7 +139,7 @@ class Models:
         return all(model.engine is not None for model in self.all)
 
     async def reload(self) -> dict[str, str]:
-        """Load every folder again beside what is in use; one that is refused leaves all as it is."""
+        """Load every folder again beside what is in use; a refused one leaves all as it was."""
         async with self._reloading:
             try:
                 engines = [(model, await model.open()) for model in self.all]

@@ -31,7 +31,7 @@ TITLES = {
 }
 
 
-class Problem(Exception):
+class ProblemError(Exception):
     """An answer other than the one asked for."""
 
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
@@ -41,9 +41,9 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
 
-def busy(detail: str, retry_after: float = 1.0) -> Problem:
+def busy(detail: str, retry_after: float = 1.0) -> ProblemError:
     """503 with the time after which a client may try again."""
-    return Problem(503, detail, {"Retry-After": str(max(1, round(retry_after)))})
+    return ProblemError(503, detail, {"Retry-After": str(max(1, round(retry_after)))})
 
 
 def document(status: int, detail: str, request_id: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def answer(status: int, detail: str, request_id: str, headers: Mapping[str, str]
 
 def install(app: FastAPI) -> None:
     """Answer every expected error as a problem."""
-    app.add_exception_handler(Problem, _on_problem)
+    app.add_exception_handler(ProblemError, _on_problem)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
 
@@ -74,7 +74,7 @@ def _request_id(request: Request) -> str:
 
 
 async def _on_problem(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, Problem)
+    assert isinstance(error, ProblemError)
     return answer(error.status, error.detail, _request_id(request), error.headers)
 
 

@@ -14,8 +14,8 @@ from nextquery.service.access import Owner, admit, service_of
 from nextquery.service.answering import Answered, Service, ask, chosen_model, session_context
 from nextquery.service.answering import suggest as suggest_lists
 from nextquery.service.models import Operation, SuggestKey
-from nextquery.service.problems import Problem
-from nextquery.service.sessions import SessionsUnavailable, session_key
+from nextquery.service.problems import ProblemError, busy
+from nextquery.service.sessions import SessionsUnavailableError, session_key
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemDocument}
@@ -44,9 +44,7 @@ async def suggest_batch(
 ) -> schemas.SuggestBatchAnswer:
     """Several lists at once; requests of the same model and settings are computed together."""
     admit(request, service, len(asked.requests))
-    contexts = [
-        await session_context(service, owner, item, item.query) for item in asked.requests
-    ]
+    contexts = [await session_context(service, owner, item, item.query) for item in asked.requests]
     groups: dict[tuple[str | None, int, float], list[int]] = {}
     for index, item in enumerate(asked.requests):
         groups.setdefault((item.model, item.n, item.diversity), []).append(index)
@@ -90,7 +88,7 @@ async def complete(
     context = await session_context(service, owner, asked)
     model = chosen_model(service, asked.model)
     if model.engine is None or not model.engine.completes:
-        raise Problem(501, "This model suggests whole queries; it cannot complete one.")
+        raise ProblemError(501, "This model suggests whole queries; it cannot complete one.")
     found: list[Found] = []
     if not service.control.killed:
         question = (context, asked.prefix, asked.n)
@@ -109,9 +107,11 @@ async def explain(
     context = await session_context(service, owner, asked)
     model = chosen_model(service, asked.model)
     if model.engine is None or not model.engine.explains:
-        raise Problem(501, "Only a neural model has gates that say how much a query counts.")
+        raise ProblemError(501, "Only a neural model has gates that say how much a query counts.")
     answered = await ask(service, request, model, Operation("explain"), [(context,)])
-    weights = [schemas.QueryWeight(text=text, weight=weight) for text, weight in answered.results[0]]
+    weights = [
+        schemas.QueryWeight(text=text, weight=weight) for text, weight in answered.results[0]
+    ]
     return schemas.ExplainAnswer(queries=weights, model=model.name, took_ms=_took(request))
 
 
@@ -122,7 +122,7 @@ async def feedback(
     """What a user did with a list: shown, clicked or dismissed."""
     admit(request, service)
     if service.feedback is None:
-        raise Problem(501, "Feedback is not recorded here; start the service with --feedback.")
+        raise ProblemError(501, "Feedback is not recorded here; start the service with --feedback.")
     service.feedback.write(asked)
     service.metrics.feedback.labels(asked.action).inc()
     return Response(status_code=204)
@@ -139,8 +139,8 @@ async def delete_session(
     admit(request, service)
     try:
         await service.sessions.delete(session_key(owner, session_id))
-    except SessionsUnavailable:
-        raise Problem(503, "The session store does not answer.", {"Retry-After": "2"}) from None
+    except SessionsUnavailableError:
+        raise busy("The session store does not answer.", 2) from None
     return Response(status_code=204)
 
 
@@ -177,7 +177,7 @@ async def _lists(
             service, request, model, SuggestKey(asked.n, asked.diversity), contexts
         )
     except InputError as error:
-        raise Problem(422, str(error)) from None
+        raise ProblemError(422, str(error)) from None
 
 
 def _list_answer(

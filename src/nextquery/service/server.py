@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 import socket
+import time
 from types import FrameType
 
 import uvicorn
@@ -82,13 +83,13 @@ class Server(uvicorn.Server):
         """The first signal drains; Ctrl-C a second time ends at once."""
         if self._drain_until is None:
             self._service.draining = True
-            self._drain_until = asyncio.get_event_loop().time() + self._service.settings.drain_seconds
+            self._drain_until = time.monotonic() + self._service.settings.drain_seconds
         elif sig == signal.SIGINT:
             self.should_exit = self.force_exit = True
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second: is it time to end?"""
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         if self._drain_until is not None and now >= self._drain_until:
             self.should_exit = True
         if self._service.failure is not None:

@@ -14,7 +14,7 @@ from nextquery.service.recent import Recent
 from nextquery.service.settings import MAX_CONTEXT_QUERIES, ServiceSettings
 
 
-class SessionsUnavailable(Exception):
+class SessionsUnavailableError(Exception):
     """The store does not answer; a request goes on with what it brought itself."""
 
 
@@ -177,9 +177,9 @@ class RedisSessions:
     async def _ask(self, answer: Awaitable[Any]) -> Any:
         if time.monotonic() < self._closed_until:
             cast("Any", answer).close()
-            raise SessionsUnavailable
+            raise SessionsUnavailableError
         try:
             return await answer
         except self._errors as error:
             self._closed_until = time.monotonic() + self.PAUSE
-            raise SessionsUnavailable from error
+            raise SessionsUnavailableError from error
