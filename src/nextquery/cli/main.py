@@ -11,6 +11,7 @@ import typer
 from nextquery import __version__
 from nextquery.cli.bench import bench
 from nextquery.cli.fit import fit
+from nextquery.cli.prepare import prepare
 from nextquery.cli.score import score
 from nextquery.cli.serve import serve
 from nextquery.cli.suggest import suggest
@@ -44,6 +45,7 @@ def main(
 
 # One line a command, in the order of the pipeline.
 app.command()(synth)
+app.command()(prepare)
 app.command()(fit)
 app.command()(suggest)
 app.command()(score)

@@ -1,0 +1,105 @@
+"""`nextquery prepare`: raw logs become a data folder."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_SPLIT_HELP = (
+    "Three times T1,T2,T3 that end background, training and validation; without it the log's time "
+    "is cut in the paper's proportions."
+)
+
+
+def prepare(
+    logs: Annotated[
+        list[str], typer.Argument(help="Log files, plain or compressed.", metavar="LOG...")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The data folder to make.")],
+    log_format: Annotated[
+        str,
+        typer.Option("--format", help="auto, or the name of a format."),
+    ] = "auto",
+    columns: Annotated[
+        str,
+        typer.Option("--columns", help="user=...,time=...,query=...[,click=...]."),
+    ] = "",
+    time_zone: Annotated[
+        str, typer.Option("--time-zone", help="Of times written without an offset.")
+    ] = "UTC",
+    idle_minutes: Annotated[
+        int, typer.Option("--idle-minutes", help="A longer pause ends a session.")
+    ] = 30,
+    split_at: Annotated[str, typer.Option("--split-at", help=_SPLIT_HELP)] = "",
+    holdout_users: Annotated[
+        float, typer.Option("--holdout-users", help="Share of users kept for evaluation only.")
+    ] = 0.0,
+    vocabulary_size: Annotated[
+        int, typer.Option("--vocabulary-size", help="Most frequent words that are kept.")
+    ] = 90_000,
+    min_users: Annotated[
+        int, typer.Option("--min-users", help="Users who must have typed a word or query.")
+    ] = 3,
+    no_spelling: Annotated[
+        bool, typer.Option("--no-spelling", help="Leave the spelling alone.")
+    ] = False,
+    keep_personal_data: Annotated[
+        bool, typer.Option("--keep-personal-data", help="Keep queries that look personal.")
+    ] = False,
+    drop_urls: Annotated[
+        bool, typer.Option("--drop-urls", help="Drop queries that look like addresses.")
+    ] = False,
+    engine: Annotated[str, typer.Option("--engine", help="polars, duckdb or spark.")] = "polars",
+    spark_master: Annotated[
+        str, typer.Option("--spark-master", help="Master URL for --engine spark.")
+    ] = "local[*]",
+    max_rejected: Annotated[
+        float, typer.Option("--max-rejected", help="Share of bad rows that stops the job.")
+    ] = 0.05,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest's entries.")] = False,
+) -> None:
+    """Turn raw logs into sessions, splits, a vocabulary and counts.
+
+    Example: `nextquery prepare log.tsv.gz --out data/ --split-at 2006-05-01,2006-05-15,2006-05-23`
+    """
+    from nextquery.logs.formats import ReadSettings
+    from nextquery.logs.prepare import PrepareSettings
+    from nextquery.logs.prepare import prepare as run
+
+    settings = PrepareSettings(
+        read=ReadSettings(log_format, _columns(columns), time_zone, max_rejected),
+        idle_minutes=idle_minutes,
+        split_at=split_at or None,
+        holdout_users=holdout_users,
+        vocabulary_size=vocabulary_size,
+        min_users=min_users,
+        spelling=not no_spelling,
+        keep_personal_data=keep_personal_data,
+        drop_urls=drop_urls,
+        engine=engine,
+        spark_master=spark_master,
+    )
+    entries = run([Path(log) for log in logs], out, settings)
+    typer.echo(
+        json.dumps({"out": str(out), **entries}, indent=2) if as_json else _summary(out, entries)
+    )
+
+
+def _columns(text: str) -> dict[str, str] | None:
+    """`user=who,time=when` as a mapping; the reader checks the names."""
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    return {name.strip(): column.strip() for name, _, column in pairs} or None
+
+
+def _summary(out: Path, entries: Mapping[str, Any]) -> str:
+    counts = entries["counts"]
+    sessions = ", ".join(f"{name} {count:,}" for name, count in counts["sessions"].items())
+    dropped = sum(counts["rows_dropped"].values())
+    return (
+        f"{counts['rows_read']:,} rows read, {counts['rows_rejected']:,} rejected, "
+        f"{dropped:,} dropped, {counts['users']:,} users\n"
+        f"sessions: {sessions}\n"
+        f"written to {out}"
+    )

@@ -1,0 +1,78 @@
+"""The DuckDB engine: every intermediate table is a file, sorts and joins spill to disk."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import narwhals as nw
+import pyarrow as pa
+
+from nextquery.logs.engine import (
+    ROW_GROUP,
+    BatchFunction,
+    Frame,
+    Rows,
+    apply_to_batches,
+    sort_keys,
+    write_batches,
+)
+
+
+class DuckdbEngine:
+    """DuckDB: for a log that does not fit in memory."""
+
+    name = "duckdb"
+
+    def __init__(self, work: Path) -> None:
+        self._work = work
+        self._connection = duckdb.connect(":memory:")
+        self._connection.execute("SET temp_directory = $1", [str(work / "spill")])
+        self._connection.execute("SET preserve_insertion_order = false")
+        self._connection.execute("SET TimeZone = 'UTC'")
+
+    def scan(self, folder: Path) -> Frame:
+        """The rows of all Parquet files of a folder."""
+        return nw.from_native(self._connection.read_parquet(str(folder / "*.parquet")))
+
+    def keep(self, frame: Frame, name: str) -> Frame:
+        """The same rows, in a file of their own."""
+        return self._keep(frame.to_native(), name)
+
+    def apply(self, frame: Frame, function: BatchFunction, schema: pa.Schema, name: str) -> Frame:
+        """What `function` makes of the rows, batch by batch."""
+        batches = frame.to_native().to_arrow_reader(ROW_GROUP)
+        file = self._file(name)
+        write_batches(apply_to_batches(batches, function, schema), file, schema)
+        return self.scan(file.parent)
+
+    def number(self, frame: Frame, column: str, name: str) -> Frame:
+        """The rows with their number."""
+        return self._keep(frame.to_native().project(f"*, row_number() over () as {column}"), name)
+
+    def in_order(self, frame: Frame, name: str) -> Rows:
+        """The rows as they are: the windows of `ordered` sort them."""
+        return self.keep(frame, name)
+
+    def ordered(self, expression: nw.Expr) -> nw.Expr:
+        """The expression over a user's rows by time and row."""
+        return expression.over("user", order_by=["time", "row"])
+
+    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
+        """Write the rows sorted."""
+        names, downwards = sort_keys(by)
+        rows = frame.select(*schema.names).sort(names, descending=downwards).to_native()
+        return write_batches(rows.to_arrow_reader(ROW_GROUP), file, schema)
+
+    def close(self) -> None:
+        """Close the connection and with it the spilled files."""
+        self._connection.close()
+
+    def _keep(self, rows: duckdb.DuckDBPyRelation, name: str) -> Frame:
+        file = self._file(name)
+        rows.write_parquet(str(file))
+        return self.scan(file.parent)
+
+    def _file(self, name: str) -> Path:
+        folder = self._work / name
+        folder.mkdir()
+        return folder / "part-00000.parquet"

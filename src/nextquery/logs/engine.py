@@ -1,0 +1,169 @@
+"""One table engine behind Narwhals: Polars in memory, DuckDB out of core, Spark on a cluster.
+
+The stages write Narwhals expressions once. What engines do differently is the handful of methods
+here: keep an intermediate table, apply a Python function to batches, realise the order of rows,
+write sorted Parquet. Knows nothing of queries or sessions.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import narwhals as nw
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nextquery.errors import InputError, MissingDependencyError
+
+Frame: TypeAlias = nw.LazyFrame[Any]
+Rows: TypeAlias = "nw.LazyFrame[Any] | nw.DataFrame[Any]"
+BatchFunction: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
+
+ROW_GROUP = 1 << 18
+ENGINES = ("polars", "duckdb", "spark")
+
+
+class Engine(Protocol):
+    """What the stages ask of an engine."""
+
+    name: str
+
+    def scan(self, folder: Path) -> Frame:
+        """The rows of all Parquet files of a folder."""
+        ...
+
+    def keep(self, frame: Frame, name: str) -> Frame:
+        """The same rows, computed once and read from then on."""
+        ...
+
+    def apply(self, frame: Frame, function: BatchFunction, schema: pa.Schema, name: str) -> Frame:
+        """What `function` makes of the rows, batch by batch, kept."""
+        ...
+
+    def number(self, frame: Frame, column: str, name: str) -> Frame:
+        """The rows with a unique integer each, in no particular order, kept."""
+        ...
+
+    def in_order(self, frame: Frame, name: str) -> Rows:
+        """The rows such that `ordered` sees them by user, time and row."""
+        ...
+
+    def ordered(self, expression: nw.Expr) -> nw.Expr:
+        """An expression that looks at earlier or later rows, over the rows of `in_order`."""
+        ...
+
+    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
+        """Write the rows sorted by `by` (`-name`: highest first); returns how many there were."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the engine holds."""
+        ...
+
+
+def open_engine(name: str, work: Path, spark_master: str = "local[*]") -> Engine:
+    """The engine called `name`, with a folder for its intermediate files."""
+    if name == "polars":
+        return PolarsEngine()
+    if name == "duckdb":
+        from nextquery.logs.duckdb_engine import DuckdbEngine
+
+        return DuckdbEngine(work)
+    if name == "spark":
+        try:
+            from nextquery.logs.spark_engine import SparkEngine
+        except ModuleNotFoundError:
+            raise MissingDependencyError(
+                "--engine spark needs the extra: pip install 'nextquery[spark]'"
+            ) from None
+        return SparkEngine(work, spark_master)
+    raise InputError(f"--engine {name}: not one of {', '.join(ENGINES)}")
+
+
+def sort_keys(by: Sequence[str]) -> tuple[list[str], list[bool]]:
+    """`["-count", "query"]` as column names and which of them go downwards."""
+    return [key.removeprefix("-") for key in by], [key.startswith("-") for key in by]
+
+
+def apply_to_batches(
+    batches: Iterable[pa.RecordBatch], function: BatchFunction, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """What `function` makes of each batch, in the types of `schema`."""
+    for batch in batches:
+        result = function(pl.DataFrame(batch))
+        yield from result.to_arrow().select(schema.names).cast(schema).to_batches()
+
+
+def write_batches(batches: Iterable[pa.RecordBatch], file: Path, schema: pa.Schema) -> int:
+    """Write one Parquet file in row groups of one size, however the batches were cut."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    count = 0
+    with pq.ParquetWriter(file, schema) as writer:
+        for table in _regroup(batches, schema):
+            writer.write_table(table, row_group_size=ROW_GROUP)
+            count += len(table)
+    return count
+
+
+def _regroup(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    pending = schema.empty_table()
+    for batch in batches:
+        pending = pa.concat_tables([pending, pa.Table.from_batches([batch]).cast(schema)])
+        while len(pending) >= ROW_GROUP:
+            yield pending.slice(0, ROW_GROUP)
+            pending = pending.slice(ROW_GROUP)
+    if len(pending):
+        yield pending
+
+
+class PolarsEngine:
+    """Polars: scans and joins stream, intermediate tables stay in memory as integers."""
+
+    name = "polars"
+
+    def scan(self, folder: Path) -> Frame:
+        """The rows of all Parquet files of a folder."""
+        return nw.from_native(pl.scan_parquet(folder / "*.parquet"))
+
+    def keep(self, frame: Frame, name: str) -> Frame:
+        """The same rows, held in memory."""
+        return nw.from_native(_collect(frame).lazy())
+
+    def apply(self, frame: Frame, function: BatchFunction, schema: pa.Schema, name: str) -> Frame:
+        """What `function` makes of the rows."""
+        return nw.from_native(function(_collect(frame)).lazy())
+
+    def number(self, frame: Frame, column: str, name: str) -> Frame:
+        """The rows with their index."""
+        return nw.from_native(
+            _collect(frame)
+            .with_row_index(column)
+            .with_columns(pl.col(column).cast(pl.Int64))
+            .lazy()
+        )
+
+    def in_order(self, frame: Frame, name: str) -> Rows:
+        """The rows sorted in memory, so that an expression over them needs no window."""
+        return nw.from_native(_collect(frame).sort("user", "time", "row"), eager_only=True)
+
+    def ordered(self, expression: nw.Expr) -> nw.Expr:
+        """The expression itself: the rows lie in order."""
+        return expression
+
+    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
+        """Write the rows sorted."""
+        names, downwards = sort_keys(by)
+        types = pl.DataFrame(schema.empty_table()).schema
+        rows = _collect(frame.select(*schema.names)).cast(types).sort(names, descending=downwards)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        rows.write_parquet(file, row_group_size=ROW_GROUP)
+        return len(rows)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def _collect(frame: Frame) -> pl.DataFrame:
+    native: pl.LazyFrame = frame.to_native()
+    return native.collect(engine="streaming")
