@@ -25,32 +25,35 @@ class DelimitedLayout:
     query: int
     click: int | None
     header: str | None = None
-    """The header line, if the file has one or the format may have one."""
+    """The header line, where the file has one."""
     quoted: bool = False
     time_pattern: str = USUAL
 
     def is_header(self, text: pl.Expr) -> pl.Expr:
-        """Whether a line is the header; letter case does not matter."""
-        if self.header is None:
-            return pl.lit(False)
-        return text.str.to_lowercase() == self.header.lower()
+        """Whether a line is the header."""
+        return pl.lit(False) if self.header is None else text == self.header
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
-        plain = lines.with_columns(
-            pl.col("text").str.splitn(self.separator, self.widths[-1]).alias("fields"),
-            pl.col("text").str.count_matches(self.separator, literal=True).alias("width") + 1,
-        )
+        rows = lines.with_columns(
+            pl.col("text").str.splitn(self.separator, self.widths[-1]).alias("fields")
+        ).with_columns(self._width().alias("width"))
         if self.quoted:
-            plain = self._with_quoted_fields(plain)
+            rows = self._with_quoted_fields(rows)
         wrong = ~pl.col("width").is_in(self.widths)
-        return plain.with_columns(
+        return rows.with_columns(
             self._field(self.user).alias("user"),
             self._field(self.time).alias("time_text"),
             self._field(self.query).alias("query"),
             self._click().alias("click"),
             pl.coalesce("reason", pl.when(wrong).then(pl.lit(rejects.WRONG_COLUMNS))),
         ).drop("fields", "width")
+
+    def _width(self) -> pl.Expr:
+        """How many fields a row has; those beyond the expected ones stand in the last."""
+        present = [self._field(place).is_not_null() for place in range(self.widths[-1])]
+        beyond = self._field(self.widths[-1] - 1).str.count_matches(self.separator, literal=True)
+        return pl.sum_horizontal(present) + beyond.fill_null(0)
 
     def _field(self, position: int) -> pl.Expr:
         return pl.col("fields").struct.field(f"field_{position}")

@@ -7,6 +7,7 @@ Knows the whole reading job: which format the files have, how blocks of them are
 side, and when a log is too bad to go on. What is done with the rows is not its matter.
 """
 
+import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,15 +17,13 @@ from pathlib import Path
 
 import polars as pl
 
-from nextquery.logs.compression import LogFile
 from nextquery.logs.detection import Guess, Sample, detect, take_sample
-from nextquery.logs.layouts import check_columns, layout_of
-from nextquery.logs.lines import BLOCK_BYTES, Block, blocks
+from nextquery.logs.layouts import check_columns
+from nextquery.logs.pieces import Piece, Progress, cut
 from nextquery.logs.rejects import RejectedRows, check_share
-from nextquery.logs.rows import Layout, Parsed, parse_lines
+from nextquery.logs.rows import CANONICAL
 from nextquery.logs.times import check_time_zone
-
-Progress = Callable[[int, int], None]
+from nextquery.logs.ubi import STAGED, join_clicks
 
 _WORKERS = 2
 
@@ -55,17 +54,7 @@ class ReadResult:
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """A part of one file, still to be parsed; `rows_before` counts the lines of earlier files."""
-
-    file: Path
-    rows_before: int
-    parse: Callable[[], Parsed]
-
-
-@dataclass(frozen=True)
 class _Outcome:
-    file: Path
     accepted: int
     rejected: pl.DataFrame
 
@@ -81,14 +70,13 @@ def read_logs(
     check_columns(settings.format, settings.columns)
     samples = [take_sample(path) for path in paths]
     guess = _choose(samples, settings)
-    rows = work / "rows"
-    rows.mkdir(parents=True, exist_ok=True)
-    accepted = 0
+    pieces = cut(samples, guess.format, settings.columns, settings.time_zone, progress or _silent)
+    work.mkdir(parents=True, exist_ok=True)
     with RejectedRows(work / "rejected.ndjson.gz") as rejected:
-        pieces = _pieces(samples, guess.format, settings, progress or _silent)
-        for outcome in _side_by_side(partial(_write_part, rows), pieces):
-            accepted += outcome.accepted
-            rejected.add(outcome.file, outcome.rejected)
+        if guess.format == "ubi":
+            accepted = _read_and_join(pieces, work, rejected)
+        else:
+            accepted = _read(pieces, work / "rows", CANONICAL, rejected)
     reasons = rejected.most_common()
     check_share(accepted, reasons, settings.max_rejected)
     refused = sum(reasons.values())
@@ -105,39 +93,46 @@ def _silent(done: int, total: int) -> None:
     """Nobody wants to hear of progress."""
 
 
-def _pieces(
-    samples: Sequence[Sample], format: str, settings: ReadSettings, progress: Progress
-) -> Iterator[_Piece]:
-    total = sum(sample.file.stat().st_size for sample in samples)
-    rows_before = bytes_before = 0
-    for sample in samples:
-        layout = layout_of(format, settings.columns, sample)
-        with LogFile(sample.file) as file:
-            lines = 0
-            for block in blocks(file.chunks(BLOCK_BYTES)):
-                lines += block.count
-                parse = partial(_parse_block, layout, settings.time_zone, block)
-                yield _Piece(sample.file, rows_before, parse)
-                progress(bytes_before + file.position(), total)
-        rows_before += lines
-        bytes_before += sample.file.stat().st_size
+def _read(
+    pieces: Iterable[Piece], folder: Path, columns: Sequence[str], rejected: RejectedRows
+) -> int:
+    """Write the accepted rows of all pieces to a new folder, and return their number."""
+    folder.mkdir()
+    accepted = 0
+    for outcome in _side_by_side(partial(_write_part, folder, columns), pieces):
+        accepted += outcome.accepted
+        rejected.add(outcome.rejected)
+    return accepted
 
 
-def _parse_block(layout: Layout, time_zone: str, block: Block) -> Parsed:
-    return parse_lines(layout, block.frame(), time_zone)
+def _read_and_join(pieces: Iterable[Piece], work: Path, rejected: RejectedRows) -> int:
+    """Stage queries and clicks, then give each click the query that it belongs to."""
+    staged, rows = work / "staged", work / "rows"
+    rows.mkdir()
+    try:
+        if not _read(pieces, staged, STAGED, rejected):
+            return 0
+        joined = join_clicks(staged, rows)
+        rejected.add(joined.unknown)
+        return joined.rows
+    finally:
+        shutil.rmtree(staged)
 
 
-def _write_part(folder: Path, number: int, piece: _Piece) -> _Outcome:
+def _write_part(folder: Path, columns: Sequence[str], number: int, piece: Piece) -> _Outcome:
+    file = pl.lit(str(piece.file)).alias("file")
     accepted, rejected = piece.parse()
     if len(accepted):
-        rows = accepted.with_columns(row=pl.col("line") + piece.rows_before).drop("line")
+        rows = accepted.with_columns(file, row=pl.col("line") + piece.rows_before).select(columns)
         # Read back once and thrown away: quick to write matters more than small.
-        rows.write_parquet(folder / f"part-{number:05}.parquet", compression="lz4")
-    return _Outcome(piece.file, len(accepted), rejected)
+        rows.write_parquet(
+            folder / f"part-{number:05}.parquet", compression="uncompressed", statistics=False
+        )
+    return _Outcome(len(accepted), rejected.with_columns(file))
 
 
 def _side_by_side(
-    work: Callable[[int, _Piece], _Outcome], pieces: Iterable[_Piece]
+    work: Callable[[int, Piece], _Outcome], pieces: Iterable[Piece]
 ) -> Iterator[_Outcome]:
     """Apply `work` to numbered pieces in several threads, few at a time; keeps their order."""
     waiting: deque[Future[_Outcome]] = deque()

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from nextquery.errors import LogError
@@ -11,7 +12,7 @@ from nextquery.logs.ndjson import ELASTIC, JsonLayout
 from nextquery.logs.rows import Layout
 
 _REQUIRED = ("user", "time", "query")
-_OWN_LAYOUT: Mapping[str, Layout] = {"aol": AOL, "excite": EXCITE, "elastic": ELASTIC}
+_OWN_LAYOUT: Mapping[str, Layout] = {"excite": EXCITE, "elastic": ELASTIC}
 _SEPARATORS = (",", ";", "|")
 
 
@@ -32,12 +33,21 @@ def check_columns(format: str, columns: Mapping[str, str] | None) -> None:
 
 def layout_of(format: str, columns: Mapping[str, str] | None, sample: Sample) -> Layout:
     """Where the fields of this file are; `format` is any but auto and parquet."""
+    if format == "aol":
+        return _aol_layout(sample)
     if format in _OWN_LAYOUT:
         return _OWN_LAYOUT[format]
     if format == "ndjson":
         wanted = columns or {name: name for name in (*_REQUIRED, "click")}
         return JsonLayout(wanted["user"], wanted["time"], wanted["query"], wanted.get("click"))
     return _delimited_layout(format, columns, sample)
+
+
+def _aol_layout(sample: Sample) -> DelimitedLayout:
+    """The AOL layout with the header as this file spells it."""
+    if sample.lines and AOL.header and sample.lines[0].lower() == AOL.header.lower():
+        return replace(AOL, header=sample.lines[0])
+    return AOL
 
 
 def find_columns(

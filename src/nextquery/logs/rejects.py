@@ -47,13 +47,13 @@ class RejectedRows:
         # No name and no time in the header: equal rows give equal bytes.
         self._stream = gzip.GzipFile(filename="", mode="wb", fileobj=self._file, mtime=0)
 
-    def add(self, file: Path, rejected: pl.DataFrame) -> None:
-        """Write rows with the columns line, reason and excerpt."""
+    def add(self, rejected: pl.DataFrame) -> None:
+        """Write rows with the columns file, line, reason and excerpt."""
         if rejected.is_empty():
             return
         for reason, count in rejected["reason"].value_counts().iter_rows():
             self.counts[reason] += count
-        named = rejected.select(pl.lit(str(file)).alias("file"), "line", "reason", "excerpt")
+        named = rejected.select("file", "line", "reason", "excerpt")
         self._stream.write(named.write_ndjson().encode())
 
     def most_common(self) -> dict[str, int]:

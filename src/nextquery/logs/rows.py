@@ -12,8 +12,9 @@ import polars as pl
 
 from nextquery.logs import rejects
 from nextquery.logs.lines import LONGEST_LINE
-from nextquery.logs.times import USUAL, parse_times
+from nextquery.logs.times import parse_times
 
+CANONICAL = ("user", "time", "query", "click", "row")
 _WORKING = ("text", "reason", "fault", "time_text")
 
 
@@ -45,39 +46,52 @@ def parse_lines(layout: Layout, lines: pl.DataFrame, time_zone: str = "UTC") -> 
 
     A header on line 1 is no row and appears nowhere; a header on any other line is rejected.
     """
-    texts = _texts(lines)
-    header = layout.is_header(pl.col("text"))
-    rows = texts.filter((pl.col("line") != 1) | ~header.fill_null(False))
-    rows = rows.with_columns(
-        pl.coalesce("reason", pl.when(header).then(pl.lit(rejects.REPEATED_HEADER)))
-    )
-    return judge_fields(layout.fields(rows), time_zone, layout.time_pattern)
+    rows = _without_headers(decode(lines), layout)
+    fields = layout.fields(rows)
+    return judge_fields(fields, parse_times(fields["time_text"], time_zone, layout.time_pattern))
 
 
-def judge_fields(fields: pl.DataFrame, time_zone: str, time_pattern: str = USUAL) -> Parsed:
+def judge_fields(fields: pl.DataFrame, times: pl.DataFrame) -> Parsed:
     """Split rows of fields into those that are complete and those that are not."""
-    times = parse_times(fields["time_text"], time_zone, time_pattern)
-    judged = fields.with_columns(times).with_columns(
+    rows = fields.with_columns(times)
+    fine = pl.all_horizontal(
+        pl.col("reason").is_null(),
+        pl.col("time").is_not_null(),
+        ~_is_blank("user"),
+        ~_is_blank("query"),
+    )
+    # Reasons are worked out for bad rows only: they are few, and naming them is slow.
+    is_fine = rows.select(fine).to_series()
+    bad = rows.filter(~is_fine).with_columns(
         pl.coalesce(
             "reason",
             pl.when(_is_blank("user")).then(pl.lit(rejects.NO_USER)),
             pl.when(_is_blank("time_text")).then(pl.lit(rejects.NO_TIME)),
             "fault",
-            pl.when(_is_blank("query")).then(pl.lit(rejects.EMPTY_QUERY)),
+            pl.lit(rejects.EMPTY_QUERY),
         )
     )
-    return split_rows(judged)
+    accepted = rows if is_fine.all() else rows.filter(is_fine)
+    return Parsed(accepted.drop(_WORKING, strict=False), listed(bad))
 
 
-def split_rows(judged: pl.DataFrame) -> Parsed:
-    """Part the rows by whether they have a reason to be rejected."""
-    good = judged["reason"].is_null()
-    bad = judged.filter(~good).select("line", "reason", rejects.excerpt(pl.col("text")))
-    accepted = judged if good.all() else judged.filter(good)
-    return Parsed(accepted.drop(_WORKING, strict=False), bad)
+def listed(bad: pl.DataFrame) -> pl.DataFrame:
+    """Rejected rows as they are listed: line, reason and a short excerpt of the text."""
+    return bad.select("line", "reason", rejects.excerpt(pl.col("text")))
 
 
-def _texts(lines: pl.DataFrame) -> pl.DataFrame:
+def _without_headers(texts: pl.DataFrame, layout: Layout) -> pl.DataFrame:
+    """Leave out a header on line 1, and give the reason for one on any other line."""
+    header = texts.select(layout.is_header(pl.col("text")).fill_null(False)).to_series()
+    if not header.any():
+        return texts
+    rows = texts.with_columns(
+        pl.coalesce("reason", pl.when(header).then(pl.lit(rejects.REPEATED_HEADER)))
+    )
+    return rows.filter(~header | (pl.col("line") != 1))
+
+
+def decode(lines: pl.DataFrame) -> pl.DataFrame:
     """Bytes as text, with the reason where they are none."""
     text = pl.col("text").cast(pl.String, strict=False).str.strip_suffix("\n")
     decoded = lines.select("line", text, raw="text").with_columns(

@@ -44,27 +44,31 @@ def parse_times(texts: pl.Series, time_zone: str, pattern: str = USUAL) -> pl.Da
     With the usual pattern, texts that do not have it are tried in all the ways named above; with
     another one (a format's own) only that pattern counts.
     """
-    wall = texts.str.to_datetime(pattern, time_unit="us", strict=False).alias("wall")
-    frame = pl.DataFrame([texts.alias("text"), wall])
-    frame = frame.with_columns(utc=pl.lit(None, _DATETIME))
+    wall = texts.str.to_datetime(pattern, time_unit="us", strict=False)
+    utc = pl.repeat(None, len(texts), dtype=_DATETIME, eager=True)
     if pattern == USUAL and wall.null_count() > texts.null_count():
-        frame = _with_other_spellings(frame)
-    return judge_times(frame, time_zone)
+        odd = (wall.is_null() & texts.is_not_null()).arg_true()
+        others = _other_spellings(texts.gather(odd))
+        wall, utc = wall.scatter(odd, others["wall"]), utc.scatter(odd, others["utc"])
+    return judge_times(wall, utc, time_zone)
 
 
-def judge_times(frame: pl.DataFrame, time_zone: str) -> pl.DataFrame:
-    """Join times of the wall clock (`wall`) and absolute ones (`utc`), and say what is wrong."""
-    skipped = pl.col("wall").is_not_null() & pl.col("time").is_null()
-    in_range = pl.col("time").is_between(_EARLIEST, _LATEST, closed="left")
-    fault = (
-        pl.when(skipped)
-        .then(pl.lit(SKIPPED))
-        .when(pl.col("time").is_null())
-        .then(pl.lit(NOT_UNDERSTOOD))
-        .when(~in_range)
-        .then(pl.lit(OUT_OF_RANGE))
-    )
+def judge_times(wall: pl.Series, utc: pl.Series, time_zone: str) -> pl.DataFrame:
+    """Join times of the wall clock and absolute ones, and say what is wrong."""
+    frame = pl.DataFrame({"wall": wall, "utc": utc})
     joined = frame.select("wall", time=pl.coalesce("utc", _localised(pl.col("wall"), time_zone)))
+    in_range = joined["time"].is_between(_EARLIEST, _LATEST, closed="left").fill_null(False)
+    if in_range.all():
+        return joined.select("time", fault=pl.lit(None, pl.String))
+    fault = (
+        pl.when(in_range)
+        .then(None)
+        .when(pl.col("time").is_not_null())
+        .then(pl.lit(OUT_OF_RANGE))
+        .when(pl.col("wall").is_not_null())
+        .then(pl.lit(SKIPPED))
+        .otherwise(pl.lit(NOT_UNDERSTOOD))
+    )
     return joined.select(time=pl.when(in_range).then("time"), fault=fault)
 
 
@@ -75,13 +79,12 @@ def _localised(wall: pl.Expr, time_zone: str) -> pl.Expr:
     return zoned.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
 
 
-def _with_other_spellings(frame: pl.DataFrame) -> pl.DataFrame:
-    """Fill `wall` and `utc` for ISO variants and for numbers since 1970."""
-    text = pl.col("text").str.strip_chars()
-    groups = frame.select(text.alias("text"), "wall", text.str.extract_groups(_ISO).alias("iso"))
-    parts = groups.unnest("iso").with_columns(iso=_iso_wall(), shift=_shift())
-    return parts.select(
-        wall=pl.when(pl.col("offset").is_null()).then(pl.coalesce("wall", "iso")),
+def _other_spellings(texts: pl.Series) -> pl.DataFrame:
+    """Columns `wall` and `utc`, one of them filled, for ISO variants and numbers since 1970."""
+    text = texts.str.strip_chars().alias("text")
+    parts = pl.DataFrame([text, text.str.extract_groups(_ISO).alias("iso")]).unnest("iso")
+    return parts.with_columns(iso=_iso_wall(), shift=_shift()).select(
+        wall=pl.when(pl.col("offset").is_null()).then("iso"),
         utc=pl.coalesce(pl.col("iso") - pl.col("shift"), _since_1970(pl.col("text"))),
     )
 

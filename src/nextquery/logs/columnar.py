@@ -1,0 +1,79 @@
+"""Rows of a Parquet log: batches of typed columns become accepted and rejected rows.
+
+Knows the column types that a table may have for user, time, query and click; a row's number
+stands in for the line that it does not have.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nextquery.errors import LogError
+from nextquery.logs import rejects
+from nextquery.logs.layouts import find_columns
+from nextquery.logs.rows import Parsed, judge_fields
+from nextquery.logs.times import judge_times, parse_times
+
+_BATCH_ROWS = 100_000
+
+
+def read_batches(
+    path: Path, columns: Mapping[str, str] | None
+) -> Iterator[tuple[float, pl.DataFrame]]:
+    """The wanted columns by their meaning (user, time, query, click) and the row as `line`.
+
+    With each batch comes the share of the file that has been read with it.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            wanted = find_columns(path, columns, file.schema_arrow.names)
+            first = 1
+            for batch in file.iter_batches(_BATCH_ROWS, columns=sorted(set(wanted.values()))):
+                frame = _by_meaning(batch, wanted, first)
+                first += batch.num_rows
+                yield (first - 1) / file.metadata.num_rows, frame
+    except (OSError, pa.ArrowException) as error:
+        raise LogError(f"{path}: cannot be read as Parquet ({error})") from None
+
+
+def parse_batch(batch: pl.DataFrame, time_zone: str) -> Parsed:
+    """Judge every row of a batch."""
+    text = [pl.col(name).cast(pl.String, strict=False) for name in ("user", "query", "click")]
+    time_text = pl.col("time").cast(pl.String, strict=False)
+    fields = batch.select("line", *text, time_text=time_text).with_columns(
+        text=pl.concat_str("user", "time_text", "query", separator="\t", ignore_nulls=True)
+    )
+    malformed = pl.any_horizontal(
+        batch[name].is_not_null() & fields[name].is_null() for name in ("user", "query")
+    )
+    has_nul = pl.col("text").str.contains("\0", literal=True)
+    fault = (
+        pl.when(malformed)
+        .then(pl.lit(rejects.MALFORMED_TEXT))
+        .when(has_nul)
+        .then(pl.lit(rejects.NUL_BYTE))
+    )
+    times = _times(batch["time"], fields["time_text"], time_zone)
+    return judge_fields(fields.with_columns(reason=fault), times)
+
+
+def _by_meaning(batch: Any, wanted: Mapping[str, str], first: int) -> pl.DataFrame:
+    frame = pl.DataFrame(batch)
+    columns = [pl.col(name).alias(meaning) for meaning, name in wanted.items()]
+    if "click" not in wanted:
+        columns.append(pl.lit(None, pl.String).alias("click"))
+    return frame.select(columns).with_row_index("line", first).cast({"line": pl.Int64})
+
+
+def _times(times: pl.Series, texts: pl.Series, time_zone: str) -> pl.DataFrame:
+    if not isinstance(times.dtype, pl.Datetime):
+        return parse_times(texts, time_zone)
+    nothing = pl.repeat(None, len(times), dtype=pl.Datetime("us"), eager=True)
+    if times.dtype.time_zone is None:
+        return judge_times(times.dt.cast_time_unit("us"), nothing, time_zone)
+    utc = times.dt.convert_time_zone("UTC").dt.replace_time_zone(None).dt.cast_time_unit("us")
+    return judge_times(nothing, utc, time_zone)
