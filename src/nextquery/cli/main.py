@@ -14,6 +14,7 @@ from nextquery.cli.fit import fit
 from nextquery.cli.prepare import prepare
 from nextquery.cli.score import score
 from nextquery.cli.serve import serve
+from nextquery.cli.study import study
 from nextquery.cli.suggest import suggest
 from nextquery.cli.synth import synth
 from nextquery.errors import NextqueryError
@@ -49,6 +50,7 @@ app.command()(prepare)
 app.command()(fit)
 app.command()(suggest)
 app.command()(score)
+app.add_typer(study, name="study")
 app.command()(serve)
 app.command()(bench)
 

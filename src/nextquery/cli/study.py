@@ -1,0 +1,126 @@
+"""`nextquery study`: a blind user study, from topics to a report."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nextquery.errors import InputError
+
+study = typer.Typer(
+    help="Prepare, run and analyse a blind user study of suggestions.", no_args_is_help=True
+)
+
+
+@study.command()
+def create(
+    data: Annotated[Path, typer.Option(help="Prepared data; its test split gives the contexts.")],
+    model: Annotated[list[str], typer.Option(help="NAME=FOLDER, at least two; repeat it.")],
+    out: Annotated[Path, typer.Option(help="The study folder to write.")],
+    topics: Annotated[
+        Path | None, typer.Option(help="TREC XML, CSV with a column `query`, or a query a line.")
+    ] = None,
+    sample: Annotated[
+        int, typer.Option(min=1, help="Without --topics: how many test sessions to draw.")
+    ] = 50,
+    places: Annotated[int, typer.Option(min=1, help="Suggestions per model and topic.")] = 5,
+    seed: Annotated[int, typer.Option(help="Decides draws and shuffles.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Pool the suggestions of several models for every topic.
+
+    Example: `nextquery study create --topics topics.xml --data runs/data --model HRED=runs/hred
+    --model ADJ=runs/adj --out runs/study`
+    """
+    from nextquery.evaluation.study.pool import create_study
+    from nextquery.evaluation.study.topics import add_contexts, read_topics, sample_topics
+    from nextquery.logs.prepared import PreparedData
+    from nextquery.suggesters.loading import load
+
+    folders = dict(_named(value) for value in model)
+    if len(folders) != len(model):
+        raise InputError("--model: every NAME must be different")
+    prepared = PreparedData(data)
+    if topics is None:
+        chosen = sample_topics(prepared, sample, seed)
+    else:
+        chosen = add_contexts(read_topics(topics), prepared, seed)
+    models = {name: load(folder) for name, folder in folders.items()}
+    pool = create_study(out, chosen, models, places, seed)
+    counts = {
+        "topics": len(pool.topics),
+        "with_context": sum(bool(t.topic.context) for t in pool.topics),
+        "items": sum(len(t.items) for t in pool.topics),
+    }
+    if as_json:
+        typer.echo(json.dumps({"study": str(out), **counts}))
+        return
+    typer.echo(
+        f"{counts['topics']} topics ({counts['with_context']} with context), "
+        f"{counts['items']} distinct suggestions.\nNext: nextquery study serve {out}"
+    )
+
+
+@study.command()
+def serve(
+    folder: Annotated[Path, typer.Argument(help="The study folder.")],
+    assessors: Annotated[int, typer.Option(min=1, help="How many links to give out.")] = 5,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on.")] = 8100,
+    release: Annotated[
+        list[int] | None, typer.Option(help="Let this assessor's link move to another browser.")
+    ] = None,
+) -> None:
+    """Serve the page; one link per assessor, the same links every time.
+
+    Example: `nextquery study serve runs/study --assessors 5`
+    """
+    import uvicorn
+
+    from nextquery.evaluation.study.judgements import JudgementStore
+    from nextquery.service.study import create_study_app
+
+    app = create_study_app(folder)
+    store = JudgementStore(folder)
+    for number, token in store.tokens(assessors).items():
+        typer.echo(f"assessor {number}: http://{host}:{port}/a/{token}")
+    for number in release or ():
+        store.release(number)
+    # No access log: the tokens are in the addresses.
+    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
+
+
+@study.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="The study folder.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The report folder; STUDY-report beside it by default.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Say which model is better, by how much, and how far the assessors agree.
+
+    Example: `nextquery study report runs/study`
+    """
+    from nextquery.evaluation.study.report import as_json as plain
+    from nextquery.evaluation.study.report import make_report
+
+    target = out or folder.with_name(f"{folder.name}-report")
+    made = make_report(folder, target)
+    if as_json:
+        typer.echo(json.dumps(plain(made), indent=2))
+        return
+    for outcome in made.groups["all"].models:
+        shares = ", ".join(
+            f"{100 * share.value:.0f}% {name}" for name, share in outcome.shares.items()
+        )
+        typer.echo(f"{outcome.model}: {shares}")
+    typer.echo(f"Report: {target / 'index.html'}")
+
+
+def _named(value: str) -> tuple[str, Path]:
+    name, separator, folder = value.partition("=")
+    if not separator or not name or not folder:
+        raise InputError(f"--model {value}: write NAME=FOLDER")
+    return name, Path(folder)
