@@ -14,7 +14,7 @@ from nextquery.errors import InputError
 
 # The shape of every domain.
 FAMILIES, MEMBERS, FACETS, QUALITIES, DETAILS = 4, 5, 6, 24, 28
-INTENTS, SIGNALS, OUTCOMES = 4, 13, 5
+INTENTS, SIGNALS, OUTCOMES = 4, 13, 4
 ENTITIES = FAMILIES * MEMBERS
 
 

@@ -61,13 +61,13 @@ _NEXT = np.array(
     ]
 )
 # Percentage of moves to another entity of the family (a parallel move), by the next query's role.
-_PARALLEL = np.array([60, 70, 25, 8, 50, 0, 0])
+_PARALLEL = np.array([60, 70, 25, 5, 50, 0, 0])
 # Queries in a session before noise and slips: sessions of 1 to 9.
 _LENGTHS = np.array([0, 8, 20, 19, 15, 12, 10, 7, 5, 4])
 # How a session of two or more ends: an outcome after a bare entity, after a detail, or anyhow.
 _ENDINGS = np.array([47, 43, 10])
 
-_OWN_SIGNAL, _OWN_OUTCOME = 72, 88  # percentages; the rest belongs to any intent of the domain
+_OWN_SIGNAL, _OWN_OUTCOME = 72, 92  # percentages; the rest belongs to any intent of the domain
 _NAVIGATES_ONLY, _NAVIGATES_BEFORE, _NAVIGATES_AFTER, _SLIPS = 10, 11, 3, 3
 
 
@@ -83,12 +83,12 @@ class Hidden:
 def draw_sessions(draws: Draws, domains: int, count: int) -> Hidden:
     """Users with three interests each, a favourite intent in each, and their sessions."""
     users = max(3, count // 6)
-    interests = draws.weighted(zipf(domains, 5), users * 3).reshape(users, 3)
+    interests = draws.weighted(zipf(domains, 4), users * 3).reshape(users, 3)
     favourites = draws.below(INTENTS, users * 3).reshape(users, 3)
     user = draws.weighted(zipf(users, users // 4 + 1), count)
     interest = draws.weighted(np.array([50, 28, 12, 10]), count)  # the last: anything
     known = np.minimum(interest, 2)
-    domain = np.where(interest < 3, interests[user, known], draws.weighted(zipf(domains, 5), count))
+    domain = np.where(interest < 3, interests[user, known], draws.weighted(zipf(domains, 4), count))
     faithful = (interest < 3) & draws.chance(60, count)
     intent = np.where(faithful, favourites[user, known], draws.below(INTENTS, count))
     return Hidden(user, domain, intent)
@@ -163,7 +163,7 @@ def _phrases(
     name = starts["entities"] + hidden.domain * ENTITIES + entity
     family = starts["families"] + hidden.domain * FAMILIES + entity % FAMILIES
     signal = starts["signals"] + intent * SIGNALS + draws.weighted(zipf(SIGNALS, 6), count)
-    outcome = starts["outcomes"] + intent * OUTCOMES + draws.weighted(zipf(OUTCOMES, 2), count)
+    outcome = starts["outcomes"] + intent * OUTCOMES + draws.weighted(zipf(OUTCOMES, 1), count)
     neutral = starts["facets"] + hidden.domain * FACETS + facet
     quality = starts["qualities"] + hidden.domain * QUALITIES + draws.below(QUALITIES, count)
     detail = starts["details"] + hidden.domain * DETAILS + draws.below(DETAILS, count)
