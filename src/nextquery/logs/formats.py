@@ -17,13 +17,13 @@ from pathlib import Path
 
 import polars as pl
 
-from nextquery.logs.detection import Guess, Sample, detect, take_sample
-from nextquery.logs.layouts import check_columns
-from nextquery.logs.pieces import Piece, Progress, cut
-from nextquery.logs.rejects import RejectedRows, check_share
-from nextquery.logs.rows import CANONICAL
-from nextquery.logs.times import check_time_zone
-from nextquery.logs.ubi import STAGED, join_clicks
+from nextquery.logs.raw.detection import Guess, Sample, detect, take_sample
+from nextquery.logs.raw.layouts import check_columns
+from nextquery.logs.raw.pieces import Piece, Progress, cut
+from nextquery.logs.raw.rejects import RejectedRows, check_share
+from nextquery.logs.raw.rows import CANONICAL
+from nextquery.logs.raw.times import check_time_zone
+from nextquery.logs.raw.ubi import STAGED, join_clicks
 
 _WORKERS = 2
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import duckdb
 import polars as pl
 
-from nextquery.logs import rejects
-from nextquery.logs.ndjson import extract
-from nextquery.logs.rows import CANONICAL, Parsed, decode, judge_fields, listed
-from nextquery.logs.times import parse_times
+from nextquery.logs.raw import rejects
+from nextquery.logs.raw.ndjson import extract
+from nextquery.logs.raw.rows import CANONICAL, Parsed, decode, judge_fields, listed
+from nextquery.logs.raw.times import parse_times
 
 _PATHS = {
     "user": "client_id",

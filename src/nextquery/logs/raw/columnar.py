@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nextquery.errors import LogError
-from nextquery.logs import rejects
-from nextquery.logs.layouts import find_columns
-from nextquery.logs.rows import Parsed, judge_fields
-from nextquery.logs.times import judge_times, parse_times
+from nextquery.logs.raw import rejects
+from nextquery.logs.raw.layouts import find_columns
+from nextquery.logs.raw.rows import Parsed, judge_fields
+from nextquery.logs.raw.times import judge_times, parse_times
 
 _BATCH_ROWS = 100_000
 

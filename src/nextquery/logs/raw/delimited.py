@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nextquery.logs import rejects
-from nextquery.logs.times import USUAL
+from nextquery.logs.raw import rejects
+from nextquery.logs.raw.times import USUAL
 
 
 @dataclass(frozen=True)

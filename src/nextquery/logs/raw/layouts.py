@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from nextquery.errors import LogError
-from nextquery.logs.delimited import AOL, EXCITE, DelimitedLayout
-from nextquery.logs.detection import FORMATS, GENERIC, Sample
-from nextquery.logs.ndjson import ELASTIC, JsonLayout
-from nextquery.logs.rows import Layout
+from nextquery.logs.raw.delimited import AOL, EXCITE, DelimitedLayout
+from nextquery.logs.raw.detection import FORMATS, GENERIC, Sample
+from nextquery.logs.raw.ndjson import ELASTIC, JsonLayout
+from nextquery.logs.raw.rows import Layout
 
 _REQUIRED = ("user", "time", "query")
 _OWN_LAYOUT: Mapping[str, Layout] = {"excite": EXCITE, "elastic": ELASTIC}

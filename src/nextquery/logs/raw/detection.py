@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from nextquery.errors import LogError
-from nextquery.logs.compression import LogFile
-from nextquery.logs.delimited import AOL
+from nextquery.logs.raw.compression import LogFile
+from nextquery.logs.raw.delimited import AOL
 
 FORMATS = ("aol", "ubi", "elastic", "excite", "csv", "tsv", "ndjson", "parquet")
 GENERIC = ("csv", "tsv", "ndjson", "parquet")

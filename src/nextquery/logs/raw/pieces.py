@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from nextquery.logs.columnar import parse_batch, read_batches
-from nextquery.logs.compression import LogFile
-from nextquery.logs.detection import Sample
-from nextquery.logs.layouts import layout_of
-from nextquery.logs.lines import BLOCK_BYTES, Block, blocks
-from nextquery.logs.rows import Layout, Parsed, parse_lines
-from nextquery.logs.ubi import parse_ubi
+from nextquery.logs.raw.columnar import parse_batch, read_batches
+from nextquery.logs.raw.compression import LogFile
+from nextquery.logs.raw.detection import Sample
+from nextquery.logs.raw.layouts import layout_of
+from nextquery.logs.raw.lines import BLOCK_BYTES, Block, blocks
+from nextquery.logs.raw.rows import Layout, Parsed, parse_lines
+from nextquery.logs.raw.ubi import parse_ubi
 
 Progress = Callable[[int, int], None]
 

@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 
 import polars as pl
 
-from nextquery.logs import rejects
-from nextquery.logs.lines import LONGEST_LINE
-from nextquery.logs.times import parse_times
+from nextquery.logs.raw import rejects
+from nextquery.logs.raw.lines import LONGEST_LINE
+from nextquery.logs.raw.times import parse_times
 
 CANONICAL = ("user", "time", "query", "click", "row")
 _WORKING = ("text", "reason", "fault", "time_text")

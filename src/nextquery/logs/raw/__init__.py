@@ -1,0 +1,1 @@
+"""Raw logs, from bytes to accepted and rejected rows: `formats` is the way in."""
