@@ -34,10 +34,17 @@ class Blocklist:
         """Whether a single word is blocked by itself, whatever stands before it."""
         return not self.words.isdisjoint(undisguise(word).split())
 
+    @property
+    def has_phrases(self) -> bool:
+        """Whether any entry has more than one word."""
+        return bool(self._phrases)
+
+    def ends_phrase(self, word: str) -> bool:
+        """Whether a single word is the last of a blocked phrase."""
+        return any(part in self._phrases for part in undisguise(word).split())
+
     def blocks_last(self, words: Sequence[str]) -> bool:
         """Whether the last of `words` is blocked or completes a blocked phrase."""
-        if not self.words and not self._phrases:
-            return False
         return self._ends_blocked(undisguise(" ".join(words)).split())
 
     def _ends_blocked(self, words: Sequence[str]) -> bool:

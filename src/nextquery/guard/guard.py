@@ -160,8 +160,9 @@ class Guard:
 
     def count(self, reason: Reason, times: int = 1) -> None:
         """Add to the counter of what was refused."""
-        with self._lock:
-            self._blocked[reason] += times
+        if times:
+            with self._lock:
+                self._blocked[reason] += times
 
     def blocked(self) -> dict[Reason, int]:
         """How often each reason refused something since the guard was opened."""

@@ -1,0 +1,204 @@
+"""Beam search (section 3.4 of the paper) as start, expand, prune and finish over a frozen state.
+
+At every step each of the k best prefixes is extended by its best words and the k best unfinished
+results are kept; a result that ends before the k-th of them is a suggestion. A context is done
+when it has k suggestions that no prefix can still beat. What the rules refuse takes no place: the
+next best gets it. Knows decoder, rules and scores; knows nothing of text beyond the rules.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nextquery.inference.decoder import ContextBatch, Decoder, Prediction, Prefixes
+from nextquery.inference.output import BestWords
+from nextquery.inference.rules import ContextRules, Ids
+from nextquery.inference.settings import DecodeConfig
+from nextquery.text.vocabulary import END_OF_QUERY
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A query in the making, or a finished one without its end symbol."""
+
+    words: tuple[int, ...]
+    log_likelihood: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finished query with its text."""
+
+    text: str
+    log_likelihood: float
+    symbols: int
+    """Predicted symbols: the words and the end of the query."""
+
+    def value(self, length_normalised: bool) -> float:
+        """What it is ranked by."""
+        return self.log_likelihood / self.symbols if length_normalised else self.log_likelihood
+
+
+@dataclass(frozen=True)
+class Beam:
+    """The search of one context: live prefixes, best first, and what is finished."""
+
+    live: tuple[Hypothesis, ...] = (Hypothesis((), 0.0),)
+    finished: tuple[Found, ...] = ()
+
+
+@dataclass(frozen=True)
+class Extensions:
+    """Possible next words of one context's prefixes, best first."""
+
+    rows: Ids
+    words: Ids
+    scores: Scores
+    rest: float
+    """No extension that is not listed scores above this."""
+
+
+class BeamSearch:
+    """Searches many contexts together."""
+
+    def __init__(self, decoder: Decoder, config: DecodeConfig) -> None:
+        self._decoder = decoder
+        self._config = config
+
+    @torch.inference_mode()
+    def search(self, batch: ContextBatch, rules: Sequence[ContextRules]) -> list[list[Found]]:
+        """The finished queries of every context, best first."""
+        return self.resume(batch, rules, self._decoder.start(batch), [Beam()] * len(rules))
+
+    @torch.inference_mode()
+    def resume(
+        self,
+        batch: ContextBatch,
+        rules: Sequence[ContextRules],
+        prefixes: Prefixes,
+        beams: Sequence[Beam],
+    ) -> list[list[Found]]:
+        """The same from where beams already stand; `prefixes` has a row for each live prefix."""
+        while len(prefixes.contexts):
+            prediction = self._decoder.predict(batch, prefixes)
+            beams, parents = self._step(prediction, beams, rules)
+            words = [hypothesis.words[-1] for beam in beams for hypothesis in beam.live]
+            if not words:
+                break
+            prefixes = self._decoder.advance(prefixes.take(parents), torch.tensor(words))
+        return [self.finish(beam) for beam in beams]
+
+    def _step(
+        self, prediction: Prediction, beams: Sequence[Beam], rules: Sequence[ContextRules]
+    ) -> tuple[list[Beam], Tensor]:
+        """All contexts one word further: the beams, and the parent of each new row."""
+        after, parents, first = list(beams), [], 0
+        extensions: dict[int, list[Extensions]] = {}
+        for place, beam in enumerate(beams):
+            if not beam.live:
+                continue
+            count, kept = 2 * self._config.beam, None
+            while kept is None:
+                if count not in extensions:
+                    extensions[count] = self.expand(prediction, beams, count)
+                kept = self.prune(beam, extensions[count][place], rules[place])
+                count *= 4
+            after[place], rows = kept
+            parents += [first + row for row in rows]
+            first += len(beam.live)
+        return after, torch.tensor(parents, dtype=torch.long)
+
+    def expand(self, prediction: Prediction, beams: Sequence[Beam], count: int) -> list[Extensions]:
+        """The best `count` words of every live prefix, put in order for each context."""
+        length = next(len(beam.live[0].words) for beam in beams if beam.live)
+        rows = sum(len(beam.live) for beam in beams)
+        if length >= self._config.max_words:
+            end = torch.full((rows, 1), END_OF_QUERY)
+            best = BestWords(end, prediction.of(end), torch.full((rows,), -torch.inf))
+        else:
+            best = prediction.best(count)
+        return list(_in_order(beams, best))
+
+    def prune(
+        self, beam: Beam, extensions: Extensions, rules: ContextRules
+    ) -> tuple[Beam, list[int]] | None:
+        """The k best allowed extensions and their rows; None if more must be looked at.
+
+        An extension that ends before the k-th unfinished one is finished.
+        """
+        config = self._config
+        live: list[Hypothesis] = []
+        rows: list[int] = []
+        finished = list(beam.finished)
+        shortest = len(beam.live[0].words) < config.min_words
+        for row, word, score in _allowed(beam, extensions, rules, config.beam):
+            words = beam.live[row].words
+            if word == END_OF_QUERY:
+                text = rules.text(words)
+                if not shortest and rules.takes(text):
+                    finished.append(Found(text, score, len(words) + 1))
+                continue
+            live.append(Hypothesis((*words, word), score))
+            rows.append(row)
+            if len(live) == config.beam:
+                break
+        if extensions.rest > (live[-1].log_likelihood if len(live) == config.beam else -np.inf):
+            return None
+        return self._without_hopeless(live, rows, finished)
+
+    def _without_hopeless(
+        self, live: list[Hypothesis], rows: list[int], finished: list[Found]
+    ) -> tuple[Beam, list[int]]:
+        """The new beam; prefixes that cannot become one of the k best are dropped."""
+        enough = len(finished) >= self._config.beam
+        if enough and self._config.length_normalised:
+            live = []
+        elif enough:
+            bar = sorted((found.log_likelihood for found in finished), reverse=True)
+            bound = bar[self._config.beam - 1]
+            live = [hypothesis for hypothesis in live if hypothesis.log_likelihood > bound]
+        return Beam(tuple(live), tuple(finished)), rows[: len(live)]
+
+    def finish(self, beam: Beam) -> list[Found]:
+        """The finished queries, best first, ties by text."""
+        normalised = self._config.length_normalised
+        return sorted(beam.finished, key=lambda found: (-found.value(normalised), found.text))
+
+
+def _in_order(beams: Sequence[Beam], best: BestWords) -> Iterator[Extensions]:
+    """The extensions of each context, best first, ties by prefix and word."""
+    words, scores = best.words.numpy(), best.log_probabilities.double().numpy()
+    rest, first = best.rest.double().numpy(), 0
+    for beam in beams:
+        here = slice(first, first + len(beam.live))
+        first = here.stop
+        before = np.array([hypothesis.log_likelihood for hypothesis in beam.live])
+        total = (scores[here] + before[:, None]).ravel()
+        word, row = words[here].ravel(), np.repeat(np.arange(len(before)), words.shape[1])
+        possible = np.flatnonzero(total > -np.inf)
+        order = possible[np.lexsort((word[possible], row[possible], -total[possible]))]
+        bound = float(np.max(rest[here] + before, initial=-np.inf))
+        yield Extensions(row[order], word[order], total[order], bound)
+
+
+def _allowed(
+    beam: Beam, extensions: Extensions, rules: ContextRules, count: int
+) -> Iterator[tuple[int, int, float]]:
+    """The extensions that the rules do not refuse, looked up some at a time as they are wanted."""
+    prefixes = [hypothesis.words for hypothesis in beam.live]
+    for start in range(0, len(extensions.words), 4 * count):
+        part = slice(start, start + 4 * count)
+        rows, words = extensions.rows[part], extensions.words[part]
+        free = ~rules.refused(prefixes, rows, words)
+        yield from zip(
+            rows[free].tolist(),
+            words[free].tolist(),
+            extensions.scores[part][free].tolist(),
+            strict=True,
+        )

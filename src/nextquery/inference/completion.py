@@ -1,0 +1,117 @@
+"""Finishing a half-typed query in its context: decoding held to what is typed so far.
+
+The whole words that are typed are given; the last word, if no space follows it, is a beginning,
+and only words that begin with it may stand there. Knows prefixes of words and where the search
+begins; the search itself is that of `beam.py`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from nextquery.inference.beam import Beam, Hypothesis
+from nextquery.inference.decoder import ContextBatch, Decoder, OwnWords, Prefixes
+from nextquery.inference.rules import ContextRules
+from nextquery.normalise import normalise_query
+from nextquery.text.vocabulary import SPECIAL, UNKNOWN, Vocabulary
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A half-typed query: its whole words, and the beginning of one more (may be empty)."""
+
+    words: tuple[str, ...]
+    beginning: str
+
+    @classmethod
+    def read(cls, text: str) -> "Typed":
+        """What is typed; a last word is whole only when something follows it."""
+        words = normalise_query(text).split()
+        whole = not words or not text[-1].isalnum()
+        return cls(tuple(words), "") if whole else cls(tuple(words[:-1]), words[-1])
+
+    @property
+    def text(self) -> str:
+        """All of it, normalised."""
+        return " ".join([*self.words, self.beginning]).strip()
+
+
+class WordIndex:
+    """The words of a vocabulary in alphabetical order, to find those with a given beginning."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        first = len(SPECIAL)
+        self._ids = sorted(range(first, len(vocabulary)), key=vocabulary.words.__getitem__)
+        self._words = [vocabulary.words[word] for word in self._ids]
+
+    def beginning_with(self, text: str) -> list[int]:
+        """The ids of the words that begin with `text`."""
+        start = bisect_left(self._words, text)
+        stop = bisect_left(self._words, text + chr(0x10FFFF), lo=start)
+        return self._ids[start:stop]
+
+
+class Completer:
+    """Brings a search to the point where what is typed ends."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self._index = WordIndex(decoder.model.vocabulary)
+
+    @torch.inference_mode()
+    def begin(
+        self, batch: ContextBatch, typed: Typed, rules: ContextRules, beam: int
+    ) -> tuple[Prefixes, Beam]:
+        """The beam after what is typed: one prefix, or one for each word that it may go on with."""
+        own = batch.own[0]
+        prefixes, hypothesis = self._decoder.start(batch), Hypothesis((), 0.0)
+        possible = self._possible(own, typed.beginning)
+        # A beginning that no word has is taken for a whole word that the model does not know.
+        given = typed.words if possible or not typed.beginning else (*typed.words, typed.beginning)
+        for word in given:
+            prefixes, hypothesis = self._force(batch, prefixes, hypothesis, own.id(word))
+        if not possible:
+            return prefixes, Beam((hypothesis,))
+        return self._branch(batch, (prefixes, hypothesis), possible, rules, beam)
+
+    def _possible(self, own: OwnWords, beginning: str) -> list[int]:
+        if not beginning:
+            return []
+        found = self._index.beginning_with(beginning)
+        copied = (word for word in own.distinct if own.is_outside(word))
+        return [*found, *(word for word in copied if own.word(word).startswith(beginning))]
+
+    def _force(
+        self, batch: ContextBatch, prefixes: Prefixes, hypothesis: Hypothesis, word: int
+    ) -> tuple[Prefixes, Hypothesis]:
+        scored = word if batch.own[0].can_be_predicted(word) else UNKNOWN
+        score = float(self._decoder.predict(batch, prefixes).of(torch.tensor([[scored]])))
+        longer = Hypothesis((*hypothesis.words, word), hypothesis.log_likelihood + score)
+        return self._decoder.advance(prefixes, torch.tensor([word])), longer
+
+    def _branch(
+        self,
+        batch: ContextBatch,
+        before: tuple[Prefixes, Hypothesis],
+        possible: Sequence[int],
+        rules: ContextRules,
+        beam: int,
+    ) -> tuple[Prefixes, Beam]:
+        """The best allowed words with the typed beginning."""
+        prefixes, hypothesis = before
+        words = torch.tensor([possible])
+        scores = self._decoder.predict(batch, prefixes).of(words)[0]
+        rows = np.zeros(len(possible), dtype=np.int64)
+        refused = rules.refused([hypothesis.words], rows, words[0].numpy())
+        scores[torch.from_numpy(refused)] = -torch.inf
+        values, places = scores.topk(min(beam, len(possible)))
+        places = places[values > -torch.inf]
+        live = [
+            Hypothesis((*hypothesis.words, possible[place]), hypothesis.log_likelihood + value)
+            for place, value in zip(places.tolist(), values.tolist(), strict=False)
+        ]
+        same = prefixes.take(torch.zeros(len(live), dtype=torch.long))
+        return self._decoder.advance(same, words[0, places]), Beam(tuple(live))

@@ -1,0 +1,228 @@
+"""One step of the decoder for many prefixes of many contexts at once.
+
+Knows HRED's decoder, copying included, and the output layer; knows nothing of which prefixes are
+kept. A word is an id of the vocabulary or, from V on, a word of the context that the vocabulary
+lacks (`own words`, numbered anew for each context).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nextquery.inference.contexts import ContextState
+from nextquery.inference.output import BestWords, OutputLayer, WordScores
+from nextquery.model.copying import CopyMemory
+from nextquery.model.hred import HRED
+from nextquery.text.vocabulary import UNKNOWN, Vocabulary
+
+
+class OwnWords:
+    """The words of one context: those outside the vocabulary have ids from V on.
+
+    `words` can be copied; `given` are words of a half-typed query, which may be unknown too.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, words: Sequence[str], given: Sequence[str] = ()
+    ) -> None:
+        self._vocabulary = vocabulary
+        self.outside: tuple[str, ...] = tuple(
+            dict.fromkeys(word for word in (*words, *given) if word not in vocabulary)
+        )
+        self._ids = {word: len(vocabulary) + n for n, word in enumerate(self.outside)}
+        self.distinct: tuple[int, ...] = tuple(dict.fromkeys(map(self.id, words)))
+        """The ids of all words that can be copied, each once."""
+
+    def is_outside(self, word_id: int) -> bool:
+        """Whether the vocabulary lacks the word."""
+        return word_id >= len(self._vocabulary)
+
+    def can_be_predicted(self, word_id: int) -> bool:
+        """Whether the model can give the word a probability of its own."""
+        return not self.is_outside(word_id) or word_id in self.distinct
+
+    def id(self, word: str) -> int:
+        """The id of a word, that of the unknown word if neither side knows it."""
+        return self._ids.get(word, self._vocabulary.id(word))
+
+    def word(self, word_id: int) -> str:
+        """The word of an id."""
+        known = self._vocabulary.words
+        return known[word_id] if word_id < len(known) else self.outside[word_id - len(known)]
+
+
+@dataclass(frozen=True, eq=False)
+class Prefixes:
+    """Where the decoder stands: one row a prefix, rows of one context together."""
+
+    hidden: Tensor
+    """(rows, d_h): `d_{n-1}` of Eq. 8."""
+    words: Tensor | None
+    """(rows,): the last words; None before the first."""
+    contexts: Tensor
+    """(rows,): the context of each row, ascending."""
+
+    def take(self, rows: Tensor) -> "Prefixes":
+        """Some rows, in the given order."""
+        words = None if self.words is None else self.words[rows]
+        return Prefixes(self.hidden[rows], words, self.contexts[rows])
+
+
+class Prediction:
+    """The next word of every row: the softmax, mixed with the pointer where there is copying."""
+
+    def __init__(self, softmax: WordScores, copies: "CopiedShare | None") -> None:
+        self._softmax = softmax
+        self._copies = copies
+
+    def best(self, count: int) -> BestWords:
+        """Words among which are the `count` most likely of each row, in no certain order."""
+        found = self._softmax.best(count)
+        if self._copies is None:
+            return found
+        return self._copies.mixed_best(found, self._softmax)
+
+    def of(self, words: Tensor) -> Tensor:
+        """The log-probability of given words: (rows, words)."""
+        if self._copies is None:
+            return self._softmax.of(words)
+        return self._copies.mixed(words, self._softmax)
+
+
+@dataclass(frozen=True, eq=False)
+class CopiedShare:
+    """The pointer's side of the mixture, row by row."""
+
+    words: Tensor
+    """(rows, own): ids of the words that can be copied, each once, -1 for none."""
+    log_pointer: Tensor
+    """(rows, own): log(g) + log of the attention on that word."""
+    log_softmax_share: Tensor
+    """(rows,): log(1 - g)."""
+    vocabulary_size: int
+
+    def mixed(self, words: Tensor, softmax: WordScores) -> Tensor:
+        """The mixture for given words (rows, words)."""
+        inside = words < self.vocabulary_size
+        generated = softmax.of(words.where(inside, 0)) + self.log_softmax_share[:, None]
+        generated = generated.masked_fill(~inside, -torch.inf)
+        same = words[:, :, None] == self.words[:, None, :]  # (rows, words, own)
+        none = torch.full_like(self.log_pointer, -torch.inf)[:, None, :]
+        copied = self.log_pointer[:, None, :].where(same, none).amax(dim=2)
+        return torch.logaddexp(generated, copied)
+
+    def mixed_best(self, found: BestWords, softmax: WordScores) -> BestWords:
+        """The softmax's best words that cannot be copied, and all that can."""
+        copiable = (found.words[:, :, None] == self.words[:, None, :]).any(dim=2)
+        generated = found.log_probabilities + self.log_softmax_share[:, None]
+        generated = generated.masked_fill(copiable, -torch.inf)
+        present = self.words >= 0
+        mixed = self.mixed(self.words.where(present, 0), softmax).masked_fill(~present, -torch.inf)
+        return BestWords(
+            torch.cat([found.words, self.words.where(present, 0)], dim=1),
+            torch.cat([generated, mixed], dim=1),
+            found.rest + self.log_softmax_share,
+        )
+
+
+class ContextBatch:
+    """Contexts that are decoded together, and what can be copied from each."""
+
+    def __init__(
+        self, model: HRED, contexts: Sequence[ContextState], given: Sequence[str] = ()
+    ) -> None:
+        self.contexts = contexts
+        self.own = [OwnWords(model.vocabulary, context.copied_words, given) for context in contexts]
+        self.session_states = torch.stack([context.session_state for context in contexts])
+        most = max(len(context.copied_words) for context in contexts)
+        self.memory: CopyMemory | None = None
+        if model.copying is None or most == 0:
+            return
+        size = (len(contexts), most)
+        states = self.session_states.new_zeros((*size, model.config.query_size))
+        self.ages = torch.zeros(size, dtype=torch.long)
+        self.places = torch.zeros(size, dtype=torch.long)  # of each source among the own words
+        self.words = torch.full(size, -1, dtype=torch.long)
+        for row, context in enumerate(contexts):
+            self._fill(row, context, states)
+        self.memory = model.copying.remember(states)
+
+    def _fill(self, row: int, context: ContextState, states: Tensor) -> None:
+        own, count = self.own[row], len(context.copied_words)
+        if count == 0:
+            return
+        states[row, :count] = torch.cat(context.copied_states)
+        place = {word: n for n, word in enumerate(own.distinct)}
+        self.places[row, :count] = torch.tensor([place[own.id(w)] for w in context.copied_words])
+        self.ages[row, :count] = len(context.queries) - torch.tensor(context.copied_from)
+        self.words[row, : len(own.distinct)] = torch.tensor(own.distinct)
+
+
+class Decoder:
+    """Starts, predicts and advances prefixes."""
+
+    def __init__(self, model: HRED, output: OutputLayer) -> None:
+        self.model = model
+        self.output = output
+
+    def start(self, batch: ContextBatch) -> Prefixes:
+        """The empty prefix of every context (Eq. 7)."""
+        hidden = self.model.start_decoder(batch.session_states)
+        return Prefixes(hidden, None, torch.arange(len(batch.contexts)))
+
+    def advance(self, prefixes: Prefixes, words: Tensor) -> Prefixes:
+        """Every prefix with one more word (Eq. 8); own words are read as the unknown word."""
+        read = words.where(words < len(self.model.vocabulary), UNKNOWN)
+        hidden = self.model.advance_decoder(prefixes.hidden, read)
+        return Prefixes(hidden, read, prefixes.contexts)
+
+    def predict(self, batch: ContextBatch, prefixes: Prefixes) -> Prediction:
+        """What may come next (Eq. 9 and 10)."""
+        omega = self.model.output_vector(prefixes.hidden, prefixes.words)
+        if batch.memory is None:
+            return Prediction(self.output.scores(omega), None)
+        looked, copies = self._attend(batch, prefixes)
+        return Prediction(self.output.scores(omega + looked), copies)
+
+    def _attend(self, batch: ContextBatch, prefixes: Prefixes) -> tuple[Tensor, CopiedShare]:
+        """What attention adds to omega (rows, d_e), and the pointer's side of the mixture."""
+        model, memory = self.model, batch.memory
+        assert model.copying is not None
+        assert memory is not None
+        previous = (
+            prefixes.hidden.new_zeros((len(prefixes.hidden), model.config.embedding_size))
+            if prefixes.words is None
+            else model.previous_words(prefixes.words)
+        )
+        places, grid = _grid(prefixes.contexts, len(batch.contexts))
+        ages = batch.ages[:, None, :].expand(-1, grid.shape[1], -1)
+        looked = model.copying.attend(prefixes.hidden[grid], previous[grid], memory, ages)
+        gate = looked.gate.flatten()[places]
+        weights = looked.weights.flatten(0, 1)[places]  # (rows, sources)
+        by_word = torch.zeros_like(weights)
+        by_word.scatter_add_(1, batch.places[prefixes.contexts], weights)
+        share = CopiedShare(
+            words=batch.words[prefixes.contexts],
+            log_pointer=functional.logsigmoid(gate)[:, None] + by_word.log(),
+            log_softmax_share=functional.logsigmoid(-gate),
+            vocabulary_size=len(model.vocabulary),
+        )
+        return looked.output.flatten(0, 1)[places], share
+
+
+def _grid(contexts: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Rows laid out by context: the place of each row in the grid, and the grid of rows.
+
+    The grid is (contexts, most rows of one context); places without a row repeat row 0.
+    """
+    counts = torch.bincount(contexts, minlength=number)
+    widest = int(counts.max())
+    first = counts.cumsum(0) - counts
+    column = torch.arange(len(contexts)) - first[contexts]
+    places = contexts * widest + column
+    grid = torch.zeros(number * widest, dtype=torch.long)
+    grid[places] = torch.arange(len(contexts))
+    return places, grid.view(number, widest)

@@ -1,0 +1,75 @@
+"""How much each query of a session counts: the session-level update gates (the paper's Figure 7).
+
+With update gates `u_m`, Eq. 3 makes the session state a sum over the past queries' candidates, in
+which query m has the weight `u_m (1 - u_{m+1}) ... (1 - u_M)` in each dimension. Knows the gates;
+the figure is drawn from the numbers alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nextquery.inference.contexts import ContextEncoder
+from nextquery.model.hred import HRED
+from nextquery.normalise import normalise_query
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class QueryWeight:
+    """One query of a session: its mean update gate, and its mean weight in the last state."""
+
+    query: str
+    update: float
+    """How much the session state changed when the query came: 0 discards it, 1 forgets the rest."""
+    share: float
+    """How much of the state after the last query it still makes up."""
+
+
+@torch.inference_mode()
+def update_gates(model: HRED, encoder: ContextEncoder, context: Sequence[str]) -> Floats:
+    """The gates `u_m` of every query of a context that has any word: (queries, d_s)."""
+    queries = [text for text in map(normalise_query, context) if text]
+    state, gates = model.start_session(), []
+    for query in queries:
+        state, gate = model.extend_session(state, encoder.query_vectors([query]))
+        gates.append(gate[0])
+    if not gates:
+        return np.zeros((0, model.config.session_size), dtype=np.float32)
+    return np.asarray(torch.stack(gates).numpy(), dtype=np.float32)
+
+
+def query_weights(context: Sequence[str], gates: Floats) -> list[QueryWeight]:
+    """What the gates say of each query; a query without any word weighs nothing."""
+    later = np.ones_like(gates)  # the product of (1 - u) over the queries behind each one
+    later[:-1] = np.cumprod((1.0 - gates)[:0:-1], axis=0)[::-1]
+    share = (gates * later).mean(axis=1) if len(gates) else np.zeros(0)
+    found, weights = 0, []
+    for query in context:
+        if not normalise_query(query):
+            weights.append(QueryWeight(query, 0.0, 0.0))
+            continue
+        weights.append(QueryWeight(query, float(gates[found].mean()), float(share[found])))
+        found += 1
+    return weights
+
+
+def draw_gates(weights: Sequence[QueryWeight], gates: Floats, path: Path) -> None:
+    """The gates as a heat map, a row a query, dimensions sorted by the last query's gate."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 1.4 + 0.45 * len(gates)), layout="constrained")
+    axes = figure.add_subplot()
+    order = np.argsort(-gates[-1]) if len(gates) else slice(None)
+    image = axes.imshow(gates[:, order], aspect="auto", cmap="gray", vmin=0.0, vmax=1.0)
+    named = [weight for weight in weights if normalise_query(weight.query)]
+    axes.set_yticks(range(len(named)), [f"{each.query}  ({each.update:.2f})" for each in named])
+    axes.set_xlabel("dimensions of the session state, sorted by the gate of the last query")
+    axes.set_title("Session update gates: the darker, the more a query is discarded", fontsize=10)
+    figure.colorbar(image, ax=axes, label="update gate")
+    figure.savefig(path, dpi=150)

@@ -1,0 +1,117 @@
+"""A trained model with everything it can be asked for, behind its guard.
+
+Puts the pieces of this package together; each of them is explained where it stands. Nothing in it
+changes when it is asked, so several threads may ask at once.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+
+from nextquery.guard.guard import Guard
+from nextquery.inference.beam import BeamSearch, Found
+from nextquery.inference.completion import Completer, Typed
+from nextquery.inference.contexts import ContextEncoder, ContextState
+from nextquery.inference.decoder import ContextBatch, Decoder
+from nextquery.inference.diversity import diversify
+from nextquery.inference.folding import fold
+from nextquery.inference.output import output_layer
+from nextquery.inference.rescoring import Rescorer
+from nextquery.inference.rules import VocabularyRules
+from nextquery.inference.sampling import Sampler
+from nextquery.inference.settings import DecodeConfig, Mode
+from nextquery.model.hred import HRED
+from nextquery.records import ScoredQuery, Suggestion
+
+_MOST_ROWS = 1024
+"""Prefixes that are decoded together; more contexts are taken in turns."""
+
+
+class Predictor:
+    """Suggests, scores and completes after contexts that `encoder` has read."""
+
+    def __init__(self, model: HRED, guard: Guard, mode: Mode = "exact") -> None:
+        self.model = model
+        self.guard = guard
+        self.encoder = ContextEncoder(model)
+        self._decoder = Decoder(model, output_layer(mode, model.output_matrix.detach()))
+        self._rules = VocabularyRules(guard, model.vocabulary)
+        self._rescorer = Rescorer(self._decoder)
+
+    @cached_property
+    def _completer(self) -> Completer:
+        return Completer(self._decoder)
+
+    def suggest_many(
+        self, contexts: Sequence[ContextState], n: int, config: DecodeConfig
+    ) -> list[list[Suggestion]]:
+        """At most `n` suggestions for each context, best first."""
+        config = config.model_copy(update={"beam": max(config.beam, n)})
+        together = max(1, _MOST_ROWS // config.beam)
+        lists: list[list[Found]] = []
+        for start in range(0, len(contexts), together):
+            lists += self._generate(contexts[start : start + together], config)
+        return [self._choose(found, n, config) for found in lists]
+
+    def complete(
+        self, context: ContextState, prefix: str, n: int, config: DecodeConfig
+    ) -> list[Suggestion]:
+        """At most `n` queries that begin with what is typed, best first."""
+        typed = Typed.read(prefix)
+        if not typed.text:
+            return self.suggest_many([context], n, config)[0]
+        longest = max(config.max_words, len(typed.words) + 3)
+        config = config.model_copy(update={"beam": max(config.beam, n), "max_words": longest})
+        given = [*typed.words, typed.beginning] if typed.beginning else typed.words
+        batch = ContextBatch(self.model, [context], given)
+        rules = self._rules.for_context((*context.queries, typed.text), batch.own[0])
+        prefixes, beam = self._completer.begin(batch, typed, rules, config.beam)
+        search = BeamSearch(self._decoder, config)
+        return self._choose(search.resume(batch, [rules], prefixes, [beam])[0], n, config)
+
+    def score_many(
+        self, contexts: Sequence[ContextState], candidates: Sequence[Sequence[str]]
+    ) -> list[list[ScoredQuery]]:
+        """The natural-log likelihood of each context's candidates."""
+        return self._rescorer.score_many(contexts, candidates)
+
+    def _generate(
+        self, contexts: Sequence[ContextState], config: DecodeConfig
+    ) -> list[list[Found]]:
+        if config.strategy == "sample":
+            return [self._sample(context, config) for context in contexts]
+        batch = ContextBatch(self.model, contexts)
+        rules = [
+            self._rules.for_context(context.queries, own)
+            for context, own in zip(contexts, batch.own, strict=True)
+        ]
+        return BeamSearch(self._decoder, config).search(batch, rules)
+
+    def _sample(self, context: ContextState, config: DecodeConfig) -> list[Found]:
+        """By itself, so that what is drawn does not depend on the other contexts."""
+        batch = ContextBatch(self.model, [context])
+        rules = self._rules.for_context(context.queries, batch.own[0])
+        return Sampler(self._decoder, config).sample(batch, rules)
+
+    def _choose(self, found: Sequence[Found], n: int, config: DecodeConfig) -> list[Suggestion]:
+        """The `n` of a ranked list that are shown: near-copies folded, diversified if asked."""
+        if config.fold:
+            found = [found[place] for place in fold(each.text for each in found)]
+        suggestions = [
+            Suggestion(
+                each.text, each.value(config.length_normalised), self.guard.source(each.text)
+            )
+            for each in found
+        ]
+        if config.diversity == 0.0 or len(suggestions) < 2:
+            return suggestions[:n]
+        return self._diversified(suggestions, n, config.diversity)
+
+    def _diversified(
+        self, suggestions: Sequence[Suggestion], n: int, diversity: float
+    ) -> list[Suggestion]:
+        values = torch.tensor([each.score for each in suggestions], dtype=torch.float64)
+        vectors = self.encoder.query_vectors([each.text for each in suggestions]).double()
+        order = diversify(values.numpy(), vectors.numpy(), n, diversity)
+        return [suggestions[place] for place in order]

@@ -1,0 +1,112 @@
+"""Sampling: queries drawn word by word by their probability, the second way to generate.
+
+Temperature, top-k and top-p shape each draw; what the rules refuse cannot be drawn. The likelihood
+reported is the model's own, untouched by any of them. Knows decoder and rules, like `beam.py`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nextquery.inference.beam import Found, Hypothesis
+from nextquery.inference.decoder import ContextBatch, Decoder
+from nextquery.inference.rules import ContextRules, Ids
+from nextquery.inference.settings import DecodeConfig
+from nextquery.text.vocabulary import END_OF_QUERY
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Queries being drawn in one context, and those that are finished."""
+
+    live: tuple[Hypothesis, ...]
+    finished: tuple[Found, ...] = ()
+
+
+class Sampler:
+    """Draws `beam` queries a context; equal ones count once."""
+
+    def __init__(self, decoder: Decoder, config: DecodeConfig) -> None:
+        self._decoder = decoder
+        self._config = config
+
+    @torch.inference_mode()
+    def sample(self, batch: ContextBatch, rules: ContextRules) -> list[Found]:
+        """The queries drawn for the one context of `batch`, most likely first."""
+        rng = np.random.default_rng(self._config.seed)
+        count = self._config.beam
+        prefixes = self._decoder.start(batch).take(torch.zeros(count, dtype=torch.long))
+        drawn = Drawn((Hypothesis((), 0.0),) * count)
+        while drawn.live:
+            best = self._decoder.predict(batch, prefixes).best(self._config.top_k)
+            words, scores = best.words.numpy(), best.log_probabilities.double().numpy()
+            drawn, parents = self._step(drawn, words, scores, rules, rng)
+            if drawn.live:
+                last = torch.tensor([hypothesis.words[-1] for hypothesis in drawn.live])
+                prefixes = self._decoder.advance(prefixes.take(torch.tensor(parents)), last)
+        distinct = {found.text: found for found in drawn.finished}
+        return sorted(
+            distinct.values(),
+            key=lambda found: (-found.value(self._config.length_normalised), found.text),
+        )
+
+    def _step(
+        self,
+        drawn: Drawn,
+        words: Ids,
+        scores: Floats,
+        rules: ContextRules,
+        rng: np.random.Generator,
+    ) -> tuple[Drawn, list[int]]:
+        """One more word for every query; one that no word may follow is given up."""
+        live, parents, finished = [], [], list(drawn.finished)
+        for row, hypothesis in enumerate(drawn.live):
+            place = self._draw(hypothesis, words[row], scores[row], rules, rng)
+            if place is None:
+                continue
+            word = int(words[row, place])
+            score = hypothesis.log_likelihood + float(scores[row, place])
+            if word != END_OF_QUERY:
+                live.append(Hypothesis((*hypothesis.words, word), score))
+                parents.append(row)
+            elif rules.takes(rules.text(hypothesis.words)):
+                text = rules.text(hypothesis.words)
+                finished.append(Found(text, score, len(hypothesis.words) + 1))
+        return Drawn(tuple(live), tuple(finished)), parents
+
+    def _draw(
+        self,
+        hypothesis: Hypothesis,
+        words: Ids,
+        scores: Floats,
+        rules: ContextRules,
+        rng: np.random.Generator,
+    ) -> int | None:
+        """The place of the word drawn among the most likely ones; None if all are refused."""
+        length = len(hypothesis.words)
+        refused = rules.refused([hypothesis.words], np.zeros(len(words), dtype=np.int64), words)
+        if length < self._config.min_words:
+            refused |= words == END_OF_QUERY
+        if length >= self._config.max_words:
+            refused |= words != END_OF_QUERY
+        allowed = np.where(refused, -np.inf, scores)
+        if not np.isfinite(allowed).any():
+            return None
+        return int(rng.choice(len(words), p=shape(allowed, self._config)))
+
+
+def shape(scores: Floats, config: DecodeConfig) -> Floats:
+    """Log-probabilities (words,) as the probabilities to draw by: top-k, temperature, top-p."""
+    order = np.argsort(-scores, kind="stable")
+    scaled = np.full_like(scores, -np.inf)
+    scaled[order[: config.top_k]] = scores[order[: config.top_k]] / config.temperature
+    weights = np.exp(scaled - scaled.max())
+    weights /= weights.sum()
+    before = np.cumsum(weights[order]) - weights[order]
+    weights[order[before >= config.top_p]] = 0.0
+    total: Floats = weights / weights.sum()
+    return total

@@ -1,0 +1,42 @@
+"""The configuration of decoding. Knows keys, defaults and bounds, not what they do."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from nextquery.config import Section
+
+Mode = Literal["exact", "fast"]
+
+
+class DecodeConfig(Section):
+    """How suggestions are generated."""
+
+    beam: int = Field(default=10, ge=1, le=1000)
+    """Prefixes kept at every step; at least as many as suggestions are asked for."""
+    strategy: Literal["beam", "sample"] = "beam"
+    """The most likely queries by beam search, or queries drawn at random by their likelihood."""
+    length_normalised: bool = False
+    """Rank by log-likelihood per symbol (the authors' code) instead of its sum (the paper)."""
+    min_words: int = Field(default=1, ge=1)
+    """Fewest words of a suggestion."""
+    max_words: int = Field(default=10, ge=1)
+    """Most words of a suggestion."""
+    temperature: float = Field(default=1.0, gt=0.0)
+    """Sampling: above 1 bolder, below 1 safer."""
+    top_k: int = Field(default=100, ge=1)
+    """Sampling: only the k most likely words are drawn from."""
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    """Sampling: only the most likely words that together reach this probability are drawn from."""
+    seed: int = Field(default=0, ge=0)
+    """Sampling: the same seed draws the same queries."""
+    diversity: float = Field(default=0.0, ge=0.0, le=1.0)
+    """How much unlikeness to the suggestions above counts against likelihood; 0: not at all."""
+    fold: bool = True
+    """Show one of several near-copies: words reordered, a plural, a stop word."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.min_words > self.max_words:
+            raise ValueError(f"min_words {self.min_words} exceeds max_words {self.max_words}")
+        return self

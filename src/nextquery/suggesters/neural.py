@@ -1,0 +1,143 @@
+"""HRED under the one protocol, with what it can do beyond it.
+
+Knows the model folder and what a site asks; how it is answered is `inference`'s business.
+"""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from nextquery.artifacts import Artifact, open_artifact, publish
+from nextquery.guard.guard import Guard
+from nextquery.inference import vectors
+from nextquery.inference.contexts import ContextState
+from nextquery.inference.explanation import QueryWeight, query_weights, update_gates
+from nextquery.inference.predictor import Predictor
+from nextquery.inference.settings import DecodeConfig, Mode
+from nextquery.inference.vectors import Floats, Neighbour
+from nextquery.model.hred import HRED, KIND
+from nextquery.records import ScoredQuery, Suggestion
+
+
+class HREDSuggester:
+    """A trained HRED; several threads may ask it at once."""
+
+    kind = KIND
+
+    def __init__(self, artifact: Artifact, predictor: Predictor, config: DecodeConfig) -> None:
+        self.config = config
+        self.guard = predictor.guard
+        self.model = predictor.model
+        self._artifact = artifact
+        self._predictor = predictor
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        guard: Guard,
+        *,
+        config: DecodeConfig | None = None,
+        mode: Mode = "exact",
+    ) -> "HREDSuggester":
+        """Open a model folder behind its guard; `Artifact.verify` checks its files, not this."""
+        model = HRED.from_pretrained(folder, verify=False)
+        predictor = Predictor(model, guard, mode)
+        return cls(open_artifact(folder, KIND), predictor, config or DecodeConfig())
+
+    def save(self, path: Path) -> None:
+        """Publish a copy of the model folder."""
+        kept = {
+            key: value
+            for key, value in self._artifact.manifest.items()
+            if key not in ("kind", "versions", "files")
+        }
+        with publish(path, KIND, kept) as folder:
+            for name in self._artifact.manifest["files"]:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(self._artifact.file(name), folder / name)
+
+    def suggest(
+        self, context: Sequence[str], n: int = 5, *, config: DecodeConfig | None = None
+    ) -> list[Suggestion]:
+        """At most `n` suggestions, best first; never a query of the context."""
+        return self.suggest_many([context], n, config=config)[0]
+
+    def suggest_many(
+        self,
+        contexts: Sequence[Sequence[str]],
+        n: int = 5,
+        *,
+        config: DecodeConfig | None = None,
+    ) -> list[list[Suggestion]]:
+        """What `suggest` gives for each context, decoded together."""
+        states = self._predictor.encoder.encode_many(contexts)
+        return self.suggest_after(states, n, config=config)
+
+    def start(self) -> ContextState:
+        """The state of a session without any query."""
+        return self._predictor.encoder.start()
+
+    def extend(self, state: ContextState, query: str) -> ContextState:
+        """The state after one more query, which alone is encoded."""
+        return self._predictor.encoder.extend(state, query)
+
+    def encode(self, context: Sequence[str]) -> ContextState:
+        """The state of a whole session; what a state holds follows from its `queries`."""
+        return self._predictor.encoder.encode(context)
+
+    def suggest_after(
+        self, states: Sequence[ContextState], n: int = 5, *, config: DecodeConfig | None = None
+    ) -> list[list[Suggestion]]:
+        """What `suggest_many` gives, for sessions whose states are known."""
+        if n < 1:
+            return [[] for _ in states]
+        return self._predictor.suggest_many(states, n, config or self.config)
+
+    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+        """The natural-log likelihood of each candidate given the context, in the given order."""
+        return self.score_many([context], [candidates])[0]
+
+    def score_many(
+        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
+    ) -> list[list[ScoredQuery]]:
+        """What `score` gives for each context and its candidates, computed together."""
+        states = self._predictor.encoder.encode_many(contexts)
+        return self._predictor.score_many(states, candidates)
+
+    def complete(
+        self,
+        context: Sequence[str],
+        prefix: str,
+        n: int = 5,
+        *,
+        config: DecodeConfig | None = None,
+    ) -> list[Suggestion]:
+        """At most `n` queries that begin with `prefix`, best first; an empty one is `suggest`."""
+        if n < 1:
+            return []
+        state = self.encode(context)
+        return self._predictor.complete(state, prefix, n, config or self.config)
+
+    def explain(self, context: Sequence[str]) -> list[QueryWeight]:
+        """How much each query of the context counts (the paper's Figure 7)."""
+        return query_weights(context, self.update_gates(context))
+
+    def update_gates(self, context: Sequence[str]) -> Floats:
+        """The session update gates of every query that has a word (queries, d_s)."""
+        return update_gates(self.model, self._predictor.encoder, context)
+
+    def neighbours(self, text: str, n: int = 10, *, words: bool = False) -> list[Neighbour]:
+        """The nearest known queries, or with `words` the nearest words to a word."""
+        if words:
+            return vectors.nearest_words(self.model, text, n)
+        known = self.guard.tables.queries.keys()
+        return vectors.nearest_queries(self._predictor.encoder, known, text, n)
+
+    def word_vectors(self) -> Floats:
+        """The output vectors of all words (V, d_e), in the order of `model.vocabulary.words`."""
+        return vectors.word_vectors(self.model)
+
+    def query_vectors(self, queries: Sequence[str]) -> Floats:
+        """The vectors of queries (queries, d_h)."""
+        return vectors.query_vectors(self._predictor.encoder, queries)

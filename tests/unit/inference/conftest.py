@@ -1,0 +1,43 @@
+"""Small random models: sharp enough that no two queries are equally likely."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from nextquery.guard.guard import Guard
+from nextquery.inference.predictor import Predictor
+from nextquery.model.hred import HRED
+from nextquery.model.settings import ModelConfig
+from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
+
+ModelMaker = Callable[..., HRED]
+
+
+def random_model(words: int = 40, seed: int = 0, **settings: Any) -> HRED:
+    torch.manual_seed(seed)
+    sizes = {"embedding_size": 12, "query_size": 16, "session_size": 20, **settings}
+    config = ModelConfig(vocabulary_size=words, **sizes)
+    model = HRED(config, Vocabulary(f"w{number}" for number in range(words))).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0)
+        # Queries should end after a few words, as people's do.
+        model.output_matrix[END_OF_QUERY] += 0.5 * torch.randn(sizes["embedding_size"])
+    return model
+
+
+@pytest.fixture
+def make_model() -> ModelMaker:
+    return random_model
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "copying"])
+def model(request: pytest.FixtureRequest) -> HRED:
+    return random_model(copy=request.param)
+
+
+@pytest.fixture
+def predictor(model: HRED) -> Predictor:
+    return Predictor(model, Guard())

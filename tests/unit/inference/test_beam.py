@@ -1,0 +1,144 @@
+"""Beam search against greedy decoding, against all queries there are, and against itself."""
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from nextquery.guard.guard import Guard
+from nextquery.inference.beam import BeamSearch, Found
+from nextquery.inference.decoder import ContextBatch, Decoder
+from nextquery.inference.output import ExactOutput
+from nextquery.inference.predictor import Predictor
+from nextquery.inference.rules import VocabularyRules
+from nextquery.inference.settings import DecodeConfig
+from nextquery.model.hred import HRED
+from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
+
+from .conftest import ModelMaker
+
+CONTEXTS = [["w1 w2", "w3 zebra"], [], ["w7"], ["w1 w2", "w5 w6", "yak w8"]]
+
+
+def search(
+    model: HRED, contexts: Sequence[Sequence[str]], config: DecodeConfig
+) -> list[list[Found]]:
+    predictor = Predictor(model, Guard())
+    states = predictor.encoder.encode_many(contexts)
+    batch = ContextBatch(model, states)
+    rules = VocabularyRules(Guard(), model.vocabulary)
+    each = [rules.for_context(s.queries, own) for s, own in zip(states, batch.own, strict=True)]
+    decoder = Decoder(model, ExactOutput(model.output_matrix.detach()))
+    return BeamSearch(decoder, config).search(batch, each)
+
+
+def greedy(predictor: Predictor, context: Sequence[str], most: int) -> list[str]:
+    """The best next word by full scores of every continuation, until the end is best."""
+    words: list[str] = []
+    vocabulary = predictor.model.vocabulary.words
+    state = predictor.encoder.encode(context)
+    batch = ContextBatch(predictor.model, [state])
+    decoder = Decoder(predictor.model, ExactOutput(predictor.model.output_matrix.detach()))
+    prefixes = decoder.start(batch)
+    ids = [i for i in range(1, len(vocabulary) + len(batch.own[0].outside)) if i != UNKNOWN]
+    with torch.inference_mode():
+        while len(words) < most:
+            scores = decoder.predict(batch, prefixes).of(torch.tensor([ids]))[0]
+            if not words:
+                scores[ids.index(END_OF_QUERY)] = -torch.inf
+            best = ids[int(scores.argmax())]
+            if best == END_OF_QUERY:
+                break
+            words.append(batch.own[0].word(best))
+            prefixes = decoder.advance(prefixes, torch.tensor([best]))
+    return words
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_beam_one_is_greedy(model: HRED, context: Sequence[str]) -> None:
+    found = search(model, [context], DecodeConfig(beam=1, max_words=6))[0]
+    expected = greedy(Predictor(model, Guard()), context, 6)
+    assert [each.text for each in found][:1] == [" ".join(expected)]
+
+
+@pytest.mark.parametrize("copying", [False, True])
+@pytest.mark.parametrize("length_normalised", [False, True])
+def test_a_wide_beam_finds_the_best_of_all_queries(
+    make_model: ModelMaker, copying: bool, length_normalised: bool
+) -> None:
+    model = make_model(words=6, copy=copying)
+    predictor = Predictor(model, Guard())
+    context = ["w1 w2", "w3 zebra"]
+    words = [*model.vocabulary.words[3:], *(["zebra"] if copying else [])]
+    every = [" ".join(some) for n in (1, 2, 3) for some in itertools.product(words, repeat=n)]
+    every = [text for text in every if text not in context]
+    scored = predictor.score_many([predictor.encoder.encode(context)], [every])[0]
+    value = {
+        each.text: each.log_likelihood / (each.words if length_normalised else 1) for each in scored
+    }
+    expected = sorted(every, key=lambda text: -value[text])[:20]
+    config = DecodeConfig(beam=1000, max_words=3, length_normalised=length_normalised)
+    found = search(model, [context], config)[0]
+    assert len(found) == len(every)
+    assert [each.text for each in found[:20]] == expected
+    for each in found[:20]:
+        assert each.value(length_normalised) == pytest.approx(value[each.text], abs=1e-4)
+
+
+def test_scores_are_those_of_rescoring(predictor: Predictor) -> None:
+    states = predictor.encoder.encode_many(CONTEXTS)
+    lists = predictor.suggest_many(states, 8, DecodeConfig(beam=12, max_words=5))
+    scored = predictor.score_many(states, [[each.text for each in one] for one in lists])
+    assert sum(map(len, lists)) > 20
+    for suggestions, scores in zip(lists, scored, strict=True):
+        for suggestion, score in zip(suggestions, scores, strict=True):
+            assert suggestion.score == pytest.approx(score.log_likelihood, abs=1e-4)
+
+
+def test_contexts_together_equal_contexts_alone(predictor: Predictor) -> None:
+    states = predictor.encoder.encode_many(CONTEXTS)
+    config = DecodeConfig(beam=7, max_words=5)
+    together = predictor.suggest_many(states, 7, config)
+    for state, suggestions in zip(states, together, strict=True):
+        alone = predictor.suggest_many([state], 7, config)[0]
+        assert [each.text for each in alone] == [each.text for each in suggestions]
+
+
+def test_the_number_of_threads_changes_nothing(predictor: Predictor) -> None:
+    states = predictor.encoder.encode_many(CONTEXTS)
+    config = DecodeConfig(beam=7, max_words=5)
+    before = torch.get_num_threads()
+    lists = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            lists.append(predictor.suggest_many(states, 7, config))
+    finally:
+        torch.set_num_threads(before)
+    texts = [[[each.text for each in one] for one in some] for some in lists]
+    assert texts[0] == texts[1]
+
+
+def test_lengths_are_held(model: HRED) -> None:
+    for found in search(model, CONTEXTS, DecodeConfig(beam=10, min_words=2, max_words=3)):
+        assert found
+        assert {len(each.text.split()) for each in found} <= {2, 3}
+
+
+def test_no_unknown_word_and_no_query_of_the_session(predictor: Predictor) -> None:
+    state = predictor.encoder.start()
+    config = DecodeConfig(beam=20, max_words=3)
+    first = predictor.suggest_many([state], 3, config)[0]
+    assert all("<" not in each.text for each in first)
+    again = predictor.encoder.extend(state, first[0].text.upper())
+    later = predictor.suggest_many([again], 20, config)[0]
+    assert first[0].text not in [each.text for each in later]
+
+
+def test_only_a_copying_model_brings_back_words_outside_the_vocabulary(
+    make_model: ModelMaker,
+) -> None:
+    for copying in (False, True):
+        found = search(make_model(copy=copying), [["zebra"]], DecodeConfig(beam=40, max_words=2))[0]
+        assert any("zebra" in each.text.split() for each in found) == copying
