@@ -24,6 +24,7 @@ from nextquery.guard.blocklist import Blocklist, read_blocklist
 from nextquery.guard.fingerprints import Keys, in_sorted, pair_keys, text_keys
 from nextquery.guard.hits import HitsCheck
 from nextquery.guard.tables import Tables, open_tables
+from nextquery.logs.privacy import looks_personal
 from nextquery.normalise import normalise_query
 
 
@@ -97,6 +98,8 @@ class Guard:
     def _refusal(self, text: str, context: Sequence[str]) -> Reason | None:
         if self.blocklist.blocks(text):
             return Reason.BLOCKLIST
+        if looks_personal(text):
+            return Reason.PERSONAL_DATA
         rarity = self._rarity(text, context)
         if rarity is not None:
             return rarity

@@ -7,8 +7,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 _STOP_WORDS = frozenset(
-    "a an and are at by can do does for from how i in is it my of on or the to was what when where "
-    "which who why with you your".split()  # noqa: SIM905
+    word
+    for line in (
+        "a an and are at by can do does for from how i in is it my of on or the to was what when",
+        "where which who why with you your",
+    )
+    for word in line.split()
 )
 
 

@@ -19,7 +19,7 @@ COUNT_MODELS = {
 }
 """The kinds that `fit` can make."""
 
-LOADERS = {**COUNT_MODELS}
+LOADERS = {**COUNT_MODELS, "hred": "nextquery.suggesters.neural:HREDSuggester"}
 """Every kind that `load` can open."""
 
 

@@ -131,6 +131,12 @@ def test_refusals_are_counted_by_reason(guard: Guard) -> None:
     assert guard.blocked() == {Reason.RARE_PAIR: 2, Reason.RARE_WORD: 1}
 
 
+@pytest.mark.parametrize("text", ["john 555 123 4567", "someone gmail com", "4111 1111 1111 1111"])
+def test_what_looks_like_personal_data_is_refused(text: str) -> None:
+    assert Guard().allows(text).reason == Reason.PERSONAL_DATA
+    assert not Guard().allows(text, context=[text])
+
+
 def test_a_hits_check_is_a_function_or_a_file_of_titles(tmp_path: Path) -> None:
     titles = tmp_path / "titles.txt"
     titles.write_text("The Red Wine Bar, Paris\nHotel Roma\n", encoding="utf-8")
