@@ -55,7 +55,8 @@ def data(prepared: Any, tiny_log: Any) -> PreparedData:
         mine = [query for query in queries if query.startswith(topic)]
         typed = rng.sample(mine, rng.randint(2, 5))
         sessions.append((user, typed))
-        clicks.append((user, typed[-1], f"https://{topic}.example/{rng.randint(0, 2)}"))
+        # Cut so that a few queries share their page: one concept for "paris map" and "museum".
+        clicks.append((user, typed[-1], f"https://example/{typed[-1][:7]}"))
     return prepared(tiny_log(sessions, clicks))  # type: ignore[no-any-return]
 
 

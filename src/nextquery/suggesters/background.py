@@ -22,6 +22,15 @@ from nextquery.suggesters.stored import build_trie, load_array, load_trie, save_
 
 
 @dataclass(frozen=True)
+class Known:
+    """The known queries at the end of a context, newest first."""
+
+    queries: tuple[int, ...]
+    shortened_to: str | None = None
+    """What is left of the last query, if it was never seen."""
+
+
+@dataclass(frozen=True)
 class Background:
     """The known queries and words with their counts; `counts[id]` belongs to query `id`.
 
@@ -109,6 +118,22 @@ class Background:
             if found is not None:
                 return found, prefix
         return None
+
+    def newest_known(self, context: Sequence[str], *, shorten: bool) -> "Known":
+        """The last queries of a context up to the first that is not known, newest first.
+
+        With `shorten`, an unknown last query is read as what is left of it.
+        """
+        queries: list[int] = []
+        shortened_to = None
+        for text in reversed(context):
+            query = self.id(text)
+            if query is None and not queries and shorten:
+                query, shortened_to = self.shortened(text) or (None, None)
+            if query is None:
+                break
+            queries.append(query)
+        return Known(tuple(queries), shortened_to)
 
     def prior(self, query: int) -> float:
         """The probability of a known query when nothing is known of its context."""

@@ -74,6 +74,8 @@ class Followers:
         """How often each of `following` followed."""
         start, stop = self.offsets[row], self.offsets[row + 1]
         present = self.next[start:stop]
+        # Of the same type, or NumPy converts the whole row first.
+        following = following.astype(np.int32)
         places = np.searchsorted(present, following)
         found = np.zeros(len(following), np.int64)
         inside = places < len(present)

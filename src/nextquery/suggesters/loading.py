@@ -16,6 +16,9 @@ from nextquery.suggesters.base import Suggester
 COUNT_MODELS = {
     "popularity": "nextquery.suggesters.popularity:Popularity",
     "adjacency": "nextquery.suggesters.adjacency:Adjacency",
+    "qvmm": "nextquery.suggesters.qvmm:QVMM",
+    "cacb": "nextquery.suggesters.cacb:CACB",
+    "shortcuts": "nextquery.suggesters.shortcuts:Shortcuts",
 }
 """The kinds that `fit` can make."""
 

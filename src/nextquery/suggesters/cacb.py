@@ -1,0 +1,234 @@
+"""CACB: context-aware concept-based suggestion after Cao et al. (KDD 2008).
+
+Queries are grouped into concepts (`concepts.py`), sessions become sequences of concepts, and a
+suffix tree (`suffix_tree.py`) gives the concepts that come next; each is shown as its most clicked
+query. The probability of a query is that of its concept times its share of the concept's count.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import log
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field
+
+from nextquery.artifacts import Artifact
+from nextquery.config import Section
+from nextquery.errors import InputError
+from nextquery.logs.prepared import PreparedData
+from nextquery.records import Suggestion
+from nextquery.suggesters.background import Background
+from nextquery.suggesters.concepts import find_concepts, unit_vectors
+from nextquery.suggesters.counted import CountSuggester, seen
+from nextquery.suggesters.sequences import following, symbol_rows, without_repeats
+from nextquery.suggesters.stored import load_array, save_array
+from nextquery.suggesters.suffix_tree import SuffixTree
+
+
+class CACBSettings(Section):
+    """How concepts are found and how far back the tree looks."""
+
+    clusters: Literal["clicks", "words"] = "clicks"
+    """What queries of one concept share: clicked pages, or words where a log has no clicks."""
+    diameter: float = Field(default=1.0, gt=0, lt=2)
+    """The largest diameter of a concept; unit vectors with nothing in common are 1.41 apart."""
+    min_share: float = Field(default=0.1, ge=0, lt=1)
+    """Pages (words) with less than this share of a query's weight do not count."""
+    max_queries: int = Field(default=1000, ge=2)
+    """Pages (words) shared by more queries than this do not count."""
+    depth: int = Field(default=5, ge=1, le=20)
+    """The longest part of a session that is looked at, in concepts."""
+    pruning: float = Field(default=0.05, ge=0)
+    """As for qvmm."""
+    escape: float = Field(default=10.0, gt=0)
+    """As for qvmm."""
+    shorten: bool = True
+    """As for qvmm."""
+
+
+@dataclass(frozen=True)
+class Concepts:
+    """Which queries belong together."""
+
+    of_query: NDArray[np.int32]
+    """The concept of each query, by its number."""
+    offsets: NDArray[np.int64]
+    members: NDArray[np.int32]
+    """The queries of concept `c` at `offsets[c]:offsets[c + 1]`, most clicked first."""
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def from_queries(
+        cls, of_query: NDArray[np.int32], counts: NDArray[np.int64], preference: NDArray[np.int32]
+    ) -> Self:
+        """Group queries, the preferred (lowest number) of each concept first."""
+        members = np.lexsort((preference, of_query)).astype(np.int32)
+        sizes = np.bincount(of_query)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return cls(of_query, offsets, members, np.bincount(of_query, counts).astype(np.int64))
+
+    def queries(self, concept: int) -> list[int]:
+        """The queries of a concept, most clicked first."""
+        found: list[int] = self.members[self.offsets[concept] : self.offsets[concept + 1]].tolist()
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write the arrays into a model folder."""
+        for name in self.__dataclass_fields__:
+            save_array(folder, f"concepts_{name}.npy", getattr(self, name))
+
+    @classmethod
+    def load(cls, artifact: Artifact) -> Self:
+        """Map what `save` wrote."""
+        names = cls.__dataclass_fields__
+        return cls(*(load_array(artifact, f"concepts_{name}.npy") for name in names))
+
+
+class CACB(CountSuggester[CACBSettings]):
+    """The most clicked queries of the concepts that come next."""
+
+    kind = "cacb"
+    settings_type = CACBSettings
+
+    def __init__(
+        self,
+        settings: CACBSettings,
+        background: Background,
+        concepts: Concepts,
+        tree: SuffixTree,
+    ) -> None:
+        super().__init__(settings, background)
+        self.concepts = concepts
+        self.tree = tree
+
+    @classmethod
+    def count(cls, data: PreparedData, settings: CACBSettings) -> Self:
+        """Find the concepts, then count sequences of them."""
+        background = Background.from_data(data)
+        concepts = _concepts(data, settings, background)
+        texts = data.counts("queries").select("query").collect()["query"]
+        symbols = concepts.of_query[background.ids(texts.to_list())]
+        rows = without_repeats(symbol_rows(data, pl.DataFrame({"query": texts, "symbol": symbols})))
+        tree = SuffixTree.grow(
+            [following(rows, length) for length in range(1, settings.depth + 1)],
+            concepts.counts,
+            _by_count(background, concepts),
+            pruning=settings.pruning,
+            escape=settings.escape,
+        )
+        return cls(settings, background, concepts, tree)
+
+    def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
+        """The most probable concepts, each as its most clicked query that is not in the context."""
+        path = self._path(context)
+        if context and not path:
+            return []
+        concepts, found = self.tree.best(path, limit)
+        suggestions = []
+        for concept, probability in zip(concepts.tolist(), found.tolist(), strict=True):
+            queries = self.concepts.queries(concept)
+            texts = (self.background.text(query) for query in queries)
+            shown = next((text for text in texts if text not in context), None)
+            if shown is not None:
+                source = self._source(path, concept, len(queries))
+                suggestions.append(Suggestion(shown, log(probability), source))
+        return suggestions
+
+    def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
+        """The concept's probability times the query's share of it."""
+        path = self._path(context)
+        escaped = log(self.tree.escapes(path) * (self.tree.total + 1))
+        return [
+            self._log_probability(path, query)
+            if query is not None
+            else escaped + self.background.log_prior(candidate)
+            for candidate, query in ((text, self.background.id(text)) for text in candidates)
+        ]
+
+    def _log_probability(self, path: Sequence[int], query: int) -> float:
+        concept = int(self.concepts.of_query[query])
+        share = int(self.background.counts[query]) / int(self.concepts.counts[concept])
+        return log(float(self.tree.probabilities(path, np.array([concept]))[0]) * share)
+
+    def write(self, folder: Path) -> None:
+        """Write the concepts and the tree."""
+        self.concepts.save(folder)
+        self.tree.save(folder)
+
+    @classmethod
+    def read(cls, artifact: Artifact, settings: CACBSettings, background: Background) -> Self:
+        """Map the concepts and the tree."""
+        concepts = Concepts.load(artifact)
+        tree = SuffixTree.load(artifact, concepts.counts, settings.escape)
+        return cls(settings, background, concepts, tree)
+
+    def _path(self, context: Sequence[str]) -> list[int]:
+        known = self.background.newest_known(context, shorten=self.settings.shorten)
+        concepts = (int(self.concepts.of_query[query]) for query in known.queries)
+        different = [concept for concept, _ in groupby(concepts)]
+        return self.tree.match(different[: self.settings.depth])
+
+    def _source(self, path: Sequence[int], concept: int, size: int) -> str:
+        length, count = self.tree.evidence(path, concept)
+        after = "after the last topic" if length == 1 else f"after the last {length} topics"
+        stands_for = "" if size == 1 else f", for {size} queries of one topic"
+        return seen(count, (after if length else "in all") + stands_for)
+
+
+def _concepts(data: PreparedData, settings: CACBSettings, background: Background) -> Concepts:
+    ranks = background.ranks()
+    edges = _clicks(data, background) if settings.clusters == "clicks" else _words(background)
+    ranked = edges.with_columns(rank=pl.Series(ranks[edges["query"].to_numpy()]))
+    vectors = unit_vectors(ranked, settings.min_share, settings.max_queries)
+    of_rank = find_concepts(vectors, len(ranks), settings.diameter)
+    clicks = np.bincount(edges["query"], edges["clicks"], len(ranks))
+    preference = np.empty(len(ranks), np.int32)
+    preference[np.lexsort((ranks, -clicks))] = np.arange(len(ranks), dtype=np.int32)
+    return Concepts.from_queries(of_rank[ranks], background.counts, preference)
+
+
+def _clicks(data: PreparedData, background: Background) -> pl.DataFrame:
+    """A row a query and clicked page: query, dimension, weight, clicks."""
+    clicks = data.counts("clicks").select("query", "url", "count").sort("query", "url").collect()
+    if clicks.is_empty():
+        raise InputError(
+            f"{data.path}: the log has no clicks to find concepts by; "
+            "group queries by shared words with --set clusters=words"
+        )
+    return pl.DataFrame(
+        {
+            "query": background.ids(clicks["query"].to_list()),
+            "dimension": clicks["url"].rank("dense").cast(pl.Int64),
+            "weight": clicks["count"].cast(pl.Float64),
+            "clicks": clicks["count"].cast(pl.Int64),
+        }
+    )
+
+
+def _words(background: Background) -> pl.DataFrame:
+    """A row a query and word, the word weighing more the fewer queries have it."""
+    size = len(background.counts)
+    texts = pl.Series("word", map(background.text, range(size)), pl.String)
+    words = pl.DataFrame({"query": np.arange(size), "word": texts})
+    each = words.with_columns(pl.col("word").str.split(" ")).explode("word").unique()
+    rarity = (size / pl.len().over("word")).log() + 1
+    return each.sort("query", "word").select(
+        "query",
+        dimension=pl.col("word").rank("dense").cast(pl.Int64),
+        weight=rarity,
+        clicks=pl.lit(0, pl.Int64),
+    )
+
+
+def _by_count(background: Background, concepts: Concepts) -> NDArray[np.int32]:
+    """The concepts by count, highest first, ties by the text of the most clicked query."""
+    first = concepts.members[concepts.offsets[:-1]].tolist()
+    texts = pl.Series("text", map(background.text, first), pl.String)
+    frame = pl.DataFrame({"text": texts, "count": concepts.counts}).with_row_index("concept")
+    ordered = frame.sort("count", "text", descending=[True, False])
+    return ordered["concept"].cast(pl.Int32).to_numpy()

@@ -1,0 +1,190 @@
+"""Search Shortcuts (SS) after Broccolo et al. (IPM 2012): how similar sessions ended.
+
+A session is satisfactory when its last query was clicked. All satisfactory sessions with the same
+last query make one document: the words of all their queries. The words of the current session are
+looked up in an index of these documents, and their last queries are suggested:
+
+    w(q) = alpha BM25(session, q) / highest BM25 + (1 - alpha) freq(q) / highest freq
+
+over the documents retrieved, `freq` counting the satisfactory sessions that ended in `q`. Knows
+words, so that it has an answer for queries never seen; knows nothing of their order.
+"""
+
+from collections.abc import Sequence
+from math import log
+from pathlib import Path
+from typing import Any, Self
+
+import bm25s
+import narwhals as nw
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field
+
+from nextquery.artifacts import Artifact
+from nextquery.config import Section
+from nextquery.errors import InputError
+from nextquery.logs.prepared import PreparedData
+from nextquery.records import Suggestion
+from nextquery.suggesters.background import Background
+from nextquery.suggesters.counted import CountSuggester, seen
+from nextquery.suggesters.stored import load_array, save_array
+
+_INDEX = "bm25"
+
+
+class ShortcutsSettings(Section):
+    """Which sessions are indexed and how they are ranked."""
+
+    satisfactory: bool = True
+    """Index only sessions whose last query was clicked; false for a log without clicks."""
+    alpha: float = Field(default=0.5, ge=0, le=1)
+    """The weight of the words' similarity; the rest goes to how often sessions ended so."""
+    window: int = Field(default=10, ge=1)
+    """How many of the last queries of the session are looked up."""
+    retrieved: int = Field(default=200, ge=1)
+    """How many of the most similar documents are ranked."""
+    k1: float = Field(default=1.2, ge=0)
+    """BM25: how soon more occurrences of a word stop counting."""
+    b: float = Field(default=0.75, ge=0, le=1)
+    """BM25: how much long documents are held back."""
+
+
+class Shortcuts(CountSuggester[ShortcutsSettings]):
+    """The last queries of the sessions most similar to this one."""
+
+    kind = "shortcuts"
+    settings_type = ShortcutsSettings
+
+    def __init__(
+        self,
+        settings: ShortcutsSettings,
+        background: Background,
+        index: Any,
+        endings: NDArray[np.int32],
+        sessions: NDArray[np.int32],
+    ) -> None:
+        super().__init__(settings, background)
+        self.index = index
+        self.endings = endings
+        """The query that each document stands for, ascending."""
+        self.sessions = sessions
+        """How many sessions ended in it."""
+
+    @classmethod
+    def count(cls, data: PreparedData, settings: ShortcutsSettings) -> Self:
+        """Group satisfactory sessions by their last query and index their words."""
+        background = Background.from_data(data)
+        endings, texts = _documents(data, settings.satisfactory)
+        ids = background.ids(endings["ending"].to_list())
+        ordered = endings.with_columns(id=pl.Series(ids)).sort("id")
+        places = dict(zip(ordered["ending"], range(len(ordered)), strict=True))
+        index = _index(texts, places, background, settings)
+        sessions = ordered["sessions"].cast(pl.Int32).to_numpy()
+        return cls(settings, background, index, ordered["id"].to_numpy(), sessions)
+
+    def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
+        """The endings of the most similar sessions."""
+        documents, weights = self._ranked(context)
+        found = [
+            Suggestion(
+                self.background.text(int(self.endings[document])),
+                weight,
+                seen(int(self.sessions[document]), "at the end of a similar session"),
+            )
+            for document, weight in zip(documents.tolist(), weights.tolist(), strict=True)
+        ]
+        return sorted(found, key=lambda item: (-item.score, item.text))[:limit]
+
+    def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
+        """Half of the probability is shared by the retrieved endings, half is the prior's."""
+        documents, weights = self._ranked(context)
+        share = dict(zip(self.endings[documents].tolist(), weights / weights.sum(), strict=True))
+        return [
+            log(0.5) + self.background.log_prior(candidate)
+            if query is None or query not in share
+            else log(0.5 * float(share[query]) + 0.5 * self.background.prior(query))
+            for candidate, query in ((text, self.background.id(text)) for text in candidates)
+        ]
+
+    def write(self, folder: Path) -> None:
+        """Write the index and what its documents stand for."""
+        self.index.save(folder / _INDEX, show_progress=False)
+        save_array(folder, "endings.npy", self.endings)
+        save_array(folder, "sessions.npy", self.sessions)
+
+    @classmethod
+    def read(cls, artifact: Artifact, settings: ShortcutsSettings, background: Background) -> Self:
+        """Map the index and what its documents stand for."""
+        index = bm25s.BM25.load(artifact.path / _INDEX, mmap=True, load_vocab=False)
+        endings = load_array(artifact, "endings.npy")
+        return cls(settings, background, index, endings, load_array(artifact, "sessions.npy"))
+
+    def _ranked(self, context: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The documents most similar to a context and their weights, in no particular order."""
+        words = {word for query in context[-self.settings.window :] for word in query.split()}
+        known = sorted(
+            self.background.words[word] for word in words if word in self.background.words
+        )
+        if not known:
+            return np.empty(0, np.intp), np.empty(0)
+        similar = self.index.get_scores_from_ids(known)
+        documents = _highest(similar, self.settings.retrieved)
+        if not len(documents):
+            return documents, np.empty(0)
+        similarity = similar[documents].astype(np.float64)
+        frequency = self.sessions[documents].astype(np.float64)
+        alpha = self.settings.alpha
+        weights = alpha * similarity / similarity.max()
+        return documents, weights + (1 - alpha) * frequency / frequency.max()
+
+
+def _highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.intp]:
+    """The places of the `limit` highest positive scores, and of all that equal the last of them."""
+    positive = np.flatnonzero(scores)
+    if len(positive) <= limit:
+        return positive
+    values = scores[positive]
+    least = np.partition(values, len(values) - limit)[len(values) - limit]
+    return np.asarray(positive[values >= least])
+
+
+def _documents(data: PreparedData, satisfactory: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """How many sessions end in each known query, and which queries they hold how often."""
+    rows = nw.from_native(data.session_rows("background"))
+    known = nw.from_native(data.counts("queries")).select("query")
+    last = nw.col("position") == nw.col("position").max().over("session")
+    ends = rows.filter(last).join(known, on="query", how="inner")
+    if satisfactory:
+        ends = ends.filter(nw.col("clicks") > 0)
+    ends = ends.select("session", nw.col("query").alias("ending"))
+    endings = ends.group_by("ending").agg(nw.len().alias("sessions")).to_native().collect()
+    if endings.is_empty():
+        raise InputError(
+            f"{data.path}: no session ends in a known query that was clicked; "
+            "take all sessions with --set satisfactory=false"
+        )
+    held = rows.join(ends, on="session", how="inner").group_by("ending", "query")
+    texts = held.agg(nw.len().alias("count")).to_native().collect(engine="streaming")
+    return endings, texts
+
+
+def _index(
+    texts: pl.DataFrame,
+    places: dict[str, int],
+    background: Background,
+    settings: ShortcutsSettings,
+) -> Any:
+    """A BM25 index with a document an ending; its words have the background's numbers."""
+    documents: list[list[int]] = [[] for _ in places]
+    for ending, query, count in texts.sort("ending", "query").iter_rows():
+        words = (background.words.get(word) for word in query.split())
+        documents[places[ending]] += [word for word in words if word is not None] * count
+    names = {background.words.restore_key(word): word for word in range(len(background.words))}
+    index = bm25s.BM25(k1=settings.k1, b=settings.b)
+    tokens = bm25s.tokenization.Tokenized(ids=documents, vocab=names)
+    index.index(tokens, create_empty_token=False, show_progress=False)
+    # The words' numbers are the background's: bm25s needs no list of its own.
+    index.vocab_dict = {}
+    return index
