@@ -159,7 +159,8 @@ async def models(request: Request, owner: Owner, service: Here) -> schemas.Model
             )
             for model in service.models.served.values()
             if model.engine is not None
-        ]
+        ],
+        feedback=service.feedback is not None,
     )
 
 

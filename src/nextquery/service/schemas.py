@@ -185,6 +185,7 @@ class ModelsAnswer(BaseModel):
     """The served models, the default first."""
 
     models: list[ModelFacts]
+    feedback: bool = Field(description="Whether feedback is recorded.")
 
 
 class Health(BaseModel):

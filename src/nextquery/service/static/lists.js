@@ -1,0 +1,95 @@
+// The suggestions of one model, or of several side by side. Knows nothing of the service.
+
+import { bar, element } from "./elements.js";
+
+export class Lists {
+  /** `onTake(text, column, position)` receives the suggestion that a person chose. */
+  constructor(place, onTake) {
+    this.place = place;
+    this.onTake = onTake;
+    place.addEventListener("keydown", (event) => this.#move(event));
+    place.addEventListener("pointerover", (event) => this.#mark(event.target));
+    place.addEventListener("focusin", (event) => this.#mark(event.target));
+    place.addEventListener("pointerleave", () => this.#mark(null));
+  }
+
+  /** Show columns of `{name, note, suggestions}`, or of `{name, problem}`. */
+  show(columns) {
+    this.place.classList.toggle("several", columns.length > 1);
+    this.place.replaceChildren(...columns.map((column) => this.#column(column, columns.length > 1)));
+  }
+
+  busy(waiting) {
+    this.place.classList.toggle("waiting", waiting);
+  }
+
+  /** Move the focus into the first list; says whether there is anything to focus. */
+  focus() {
+    const first = this.place.querySelector("button");
+    first?.focus();
+    return Boolean(first);
+  }
+
+  #column(column, titled) {
+    const parts = [];
+    if (titled) {
+      const note = column.note ? element("small", {}, column.note) : null;
+      parts.push(element("h3", {}, column.name, note));
+    }
+    if (column.problem) parts.push(element("p", { class: "empty" }, column.problem));
+    else if (column.suggestions.length === 0) {
+      parts.push(element("p", { class: "empty" }, "Nothing to suggest here."));
+    } else parts.push(this.#list(column));
+    return element("div", { class: "column" }, ...parts);
+  }
+
+  #list(column) {
+    const best = Math.max(...column.suggestions.map((item) => item.score));
+    const rows = column.suggestions.map((item, index) => {
+      // Scores are logarithms: the bar shows the likelihood relative to the best one.
+      const share = Math.exp(item.score - best);
+      const seen = item.source.startsWith("seen");
+      const button = element(
+        "button",
+        {
+          type: "button",
+          "data-text": item.text,
+          onclick: () => this.onTake(item.text, column, index + 1),
+        },
+        element("span", { class: "rank", "aria-hidden": "true" }, String(index + 1)),
+        element(
+          "span",
+          { class: "what" },
+          element("span", { class: "text" }, item.text),
+          element("span", { class: `source ${seen ? "seen" : "made"}` }, item.source),
+        ),
+        element(
+          "span",
+          { class: "score", title: "Natural logarithm of the likelihood" },
+          bar(share, "relative likelihood"),
+          element("span", { class: "number" }, item.score.toFixed(2).replace("-", "−")),
+        ),
+      );
+      return element("li", {}, button);
+    });
+    return element("ol", { "aria-label": `Suggestions of ${column.name}` }, ...rows);
+  }
+
+  #move(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const buttons = [...this.place.querySelectorAll("button")];
+    const at = buttons.indexOf(document.activeElement);
+    if (!step || at < 0) return;
+    event.preventDefault();
+    if (at + step < 0) document.getElementById("search").focus();
+    else buttons[Math.min(at + step, buttons.length - 1)].focus();
+  }
+
+  /** Mark the suggestion under the pointer wherever other models make it too. */
+  #mark(target) {
+    const text = target?.closest?.("button")?.dataset.text;
+    for (const button of this.place.querySelectorAll("button")) {
+      button.classList.toggle("same", text !== undefined && button.dataset.text === text);
+    }
+  }
+}
