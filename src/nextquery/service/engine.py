@@ -1,79 +1,122 @@
-"""One loaded model as the service asks it: batches in, lists out, contexts encoded once.
+"""One loaded model as the service asks it: batches in, lists out, each query encoded once.
 
-Runs in the model's own thread. Knows what a suggester can do beyond the protocol; knows nothing of
+Runs in the model's own thread. Knows what a model can do beyond the protocol; knows nothing of
 queues or HTTP.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from nextquery.artifacts import MANIFEST, open_artifact, sha256
 from nextquery.guard.guard import Guard
 from nextquery.records import ScoredQuery, Suggestion
+from nextquery.service.frequent import LISTS_LOOKED_AT, FrequentCompletion, diverse
+from nextquery.service.recent import Recent
 from nextquery.suggesters.base import Suggester
 from nextquery.suggesters.loading import load
+
+if TYPE_CHECKING:  # count models are served without torch
+    from nextquery.inference.contexts import ContextState
+    from nextquery.inference.explanation import QueryWeight
+    from nextquery.suggesters.neural import HREDSuggester
 
 Context = tuple[str, ...]
 
 
-@runtime_checkable
-class Completes(Protocol):
-    """A suggester that finishes half-typed queries."""
-
-    def complete(self, context: Sequence[str], prefix: str, n: int = 5) -> list[Suggestion]:
-        """At most `n` queries that begin with `prefix`, best first."""
-        ...
-
-
-class Engine:
+class Engine(ABC):
     """A model folder, opened, checked and warmed up."""
+
+    explains = False
+    """Whether it can say how much each query of a session counts."""
+    states_found = 0
+    states_missed = 0
+    """How often the session's earlier queries were already encoded, and how often not."""
 
     def __init__(self, suggester: Suggester, version: str) -> None:
         self.suggester = suggester
-        self.guard: Guard = _guard_of(suggester)
         self.version = version
 
-    @classmethod
-    def open(cls, path: Path, blocklist: Path | None) -> "Engine":
-        """Open a model folder: every file is checked, then a first list is made."""
-        artifact = open_artifact(path)
-        artifact.verify()
-        engine = cls(load(path, blocklist=blocklist), sha256(path / MANIFEST)[:12])
-        engine.suggest([("warm up",)], 5, 0.0)
-        return engine
-
     @property
-    def completes(self) -> bool:
-        """Whether it finishes half-typed queries."""
-        return isinstance(self.suggester, Completes)
+    def guard(self) -> Guard:
+        """What stands between the model and a person's screen."""
+        return self.suggester.guard
 
-    @property
-    def explains(self) -> bool:
-        """Whether it can say how much each query of a session counts."""
-        return hasattr(self.suggester, "explain")
-
+    @abstractmethod
     def suggest(
         self, contexts: Sequence[Context], n: int, diversity: float
     ) -> list[list[Suggestion]]:
         """A list for each context."""
-        return [self.suggester.suggest(context, n) for context in contexts]
+
+    @abstractmethod
+    def complete(self, context: Context, prefix: str, n: int) -> list[Suggestion]:
+        """How a half-typed query may end."""
+
+    @abstractmethod
+    def explain(self, context: Context) -> "list[QueryWeight]":
+        """How much each query of the context counts."""
 
     def score(self, context: Context, candidates: Sequence[str]) -> list[ScoredQuery]:
         """The log-likelihood of each candidate."""
         return self.suggester.score(context, candidates)
 
+
+class CountEngine(Engine):
+    """A model that looks up counts."""
+
+    def __init__(self, suggester: Suggester, version: str) -> None:
+        super().__init__(suggester, version)
+        self._completion = FrequentCompletion(suggester, self.guard)
+
+    def suggest(
+        self, contexts: Sequence[Context], n: int, diversity: float
+    ) -> list[list[Suggestion]]:
+        """A list for each context."""
+        if not diversity:
+            return [self.suggester.suggest(context, n) for context in contexts]
+        wider = n * LISTS_LOOKED_AT
+        return [diverse(self.suggester.suggest(item, wider), n, diversity) for item in contexts]
+
     def complete(self, context: Context, prefix: str, n: int) -> list[Suggestion]:
-        """Completions of a prefix."""
-        suggester: Any = self.suggester
-        return list(suggester.complete(context, prefix, n))
+        """Known queries with this beginning."""
+        return self._completion.complete(context, prefix, n)
 
-    def explain(self, context: Context) -> list[tuple[str, float]]:
-        """Each query of the context with its weight."""
-        suggester: Any = self.suggester
-        return list(suggester.explain(context))
+    def explain(self, context: Context) -> "list[QueryWeight]":
+        """Counts have no gates; the routes ask `explains` first."""
+        raise NotImplementedError
 
 
-def _guard_of(suggester: Any) -> Guard:
-    guard: Guard = suggester.guard
-    return guard
+class NeuralEngine(Engine):
+    """HRED: contexts decoded together, encoded states kept, so that only new queries are read."""
+
+    explains = True
+
+    def __init__(self, suggester: "HREDSuggester", version: str, cache_size: int) -> None:
+        super().__init__(suggester, version)
+        self._hred = suggester
+        self._states: Recent[Context, ContextState] = Recent(cache_size)
+
+    def suggest(
+        self, contexts: Sequence[Context], n: int, diversity: float
+    ) -> list[list[Suggestion]]:
+        """A list for each context, all decoded in one batch."""
+        config = self._hred.config
+        wanted = {"diversity": diversity, "beam": max(config.beam, n)}
+        states = [self._state(context) for context in contexts]
+        return self._hred.suggest_after(states, n, config=config.model_copy(update=wanted))
+
+    def complete(self, context: Context, prefix: str, n: int) -> list[Suggestion]:
+        """Queries decoded under the condition that they begin so."""
+        return self._hred.complete(context, prefix, n)
+
+    def explain(self, context: Context) -> "list[QueryWeight]":
+        """The session's update gates."""
+        return self._hred.explain(context)
+
+    def _state(self, context: Context) -> "ContextState":
+        """The state of a session, from the longest part of it that is still known."""
+        known = len(context)
+        while known and (state := self._states.get(context[:known])) is not None:
+            break
+        return state

@@ -79,7 +79,7 @@ async def score(
     return schemas.ScoreAnswer(scores=scores, model=answered.model, took_ms=_took(request))
 
 
-@router.post("/complete", responses=NOT_ABLE)
+@router.post("/complete")
 async def complete(
     asked: schemas.CompleteRequest, request: Request, owner: Owner, service: Here
 ) -> schemas.CompleteAnswer:
@@ -87,8 +87,6 @@ async def complete(
     admit(request, service)
     context = await session_context(service, owner, asked)
     model = chosen_model(service, asked.model)
-    if model.engine is None or not model.engine.completes:
-        raise ProblemError(501, "This model suggests whole queries; it cannot complete one.")
     found: list[Found] = []
     if not service.control.killed:
         question = (context, asked.prefix, asked.n)
@@ -153,7 +151,6 @@ async def models(request: Request, owner: Owner, service: Here) -> schemas.Model
             schemas.ModelFacts(
                 name=model.name,
                 kind=model.engine.suggester.kind,
-                completes=model.engine.completes,
                 explains=model.engine.explains,
                 version=model.engine.version,
             )

@@ -176,7 +176,6 @@ class ModelFacts(BaseModel):
 
     name: str
     kind: str
-    completes: bool
     explains: bool
     version: str = Field(description="Changes when another model is loaded under the name.")
 

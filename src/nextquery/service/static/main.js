@@ -11,7 +11,7 @@ const N = 8;
 const $ = (id) => document.getElementById(id);
 const input = $("search");
 
-const state = { queries: [], models: [], feedback: false, asked: null };
+const state = { queries: [], models: [], feedback: false, shown: null, asked: null };
 const client = crypto.randomUUID?.() ?? `page-${Math.random().toString(36).slice(2)}`;
 
 const chips = new Chips($("chips"), remove);
@@ -23,7 +23,7 @@ const comparing = () => $("compare").checked && state.models.length > 1;
 const shownModels = () => (comparing() ? state.models : [chosenModel()]).filter(Boolean);
 
 async function askCompletions(prefix, signal) {
-  if (!chosenModel()?.completes) return [];
+  if (!chosenModel()) return [];
   return (await api.complete(state.queries, prefix, chosenModel().name, signal)).completions;
 }
 
@@ -81,6 +81,10 @@ function askLists(signal) {
   const one = async (model) => {
     try {
       const answer = await api.suggest(state.queries, { ...options, model: model.name }, signal);
+      if (!state.queries.length && !answer.suggestions.length) {
+        // A model that needs a last query still knows how queries begin.
+        answer.suggestions = (await api.complete([], "", model.name, signal)).completions;
+      }
       const note = `${answer.fallback ? `${answer.model} answered · ` : ""}${answer.took_ms} ms`;
       return { name: model.name, note, id: answer.query_id, ...answer };
     } catch (error) {
@@ -109,6 +113,7 @@ function report(columns) {
   const query = state.queries.at(-1);
   if (!query || !first?.suggestions?.length) return;
   const suggestions = first.suggestions.map((item) => item.text);
+  state.shown = first.id;
   tell({ action: "shown", query, query_id: first.id, suggestions });
 }
 
@@ -170,7 +175,7 @@ document.addEventListener("keydown", (event) => {
 });
 $("clear").addEventListener("click", () => {
   const query = state.queries.at(-1);
-  if (query) tell({ action: "dismissed", query, query_id: client });
+  if (query && state.shown) tell({ action: "dismissed", query, query_id: state.shown });
   state.queries = [];
   update();
   input.focus();

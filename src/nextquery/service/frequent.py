@@ -1,0 +1,71 @@
+"""Completion and diversity for models that have none of their own, from what every model has.
+
+Completions are the known queries with the typed beginning (the guard's table holds them with their
+counts), the most frequent ones ordered by the model's own likelihood in the session. Diversity is
+maximal marginal relevance over the words that suggestions share.
+"""
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+
+from nextquery.guard.guard import Guard
+from nextquery.inference.diversity import diversify
+from nextquery.normalise import normalise_query
+from nextquery.records import Suggestion
+from nextquery.service.recent import Recent
+from nextquery.suggesters.base import Suggester
+
+CANDIDATES = 50
+LISTS_LOOKED_AT = 4
+"""A diverse list of n is chosen among so many times n suggestions."""
+_PREFIXES_REMEMBERED = 10_000
+
+
+class FrequentCompletion:
+    """Known queries by their beginning, for one model."""
+
+    def __init__(self, suggester: Suggester, guard: Guard) -> None:
+        self._suggester = suggester
+        self._guard = guard
+        # A short prefix has many queries; the walk over them is made once.
+        self._frequent: Recent[str, list[str]] = Recent(_PREFIXES_REMEMBERED)
+
+    def complete(self, context: Sequence[str], prefix: str, n: int) -> list[Suggestion]:
+        """At most `n` known queries that begin with `prefix`, likeliest in the session first."""
+        typed = normalise_query(prefix)
+        if typed and prefix[-1].isspace():
+            typed += " "
+        present = {normalise_query(query) for query in context}
+        shown = [
+            query
+            for query in self._candidates(typed)
+            if query not in present and self._guard.allows(query, context)
+        ]
+        scored = self._suggester.score(context, shown) if shown else []
+        ordered = sorted(scored, key=lambda item: (-item.log_likelihood, item.text))
+        return [
+            Suggestion(item.text, item.log_likelihood, self._guard.source(item.text))
+            for item in ordered[:n]
+        ]
+
+    def _candidates(self, typed: str) -> list[str]:
+        known = self._frequent.get(typed)
+        if known is None:
+            items = self._guard.tables.queries.iteritems(typed)
+            best = heapq.nsmallest(CANDIDATES, items, key=lambda item: (-item[1][0], item[0]))
+            known = [query for query, _ in best]
+            self._frequent.put(typed, known)
+        return known
+
+
+def diverse(found: Sequence[Suggestion], n: int, diversity: float) -> list[Suggestion]:
+    """`n` of the suggestions, likelihood traded for words not yet shown."""
+    words = sorted({word for item in found for word in item.text.split()})
+    places = {word: place for place, word in enumerate(words)}
+    vectors = np.zeros((len(found), len(words)))
+    for row, item in enumerate(found):
+        vectors[row, [places[word] for word in item.text.split()]] = 1.0
+    values = np.array([item.score for item in found])
+    return [found[place] for place in diversify(values, vectors, n, diversity)]
