@@ -7,7 +7,7 @@ queues or HTTP.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from nextquery.artifacts import MANIFEST, open_artifact, sha256
 from nextquery.guard.guard import Guard
@@ -25,6 +25,12 @@ if TYPE_CHECKING:  # count models are served without torch
 Context = tuple[str, ...]
 
 
+class Guarded(Suggester, Protocol):
+    """A suggester as `load` gives it: behind a guard."""
+
+    guard: Guard
+
+
 class Engine(ABC):
     """A model folder, opened, checked and warmed up."""
 
@@ -34,14 +40,10 @@ class Engine(ABC):
     states_missed = 0
     """How often the session's earlier queries were already encoded, and how often not."""
 
-    def __init__(self, suggester: Suggester, version: str) -> None:
+    def __init__(self, suggester: Guarded, version: str) -> None:
         self.suggester = suggester
+        self.guard = suggester.guard
         self.version = version
-
-    @property
-    def guard(self) -> Guard:
-        """What stands between the model and a person's screen."""
-        return self.suggester.guard
 
     @abstractmethod
     def suggest(
@@ -65,7 +67,7 @@ class Engine(ABC):
 class CountEngine(Engine):
     """A model that looks up counts."""
 
-    def __init__(self, suggester: Suggester, version: str) -> None:
+    def __init__(self, suggester: Guarded, version: str) -> None:
         super().__init__(suggester, version)
         self._completion = FrequentCompletion(suggester, self.guard)
 
@@ -115,8 +117,33 @@ class NeuralEngine(Engine):
         return self._hred.explain(context)
 
     def _state(self, context: Context) -> "ContextState":
-        """The state of a session, from the longest part of it that is still known."""
-        known = len(context)
-        while known and (state := self._states.get(context[:known])) is not None:
-            break
+        """The state of a session; where its beginning is known, only the rest is encoded."""
+        state, known = self._hred.start(), 0
+        for length in range(len(context), 0, -1):
+            found = self._states.get(context[:length])
+            if found is not None:
+                state, known = found, length
+                break
+        self.states_found += known > 0
+        self.states_missed += known == 0 < len(context)
+        if known == 0:
+            state = self._hred.encode(context)
+        for query in context[known:] if known else ():
+            state = self._hred.extend(state, query)
+        self._states.put(context, state)
         return state
+
+
+def open_engine(path: Path, blocklist: Path | None, cache_size: int) -> Engine:
+    """Open a model folder: every file is checked, then a first list is made."""
+    open_artifact(path).verify()
+    suggester = cast("Guarded", load(path, blocklist=blocklist))
+    version = sha256(path / MANIFEST)[:12]
+    engine: Engine = CountEngine(suggester, version)
+    if suggester.kind == "hred":
+        from nextquery.suggesters.neural import HREDSuggester
+
+        assert isinstance(suggester, HREDSuggester)
+        engine = NeuralEngine(suggester, version, cache_size)
+    engine.suggest([("warm up",), ("warm", "up")], 5, 0.0)
+    return engine

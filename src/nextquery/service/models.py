@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from nextquery.errors import BlocklistError, NextqueryError
 from nextquery.service import journal
 from nextquery.service.batching import Batcher, Job
-from nextquery.service.engine import Engine
+from nextquery.service.engine import Engine, open_engine
 from nextquery.service.metrics import Metrics
 from nextquery.service.recent import Recent
 from nextquery.service.settings import NamedModel, ServiceSettings
@@ -37,9 +37,10 @@ class ServedModel:
         self.name = named.name
         self._path = named.path
         self._blocklist = settings.blocklist
+        self._cache_size = settings.cache_size
         self._metrics = metrics
         self._answers: Recent[Hashable, Any] = Recent(settings.cache_size)
-        self._blocked_before: dict[str, int] = {}
+        self._counted: dict[str, int] = {}
         self.engine: Engine | None = None
         self.batcher = Batcher(
             self._run, settings.queue_size, settings.batch_size, f"model-{named.name}"
@@ -48,13 +49,13 @@ class ServedModel:
 
     async def open(self) -> Engine:
         """Open, check and warm up what is in the folder now, in another thread."""
-        return await asyncio.to_thread(Engine.open, self._path, self._blocklist)
+        return await asyncio.to_thread(open_engine, self._path, self._blocklist, self._cache_size)
 
     def use(self, engine: Engine) -> None:
         """Answer with `engine` from the next batch on."""
         self.engine = engine
         self._answers.clear()
-        self._blocked_before = {}
+        self._counted = {}
 
     def remembered(self, key: Hashable, question: Any) -> Any | None:
         """The answer given to the same question by the same model before, if it is still known."""
@@ -82,10 +83,17 @@ class ServedModel:
         except BlocklistError as error:
             journal.write_failure("blocklist refused, the old one stays", error, model=self.name)
         for reason, count in self.engine.guard.blocked().items():
-            more = count - self._blocked_before.get(reason, 0)
-            self._metrics.blocked.labels(self.name, reason).inc(more)
-            self._blocked_before[reason] = count
+            self._metrics.blocked.labels(self.name, reason).inc(self._more(reason, count))
+        states = self._metrics.cache.labels
+        states("states", "hit").inc(self._more("states found", self.engine.states_found))
+        states("states", "miss").inc(self._more("states missed", self.engine.states_missed))
         self._metrics.queue.labels(self.name).set(len(self.batcher))
+
+    def _more(self, what: str, count: int) -> int:
+        """How much a count of the engine has grown since it was last asked."""
+        more = count - self._counted.get(what, 0)
+        self._counted[what] = count
+        return more
 
     def _remember(self, engine: Engine | None, job: Job) -> Any:
         blocklist = engine.guard.blocklist if engine else None

@@ -108,7 +108,8 @@ async def explain(
         raise ProblemError(501, "Only a neural model has gates that say how much a query counts.")
     answered = await ask(service, request, model, Operation("explain"), [(context,)])
     weights = [
-        schemas.QueryWeight(text=text, weight=weight) for text, weight in answered.results[0]
+        schemas.QueryWeight(text=item.query, update=item.update, share=item.share)
+        for item in answered.results[0]
     ]
     return schemas.ExplainAnswer(queries=weights, model=model.name, took_ms=_took(request))
 

@@ -128,7 +128,8 @@ class QueryWeight(BaseModel):
     """How much a query of the session counts."""
 
     text: str
-    weight: float = Field(description="Mean opening of the session's update gate, 0 to 1.")
+    update: float = Field(description="How far it opened the session's update gate, 0 to 1.")
+    share: float = Field(description="How much of the session's present state it makes up.")
 
 
 class ExplainAnswer(BaseModel):

@@ -13,16 +13,16 @@ export class Chips {
     this.list.replaceChildren(...queries.map((query, index) => this.#chip(query, index)));
   }
 
-  /** Put a bar under each query, `weights` in the same order. */
+  /** Put a bar under each query; `weights` of `{update, share}` in the same order. */
   weigh(weights) {
     [...this.list.children].forEach((chip, index) => {
       const weight = weights[index];
       if (weight === undefined) return;
-      const percent = Math.round(weight * 100);
+      const percent = Math.round(weight.share * 100);
       const gauge = element(
         "span",
-        { class: "gauge" },
-        bar(weight, `counts ${percent} percent`),
+        { class: "gauge", title: `Update gate ${weight.update.toFixed(2)}` },
+        bar(weight.share, `counts ${percent} percent`),
         element("span", { class: "percent", "aria-hidden": "true" }, `${percent}%`),
       );
       chip.querySelector(".gauge")?.remove();

@@ -61,7 +61,7 @@ export class Lists {
           "span",
           { class: "what" },
           element("span", { class: "text" }, item.text),
-          element("span", { class: `source ${seen ? "seen" : "made"}` }, item.source),
+          element("span", { class: `source ${seen ? "seen" : "made"}` }, origin(item.source)),
         ),
         element(
           "span",
@@ -92,4 +92,9 @@ export class Lists {
       button.classList.toggle("same", text !== undefined && button.dataset.text === text);
     }
   }
+}
+
+/** "seen in the log (3 times after ...)" as "seen 3 times after ..."; anything else as it is. */
+function origin(source) {
+  return source.replace(/^seen in the log \((.*)\)$/, "seen $1");
 }

@@ -101,7 +101,7 @@ async function askWeights(signal) {
   $("gates-note").hidden = !model || state.queries.length === 0;
   if (!model || state.queries.length === 0) return;
   const answer = await api.explain(state.queries, model.name, signal);
-  chips.weigh(answer.queries.map((query) => query.weight));
+  chips.weigh(answer.queries);
 }
 
 function report(columns) {
