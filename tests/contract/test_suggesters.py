@@ -11,21 +11,41 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from nextquery import load
+from nextquery.artifacts import publish
 from nextquery.errors import InputError
+from nextquery.guard.tables import write_tables
 from nextquery.logs.prepared import PreparedData
+from nextquery.model.hred import HRED
+from nextquery.model.settings import ModelConfig
 from nextquery.normalise import normalise_query
 from nextquery.suggesters.base import Suggester
 from nextquery.suggesters.loading import COUNT_MODELS, LOADERS, count_model
+from nextquery.text.vocabulary import Vocabulary
 
 
 def _fit(kind: str) -> Callable[[PreparedData, Path], None]:
     return lambda data, folder: count_model(kind).fit(data).save(folder)
 
 
+def _hred(data: PreparedData, folder: Path) -> None:
+    """An untrained model: the contract does not ask for good suggestions."""
+    torch.manual_seed(1)
+    vocabulary = Vocabulary(data.counts("words").select("word").collect()["word"].sort())
+    config = ModelConfig(embedding_size=8, query_size=12, session_size=16, copy=True)
+    model = HRED(config, vocabulary)
+    assert model.copying is not None
+    torch.nn.init.constant_(model.copying.gate.bias, -3.0)  # copy now and then, not always
+    with publish(folder, "hred", model.manifest_entries()) as partial:
+        model.write_files(partial)
+        write_tables(data, partial)
+
+
 MAKERS: dict[str, Callable[[PreparedData, Path], None]] = {
     **{kind: _fit(kind) for kind in COUNT_MODELS},
+    "hred": _hred,
 }
 
 TOPICS = ("paris", "rome", "東京", "café")
@@ -123,7 +143,10 @@ def test_scores(suggester: Suggester, context: list[str]) -> None:
     assert [item.text for item in scored] == candidates
     assert all(isfinite(item.log_likelihood) and item.log_likelihood <= 0 for item in scored)
     assert [item.words for item in scored] == [3, 2, 2, 3, 3, 1, 100]
-    assert [item.unknown for item in scored][2:5] == [("zyzzyva",), (), ("zyzzyva",)]
+    # A model that copies knows the words of the session, whatever its vocabulary.
+    copied = suggester.kind == "hred" and any("zyzzyva" in query for query in context)
+    unknown = () if copied else ("zyzzyva",)
+    assert [item.unknown for item in scored][2:5] == [unknown, (), unknown]
 
 
 def test_a_candidate_scores_the_same_alone_and_in_company(suggester: Suggester) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nextquery.inference.decoder import ContextBatch, Decoder, Prediction, Prefixes
+from nextquery.inference.folding import essence
 from nextquery.inference.output import BestWords
 from nextquery.inference.rules import ContextRules, Ids
 from nextquery.inference.settings import DecodeConfig
@@ -156,14 +157,19 @@ class BeamSearch:
         self, live: list[Hypothesis], rows: list[int], finished: list[Found]
     ) -> tuple[Beam, list[int]]:
         """The new beam; prefixes that cannot become one of the k best are dropped."""
-        enough = len(finished) >= self._config.beam
-        if enough and self._config.length_normalised:
-            live = []
-        elif enough:
-            bar = sorted((found.log_likelihood for found in finished), reverse=True)
-            bound = bar[self._config.beam - 1]
+        best = self._distinct(finished)
+        if len(best) >= self._config.beam:
+            bound = np.inf if self._config.length_normalised else best[self._config.beam - 1]
             live = [hypothesis for hypothesis in live if hypothesis.log_likelihood > bound]
         return Beam(tuple(live), tuple(finished)), rows[: len(live)]
+
+    def _distinct(self, finished: Sequence[Found]) -> list[float]:
+        """The likelihoods of the finished queries, best first; near-copies to be folded once."""
+        best: dict[object, float] = {}
+        for found in finished:
+            key = essence(found.text) if self._config.fold else found.text
+            best[key] = max(found.log_likelihood, best.get(key, -np.inf))
+        return sorted(best.values(), reverse=True)
 
     def finish(self, beam: Beam) -> list[Found]:
         """The finished queries, best first, ties by text."""

@@ -18,6 +18,9 @@ from nextquery.model.copying import CopyMemory
 from nextquery.model.hred import HRED
 from nextquery.text.vocabulary import UNKNOWN, Vocabulary
 
+LEAST_COPY = 1e-30
+"""A pointer's share below this counts as this: its logarithm must stay finite."""
+
 
 class OwnWords:
     """The words of one context: those outside the vocabulary have ids from V on.
@@ -206,7 +209,7 @@ class Decoder:
         by_word.scatter_add_(1, batch.places[prefixes.contexts], weights)
         share = CopiedShare(
             words=batch.words[prefixes.contexts],
-            log_pointer=functional.logsigmoid(gate)[:, None] + by_word.log(),
+            log_pointer=functional.logsigmoid(gate)[:, None] + by_word.clamp(min=LEAST_COPY).log(),
             log_softmax_share=functional.logsigmoid(-gate),
             vocabulary_size=len(model.vocabulary),
         )

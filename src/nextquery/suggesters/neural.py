@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nextquery.artifacts import Artifact, open_artifact, publish
+from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
 from nextquery.inference import vectors
 from nextquery.inference.contexts import ContextState
@@ -90,7 +91,7 @@ class HREDSuggester:
         self, states: Sequence[ContextState], n: int = 5, *, config: DecodeConfig | None = None
     ) -> list[list[Suggestion]]:
         """What `suggest_many` gives, for sessions whose states are known."""
-        if n < 1:
+        if _asks_for_none(n):
             return [[] for _ in states]
         return self._predictor.suggest_many(states, n, config or self.config)
 
@@ -114,7 +115,7 @@ class HREDSuggester:
         config: DecodeConfig | None = None,
     ) -> list[Suggestion]:
         """At most `n` queries that begin with `prefix`, best first; an empty one is `suggest`."""
-        if n < 1:
+        if _asks_for_none(n):
             return []
         state = self.encode(context)
         return self._predictor.complete(state, prefix, n, config or self.config)
@@ -141,3 +142,10 @@ class HREDSuggester:
     def query_vectors(self, queries: Sequence[str]) -> Floats:
         """The vectors of queries (queries, d_h)."""
         return vectors.query_vectors(self._predictor.encoder, queries)
+
+
+def _asks_for_none(n: int) -> bool:
+    """Whether no suggestion is wanted; a negative number is refused."""
+    if n < 0:
+        raise InputError(f"n = {n}: must be at least 0")
+    return n == 0
