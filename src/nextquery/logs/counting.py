@@ -11,8 +11,11 @@ import polars as pl
 import pyarrow as pa
 
 from nextquery.logs.engine import Engine, Frame
+from nextquery.logs.prepared import SPLITS
+from nextquery.logs.sessions import SessionRows
 
-_POSITIONS = pa.schema({"query_id": pa.int64(), "word": pa.string(), "next_word": pa.string()})
+POSITIONS = pa.schema({"query_id": pa.int64(), "word": pa.string(), "next_word": pa.string()})
+"""The words of a query, each with the word after it."""
 
 
 @dataclass(frozen=True)
@@ -27,25 +30,22 @@ class CountTables:
 
 
 def count_background(
-    engine: Engine, rows: Frame, clicked: Frame, queries: Frame, min_users: int
+    engine: Engine, sessions: SessionRows, queries: Frame, min_users: int
 ) -> CountTables:
-    """Count the background's queries (`rows`) and its clicks (`clicked`).
-
-    `rows` has user, query_id, next_id; `clicked` has user, query_id, click; `queries` gives the
-    text of a query_id.
-    """
+    """Count the background's queries, words and clicks; `queries` gives the text of an id."""
+    background = nw.col("split") == SPLITS[0]
+    rows = sessions.queries.filter(background & ~nw.col("single"))
+    clicked = sessions.clicks.filter(background)
     by_user = engine.keep(rows.group_by("user", "query_id").agg(count=nw.len()), "user_queries")
     counts = _over_users(by_user, ["query_id"])
     known = engine.keep(counts.filter(nw.col("users") >= min_users), "known_queries")
     ids = known.select("query_id")
-    words = _words_by_user(engine, by_user, queries)
-    pairs = words.filter(~nw.col("next_word").is_null())
+    asked = queries.join(by_user.select("query_id").unique(), on="query_id", how="semi")
+    positions = engine.apply(asked, word_positions, POSITIONS, "word_positions")
     return CountTables(
         queries=_with_text(known, queries, query_id="query"),
-        words=_at_least(min_users, words, ["word"]),
-        word_pairs=_at_least(min_users, pairs, ["word", "next_word"]).rename(
-            {"word": "first", "next_word": "second"}
-        ),
+        words=count_words(by_user, positions, min_users),
+        word_pairs=count_word_pairs(by_user, positions, min_users),
         followers=_followers(rows, ids, queries),
         clicks=_clicks(clicked, ids, queries),
     )
@@ -56,16 +56,22 @@ def _over_users(rows: Frame, keys: list[str]) -> Frame:
     return rows.group_by(*keys).agg(count=nw.col("count").sum(), users=nw.len())
 
 
-def _at_least(min_users: int, rows: Frame, keys: list[str]) -> Frame:
-    by_user = rows.group_by("user", *keys).agg(count=nw.col("count").sum())
-    return _over_users(by_user, keys).filter(nw.col("users") >= min_users)
+def count_words(by_user: Frame, positions: Frame, min_users: int) -> Frame:
+    """The words of the queries of `by_user` (user, query_id, count) that enough users typed."""
+    return _count_texts(by_user, positions, ["word"], min_users)
 
 
-def _words_by_user(engine: Engine, by_user: Frame, queries: Frame) -> Frame:
-    asked = queries.join(by_user.select("query_id").unique(), on="query_id", how="semi")
-    positions = engine.apply(asked, word_positions, _POSITIONS, "word_positions")
+def count_word_pairs(by_user: Frame, positions: Frame, min_users: int) -> Frame:
+    """The same for adjacent words: first, second."""
+    pairs = positions.filter(~nw.col("next_word").is_null())
+    named = pairs.rename({"word": "first", "next_word": "second"})
+    return _count_texts(by_user, named, ["first", "second"], min_users)
+
+
+def _count_texts(by_user: Frame, positions: Frame, keys: list[str], min_users: int) -> Frame:
     joined = by_user.join(positions, on="query_id")
-    return joined.select("user", "word", "next_word", "count")
+    each = joined.group_by("user", *keys).agg(count=nw.col("count").sum())
+    return _over_users(each, keys).filter(nw.col("users") >= min_users)
 
 
 def word_positions(batch: pl.DataFrame) -> pl.DataFrame:

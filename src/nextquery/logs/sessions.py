@@ -4,9 +4,41 @@ Knows order and time; the queries are opaque ids here. `session` is the row numb
 first query in the log, which every engine finds without numbering sessions globally.
 """
 
+from dataclasses import dataclass
+
 import narwhals as nw
 
-from nextquery.logs.engine import Engine, Rows
+from nextquery.logs.engine import Engine, Frame, Rows
+
+
+@dataclass(frozen=True)
+class SessionRows:
+    """The rows of all sessions.
+
+    `queries` has a row a query: user, session, position, time, query_id, next_id (the query that
+    follows, or null), clicks, split, starts, single (the session's only query). `clicks` has a row
+    a click: user, query_id, click, split.
+    """
+
+    queries: Frame
+    clicks: Frame
+
+
+def find_sessions(engine: Engine, events: Frame, split: nw.Expr, idle_minutes: int) -> SessionRows:
+    """Cut the rows (user, time, row, query_id, click) into sessions, each in its split."""
+    events = events.with_columns(clicks=(~nw.col("click").is_null()).cast(nw.Int32))
+    marked = mark_sessions(engine.in_order(events, "ordered"), engine, idle_minutes)
+    marked = marked.with_columns(split=split)
+    merged = number_queries(merge_repeats(marked, engine), engine).lazy()
+    queries = merged.select(
+        *("user", "session", "position", "time", "query_id", "next_id", "clicks"),
+        *("split", "starts", "single"),
+    )
+    clicked = marked.lazy().filter(nw.col("clicks") == 1)
+    return SessionRows(
+        engine.keep(queries, "session_queries"),
+        clicked.select("user", "query_id", "click", "split"),
+    )
 
 
 def mark_sessions(rows: Rows, engine: Engine, idle_minutes: int) -> Rows:

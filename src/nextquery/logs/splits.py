@@ -34,6 +34,10 @@ class SplitRule:
             name = nw.when(begin < _instant(cut)).then(nw.lit(split)).otherwise(name)
         return nw.when(self.held_out()).then(nw.lit(UNSEEN_USERS)).otherwise(name)
 
+    def in_background(self) -> nw.Expr:
+        """Whether a row, not its session, lies before the first cut and is of no held-out user."""
+        return (nw.col("time") < _instant(self.cuts[0])) & ~self.held_out()
+
     def held_out(self) -> nw.Expr:
         """Whether a row's user is held out."""
         return nw.col("user") < int(self.holdout_users * 2**USER_BITS)

@@ -21,9 +21,12 @@ SESSIONS = pa.schema(
     }
 )
 
-_COUNTS = {"count": pa.int64(), "users": pa.int64()}
-QUERIES = pa.schema({"query": pa.string(), **_COUNTS})
-WORDS = pa.schema({"word": pa.string(), **_COUNTS})
-WORD_PAIRS = pa.schema({"first": pa.string(), "second": pa.string(), **_COUNTS})
-FOLLOWERS = pa.schema({"anchor": pa.string(), "next": pa.string(), **_COUNTS})
-CLICKS = pa.schema({"query": pa.string(), "url": pa.string(), **_COUNTS})
+_COUNTED = {"count": pa.int64(), "users": pa.int64()}
+COUNTS = {
+    "queries": pa.schema({"query": pa.string(), **_COUNTED}),
+    "words": pa.schema({"word": pa.string(), **_COUNTED}),
+    "word_pairs": pa.schema({"first": pa.string(), "second": pa.string(), **_COUNTED}),
+    "followers": pa.schema({"anchor": pa.string(), "next": pa.string(), **_COUNTED}),
+    "clicks": pa.schema({"query": pa.string(), "url": pa.string(), **_COUNTED}),
+}
+"""The count tables by name: their texts, how often they were typed, and by how many users."""
