@@ -10,7 +10,10 @@ import typer
 
 from nextquery import __version__
 from nextquery.cli.bench import bench
+from nextquery.cli.complete import complete
+from nextquery.cli.explain import explain
 from nextquery.cli.fit import fit
+from nextquery.cli.neighbours import neighbours
 from nextquery.cli.prepare import prepare
 from nextquery.cli.score import score
 from nextquery.cli.serve import serve
@@ -50,6 +53,9 @@ app.command()(prepare)
 app.command()(fit)
 app.command()(suggest)
 app.command()(score)
+app.command()(complete)
+app.command()(explain)
+app.command()(neighbours)
 app.add_typer(study, name="study")
 app.command()(serve)
 app.command()(bench)

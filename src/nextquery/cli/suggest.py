@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nextquery.cli.decoding import Beam, Diversity, Mode, Settings, decode_options
+
 
 def suggest(
     model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
@@ -17,6 +19,17 @@ def suggest(
     blocklist: Annotated[
         Path | None, typer.Option(help="A file of words and phrases never to be suggested.")
     ] = None,
+    hits: Annotated[
+        Path | None,
+        typer.Option(help="A file of known queries or titles: suggest only what one holds."),
+    ] = None,
+    guards: Annotated[
+        bool, typer.Option("--guards/--no-guards", help="Refuse what must not be shown.")
+    ] = True,
+    beam: Beam = None,
+    diversity: Diversity = None,
+    mode: Mode = None,
+    settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Suggest the next query.
@@ -26,11 +39,15 @@ def suggest(
     from dataclasses import asdict
 
     from nextquery import load
+    from nextquery.guard.hits import read_hits
 
-    suggester = load(model, blocklist=blocklist)
+    check = read_hits(hits) if hits else None
+    suggester = load(model, blocklist=blocklist, hits=check, guarded=guards)
+    given = {"beam": beam, "diversity": diversity, "mode": mode}
+    options = decode_options(suggester, given, settings or ())
     context = queries or []
     start = time.perf_counter()
-    found = suggester.suggest(context, n)
+    found = suggester.suggest(context, n, **options)
     took = (time.perf_counter() - start) * 1000
     if as_json:
         document = {"context": context, "suggestions": [asdict(item) for item in found]}

@@ -13,7 +13,7 @@ Knows text and tables; knows no model. Safe to use from several threads.
 import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -57,8 +57,13 @@ class Guard:
         tables: Tables | None = None,
         blocklist: Path | None = None,
         hits: HitsCheck | None = None,
+        *,
+        enforced: bool = True,
     ) -> None:
         self.tables = tables or Tables()
+        self._enforced = enforced
+        if not enforced:
+            self.tables = replace(self.tables, min_users=1)
         self._blocklist_path = blocklist
         self.blocklist = Blocklist()
         self._stamp: tuple[int, int] | None = None
@@ -69,17 +74,25 @@ class Guard:
 
     @classmethod
     def open(
-        cls, model: Path, blocklist: Path | None = None, hits: HitsCheck | None = None
+        cls,
+        model: Path,
+        blocklist: Path | None = None,
+        hits: HitsCheck | None = None,
+        *,
+        enforced: bool = True,
     ) -> "Guard":
-        """The guard of a model folder, with the site's blocklist and hits check if it has them."""
-        return cls(open_tables(model), blocklist, hits)
+        """The guard of a model folder, with the site's blocklist and hits check if it has them.
+
+        One that is not `enforced` knows where suggestions come from and refuses nothing.
+        """
+        return cls(open_tables(model), blocklist, hits, enforced=enforced)
 
     def reload(self) -> bool:
         """Read the blocklist again if its file changed; a bad file raises and the old list stays.
 
         Returns whether there is a new list; `self.blocklist` is then another object.
         """
-        if self._blocklist_path is None:
+        if self._blocklist_path is None or not self._enforced:
             return False
         stamp = _stamp(self._blocklist_path)
         if stamp is not None and stamp == self._stamp:
@@ -96,6 +109,8 @@ class Guard:
         return verdict
 
     def _refusal(self, text: str, context: Sequence[str]) -> Reason | None:
+        if not self._enforced:
+            return None
         if self.blocklist.blocks(text):
             return Reason.BLOCKLIST
         if looks_personal(text):

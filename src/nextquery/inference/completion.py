@@ -57,9 +57,9 @@ class WordIndex:
 class Completer:
     """Brings a search to the point where what is typed ends."""
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Decoder, index: WordIndex) -> None:
         self._decoder = decoder
-        self._index = WordIndex(decoder.model.vocabulary)
+        self._index = index
 
     @torch.inference_mode()
     def begin(

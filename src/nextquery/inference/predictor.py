@@ -4,6 +4,7 @@ Puts the pieces of this package together; each of them is explained where it sta
 changes when it is asked, so several threads may ask at once.
 """
 
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -11,7 +12,7 @@ import torch
 
 from nextquery.guard.guard import Guard
 from nextquery.inference.beam import BeamSearch, Found
-from nextquery.inference.completion import Completer, Typed
+from nextquery.inference.completion import Completer, Typed, WordIndex
 from nextquery.inference.contexts import ContextEncoder, ContextState
 from nextquery.inference.decoder import ContextBatch, Decoder
 from nextquery.inference.diversity import diversify
@@ -31,17 +32,25 @@ _MOST_ROWS = 1024
 class Predictor:
     """Suggests, scores and completes after contexts that `encoder` has read."""
 
-    def __init__(self, model: HRED, guard: Guard, mode: Mode = "exact") -> None:
+    def __init__(self, model: HRED, guard: Guard) -> None:
         self.model = model
         self.guard = guard
         self.encoder = ContextEncoder(model)
-        self._decoder = Decoder(model, output_layer(mode, model.output_matrix.detach()))
         self._rules = VocabularyRules(guard, model.vocabulary)
-        self._rescorer = Rescorer(self._decoder)
+        self._decoders: dict[Mode, Decoder] = {}
+        self._making = threading.Lock()
 
     @cached_property
-    def _completer(self) -> Completer:
-        return Completer(self._decoder)
+    def _words(self) -> WordIndex:
+        return WordIndex(self.model.vocabulary)
+
+    def decoder(self, mode: Mode) -> Decoder:
+        """The decoder of a mode, made when first asked for."""
+        with self._making:
+            if mode not in self._decoders:
+                output = output_layer(mode, self.model.output_matrix.detach())
+                self._decoders[mode] = Decoder(self.model, output)
+            return self._decoders[mode]
 
     def suggest_many(
         self, contexts: Sequence[ContextState], n: int, config: DecodeConfig
@@ -66,15 +75,17 @@ class Predictor:
         given = [*typed.words, typed.beginning] if typed.beginning else typed.words
         batch = ContextBatch(self.model, [context], given)
         rules = self._rules.for_context((*context.queries, typed.text), batch.own[0])
-        prefixes, beam = self._completer.begin(batch, typed, rules, config.beam)
-        search = BeamSearch(self._decoder, config)
+        decoder = self.decoder(config.mode)
+        completer = Completer(decoder, self._words)
+        prefixes, beam = completer.begin(batch, typed, rules, config.beam)
+        search = BeamSearch(decoder, config)
         return self._choose(search.resume(batch, [rules], prefixes, [beam])[0], n, config)
 
     def score_many(
         self, contexts: Sequence[ContextState], candidates: Sequence[Sequence[str]]
     ) -> list[list[ScoredQuery]]:
         """The natural-log likelihood of each context's candidates."""
-        return self._rescorer.score_many(contexts, candidates)
+        return Rescorer(self.decoder("exact")).score_many(contexts, candidates)
 
     def _generate(
         self, contexts: Sequence[ContextState], config: DecodeConfig
@@ -86,13 +97,13 @@ class Predictor:
             self._rules.for_context(context.queries, own)
             for context, own in zip(contexts, batch.own, strict=True)
         ]
-        return BeamSearch(self._decoder, config).search(batch, rules)
+        return BeamSearch(self.decoder(config.mode), config).search(batch, rules)
 
     def _sample(self, context: ContextState, config: DecodeConfig) -> list[Found]:
         """By itself, so that what is drawn does not depend on the other contexts."""
         batch = ContextBatch(self.model, [context])
         rules = self._rules.for_context(context.queries, batch.own[0])
-        return Sampler(self._decoder, config).sample(batch, rules)
+        return Sampler(self.decoder(config.mode), config).sample(batch, rules)
 
     def _choose(self, found: Sequence[Found], n: int, config: DecodeConfig) -> list[Suggestion]:
         """The `n` of a ranked list that are shown: near-copies folded, diversified if asked."""

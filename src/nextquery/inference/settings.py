@@ -1,10 +1,12 @@
 """The configuration of decoding. Knows keys, defaults and bounds, not what they do."""
 
-from typing import Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from nextquery.config import Section
+from nextquery.errors import ConfigError
 
 Mode = Literal["exact", "fast"]
 
@@ -12,6 +14,8 @@ Mode = Literal["exact", "fast"]
 class DecodeConfig(Section):
     """How suggestions are generated."""
 
+    mode: Mode = "exact"
+    """The output layer: 32-bit numbers throughout, or 8-bit ones that choose what to compute."""
     beam: int = Field(default=10, ge=1, le=1000)
     """Prefixes kept at every step; at least as many as suggestions are asked for."""
     strategy: Literal["beam", "sample"] = "beam"
@@ -40,3 +44,21 @@ class DecodeConfig(Section):
         if self.min_words > self.max_words:
             raise ValueError(f"min_words {self.min_words} exceeds max_words {self.max_words}")
         return self
+
+
+def override(
+    base: DecodeConfig, values: Mapping[str, Any], sets: Sequence[str] = ()
+) -> DecodeConfig:
+    """`base` with other values, checked; `sets` are `key=value` texts."""
+    changed = {**base.model_dump(), **values}
+    for text in sets:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise ConfigError(f"--set {text}: write key=value, e.g. --set max_words=6")
+        changed[key] = value
+    try:
+        return DecodeConfig.model_validate(changed)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"decode setting {key}: {first['msg']}") from None

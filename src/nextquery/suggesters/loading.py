@@ -27,19 +27,24 @@ LOADERS = {**COUNT_MODELS, "hred": "nextquery.suggesters.neural:HREDSuggester"}
 
 
 def load(
-    path: str | Path, *, blocklist: Path | None = None, hits: HitsCheck | None = None
+    path: str | Path,
+    *,
+    blocklist: Path | None = None,
+    hits: HitsCheck | None = None,
+    guarded: bool = True,
 ) -> Suggester:
     """Open the model folder at `path`, whatever its kind, behind its guard.
 
     `blocklist` is a file of words and phrases never to be suggested, `hits` a function that says
-    whether a query finds anything.
+    whether a query finds anything. Without `guarded` nothing is refused: for research, not for
+    people's eyes.
     """
     folder = Path(path)
     kind = open_artifact(folder).kind
     if kind not in LOADERS:
         known = ", ".join(LOADERS)
         raise ArtifactError(f"{folder}: holds {kind!r}, not a model; models are: {known}")
-    guard = Guard.open(folder, blocklist, hits)
+    guard = Guard.open(folder, blocklist, hits, enforced=guarded)
     suggester: Suggester = _named(LOADERS[kind]).load(folder, guard)
     return suggester
 

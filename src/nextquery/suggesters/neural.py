@@ -14,7 +14,7 @@ from nextquery.inference import vectors
 from nextquery.inference.contexts import ContextState
 from nextquery.inference.explanation import QueryWeight, query_weights, update_gates
 from nextquery.inference.predictor import Predictor
-from nextquery.inference.settings import DecodeConfig, Mode
+from nextquery.inference.settings import DecodeConfig
 from nextquery.inference.vectors import Floats, Neighbour
 from nextquery.model.hred import HRED, KIND
 from nextquery.records import ScoredQuery, Suggestion
@@ -34,16 +34,11 @@ class HREDSuggester:
 
     @classmethod
     def load(
-        cls,
-        folder: Path,
-        guard: Guard,
-        *,
-        config: DecodeConfig | None = None,
-        mode: Mode = "exact",
+        cls, folder: Path, guard: Guard, config: DecodeConfig | None = None
     ) -> "HREDSuggester":
         """Open a model folder behind its guard; `Artifact.verify` checks its files, not this."""
         model = HRED.from_pretrained(folder, verify=False)
-        predictor = Predictor(model, guard, mode)
+        predictor = Predictor(model, guard)
         return cls(open_artifact(folder, KIND), predictor, config or DecodeConfig())
 
     def save(self, path: Path) -> None:

@@ -1,0 +1,52 @@
+"""`nextquery complete`: what a half-typed query may become, given the session."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nextquery.cli.decoding import Beam, Diversity, Mode, Settings, decode_options, load_hred
+
+
+def complete(
+    model: Annotated[Path, typer.Argument(help="A model folder made by `nextquery train`.")],
+    prefix: Annotated[
+        str, typer.Option("--prefix", help="What is typed so far; its last word may be unfinished.")
+    ] = "",
+    context: Annotated[
+        list[str] | None,
+        typer.Option("--context", help="A query of the session, oldest first; may be repeated."),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=0, help="How many completions at most.")] = 5,
+    blocklist: Annotated[
+        Path | None, typer.Option(help="A file of words and phrases never to be suggested.")
+    ] = None,
+    beam: Beam = None,
+    diversity: Diversity = None,
+    mode: Mode = None,
+    settings: Settings = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Complete a half-typed query; a space at the end means that the last word is whole.
+
+    Example: `nextquery complete models/hred --context "paris museum" --prefix "louvre op"`
+    """
+    from dataclasses import asdict
+
+    suggester = load_hred(model, blocklist)
+    given = {"beam": beam, "diversity": diversity, "mode": mode}
+    options = decode_options(suggester, given, settings or ())
+    start = time.perf_counter()
+    found = suggester.complete(context or [], prefix, n, **options)
+    took = (time.perf_counter() - start) * 1000
+    if as_json:
+        items = [asdict(item) for item in found]
+        document = {"context": context or [], "prefix": prefix, "completions": items}
+        typer.echo(json.dumps(document | {"took_ms": took}, ensure_ascii=False))
+        return
+    for item in found:
+        typer.echo(f"{item.score:9.3f}  {item.text}  [{item.source}]")
+    if not found:
+        typer.echo("no completion", err=True)

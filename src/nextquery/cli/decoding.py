@@ -1,0 +1,53 @@
+"""The options of generation that `suggest` and `complete` share. Knows no command by itself."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nextquery.errors import InputError
+
+if TYPE_CHECKING:
+    from nextquery.inference.settings import DecodeConfig
+    from nextquery.suggesters.neural import HREDSuggester
+
+Beam = Annotated[
+    int | None, typer.Option(min=1, help="HRED: prefixes kept at every step (10 by default).")
+]
+Diversity = Annotated[
+    float | None,
+    typer.Option(min=0.0, max=1.0, help="HRED: how much unlikeness counts; 0 by default."),
+]
+Mode = Annotated[str | None, typer.Option(help="HRED: `exact` or `fast`, see docs/inference.md.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="HRED: a decode setting as key=value; may be repeated."),
+]
+
+
+def decode_options(
+    suggester: Any, options: dict[str, Any], sets: Sequence[str]
+) -> dict[str, "DecodeConfig"]:
+    """The keyword arguments that the given options make; only HRED takes any."""
+    given = {key: value for key, value in options.items() if value is not None}
+    if not given and not sets:
+        return {}
+    if suggester.kind != "hred":
+        names = ", ".join([*(f"--{key}" for key in given), *(f"--set {one}" for one in sets)])
+        raise InputError(f"{names}: for HRED only; this model is {suggester.kind!r}")
+    from nextquery.inference.settings import override
+
+    return {"config": override(suggester.config, given, sets)}
+
+
+def load_hred(path: Path, blocklist: Path | None = None) -> "HREDSuggester":
+    """Open a model folder that must hold an HRED."""
+    from nextquery import load
+    from nextquery.artifacts import open_artifact
+    from nextquery.suggesters.neural import HREDSuggester
+
+    open_artifact(path, HREDSuggester.kind)
+    suggester = load(path, blocklist=blocklist)
+    assert isinstance(suggester, HREDSuggester)
+    return suggester
