@@ -4,7 +4,7 @@ Knows the column types that a table may have for user, time, query and click; a 
 stands in for the line that it does not have.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from nextquery.errors import LogError
 from nextquery.logs.raw import rejects
 from nextquery.logs.raw.layouts import find_columns
-from nextquery.logs.raw.rows import Parsed, judge_fields
+from nextquery.logs.raw.rows import Parsed, as_text, judge_fields
 from nextquery.logs.raw.times import judge_times, parse_times
 
 _BATCH_ROWS = 100_000
@@ -31,6 +31,7 @@ def read_batches(
     try:
         with pq.ParquetFile(path) as file:
             wanted = find_columns(path, columns, file.schema_arrow.names)
+            _check_types(path, file.schema_arrow, wanted.values())
             first = 1
             for batch in file.iter_batches(_BATCH_ROWS, columns=sorted(set(wanted.values()))):
                 frame = _by_meaning(batch, wanted, first)
@@ -42,23 +43,26 @@ def read_batches(
 
 def parse_batch(batch: pl.DataFrame, time_zone: str) -> Parsed:
     """Judge every row of a batch."""
-    text = [pl.col(name).cast(pl.String, strict=False) for name in ("user", "query", "click")]
-    time_text = pl.col("time").cast(pl.String, strict=False)
-    fields = batch.select("line", *text, time_text=time_text).with_columns(
-        text=pl.concat_str("user", "time_text", "query", separator="\t", ignore_nulls=True)
-    )
-    malformed = pl.any_horizontal(
-        batch[name].is_not_null() & fields[name].is_null() for name in ("user", "query")
-    )
-    has_nul = pl.col("text").str.contains("\0", literal=True)
+    user, malformed_user = as_text(batch["user"])
+    query, malformed_query = as_text(batch["query"])
+    click, _ = as_text(batch["click"])
+    time_text = batch["time"].cast(pl.String).alias("time_text")
+    shown = pl.concat_str("user", "time_text", "query", separator="\t", ignore_nulls=True)
     fault = (
-        pl.when(malformed)
+        pl.when(malformed_user | malformed_query)
         .then(pl.lit(rejects.MALFORMED_TEXT))
-        .when(has_nul)
+        .when(shown.str.contains("\0", literal=True))
         .then(pl.lit(rejects.NUL_BYTE))
     )
-    times = _times(batch["time"], fields["time_text"], time_zone)
-    return judge_fields(fields.with_columns(reason=fault), times)
+    fields = pl.DataFrame([batch["line"], user, query, click, time_text])
+    times = _times(batch["time"], time_text, time_zone)
+    return judge_fields(fields.with_columns(text=shown, reason=fault), times)
+
+
+def _check_types(path: Path, schema: Any, names: Iterable[str]) -> None:
+    for name in names:
+        if pa.types.is_nested(schema.field(name).type):
+            raise LogError(f"{path}: column {name!r} is a {schema.field(name).type}, not a value")
 
 
 def _by_meaning(batch: Any, wanted: Mapping[str, str], first: int) -> pl.DataFrame:

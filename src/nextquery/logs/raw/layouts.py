@@ -29,6 +29,8 @@ def check_columns(format: str, columns: Mapping[str, str] | None) -> None:
     if missing or unknown:
         wrong = f"lacks {', '.join(missing)}" if missing else f"knows no {', '.join(unknown)}"
         raise LogError(f"--columns {wrong}; write user=...,time=...,query=...[,click=...]")
+    if any('"' in name for name in columns.values()) and format == "ndjson":
+        raise LogError("--columns of an NDJSON log may not hold a double quote")
 
 
 def layout_of(format: str, columns: Mapping[str, str] | None, sample: Sample) -> Layout:

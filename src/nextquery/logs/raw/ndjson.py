@@ -7,6 +7,7 @@ object may stand under `_source`, as search engines export it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import duckdb
 import polars as pl
@@ -92,10 +93,16 @@ def extract(lines: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFrame:
     )
 
 
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One database for all blocks, since opening one takes longer than parsing many lines."""
+    return duckdb.connect(config={"threads": 1})
+
+
 def _look_up(texts: pl.DataFrame, places: list[str]) -> pl.DataFrame:
     """Columns is_object, values and kinds; the two lists follow `places`."""
     wanted = ", ".join("'" + place.replace("'", "''") + "'" for place in places)
-    with duckdb.connect(config={"threads": 1}) as connection:
+    with _database().cursor() as connection:
         connection.register("texts", texts.to_arrow())
         found: pl.DataFrame = connection.sql(
             f"""

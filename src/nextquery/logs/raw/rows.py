@@ -92,32 +92,41 @@ def _without_headers(texts: pl.DataFrame, layout: Layout) -> pl.DataFrame:
 
 
 def decode(lines: pl.DataFrame) -> pl.DataFrame:
-    """Bytes as text, with the reason where they are none."""
-    text = pl.col("text").cast(pl.String, strict=False).str.strip_suffix("\n")
-    decoded = lines.select("line", text, raw="text").with_columns(
-        malformed=pl.col("text").is_null()
-    )
-    if decoded["malformed"].any():
-        decoded = _with_replacements(decoded)
+    """Columns line, text and reason: bytes as text, with the reason where they are none."""
+    text, malformed = as_text(lines["text"])
+    frame = pl.DataFrame([lines["line"], text.str.strip_suffix("\n")])
     stripped = pl.col("text").str.strip_suffix("\r")
-    return decoded.select("line", stripped, reason=_text_fault())
+    return frame.with_columns(stripped, reason=_text_fault(malformed))
 
 
-def _with_replacements(decoded: pl.DataFrame) -> pl.DataFrame:
-    """Fill the texts that are not UTF-8 with what can be read of them, to be shown."""
-    bad = decoded["malformed"]
-    readable = [raw.decode("utf-8", "replace") for raw in decoded["raw"].filter(bad)]
-    text = decoded["text"].scatter(bad.arg_true(), pl.Series(readable, dtype=pl.String))
-    return decoded.with_columns(text)
+def as_text(values: pl.Series) -> tuple[pl.Series, pl.Expr]:
+    """Values as strings, and whether each is malformed UTF-8 (what can be read of it remains)."""
+    try:
+        return values.cast(pl.String), pl.lit(False)
+    except pl.exceptions.PolarsError:
+        if values.dtype != pl.Binary:
+            raise
+    read = [_readable(raw) for raw in values]
+    text = pl.Series(values.name, [shown for shown, _ in read], pl.String)
+    return text, pl.lit(pl.Series([bad for _, bad in read], dtype=pl.Boolean))
 
 
-def _text_fault() -> pl.Expr:
+def _readable(raw: bytes | None) -> tuple[str | None, bool]:
+    if raw is None:
+        return None, False
+    try:
+        return raw.decode(), False
+    except UnicodeDecodeError:
+        return raw.decode(errors="replace"), True
+
+
+def _text_fault(malformed: pl.Expr) -> pl.Expr:
     text = pl.col("text")
     # The length comes first: a line that was cut for it may end within a character.
     return (
         pl.when(text.str.len_bytes() > LONGEST_LINE)
         .then(pl.lit(rejects.TOO_LONG))
-        .when(pl.col("malformed"))
+        .when(malformed)
         .then(pl.lit(rejects.MALFORMED_TEXT))
         .when(text.str.contains("\0", literal=True))
         .then(pl.lit(rejects.NUL_BYTE))

@@ -92,8 +92,8 @@ def _other_spellings(texts: pl.Series) -> pl.DataFrame:
 def _iso_wall() -> pl.Expr:
     second = pl.col("second").fill_null(":00")
     joined = pl.concat_str("date", pl.lit(" "), "minute", second)
-    fraction = "0." + pl.col("fraction").str.slice(1)
-    microseconds = (fraction.cast(pl.Float64) * 1e6).floor().cast(pl.Int64).fill_null(0)
+    digits = pl.col("fraction").str.slice(1, 6).str.pad_end(6, "0")
+    microseconds = digits.cast(pl.Int64).fill_null(0)
     whole = joined.str.to_datetime(USUAL, time_unit="us", strict=False)
     return whole + pl.duration(microseconds=microseconds)
 
@@ -111,7 +111,7 @@ def _shift() -> pl.Expr:
 
 def _since_1970(text: pl.Expr) -> pl.Expr:
     seconds = text.str.contains(r"^\d{1,11}(\.\d+)?$")
-    milliseconds = text.str.contains(r"^\d{12,14}$")
+    milliseconds = text.str.contains(r"^\d{12,14}(\.\d+)?$")
     value = text.cast(pl.Float64, strict=False)
     scale = pl.when(seconds).then(1e6).when(milliseconds).then(1e3)
     return (value * scale).round().cast(pl.Int64).cast(_DATETIME)
