@@ -84,16 +84,25 @@ async def session_context(
 
 
 async def ask(
-    service: Service, request: Request, model: ServedModel, key: Hashable, questions: Sequence[Any]
+    service: Service,
+    request: Request,
+    model: ServedModel,
+    key: Hashable,
+    questions: Sequence[Any],
+    patient: bool = True,
 ) -> Answered:
-    """Answer questions with a model; its lateness or its full queue is a 503."""
+    """Answer questions with a model; its lateness or its full queue is a 503.
+
+    What the model has begun is worth waiting for, unless somebody else could answer: then the
+    caller is not `patient`.
+    """
     try:
         jobs = model.submit(key, questions)
     except QueueFullError as full:
         service.metrics.refused.labels(model.name).inc()
         raise busy("Too many requests wait for the model.", full.retry_after) from None
     try:
-        in_time = await _finished(service, request, jobs)
+        in_time = await _finished(request, jobs, service.settings.budget_ms / 1000, patient)
     finally:
         model.batcher.withdraw([job for job in jobs if not job.answer.done()])
     if not in_time:
@@ -114,11 +123,11 @@ async def suggest(
     missing = [context for context, found in zip(contexts, known, strict=True) if found is None]
     if not missing:
         return Answered(known, model.name)
+    fallback = service.models.fallback if model.name == service.models.default else None
     try:
-        answered = await ask(service, request, model, key, missing)
+        answered = await ask(service, request, model, key, missing, patient=fallback is None)
     except ProblemError as problem:
-        fallback = service.models.fallback
-        if fallback is None or fallback.engine is None or model.name != service.models.default:
+        if fallback is None or fallback.engine is None:
             raise
         late = "Too many" not in problem.detail
         service.metrics.fallbacks.labels("late" if late else "busy").inc()
@@ -128,18 +137,15 @@ async def suggest(
     return Answered([next(fresh) if found is None else found for found in known], model.name)
 
 
-async def _finished(service: Service, request: Request, jobs: list[Job]) -> bool:
-    """Wait for jobs until they are done, the budget is spent, or the client is gone.
-
-    Where no fallback could answer instead, a job that the model has begun is worth waiting for.
-    """
-    deadline: float | None = time.monotonic() + service.settings.budget_ms / 1000
+async def _finished(request: Request, jobs: list[Job], budget: float, patient: bool) -> bool:
+    """Wait for jobs until they are done, the budget is spent, or the client is gone."""
+    deadline: float | None = time.monotonic() + budget
     leaving = asyncio.ensure_future(_gone(request.receive))
     try:
         while pending := [job for job in jobs if not job.answer.done()]:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
-                if service.models.fallback or not all(job.started for job in pending):
+                if not patient or not all(job.started for job in pending):
                     return False
                 deadline = left = None
             waiting = {leaving, *(job.answer for job in pending)}
