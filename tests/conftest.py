@@ -1,11 +1,19 @@
-"""Prepared data folders made from a few sessions, in the layout of `logs/prepared.py`."""
+"""Prepared data folders made from a few sessions, and services that run on models of them."""
 
-from collections.abc import Callable, Sequence
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import polars as pl
 import pytest
 
@@ -109,3 +117,126 @@ def _write_counts(folder: Path, log: TinyLog) -> None:
 
 def _counted(rows: pl.DataFrame, *keys: str) -> pl.DataFrame:
     return rows.group_by(keys).agg(pl.len().alias("count"), users=pl.col("user").n_unique())
+
+
+# A service as users run it: a process of its own, spoken to over HTTP.
+
+
+@dataclass
+class RunningService:
+    """A `nextquery serve` process and what it logged."""
+
+    process: subprocess.Popen[str]
+    url: str = ""
+    log: list[str] = field(default_factory=list)
+
+    def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
+        return httpx.post(self.url + path, json=body, headers=headers, timeout=30)
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(self.url + path, timeout=30)
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
+        """Look again until it is so; a service that ended or takes too long fails the test."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert self.process.poll() is None, "".join(self.log[-20:])
+            assert time.monotonic() < end, f"waited {seconds} s: " + "".join(self.log[-20:])
+            time.sleep(0.02)
+
+    def is_ready(self) -> bool:
+        try:
+            return self.get("/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def stop(self) -> int:
+        """End it as an operator would and give its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+
+ServiceStarter = Callable[..., RunningService]
+
+
+@pytest.fixture(scope="module")
+def start_service() -> Iterator[ServiceStarter]:
+    started: list[RunningService] = []
+
+    def start(*arguments: str | Path, ready: bool = True, **environment: str) -> RunningService:
+        command = [sys.executable, "-m", "nextquery", "serve", *map(str, arguments)]
+        process = subprocess.Popen(
+            [*command, "--port", "0", "--drain-seconds", "0"],
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        )
+        service = RunningService(process)
+        started.append(service)
+        assert process.stderr is not None
+        threading.Thread(target=service.log.extend, args=(process.stderr,), daemon=True).start()
+        service.wait_until(lambda: any('"serving"' in line for line in service.log))
+        serving = next(line for line in service.log if '"serving"' in line)
+        service.url = json.loads(serving)["url"].rstrip("/")
+        if ready:
+            service.wait_until(service.is_ready)
+        return service
+
+    yield start
+    for service in started:
+        if service.process.poll() is None:
+            service.process.terminate()
+            try:
+                service.process.wait(10)
+            except subprocess.TimeoutExpired:
+                service.process.kill()
+                service.process.wait()
+        assert service.process.stderr is not None
+        service.process.stderr.close()
+
+
+SERVED_SESSIONS = [
+    *[(f"a{n}", ["red shoes", "red boots", "leather boots"]) for n in range(5)],
+    *[(f"b{n}", ["red shoes", "running shoes", "trail running shoes"]) for n in range(4)],
+    *[(f"c{n}", ["paris", "paris hotels", "paris hotels cheap"]) for n in range(6)],
+    *[(f"d{n}", ["rome", "rome flights"]) for n in range(3)],
+]
+
+
+@pytest.fixture(scope="session")
+def served_models(prepared: DataMaker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Model folders over one small log: two count models and an untrained HRED."""
+    from nextquery.suggesters.adjacency import Adjacency
+    from nextquery.suggesters.popularity import Popularity
+
+    data = prepared(TinyLog(SERVED_SESSIONS))
+    folder = tmp_path_factory.mktemp("models")
+    Adjacency.fit(data).save(folder / "adjacency")
+    Popularity.fit(data).save(folder / "popularity")
+    make_untrained_hred(data, folder / "hred")
+    return {name: folder / name for name in ("adjacency", "popularity", "hred")}
+
+
+def make_untrained_hred(data: PreparedData, target: Path, seed: int = 0) -> None:
+    """A folder as training leaves it, with random weights."""
+    import torch
+
+    from nextquery.guard.tables import write_tables
+    from nextquery.model.hred import HRED, KIND
+    from nextquery.model.settings import ModelConfig
+    from nextquery.text.vocabulary import Vocabulary
+
+    torch.manual_seed(seed)
+    words = sorted(data.counts("words").select("word").collect()["word"])
+    config = ModelConfig(
+        vocabulary_size=len(words), embedding_size=8, query_size=12, session_size=16
+    )
+    model = HRED(config, Vocabulary(words))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3.0)  # sharp enough that contexts and words differ clearly
+    with publish(target, KIND, model.manifest_entries()) as folder:
+        model.write_files(folder)
+        write_tables(data, folder)

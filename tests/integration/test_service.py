@@ -1,0 +1,289 @@
+"""One service with everything switched on, asked over HTTP."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from nextquery.service.keys import new_key
+
+API, ADMIN = new_key("shop"), new_key("operator")
+KEY = {"X-API-Key": API.key}
+MARKER = "zyzzyvamarker"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("service")
+    (folder / "keys").write_text(API.line)
+    (folder / "blocklist").write_text("# never\nforbidden\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def service(start_service: Any, served_models: dict[str, Path], files: Path) -> Any:
+    return start_service(
+        served_models["hred"],
+        *("--compare", f"adj={served_models['adjacency']}"),
+        *("--compare", f"pop={served_models['popularity']}"),
+        *("--keys", files / "keys", "--blocklist", files / "blocklist"),
+        *("--feedback", files / "feedback", "--budget-ms", "20000"),
+        NEXTQUERY_ADMIN_KEYS=ADMIN.line,
+    )
+
+
+def asked(service: Any, path: str, body: Any) -> Any:
+    answer = service.post(path, body, **KEY)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def texts(answer: Any) -> list[str]:
+    return [item["text"] for item in answer["suggestions"]]
+
+
+def test_suggestions_say_their_score_source_and_model(service: Any) -> None:
+    answer = asked(service, "/v1/suggest", {"query": "red shoes", "n": 2, "model": "adj"})
+    assert texts(answer) == ["red boots", "running shoes"]
+    assert answer["suggestions"][0]["source"] == "seen in the log (5 times after the last query)"
+    assert answer["model"] == "adj"
+    assert answer["fallback"] is False
+    assert answer["took_ms"] >= 0
+
+
+def test_the_first_model_answers_when_none_is_named(service: Any) -> None:
+    answer = asked(service, "/v1/suggest", {"query": "red shoes"})
+    assert answer["model"] == "hred"
+    assert len(answer["suggestions"]) == 5
+
+
+def test_a_session_is_kept_and_can_be_deleted(service: Any) -> None:
+    def ask(query: str, **more: Any) -> list[str]:
+        return texts(asked(service, "/v1/suggest", {"query": query, **more}))
+
+    ask("red shoes", session_id="visitor-1")
+    kept = ask("paris", session_id="visitor-1")
+    assert kept == ask("paris", context=["red shoes"])
+    assert kept != ask("paris"), "the earlier query must matter"
+    deleted = httpx.delete(service.url + "/v1/sessions/visitor-1", headers=KEY)
+    assert deleted.status_code == 204
+    assert ask("paris", session_id="visitor-1") == ask("paris")
+
+
+def test_only_the_new_query_of_a_session_is_encoded(service: Any) -> None:
+    def states(result: str) -> float:
+        name = f'nextquery_cache_total{{cache="states",result="{result}"}} '
+        lines = service.get("/metrics").text.splitlines()
+        return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+    asked(service, "/v1/suggest", {"query": "rome", "session_id": "visitor-2"})
+    hits, misses = states("hit"), states("miss")
+    asked(service, "/v1/suggest", {"query": "rome flights", "session_id": "visitor-2"})
+    assert (states("hit"), states("miss")) == (hits + 1, misses)
+
+
+def test_a_batch_gives_what_single_requests_give(service: Any) -> None:
+    requests = [
+        {"query": "paris", "n": 3},
+        {"query": "paris", "n": 3, "model": "adj"},
+        {"query": "rome", "context": ["red shoes"], "n": 3},
+    ]
+    batch = asked(service, "/v1/suggest/batch", {"requests": requests})["answers"]
+    single = [asked(service, "/v1/suggest", request) for request in requests]
+    assert [texts(answer) for answer in batch] == [texts(answer) for answer in single]
+    assert [answer["model"] for answer in batch] == ["hred", "adj", "hred"]
+
+
+def test_score_complete_explain(service: Any) -> None:
+    scored = asked(
+        service, "/v1/score", {"context": ["paris"], "candidates": ["paris hotels", "qqq"]}
+    )
+    assert [score["unknown"] for score in scored["scores"]] == [[], ["qqq"]]
+    assert all(score["log_likelihood"] < 0 for score in scored["scores"])
+    for model in ("hred", "adj"):
+        found = asked(service, "/v1/complete", {"prefix": "paris ho", "model": model})
+        assert found["completions"]
+        assert all(item["text"].startswith("paris ho") for item in found["completions"])
+    explained = asked(service, "/v1/explain", {"context": ["paris", "rome"]})
+    assert [query["text"] for query in explained["queries"]] == ["paris", "rome"]
+    assert all(0 < query["share"] < 1 for query in explained["queries"])
+
+
+def test_a_count_model_says_that_it_has_no_gates(service: Any) -> None:
+    answer = service.post("/v1/explain", {"context": ["paris"], "model": "adj"}, **KEY)
+    assert answer.status_code == 501
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "gates" in answer.json()["detail"]
+
+
+def test_diversity_changes_the_list(service: Any) -> None:
+    for model in ("hred", "pop"):
+        body = {"query": "", "n": 3, "model": model}
+        plain = texts(asked(service, "/v1/suggest", body))
+        diverse = texts(asked(service, "/v1/suggest", {**body, "diversity": 0.9}))
+        assert plain != diverse
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 422),
+        ({"query": 5}, 422),
+        ({"query": "x" * 513}, 422),
+        ({"query": "x", "context": ["y"] * 101}, 422),
+        ({"query": "x", "n": 51}, 422),
+        ({"query": "x", "n": "5"}, 422),
+        ({"query": "x", "diversity": 1.5}, 422),
+        ({"query": "x", "session_id": "../../etc"}, 422),
+        ({"query": "x", "model": "unknown"}, 422),
+        ({"query": "x", "unknown": 1}, 422),
+        ({"query": "x" * (1 << 20)}, 413),
+    ],
+)
+def test_limits(service: Any, body: Any, status: int) -> None:
+    answer = service.post("/v1/suggest", body, **KEY)
+    assert answer.status_code == status
+    problem = answer.json()
+    assert problem["status"] == status
+    assert problem["request_id"] == answer.headers["x-request-id"]
+
+
+@pytest.mark.parametrize("body", [b"{", b"[" * 100_000, b'{"query": "\\ud800"}', b"\xff\xfe"])
+def test_bodies_that_are_not_json_text(service: Any, body: bytes) -> None:
+    headers = {**KEY, "Content-Type": "application/json"}
+    answer = httpx.post(service.url + "/v1/suggest", content=body, headers=headers)
+    assert answer.status_code in (400, 422)
+
+
+def test_keys_are_asked_for(service: Any) -> None:
+    body = {"query": "x"}
+    assert service.post("/v1/suggest", body).status_code == 401
+    assert service.post("/v1/suggest", body, **{"X-API-Key": "wrong"}).status_code == 401
+    assert service.post("/admin/reload", None, **KEY).status_code == 401
+    assert service.get("/healthz").status_code == 200
+
+
+def test_feedback_becomes_a_log_that_prepare_reads(service: Any, files: Path) -> None:
+    who = {"client_id": "browser-7", "query_id": "list-1"}
+    events: list[dict[str, Any]] = [
+        {"action": "shown", "query": "red shoes", "suggestions": ["red boots"], **who},
+        {
+            "action": "clicked",
+            "query": "red shoes",
+            "suggestion": "red boots",
+            "position": 1,
+            **who,
+        },
+        {"action": "shown", "query": "red boots", "suggestions": [], **who},
+        {"action": "dismissed", "query": "red boots", **who},
+    ]
+    for event in events:
+        assert service.post("/v1/feedback", event, **KEY).status_code == 204
+    [queries] = (files / "feedback").glob("queries-*.ndjson")
+    typed = [json.loads(line)["user_query"] for line in queries.read_text().splitlines()]
+    assert typed == ["red shoes", "red boots"]
+    [log] = (files / "feedback").glob("events-*.ndjson")
+    assert len(log.read_text().splitlines()) == 4
+
+
+def test_a_blocklist_change_acts_within_a_second(service: Any, files: Path) -> None:
+    def follows() -> list[str]:
+        return texts(asked(service, "/v1/suggest", {"query": "red shoes", "model": "adj"}))
+
+    assert "red boots" in follows()
+    (files / "blocklist").write_text("forbidden\nboots\n")
+    service.wait_until(lambda: "red boots" not in follows(), seconds=1.0)
+    assert 'reason="blocklist"' in service.get("/metrics").text
+    (files / "blocklist").write_text("")
+    (files / "blocklist").write_text("forbidden\n")
+    service.wait_until(lambda: "red boots" in follows(), seconds=1.0)
+
+
+def test_the_kill_switch_empties_every_list(service: Any) -> None:
+    def switch(on: bool) -> None:
+        headers = {"X-Admin-Key": ADMIN.key}
+        url = service.url + "/admin/kill-switch"
+        assert httpx.put(url, json={"on": on}, headers=headers).json() == {"on": on}
+
+    switch(True)
+    try:
+        assert texts(asked(service, "/v1/suggest", {"query": "paris"})) == []
+        assert asked(service, "/v1/complete", {"prefix": "paris"})["completions"] == []
+    finally:
+        switch(False)
+    assert texts(asked(service, "/v1/suggest", {"query": "paris"}))
+
+
+def test_reload_swaps_and_a_bad_folder_is_refused(
+    service: Any, served_models: dict[str, Path]
+) -> None:
+    def reload() -> httpx.Response:
+        return service.post("/admin/reload", None, **{"X-Admin-Key": ADMIN.key})  # type: ignore[no-any-return]
+
+    def follows() -> list[str]:
+        return texts(asked(service, "/v1/suggest", {"query": "red shoes", "model": "adj"}))
+
+    before = follows()
+    assert set(reload().json()) == {"hred", "adj", "pop"}
+    counts = served_models["adjacency"] / "query_counts.npy"
+    good = counts.read_bytes()
+    # A file of the folder is replaced, not written into: the service has the old one mapped.
+    _replace(counts, good[:-1] + b"\x07")
+    try:
+        refused = reload()
+        assert refused.status_code == 409
+        assert "altered or truncated" in refused.json()["detail"]
+        assert follows() == before
+    finally:
+        _replace(counts, good)
+    loaded = len([line for line in service.log if "models loaded" in line])
+    os.kill(service.process.pid, signal.SIGHUP)
+    service.wait_until(
+        lambda: len([line for line in service.log if "models loaded" in line]) > loaded
+    )
+    assert follows() == before
+
+
+def _replace(path: Path, content: bytes) -> None:
+    beside = path.with_suffix(".new")
+    beside.write_bytes(content)
+    beside.replace(path)
+
+
+def test_no_query_text_reaches_the_log(service: Any) -> None:
+    asked(service, "/v1/suggest", {"query": MARKER, "context": [MARKER], "session_id": MARKER})
+    asked(service, "/v1/score", {"context": [MARKER], "candidates": [MARKER]})
+    asked(service, "/v1/complete", {"prefix": MARKER})
+    service.post("/v1/suggest", {"query": MARKER, MARKER: 1}, **KEY)
+    service.post("/v1/explain", {"context": [MARKER], "model": MARKER}, **KEY)
+    httpx.delete(f"{service.url}/v1/sessions/{MARKER}", headers=KEY)
+    service.get(f"/{MARKER}?q={MARKER}")
+    seen = service.get("/metrics").text
+    last = service.get("/nowhere").headers["x-request-id"]
+    service.wait_until(lambda: any(last in line for line in service.log))
+    assert MARKER not in "".join(service.log)
+    assert MARKER not in seen
+    entries = [json.loads(line) for line in service.log]
+    assert all("request_id" in entry for entry in entries if entry["message"] == "request")
+
+
+def test_pages_come_from_here_alone(service: Any) -> None:
+    for path in ("/", "/docs"):
+        page = service.get(path)
+        assert page.status_code == 200
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        assert "unsafe" not in page.headers["content-security-policy"]
+        assert "://" not in page.text
+        assert " style=" not in page.text
+    assert service.get("/static/swagger/swagger-ui-bundle.js").status_code == 200
+    assert service.get("/static/../app.py").status_code == 404
+
+
+def test_cors_is_off(service: Any) -> None:
+    headers = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+    answer = httpx.options(service.url + "/v1/suggest", headers=headers)
+    assert "access-control-allow-origin" not in answer.headers
