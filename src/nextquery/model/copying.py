@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 AGES = 10
 """Queries further back than this count as this far back."""
@@ -72,7 +73,7 @@ class CopyAttention(nn.Module):
         """
         here = torch.cat([decoder, previous], dim=-1)
         scores = self.scale * (self.query(here) @ memory.keys.transpose(1, 2))
-        scores = scores + self.age[(ages - 1).clamp(0, AGES - 1)]
+        scores = scores + self._age_scores(ages)
         allowed = ages > 0
         # A row without any source must stay finite: softmax over a constant, then zeroed.
         weights = scores.masked_fill(~allowed, -1e9).softmax(dim=-1) * allowed
@@ -81,11 +82,12 @@ class CopyAttention(nn.Module):
         gate = gate.masked_fill(~allowed.any(dim=-1), -torch.inf)
         return Attention(weights, self.output(context), gate)
 
+    def _age_scores(self, ages: Tensor) -> Tensor:
+        # As an embedding: the gradient of plain indexing adds up in no fixed order.
+        index = (ages - 1).clamp(0, AGES - 1)
+        return functional.embedding(index, self.age[:, None]).squeeze(-1)
 
-def pointed(weights: Tensor, source_words: Tensor, words: Tensor) -> Tensor:
-    """`sum_{j: w_j = w} a_j` for one word per position, by extended id: (sessions, targets).
 
-    `weights` is (sessions, targets, sources), `source_words` (sessions, sources), `words`
-    (sessions, targets).
-    """
-    return (weights * (source_words[:, None, :] == words[:, :, None])).sum(dim=-1)
+def pointed(weights: Tensor, same: Tensor) -> Tensor:
+    """`sum_{j: w_j = w} a_j` (sessions, targets), where `same` says which `w_j` are `w`."""
+    return (weights * same).sum(dim=-1)

@@ -1,0 +1,142 @@
+"""The likelihood of whole sessions (Eq. 11): HRED's steps run over a packed batch.
+
+Knows how a batch is laid out and what each piece of the model is given. Every query of every
+session is predicted. A target outside the vocabulary is one event: with copying, the copied word
+if an earlier query of the session has it; the unknown word otherwise.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nextquery.model.candidates import Candidates
+from nextquery.model.copying import pointed
+from nextquery.model.hred import HRED
+from nextquery.model.loss import log_likelihood
+from nextquery.text.batching import Batch
+from nextquery.text.vocabulary import PADDING
+
+_LEAST_COPY = 1e-30
+"""A pointer's share below this counts as this: its logarithm must stay finite."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What the model says at every position of a batch, before the softmax."""
+
+    omega: Tensor
+    """(positions, d_e): Eq. 10."""
+    rival: Tensor | None = None
+    """(positions,): log of the copied share relative to the softmax's share."""
+    softmax_share: Tensor | None = None
+    """(positions,): log(1 - g)."""
+    copied_only: Tensor | None = None
+    """(positions,): the target lies outside the vocabulary and can be copied."""
+
+
+class SessionLikelihood(nn.Module):
+    """HRED as training sees it: a batch in, the log-likelihood of its words out."""
+
+    def __init__(self, model: HRED, chunk: int) -> None:
+        super().__init__()
+        self.model = model
+        self.chunk = chunk
+        never = torch.zeros(len(model.vocabulary))
+        never[PADDING] = -torch.inf
+        self.register_buffer("never", never, persistent=False)
+        self.never: Tensor
+
+    def forward(self, batch: Batch, candidates: Candidates | None = None) -> tuple[Tensor, Tensor]:
+        """The summed log-likelihood and that of each position (positions,), as packed.
+
+        Over all of V, or over the `candidates` only.
+        """
+        predictions = predict(self.model, batch)
+        targets, vectors, bias = batch.targets, self.model.output_matrix, self.never
+        if candidates is not None:
+            targets = candidates.index(targets)
+            vectors = self.model.output_vectors(tensor(self.model, candidates.words))
+            bias = tensor(self.model, candidates.correction)
+        right = tensor(self.model, targets)
+        if predictions.copied_only is not None:
+            right = right.masked_fill(predictions.copied_only, -1)
+        total, rows = log_likelihood(
+            predictions.omega, vectors, bias, right, predictions.rival, self.chunk
+        )
+        if predictions.softmax_share is None:
+            return total, rows
+        share = predictions.softmax_share
+        return total + share.sum(), rows + share.detach()
+
+
+def tensor(model: HRED, array: NDArray) -> Tensor:  # type: ignore[type-arg]
+    """The array on the model's device."""
+    return torch.from_numpy(array).to(model.decoder_start.weight.device)
+
+
+def predict(model: HRED, batch: Batch) -> Predictions:
+    """Encode the sessions and run the decoder with the true words as its inputs."""
+    word_states = model.run_encoder(tensor(model, batch.encoder_words), batch.encoder_sizes)
+    contexts = _rows(_session_states(model, batch, word_states), tensor(model, batch.contexts))
+    states, previous = _decoder_states(model, batch, contexts)
+    omega = model.output_state(states) + previous
+    if model.copying is None:
+        return Predictions(model.dropout(omega))
+    return _with_copying(model, batch, (word_states, states, previous, omega))
+
+
+def _session_states(model: HRED, batch: Batch, word_states: Tensor) -> Tensor:
+    """Eq. 5: the state of an empty session, then `s_m` of all sessions, packed."""
+    query_vectors = model.dropout(_rows(word_states, tensor(model, batch.query_ends)))
+    start = model.start_session(1)
+    projected = model.session_input(query_vectors)
+    first = start.expand(batch.sessions, -1)
+    return torch.cat([start, model.session_encoder.run(projected, batch.session_sizes, first)])
+
+
+def _decoder_states(model: HRED, batch: Batch, contexts: Tensor) -> tuple[Tensor, Tensor]:
+    """Eq. 7 and 8: `d_{n-1}` (positions, d_h) and `E_o w_{n-1}` (positions, d_e), packed."""
+    start = model.start_decoder(contexts)
+    inputs = model.word_inputs(tensor(model, batch.decoder_words))
+    rest = model.decoder.run(model.decoder_input(inputs), batch.decoder_sizes[1:], start)
+    previous = model.output_word(inputs)
+    nothing = previous.new_zeros((len(start), previous.shape[1]))  # w_0 = 0
+    return torch.cat([start, rest]), torch.cat([nothing, previous])
+
+
+def _with_copying(
+    model: HRED, batch: Batch, parts: tuple[Tensor, Tensor, Tensor, Tensor]
+) -> Predictions:
+    assert model.copying is not None
+    word_states, states, previous, omega = parts
+    grid = batch.copies
+    sources = tensor(model, grid.sources)  # (sessions, sources)
+    target_rows = tensor(model, grid.targets).clamp(min=0)  # (sessions, targets)
+    present = (sources >= 0).unsqueeze(-1)
+    memory = model.copying.remember(_rows(word_states, sources.clamp(min=0)) * present)
+    age = tensor(model, grid.target_queries[:, :, None] - grid.source_queries[:, None, :])
+    age = age.clamp(min=0) * (sources >= 0)[:, None, :]
+    attention = model.copying.attend(
+        _rows(states, target_rows), _rows(previous, target_rows), memory, age
+    )
+    wanted = tensor(model, batch.extended_targets)[target_rows]
+    same = (tensor(model, grid.source_words)[:, None, :] == wanted[:, :, None]) & (age > 0)
+    places = tensor(model, grid.places)
+    copied = pointed(attention.weights, same).flatten()[places]
+    gate = attention.gate.flatten()[places]
+    outside = tensor(model, batch.extended_targets) >= len(model.vocabulary)
+    return Predictions(
+        omega=model.dropout(omega + _rows(attention.output.flatten(0, 1), places)),
+        rival=gate + copied.clamp(min=_LEAST_COPY).log(),
+        softmax_share=-functional.softplus(gate),
+        copied_only=outside & same.any(dim=-1).flatten()[places],
+    )
+
+
+def _rows(states: Tensor, index: Tensor) -> Tensor:
+    """The rows of `states` (total, d) at `index` (...)."""
+    # As an embedding: the gradient of plain indexing adds up in no fixed order.
+    return functional.embedding(index, states)

@@ -1,0 +1,101 @@
+"""The log-likelihood of words under the softmax of Eq. 9, exact or sampled, never held whole.
+
+Scores are made a chunk of predictions at a time, and the gradient of a chunk is taken before the
+next is made, so that memory does not grow with predictions x vocabulary. Knows neither how omega
+is made nor which words are candidates.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+
+def log_likelihood(
+    omega: Tensor,
+    vectors: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    rival: Tensor | None,
+    chunk: int,
+) -> tuple[Tensor, Tensor]:
+    """The summed log-likelihood, to be differentiated, and that of each prediction (rows,).
+
+    `omega` is (rows, d_e), `vectors` (candidates, d_e) with `bias` (candidates,) added to their
+    scores: minus infinity for a word that is never predicted, a sampled word's correction.
+    `targets` (rows,) indexes the candidates, -1 where no candidate is right. With `rival` (rows,)
+    the result is `log(p + exp(rival))`: what copying adds, relative to the softmax's share.
+    """
+    wanted = torch.is_grad_enabled() and any(
+        tensor is not None and tensor.requires_grad for tensor in (omega, vectors, rival)
+    )
+    total, rows = _ChunkedLikelihood.apply(omega, vectors, bias, targets, rival, chunk, wanted)  # type: ignore[no-untyped-call]
+    return total, rows
+
+
+class _ChunkedLikelihood(Function):
+    """Forward makes value and gradient chunk by chunk; backward only scales the gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        omega: Tensor,
+        vectors: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        rival: Tensor | None,
+        chunk: int,
+        wanted: bool,
+    ) -> tuple[Tensor, Tensor]:
+        rows = omega.new_empty(len(omega))
+        omega_slope = torch.empty_like(omega) if wanted else None
+        vectors_slope = torch.zeros_like(vectors) if wanted else None
+        rival_slope = torch.empty_like(rival) if wanted and rival is not None else None
+        for start in range(0, len(omega), chunk):
+            part = slice(start, start + chunk)
+            log_p, scores, normaliser = _softmax(omega[part], vectors, bias, targets[part])
+            share = torch.ones_like(log_p)
+            if rival is not None:
+                rows[part] = torch.logaddexp(log_p, rival[part])
+                share = torch.sigmoid(log_p - rival[part])
+            else:
+                rows[part] = log_p
+            if omega_slope is None or vectors_slope is None:
+                continue
+            if rival_slope is not None:
+                rival_slope[part] = 1 - share
+            slope = scores.mul_((-share / normaliser)[:, None])  # d total / d scores
+            slope.scatter_add_(1, targets[part].clamp(min=0)[:, None], share[:, None])
+            torch.mm(slope, vectors, out=omega_slope[part])
+            vectors_slope.addmm_(slope.t(), omega[part])
+        if wanted:
+            ctx.save_for_backward(omega_slope, vectors_slope, rival_slope)
+        ctx.mark_non_differentiable(rows)
+        return rows.sum(), rows
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        omega_slope, vectors_slope, rival_slope = ctx.saved_tensors
+        scale = grads[0]
+        return (
+            omega_slope * scale,
+            vectors_slope * scale,
+            None,
+            None,
+            None if rival_slope is None else rival_slope * scale,
+            None,
+            None,
+        )
+
+
+def _softmax(
+    omega: Tensor, vectors: Tensor, bias: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """log p of the targets, and `exp(scores - highest)` with its sums over the candidates."""
+    scores = torch.addmm(bias, omega, vectors.t())
+    right = scores.gather(1, targets.clamp(min=0)[:, None]).squeeze(1)
+    highest = scores.amax(dim=1)
+    normaliser = scores.sub_(highest[:, None]).exp_().sum(dim=1)
+    log_p = right - highest - normaliser.log()
+    return log_p.masked_fill(targets < 0, -torch.inf), scores, normaliser

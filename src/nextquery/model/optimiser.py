@@ -1,0 +1,119 @@
+"""The optimisers, dense and by rows. Knows parameters and gradients, nothing of the model.
+
+Word vectors get sparse gradients: a step touches only the rows of words that occurred. Rows that
+were not touched keep value and moments, so a step costs what the batch costs, not what the
+vocabulary costs.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam, Optimizer, RMSprop, SparseAdam
+
+DECAY, MOMENTUM, EPSILON = 0.95, 0.9, 1e-4
+"""RMSProp as in the paper's reference (Graves 2013): centred, with momentum."""
+
+
+class RowRMSProp(Optimizer):
+    """RMSProp as torch's centred one with momentum, on the rows that a sparse gradient has."""
+
+    def __init__(self, parameters: Iterable[Tensor], rate: float) -> None:
+        super().__init__(parameters, {"lr": rate})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update the rows that have a gradient."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, parameter.grad.coalesce(), group["lr"])
+
+    def _update(self, parameter: Tensor, gradient: Tensor, rate: float) -> None:
+        state = self.state[parameter]
+        if not state:
+            for name in ("square_avg", "grad_avg", "momentum_buffer"):
+                state[name] = torch.zeros_like(parameter)
+        rows, values = gradient.indices()[0], gradient.values()
+        square = DECAY * state["square_avg"][rows] + (1 - DECAY) * values**2
+        mean = DECAY * state["grad_avg"][rows] + (1 - DECAY) * values
+        spread = (square - mean**2).clamp(min=0).sqrt() + EPSILON
+        momentum = MOMENTUM * state["momentum_buffer"][rows] + values / spread
+        state["square_avg"][rows], state["grad_avg"][rows] = square, mean
+        state["momentum_buffer"][rows] = momentum
+        parameter[rows] -= rate * momentum
+
+
+class Optimiser:
+    """One optimiser for the dense parameters and one for those with sparse gradients."""
+
+    def __init__(self, module: nn.Module, kind: str, rate: float) -> None:
+        sparse = {
+            id(child.weight): child.weight
+            for child in module.modules()
+            if isinstance(child, nn.Embedding) and child.sparse
+        }
+        dense = [parameter for parameter in module.parameters() if id(parameter) not in sparse]
+        self._parameters = list(module.parameters())
+        self._parts: list[Optimizer] = [_dense(kind, dense, rate)]
+        if sparse:
+            rows = list(sparse.values())
+            self._parts.append(SparseAdam(rows, rate) if kind == "adam" else RowRMSProp(rows, rate))
+
+    def clear(self) -> None:
+        """Forget the gradients."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def clip(self, limit: float) -> float:
+        """Scale the gradients down to norm `limit` if they exceed it; return their norm."""
+        values = []
+        for parameter in self._parameters:
+            if parameter.grad is not None and parameter.grad.is_sparse:
+                parameter.grad = parameter.grad.coalesce()
+            if parameter.grad is not None:
+                gradient = parameter.grad
+                values.append(gradient.values() if gradient.is_sparse else gradient)
+        norm = float(
+            torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(v) for v in values]))
+        )
+        if norm > limit:
+            torch._foreach_mul_(values, limit / norm)
+        return norm
+
+    def step(self, rate: float) -> None:
+        """Update the parameters at this rate."""
+        for part in self._parts:
+            for group in part.param_groups:
+                group["lr"] = rate
+            part.step()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The state, by names that say optimiser, parameter and entry."""
+        return {
+            f"{index}.{number}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
+            for index, part in enumerate(self._parts)
+            for number, entries in part.state_dict()["state"].items()
+            for name, value in entries.items()
+        }
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Take up a state that `tensors` gave."""
+        for index, part in enumerate(self._parts):
+            state: dict[int, dict[str, Any]] = {}
+            for key, value in tensors.items():
+                owner, number, name = key.split(".")
+                if int(owner) == index:
+                    # SparseAdam counts its steps with a plain number.
+                    plain = name == "step" and isinstance(part, SparseAdam)
+                    state.setdefault(int(number), {})[name] = int(value) if plain else value
+            part.load_state_dict({**part.state_dict(), "state": state})
+
+
+def _dense(kind: str, parameters: list[nn.Parameter], rate: float) -> Optimizer:
+    if kind == "adam":
+        return Adam(parameters, rate, fused=True)
+    return RMSprop(
+        parameters, rate, alpha=DECAY, eps=EPSILON, momentum=MOMENTUM, centered=True, foreach=True
+    )
