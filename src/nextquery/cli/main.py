@@ -20,6 +20,7 @@ from nextquery.cli.serve import serve
 from nextquery.cli.study import study
 from nextquery.cli.suggest import suggest
 from nextquery.cli.synth import synth
+from nextquery.cli.train import train
 from nextquery.errors import NextqueryError
 
 app = typer.Typer(
@@ -50,6 +51,7 @@ def main(
 # One line a command, in the order of the pipeline.
 app.command()(synth)
 app.command()(prepare)
+app.command()(train)
 app.command()(fit)
 app.command()(suggest)
 app.command()(score)

@@ -116,8 +116,10 @@ class CheckpointFolder:
         position = Position(**artifact.manifest["position"])
         return Checkpoint(position, load_file(path / WEIGHTS), load_file(path / OPTIMISER))
 
-    def remove_after(self, step: int) -> None:
-        """Remove checkpoints newer than `step`: they were found damaged."""
+    def clean_up(self, step: int) -> None:
+        """Remove what a crash left half-written, and checkpoints newer than `step`: damaged."""
+        for leftover in self._path.glob(".*"):
+            shutil.rmtree(leftover)
         for newer in self.steps():
             if newer > step:
                 shutil.rmtree(self.place(newer))

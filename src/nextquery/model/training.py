@@ -100,6 +100,8 @@ class Trainer:
         with stop_on_signals() as request:
             while not self._finished() and not request.signal:
                 self._epoch(request)
+            if not request.signal and self.position.validated_step < self.position.step:
+                self._validate()
         self._save()
         return request
 
@@ -194,8 +196,12 @@ class Trainer:
     def _validate_if_due(self, batches: list[NDArray[np.int64]]) -> None:
         position, every = self.position, self._config.validate_every
         due = position.step % every == 0 if every else position.batch == len(batches)
-        if not due or position.validated_step == position.step:
-            return
+        if due and position.validated_step < position.step:
+            self._validate()
+
+    def _validate(self) -> None:
+        """Measure the validation sessions, remember the best result and write a checkpoint."""
+        position = self.position
         result = measure(self._likelihood, self._validation, self._processes)
         improved = position.best_nll is None or result.nll < position.best_nll
         self._move(
