@@ -111,11 +111,10 @@ class HRED(nn.Module):
 
     def start_session(self, sessions: int = 1) -> Tensor:
         """`s_0` (sessions, d_s): zero, or the encoded empty query with `start_query`."""
-        device = self.decoder_start.weight.device
-        state = torch.zeros((sessions, self.config.session_size), device=device)
+        state = self.decoder_start.weight.new_zeros((sessions, self.config.session_size))
         if not self.config.start_query:
             return state
-        empty = torch.tensor([END_OF_QUERY], device=device)
+        empty = torch.tensor([END_OF_QUERY], device=state.device)
         query_vector = self.run_encoder(empty, [1])
         return self.extend_session(state, query_vector.expand(sessions, -1))[0]
 
@@ -159,6 +158,7 @@ class HRED(nn.Module):
         """Write weights and vocabulary into `folder`."""
         tensors = {name: tensor.contiguous() for name, tensor in self.named_parameters()}
         save_file(tensors, folder / WEIGHTS)
+        (folder / WEIGHTS).chmod(0o644)  # others may serve what one user trained
         self.vocabulary.save(folder / VOCABULARY)
 
     @classmethod
