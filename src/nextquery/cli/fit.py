@@ -16,6 +16,12 @@ def fit(
         list[str] | None,
         typer.Option("--set", help="A setting as key=value, e.g. depth=3; may be repeated."),
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="What counts the sessions: polars, duckdb or spark.")
+    ] = "polars",
+    spark_master: Annotated[
+        str, typer.Option(help="The Spark master, for --engine spark.")
+    ] = "local[*]",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Fit a count model: popularity, adjacency, qvmm, cacb or shortcuts.
@@ -31,7 +37,8 @@ def fit(
     chosen = from_overrides(model_type.settings_type, settings or [])
     check_target(out)
     start = time.perf_counter()
-    model_type.fit(PreparedData(data), chosen).save(out)
+    model = model_type.fit(PreparedData(data), chosen, engine=engine, spark_master=spark_master)
+    model.save(out)
     seconds = time.perf_counter() - start
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:

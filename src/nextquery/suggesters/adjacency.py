@@ -18,11 +18,11 @@ import numpy as np
 
 from nextquery.artifacts import Artifact
 from nextquery.config import Section
-from nextquery.logs.prepared import PreparedData
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.counted import CountSuggester, seen
 from nextquery.suggesters.followers import Followers
+from nextquery.suggesters.sequences import Log
 
 
 class AdjacencySettings(Section):
@@ -57,10 +57,10 @@ class Adjacency(CountSuggester[AdjacencySettings]):
         self.followers = followers
 
     @classmethod
-    def count(cls, data: PreparedData, settings: AdjacencySettings) -> Self:
+    def count(cls, log: Log, settings: AdjacencySettings) -> Self:
         """Number the pairs that `prepare` counted."""
-        background = Background.from_data(data)
-        pairs = data.counts("followers").select("anchor", "next", "count").collect()
+        background = Background.from_data(log.data)
+        pairs = log.data.counts("followers").select("anchor", "next", "count").collect()
         followers = Followers.from_counts(
             background.ids(pairs["anchor"].to_list()),
             background.ids(pairs["next"].to_list()),

@@ -25,7 +25,7 @@ from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.concepts import find_concepts, unit_vectors
 from nextquery.suggesters.counted import CountSuggester, seen
-from nextquery.suggesters.sequences import following, symbol_rows, without_repeats
+from nextquery.suggesters.sequences import Log, following, without_repeats
 from nextquery.suggesters.stored import load_array, save_array
 from nextquery.suggesters.suffix_tree import SuffixTree
 
@@ -107,13 +107,13 @@ class CACB(CountSuggester[CACBSettings]):
         self.tree = tree
 
     @classmethod
-    def count(cls, data: PreparedData, settings: CACBSettings) -> Self:
+    def count(cls, log: Log, settings: CACBSettings) -> Self:
         """Find the concepts, then count sequences of them."""
-        background = Background.from_data(data)
-        concepts = _concepts(data, settings, background)
-        texts = data.counts("queries").select("query").collect()["query"]
-        symbols = concepts.of_query[background.ids(texts.to_list())]
-        rows = without_repeats(symbol_rows(data, pl.DataFrame({"query": texts, "symbol": symbols})))
+        background = Background.from_data(log.data)
+        concepts = _concepts(log.data, settings, background)
+        known = log.known()
+        symbols = concepts.of_query[background.ids(known["query"].to_list())]
+        rows = without_repeats(log.symbols(known.with_columns(symbol=pl.Series(symbols))))
         tree = SuffixTree.grow(
             [following(rows, length) for length in range(1, settings.depth + 1)],
             concepts.counts,

@@ -19,6 +19,7 @@ from nextquery.logs.prepared import PreparedData
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.background import Background
+from nextquery.suggesters.sequences import Log, open_log
 
 SettingsT = TypeVar("SettingsT", bound=Section)
 
@@ -37,16 +38,24 @@ class CountSuggester(ABC, Generic[SettingsT]):
         """Where the model comes from; `save` takes the guard's tables from there."""
 
     @classmethod
-    def fit(cls, data: PreparedData, settings: SettingsT | None = None) -> Self:
+    def fit(
+        cls,
+        data: PreparedData,
+        settings: SettingsT | None = None,
+        *,
+        engine: str = "polars",
+        spark_master: str = "local[*]",
+    ) -> Self:
         """Count what the model needs in the background of a prepared log."""
         chosen: Any = settings or cls.settings_type()
-        model = cls.count(data, chosen)
+        with open_log(data, engine, spark_master) as log:
+            model = cls.count(log, chosen)
         model.origin = data
         return model
 
     @classmethod
     @abstractmethod
-    def count(cls, data: PreparedData, settings: SettingsT) -> Self:
+    def count(cls, log: Log, settings: SettingsT) -> Self:
         """The counting itself."""
 
     @abstractmethod

@@ -20,10 +20,10 @@ from pydantic import Field
 
 from nextquery.artifacts import Artifact
 from nextquery.config import Section
-from nextquery.logs.prepared import PreparedData
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.counted import CountSuggester, seen
+from nextquery.suggesters.sequences import Log, collected
 from nextquery.suggesters.stored import load_array, save_array
 
 
@@ -54,12 +54,12 @@ class Popularity(CountSuggester[PopularitySettings]):
         """The queries' numbers, heaviest first, ties by text."""
 
     @classmethod
-    def count(cls, data: PreparedData, settings: PopularitySettings) -> Self:
+    def count(cls, log: Log, settings: PopularitySettings) -> Self:
         """Take the counts as they are, or weigh the occurrences of each day."""
-        background = Background.from_data(data)
+        background = Background.from_data(log.data)
         weights = background.counts.astype(np.float64)
         if settings.half_life_days is not None:
-            weights = _decayed(data, background, settings.half_life_days)
+            weights = _decayed(log, background, settings.half_life_days)
         return cls(settings, background, weights, background.heaviest_first(weights))
 
     @cached_property
@@ -101,13 +101,10 @@ class Popularity(CountSuggester[PopularitySettings]):
         return cls(settings, background, weights, load_array(artifact, "order.npy"))
 
 
-def _decayed(
-    data: PreparedData, background: Background, half_life_days: float
-) -> NDArray[np.float64]:
+def _decayed(log: Log, background: Background, half_life_days: float) -> NDArray[np.float64]:
     """The weight of each query: its occurrences a day, halved with every half-life."""
-    rows = nw.from_native(data.session_rows("background"))
-    days = rows.with_columns(nw.col("time").dt.date().alias("day"))
-    daily = days.group_by("query", "day").agg(nw.len().alias("count")).to_native().collect()
+    days = log.rows().with_columns(nw.col("time").dt.date().alias("day"))
+    daily = collected(days.group_by("query", "day").agg(nw.len().alias("count")))
     last: date | None = daily["day"].max()  # type: ignore[assignment]
     age = (pl.lit(last) - pl.col("day")).dt.total_days()
     weighed = daily.select("query", weight=pl.col("count") * 0.5 ** (age / half_life_days))

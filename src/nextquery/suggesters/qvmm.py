@@ -17,11 +17,10 @@ from pydantic import Field
 
 from nextquery.artifacts import Artifact
 from nextquery.config import Section
-from nextquery.logs.prepared import PreparedData
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background, Known
 from nextquery.suggesters.counted import CountSuggester, seen
-from nextquery.suggesters.sequences import following, symbol_rows
+from nextquery.suggesters.sequences import Log, following
 from nextquery.suggesters.suffix_tree import SuffixTree
 
 
@@ -50,12 +49,12 @@ class QVMM(CountSuggester[QVMMSettings]):
         self.tree = tree
 
     @classmethod
-    def count(cls, data: PreparedData, settings: QVMMSettings) -> Self:
+    def count(cls, log: Log, settings: QVMMSettings) -> Self:
         """Count sequences of every length up to the depth and grow the tree."""
-        background = Background.from_data(data)
-        texts = data.counts("queries").select("query").collect()["query"]
-        symbols = pl.DataFrame({"query": texts, "symbol": background.ids(texts.to_list())})
-        rows = symbol_rows(data, symbols)
+        background = Background.from_data(log.data)
+        known = log.known()
+        ids = pl.Series("symbol", background.ids(known["query"].to_list()))
+        rows = log.symbols(known.with_columns(ids))
         tree = SuffixTree.grow(
             [following(rows, length) for length in range(1, settings.depth + 1)],
             background.counts,

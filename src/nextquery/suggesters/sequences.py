@@ -1,32 +1,75 @@
-"""Counting what follows what in sessions: Narwhals expressions that any log engine can run.
+"""Counting in the background's sessions with the log engine: Polars, DuckDB or Spark.
 
-Knows session rows and symbols (numbers of queries or concepts); knows no model. A query that has no
+Narwhals expressions only, so that the engine that prepared a large log can also count it. Knows
+session rows and symbols (numbers of queries or concepts); knows no model. A query that has no
 symbol breaks the sequence: nothing is counted across it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import narwhals as nw
 import polars as pl
 
+from nextquery.logs.engine import Engine, Frame, open_engine
 from nextquery.logs.prepared import PreparedData
 
 
-def symbol_rows(data: PreparedData, symbols: pl.DataFrame) -> nw.LazyFrame[pl.LazyFrame]:
-    """The background's rows (session, position, symbol); `symbols` maps query to symbol."""
-    rows = nw.from_native(data.session_rows("background"))
-    named = nw.from_native(symbols.lazy())
-    return rows.join(named, on="query", how="left").select("session", "position", "symbol")
+@dataclass(frozen=True)
+class Log:
+    """The background of a prepared log in an engine, with a folder for intermediate tables."""
+
+    data: PreparedData
+    engine: Engine
+    work: Path
+
+    def rows(self) -> Frame:
+        """The background's rows, a row a query."""
+        self.data.session_files("background")  # a clear error where there are none
+        return self.engine.scan(self.data.path / "sessions" / "background")
+
+    def known(self) -> pl.DataFrame:
+        """The known queries: the column query."""
+        return self.data.counts("queries").select("query").collect()
+
+    def table(self, rows: pl.DataFrame, name: str) -> Frame:
+        """A small table of our own, where the engine can join it."""
+        folder = self.work / name
+        folder.mkdir()
+        rows.write_parquet(folder / "part-00000.parquet")
+        return self.engine.scan(folder)
+
+    def symbols(self, symbols: pl.DataFrame) -> Frame:
+        """The rows as session, position and symbol; `symbols` maps query to symbol."""
+        named = self.table(symbols, "symbols")
+        joined = self.rows().join(named, on="query", how="left")
+        return joined.select("session", "position", "symbol")
 
 
-def without_repeats(rows: nw.LazyFrame[pl.LazyFrame]) -> nw.LazyFrame[pl.LazyFrame]:
+@contextmanager
+def open_log(data: PreparedData, engine: str, spark_master: str) -> Iterator[Log]:
+    """The background in the engine of that name; its intermediate files go when it is closed."""
+    with TemporaryDirectory(prefix="nextquery-fit-") as work:
+        opened = open_engine(engine, Path(work), spark_master)
+        try:
+            yield Log(data, opened, Path(work))
+        finally:
+            opened.close()
+
+
+def without_repeats(rows: Frame) -> Frame:
     """The rows whose symbol differs from the one before in the session."""
     before = nw.col("symbol").shift(1).over("session", order_by="position")
-    changed = (nw.col("symbol") != before) | before.is_null() | nw.col("symbol").is_null()
-    return rows.filter(changed)
+    marked = rows.with_columns(before=before)
+    changed = (nw.col("symbol") != nw.col("before")) | nw.col("before").is_null()
+    kept = marked.filter(changed | nw.col("symbol").is_null())
+    return kept.select("session", "position", "symbol")
 
 
-def following(rows: nw.LazyFrame[pl.LazyFrame], length: int) -> pl.DataFrame:
+def following(rows: Frame, length: int) -> pl.DataFrame:
     """How often each symbol came after each sequence of `length` symbols.
 
     Columns: back1 (the symbol just before), back2, ..., symbol, count.
@@ -36,10 +79,19 @@ def following(rows: nw.LazyFrame[pl.LazyFrame], length: int) -> pl.DataFrame:
         nw.col("symbol").shift(steps).over("session", order_by="position").alias(name)
         for steps, name in enumerate(back, start=1)
     ]
-    counted = rows.with_columns(*shifted).drop_nulls().group_by(*back, "symbol")
-    return counted.agg(nw.len().alias("count")).to_native().collect(engine="streaming")
+    complete = rows.with_columns(*shifted).drop_nulls()
+    return collected(complete.group_by(*back, "symbol").agg(nw.len().alias("count")))
 
 
 def earlier(length: int) -> Sequence[str]:
     """The names of the columns of a sequence, newest symbol first."""
     return [f"back{steps}" for steps in range(1, length + 1)]
+
+
+def collected(frame: Frame) -> pl.DataFrame:
+    """The rows of a counted table, in no particular order."""
+    native = frame.to_native()
+    if isinstance(native, pl.LazyFrame):
+        return native.collect(engine="streaming")
+    rows: pl.DataFrame = frame.collect("polars").to_native()
+    return rows

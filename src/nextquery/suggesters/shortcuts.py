@@ -11,9 +11,10 @@ words, so that it has an answer for queries never seen; knows nothing of their o
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import bm25s
 import narwhals as nw
@@ -25,13 +26,11 @@ from pydantic import Field
 from nextquery.artifacts import Artifact
 from nextquery.config import Section
 from nextquery.errors import InputError
-from nextquery.logs.prepared import PreparedData
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.counted import CountSuggester, seen
+from nextquery.suggesters.sequences import Log, collected
 from nextquery.suggesters.stored import load_array, save_array
-
-_INDEX = "bm25"
 
 
 class ShortcutsSettings(Section):
@@ -51,6 +50,37 @@ class ShortcutsSettings(Section):
     """BM25: how much long documents are held back."""
 
 
+@dataclass(frozen=True)
+class Index:
+    """The arrays that bm25s makes: word `w` is `indptr[w]:indptr[w + 1]` of the other two."""
+
+    data: NDArray[np.float32]
+    """The BM25 of the word in each document that has it."""
+    indices: NDArray[np.int32]
+    """These documents."""
+    indptr: NDArray[np.int32]
+
+    def similarities(self, words: Sequence[int], documents: int) -> NDArray[np.float32]:
+        """The BM25 of each document for a set of words."""
+        found = np.zeros(documents, np.float32)
+        for word in words:
+            postings = slice(self.indptr[word], self.indptr[word + 1])
+            # A document is listed once a word, so that plain adding is enough.
+            found[self.indices[postings]] += self.data[postings]
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write the arrays into a model folder."""
+        for name in self.__dataclass_fields__:
+            save_array(folder, f"index_{name}.npy", getattr(self, name))
+
+    @classmethod
+    def load(cls, artifact: Artifact) -> Self:
+        """Map what `save` wrote."""
+        names = cls.__dataclass_fields__
+        return cls(*(load_array(artifact, f"index_{name}.npy") for name in names))
+
+
 class Shortcuts(CountSuggester[ShortcutsSettings]):
     """The last queries of the sessions most similar to this one."""
 
@@ -61,7 +91,7 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
         self,
         settings: ShortcutsSettings,
         background: Background,
-        index: Any,
+        index: Index,
         endings: NDArray[np.int32],
         sessions: NDArray[np.int32],
     ) -> None:
@@ -73,10 +103,10 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
         """How many sessions ended in it."""
 
     @classmethod
-    def count(cls, data: PreparedData, settings: ShortcutsSettings) -> Self:
+    def count(cls, log: Log, settings: ShortcutsSettings) -> Self:
         """Group satisfactory sessions by their last query and index their words."""
-        background = Background.from_data(data)
-        endings, texts = _documents(data, settings.satisfactory)
+        background = Background.from_data(log.data)
+        endings, texts = _documents(log, settings.satisfactory)
         ids = background.ids(endings["ending"].to_list())
         ordered = endings.with_columns(id=pl.Series(ids)).sort("id")
         places = dict(zip(ordered["ending"], range(len(ordered)), strict=True))
@@ -110,16 +140,16 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
 
     def write(self, folder: Path) -> None:
         """Write the index and what its documents stand for."""
-        self.index.save(folder / _INDEX, show_progress=False)
+        self.index.save(folder)
         save_array(folder, "endings.npy", self.endings)
         save_array(folder, "sessions.npy", self.sessions)
 
     @classmethod
     def read(cls, artifact: Artifact, settings: ShortcutsSettings, background: Background) -> Self:
         """Map the index and what its documents stand for."""
-        index = bm25s.BM25.load(artifact.path / _INDEX, mmap=True, load_vocab=False)
         endings = load_array(artifact, "endings.npy")
-        return cls(settings, background, index, endings, load_array(artifact, "sessions.npy"))
+        sessions = load_array(artifact, "sessions.npy")
+        return cls(settings, background, Index.load(artifact), endings, sessions)
 
     def _ranked(self, context: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """The documents most similar to a context and their weights, in no particular order."""
@@ -129,7 +159,7 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
         )
         if not known:
             return np.empty(0, np.intp), np.empty(0)
-        similar = self.index.get_scores_from_ids(known)
+        similar = self.index.similarities(known, len(self.endings))
         documents = _highest(similar, self.settings.retrieved)
         if not len(documents):
             return documents, np.empty(0)
@@ -150,24 +180,24 @@ def _highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.intp]:
     return np.asarray(positive[values >= least])
 
 
-def _documents(data: PreparedData, satisfactory: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _documents(log: Log, satisfactory: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
     """How many sessions end in each known query, and which queries they hold how often."""
-    rows = nw.from_native(data.session_rows("background"))
-    known = nw.from_native(data.counts("queries")).select("query")
-    last = nw.col("position") == nw.col("position").max().over("session")
-    ends = rows.filter(last).join(known, on="query", how="inner")
+    rows = log.rows()
+    lasts = rows.group_by("session").agg(nw.col("position").max())
+    ends = rows.join(lasts, on=["session", "position"], how="inner").join(
+        log.table(log.known(), "known"), on="query", how="inner"
+    )
     if satisfactory:
         ends = ends.filter(nw.col("clicks") > 0)
     ends = ends.select("session", nw.col("query").alias("ending"))
-    endings = ends.group_by("ending").agg(nw.len().alias("sessions")).to_native().collect()
+    endings = collected(ends.group_by("ending").agg(nw.len().alias("sessions")))
     if endings.is_empty():
         raise InputError(
-            f"{data.path}: no session ends in a known query that was clicked; "
+            f"{log.data.path}: no session ends in a known query that was clicked; "
             "take all sessions with --set satisfactory=false"
         )
     held = rows.join(ends, on="session", how="inner").group_by("ending", "query")
-    texts = held.agg(nw.len().alias("count")).to_native().collect(engine="streaming")
-    return endings, texts
+    return endings, collected(held.agg(nw.len().alias("count")))
 
 
 def _index(
@@ -175,16 +205,14 @@ def _index(
     places: dict[str, int],
     background: Background,
     settings: ShortcutsSettings,
-) -> Any:
+) -> Index:
     """A BM25 index with a document an ending; its words have the background's numbers."""
     documents: list[list[int]] = [[] for _ in places]
     for ending, query, count in texts.sort("ending", "query").iter_rows():
         words = (background.words.get(word) for word in query.split())
         documents[places[ending]] += [word for word in words if word is not None] * count
     names = {background.words.restore_key(word): word for word in range(len(background.words))}
-    index = bm25s.BM25(k1=settings.k1, b=settings.b)
+    made = bm25s.BM25(k1=settings.k1, b=settings.b)
     tokens = bm25s.tokenization.Tokenized(ids=documents, vocab=names)
-    index.index(tokens, create_empty_token=False, show_progress=False)
-    # The words' numbers are the background's: bm25s needs no list of its own.
-    index.vocab_dict = {}
-    return index
+    made.index(tokens, create_empty_token=False, show_progress=False)
+    return Index(made.scores["data"], made.scores["indices"], made.scores["indptr"])

@@ -1,0 +1,98 @@
+"""What holds for the fitting of every count model: order, parts and engine do not matter."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nextquery.errors import ArtifactError, InputError
+from nextquery.suggesters.loading import COUNT_MODELS, count_model, load
+
+TOPICS = ("paris", "rome", "oslo")
+WORDS = ("hotels", "flights", "museum", "map")
+
+
+def _log(tiny_log: Any, **changes: Any) -> Any:
+    rng = random.Random(5)
+    queries = [*TOPICS, *(f"{topic} {word}" for topic in TOPICS for word in WORDS)]
+    sessions = [(f"user{n % 9}", rng.sample(queries, rng.randint(2, 5))) for n in range(80)]
+    clicks = [(user, typed[-1], f"https://example/{typed[-1][:6]}") for user, typed in sessions]
+    return tiny_log(sessions, clicks, min_users=2, days=[n // 8 for n in range(80)], **changes)
+
+
+def _files(kind: str, data: Any, target: Path, engine: str = "polars") -> dict[str, str]:
+    settings = {"popularity": {"half_life_days": 3}, "qvmm": {"depth": 2}, "cacb": {"depth": 2}}
+    model_type = count_model(kind)
+    chosen = model_type.settings_type(**settings.get(kind, {}))
+    model_type.fit(data, chosen, engine=engine, spark_master="local[1]").save(target)
+    files: dict[str, str] = json.loads((target / "manifest.json").read_text())["files"]
+    # The guard's key is made from the checksums of the data's files, which do differ.
+    return {name: digest for name, digest in files.items() if not name.startswith("guard/")}
+
+
+@pytest.mark.parametrize("kind", COUNT_MODELS)
+@pytest.mark.parametrize("changes", [{"parts": 3}, {"reverse": True}], ids=["parts", "reversed"])
+def test_parts_and_order_do_not_matter(
+    kind: str, changes: dict[str, Any], prepared: Any, tiny_log: Any, tmp_path: Path
+) -> None:
+    one = _files(kind, prepared(_log(tiny_log)), tmp_path / "one")
+    other = _files(kind, prepared(_log(tiny_log, **changes)), tmp_path / "other")
+    assert one == other
+
+
+@pytest.mark.parametrize("kind", COUNT_MODELS)
+def test_duckdb_makes_the_same_model(
+    kind: str, prepared: Any, tiny_log: Any, tmp_path: Path
+) -> None:
+    data = prepared(_log(tiny_log))
+    assert _files(kind, data, tmp_path / "one") == _files(kind, data, tmp_path / "other", "duckdb")
+
+
+@pytest.mark.parametrize("kind", COUNT_MODELS)
+def test_only_queries_of_enough_users_are_suggested(
+    kind: str, prepared: Any, tiny_log: Any
+) -> None:
+    usual = _log(tiny_log)
+    sessions = [*usual.sessions, *[("eve", ["paris", "eves secret"])] * 99]
+    clicks = [*usual.clicks, ("eve", "eves secret", "https://example/secret")]
+    model, control = (
+        count_model(kind).fit(prepared(tiny_log(sessions, clicks, min_users=users)))
+        for users in (2, 1)
+    )
+    assert "eves secret" not in {item.text for item in model.suggest(["paris"], 100)}
+    assert "eves secret" in {item.text for item in control.suggest(["paris"], 100)}
+
+
+@pytest.mark.parametrize("kind", COUNT_MODELS)
+def test_a_log_without_known_queries_is_refused(kind: str, prepared: Any, tiny_log: Any) -> None:
+    data = prepared(tiny_log([("ann", ["paris", "rome"])], min_users=2))
+    with pytest.raises(InputError, match="no query was typed by 2 users"):
+        count_model(kind).fit(data)
+
+
+@pytest.mark.parametrize("kind", COUNT_MODELS)
+def test_no_file_of_a_model_can_carry_code(
+    kind: str, prepared: Any, tiny_log: Any, tmp_path: Path
+) -> None:
+    names = _files(kind, prepared(_log(tiny_log)), tmp_path / "model")
+    assert {Path(name).suffix for name in names} <= {".npy", ".trie"}
+    for name in names:
+        if name.endswith(".npy"):
+            assert b"'descr': '|O'" not in (tmp_path / "model" / name).read_bytes()[:128]
+
+
+@pytest.mark.parametrize("kind", COUNT_MODELS)
+def test_a_truncated_file_is_a_clear_error(
+    kind: str, prepared: Any, tiny_log: Any, tmp_path: Path
+) -> None:
+    names = _files(kind, prepared(_log(tiny_log)), tmp_path / "model")
+    for name in names:
+        file = tmp_path / "model" / name
+        whole = file.read_bytes()
+        file.write_bytes(whole[:9])
+        with pytest.raises(ArtifactError, match=name):
+            load(tmp_path / "model")
+        file.write_bytes(whole)
+    assert load(tmp_path / "model").suggest(["paris"])
