@@ -11,6 +11,7 @@ import typer
 from nextquery import __version__
 from nextquery.cli.bench import bench
 from nextquery.cli.complete import complete
+from nextquery.cli.experiment import experiment
 from nextquery.cli.explain import explain
 from nextquery.cli.fit import fit
 from nextquery.cli.neighbours import neighbours
@@ -58,6 +59,7 @@ app.command()(score)
 app.command()(complete)
 app.command()(explain)
 app.command()(neighbours)
+app.command()(experiment)
 app.add_typer(study, name="study")
 app.command()(serve)
 app.command()(bench)

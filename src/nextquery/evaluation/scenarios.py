@@ -12,15 +12,11 @@ last query of a session is to be predicted from the ones before it.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from nextquery.evaluation.distractors import DistractorPool
+from nextquery.evaluation.noise import Noise
 from nextquery.ranking.candidates import CANDIDATES, Background
 from nextquery.ranking.cases import CaseSet, RankingCase, canonical_order
 from nextquery.records import Session
-
-NOISY_QUERIES = 100
-"""The paper labels the 100 most frequent queries of the background as noisy."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,13 @@ def long_tail_cases(sessions: Iterable[Session], background: Background, rules: 
 
 def robust_cases(sessions: Iterable[Session], background: Background, rules: Rules) -> CaseSet:
     """The next-query cases, each with a noisy query inserted; candidates and target stay."""
-    return corrupt(next_query_cases(sessions, background, rules), background, rules.seed)
+    noise = Noise(background, rules.seed)
+    corrupted = []
+    for case in next_query_cases(sessions, background, rules).cases:
+        context = noise.insert(case.context, case.session).queries
+        anchor = background.known_beginning(context[-1])
+        corrupted.append(replace(case, context=context, anchor=anchor))
+    return CaseSet(tuple(corrupted))
 
 
 def every_context_cases(
@@ -84,29 +86,6 @@ SCENARIOS: Mapping[str, Builder] = {
     "every_context": every_context_cases,
 }
 """Every scenario by name; a further one is one more function here."""
-
-
-def corrupt(cases: CaseSet, background: Background, seed: int) -> CaseSet:
-    """Insert one of the most frequent queries, drawn by frequency, at a random place."""
-    noise = background.most_frequent(NOISY_QUERIES)
-    texts = [text for text, _ in noise]
-    weights = np.array([count for _, count in noise], dtype=np.float64)
-    corrupted = []
-    for case in cases.cases:
-        generator = np.random.default_rng([seed, case.session])
-        place = int(generator.integers(0, len(case.context) + 1))
-        query = texts[int(generator.choice(len(texts), p=weights / weights.sum()))]
-        context = (*case.context[:place], query, *case.context[place:])
-        anchor = background.known_beginning(context[-1])
-        corrupted.append(replace(case, context=context, anchor=anchor))
-    return CaseSet(tuple(corrupted))
-
-
-def noise_place(clean: RankingCase, corrupted: RankingCase) -> int:
-    """Where the noisy query stands in a corrupted context."""
-    pairs = zip(clean.context, corrupted.context, strict=False)
-    same = (left == right for left, right in pairs)
-    return next((place for place, equal in enumerate(same) if not equal), len(clean.context))
 
 
 def _follower_case(

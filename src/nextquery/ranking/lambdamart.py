@@ -15,7 +15,7 @@ from nextquery.ranking.cases import CaseSet, Floats, reciprocal_ranks
 from nextquery.ranking.features import FeatureTable
 
 TREES = 500
-PATIENCE = 75
+PATIENCE = 50
 """Boosting stops after this many trees without a better validation MRR."""
 
 
@@ -28,7 +28,7 @@ class TreeShape:
     smallest_leaf: int
 
 
-SHAPES = (TreeShape(7, 0.05, 50), TreeShape(15, 0.05, 50), TreeShape(15, 0.02, 200))
+SHAPES = (TreeShape(7, 0.1, 50), TreeShape(15, 0.1, 50), TreeShape(15, 0.05, 200))
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ def _parameters(shape: TreeShape, seed: int) -> dict[str, object]:
         "feature_fraction": 0.8,
         "bagging_fraction": 0.8,
         "bagging_freq": 1,
+        "max_bin": 63,
         "seed": seed,
         "deterministic": True,
         "force_row_wise": True,

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from nextquery.evaluation.distractors import DistractorPool
+from nextquery.evaluation.noise import Noise
 from nextquery.evaluation.scenarios import (
     Rules,
     every_context_cases,
     long_tail_cases,
     next_query_cases,
-    noise_place,
     robust_cases,
 )
 from nextquery.ranking.candidates import Background
@@ -58,7 +58,7 @@ def test_noise_is_inserted_somewhere_and_the_rest_stays() -> None:
 
     places = set()
     for before, after in zip(clean.cases, noisy.cases, strict=True):
-        place = noise_place(before, after)
+        place = Noise(BACKGROUND, 0).insert(before.context, before.session).place
         places.add(place)
         assert len(after.context) == len(before.context) + 1
         assert after.context[place] in FREQUENCIES

@@ -1,0 +1,98 @@
+"""`nextquery experiment`: the paper's experiments on a prepared log, as a page and as data."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nextquery.errors import InputError
+
+
+def experiment(
+    data: Annotated[Path, typer.Argument(help="A prepared data folder.")],
+    model: Annotated[
+        list[str],
+        typer.Option(help="A system under study: a model folder, or NAME=FOLDER; repeatable."),
+    ],
+    out: Annotated[Path, typer.Option(help="The report folder; a run that stopped goes on there.")],
+    feature_from: Annotated[
+        list[str] | None,
+        typer.Option(help="A model of any kind whose score feeds one more ranker; repeatable."),
+    ] = None,
+    scenario: Annotated[
+        list[str] | None, typer.Option(help="Only this scenario; repeatable.")
+    ] = None,
+    min_followers: Annotated[
+        int, typer.Option(help="Followers that an anchor needs to count.")
+    ] = 20,
+    seeds: Annotated[int, typer.Option(help="Rankers trained for each learnt system.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
+    ranker_cases: Annotated[
+        int, typer.Option(help="Cases of a split that teach the rankers, at most.")
+    ] = 10_000,
+    generation_contexts: Annotated[
+        int, typer.Option(help="Test contexts for which every system suggests by itself.")
+    ] = 500,
+    boundary_labels: Annotated[
+        Path | None,
+        typer.Option(help="A CSV or TSV file with user, query, session: true session boundaries."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Run the paper's scenarios and analyses; write `results.json` and `index.html`.
+
+    Example: `nextquery experiment data --model models/hred --out report --min-followers 5`
+    """
+    from nextquery.evaluation.experiment import run_experiment
+    from nextquery.evaluation.run import ExperimentSettings
+    from nextquery.evaluation.scenarios import SCENARIOS
+    from nextquery.logs.prepared import PreparedData
+
+    settings = ExperimentSettings(
+        scenarios=tuple(scenario or SCENARIOS),
+        min_followers=min_followers,
+        seeds=seeds,
+        seed=seed,
+        ranker_cases=ranker_cases,
+        generation_contexts=generation_contexts,
+        boundary_labels=boundary_labels,
+    )
+    results = run_experiment(
+        PreparedData(data),
+        out,
+        _named(model),
+        features=_named(feature_from or []),
+        settings=settings,
+    )
+    if as_json:
+        typer.echo(json.dumps(results, ensure_ascii=False))
+        return
+    for name, found in results["scenarios"].items():
+        typer.echo(_line(name, found))
+    typer.echo(f"report: {out / 'index.html'}")
+
+
+def _named(options: list[str]) -> dict[str, Path]:
+    """Model folders by name: the given one, or the kind that the folder's manifest says."""
+    from nextquery.artifacts import open_artifact
+
+    found: dict[str, Path] = {}
+    for option in options:
+        name, separator, folder = option.partition("=")
+        path = Path(folder if separator else option)
+        name = name if separator else open_artifact(path).kind
+        if name in found:
+            raise InputError(f"--model {option}: the name {name!r} is taken; write NAME=FOLDER")
+        found[name] = path
+    return found
+
+
+def _line(name: str, found: dict[str, object]) -> str:
+    """A scenario's MRRs on one line."""
+    if "too_few" in found:
+        return f"{name:14} too few cases: {found['too_few']}"
+    systems = found["systems"]
+    assert isinstance(systems, dict)
+    learnt = [key for key in systems if key == "adj" or key.startswith("baseline")]
+    return f"{name:14} " + "  ".join(f"{key} {systems[key]['mrr']:.4f}" for key in learnt)

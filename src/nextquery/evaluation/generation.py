@@ -1,0 +1,178 @@
+"""What systems suggest by themselves, which the paper leaves to a user study.
+
+For each of a sample of test contexts the first 20 suggestions of every system are compared with the
+query that the user typed next. Knows suggesters and the background's counts; knows no candidates
+and no ranker. Figures are given for all contexts and apart for known and unknown anchors.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from nextquery.evaluation.progress import Steps
+from nextquery.guard.guard import Guard
+from nextquery.ranking.candidates import Background
+from nextquery.records import Session
+from nextquery.suggesters.base import Suggester
+
+LISTED = 20
+SHOWN = 5
+"""Overlap, synthetic share and diversity are of the suggestions that a person would see."""
+
+_BATCH = 16
+
+
+@runtime_checkable
+class BatchSuggester(Protocol):
+    """A suggester that suggests for many contexts faster together than one by one."""
+
+    def suggest_many(self, contexts: Sequence[Sequence[str]], n: int) -> list[list[Any]]:
+        """What `suggest` gives for each context."""
+        ...
+
+
+@dataclass(frozen=True)
+class GenerationCase:
+    """A context, what the user typed next, and whether the background knows the anchor."""
+
+    context: tuple[str, ...]
+    next_query: str
+    known_anchor: bool
+
+
+@dataclass(frozen=True)
+class GenerationQuality:
+    """Means over contexts; those of lists over the contexts that have one.
+
+    `coverage` is the share with any suggestion, `hit_k` the share with the true next query among
+    the first k, `mrr` the mean of 1/rank (0 if absent). `overlap_first` is the word F1 of the first
+    suggestion with the true next query, `overlap_best` the best of the first five. `synthetic` is
+    the share of suggestions that the background does not hold, `diversity` one less the mean share
+    of words that two suggestions have in common.
+    """
+
+    contexts: int
+    coverage: float
+    hit_1: float
+    hit_5: float
+    hit_20: float
+    mrr: float
+    overlap_first: float
+    overlap_best: float
+    synthetic: float | None
+    diversity: float | None
+
+
+def sample_contexts(
+    sessions: Sequence[Session], background: Background, n: int, seed: int
+) -> list[GenerationCase]:
+    """The contexts of up to `n` sessions, drawn without replacement, in the sessions' order."""
+    generator = np.random.default_rng(seed)
+    chosen = np.sort(generator.permutation(len(sessions))[:n])
+    return [
+        GenerationCase(
+            sessions[number].queries[:-1],
+            sessions[number].queries[-1],
+            sessions[number].queries[-2] in background,
+        )
+        for number in chosen
+    ]
+
+
+def run_generation(
+    suggesters: Mapping[str, Suggester],
+    cases: Sequence[GenerationCase],
+    background: Background,
+    steps: Steps,
+) -> dict[str, Any]:
+    """The figures of every system, with the share of its suggestions that the guards refused."""
+    known = np.array([case.known_anchor for case in cases], dtype=np.bool_)
+    groups = {"all": known | True, "known_anchor": known, "unknown_anchor": ~known}
+    systems: dict[str, dict[str, Any]] = {}
+    for name, suggester in suggesters.items():
+        steps.begin("generation")
+        before = _refused(suggester)
+        lists = suggested(suggester, [case.context for case in cases], steps.track(name))
+        refused = _refused(suggester) - before
+        kept = sum(map(len, lists))
+        systems[name] = {
+            group: asdict(_quality(lists, cases, marks, background))
+            for group, marks in groups.items()
+            if marks.any()
+        }
+        systems[name]["refused_by_guards"] = refused / max(refused + kept, 1)
+    return {"contexts": len(cases), "listed": LISTED, "shown": SHOWN, "systems": systems}
+
+
+def suggested(
+    suggester: Suggester,
+    contexts: Sequence[tuple[str, ...]],
+    track: Callable[[range], Iterable[int]],
+) -> list[list[str]]:
+    """The texts suggested for each context."""
+    lists: list[list[str]] = []
+    for start in track(range(0, len(contexts), _BATCH)):
+        batch = contexts[start : start + _BATCH]
+        if isinstance(suggester, BatchSuggester):
+            found = suggester.suggest_many(batch, LISTED)
+        else:
+            found = [suggester.suggest(context, LISTED) for context in batch]
+        lists += [[suggestion.text for suggestion in row] for row in found]
+    return lists
+
+
+def word_overlap(suggestion: str, wanted: str) -> float:
+    """The F1 of the words of two queries."""
+    left, right = set(suggestion.split()), set(wanted.split())
+    shared = len(left & right)
+    return 2.0 * shared / (len(left) + len(right)) if shared else 0.0
+
+
+def list_diversity(texts: Sequence[str]) -> float:
+    """One less the mean Jaccard overlap of the words of two suggestions."""
+    words = [set(text.split()) for text in texts]
+    pairs = [len(a & b) / max(len(a | b), 1) for a, b in combinations(words, 2)]
+    return 1.0 - float(np.mean(pairs))
+
+
+def _quality(
+    lists: Sequence[Sequence[str]],
+    cases: Sequence[GenerationCase],
+    marks: Iterable[bool],
+    background: Background,
+) -> GenerationQuality:
+    rows = [
+        (texts, case.next_query)
+        for texts, case, keep in zip(lists, cases, marks, strict=True)
+        if keep
+    ]
+    ranks = np.array([_rank(texts, wanted) for texts, wanted in rows])
+    shown = [texts[:SHOWN] for texts, _ in rows if texts]
+    several = [list_diversity(texts) for texts in shown if len(texts) > 1]
+    unseen = [text not in background for texts in shown for text in texts]
+    overlaps = [[word_overlap(t, wanted) for t in texts[:SHOWN]] or [0.0] for texts, wanted in rows]
+    return GenerationQuality(
+        contexts=len(rows),
+        coverage=float(np.mean([bool(texts) for texts, _ in rows])),
+        hit_1=float((ranks <= 1).mean()),
+        hit_5=float((ranks <= 5).mean()),
+        hit_20=float((ranks <= LISTED).mean()),
+        mrr=float((1.0 / ranks).mean()),
+        overlap_first=float(np.mean([row[0] for row in overlaps])),
+        overlap_best=float(np.mean([max(row) for row in overlaps])),
+        synthetic=float(np.mean(unseen)) if unseen else None,
+        diversity=float(np.mean(several)) if several else None,
+    )
+
+
+def _rank(texts: Sequence[str], wanted: str) -> float:
+    return texts.index(wanted) + 1 if wanted in texts else float("inf")
+
+
+def _refused(suggester: Suggester) -> int:
+    """How many suggestions the suggester's guard has refused so far."""
+    guard = getattr(suggester, "guard", None)
+    return sum(guard.blocked().values()) if isinstance(guard, Guard) else 0

@@ -1,0 +1,121 @@
+"""The learnt systems of a scenario: the Baseline Ranker, and the same with a model's score.
+
+Knows parts with features; everything is chosen on the validation part. The shape of the trees is
+tuned for the Baseline Ranker and kept for the others, so that a model's gain never comes from
+tuning. Of the forms of a model's score, the set with the best validation MRR is taken.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nextquery.ranking.cases import Floats
+from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
+from nextquery.ranking.lambdamart import RankedPart, Ranker, TreeShape, train_ranker, tune
+
+FORM_SETS: tuple[tuple[str, ...], ...] = (
+    ("sum",),
+    ("sum", "per_word"),
+    ("lift",),
+    ("sum", "lift"),
+    ("sum", "per_word", "lift"),
+)
+"""The forms of a score that are tried as features; the paper has the first."""
+
+CHOICE_SEEDS = 2
+"""How many seeds decide between the sets of forms; the rest are trained for the chosen one."""
+
+
+@dataclass(frozen=True)
+class RankerGroup:
+    """One system: the same features and shape, a ranker a seed."""
+
+    forms: tuple[str, ...]
+    rankers: tuple[Ranker, ...]
+
+    @property
+    def validation_mrr(self) -> float:
+        """The mean over the seeds."""
+        return float(np.mean([ranker.validation_mrr for ranker in self.rankers]))
+
+    @property
+    def shape(self) -> TreeShape:
+        """The shape of all its trees."""
+        return self.rankers[0].shape
+
+    def scores(self, features: FeatureTable) -> Floats:
+        """The scores by each seed's ranker: (seeds, candidates)."""
+        return np.stack([ranker.scores(features) for ranker in self.rankers])
+
+    def importances(self) -> dict[str, float]:
+        """The mean share of the gain that each feature brought."""
+        shares = [ranker.importances() for ranker in self.rankers]
+        return {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
+
+
+class RankerSchool:
+    """Trains the rankers of one scenario."""
+
+    def __init__(self, training: RankedPart, validation: RankedPart, seeds: Sequence[int]) -> None:
+        self._training = training
+        self._validation = validation
+        self._seeds = tuple(seeds)
+        self._shape: TreeShape | None = None
+
+    def baseline(self) -> RankerGroup:
+        """The Baseline Ranker, with the tuned shape."""
+        names = tuple(BASELINE_FEATURES)
+        first = tune(
+            self._training.restricted(names), self._validation.restricted(names), self._seeds[0]
+        )
+        self._shape = first.shape
+        return self._more(RankerGroup((), (first,)), names)
+
+    def with_forms(self, model: str, forms: tuple[str, ...]) -> RankerGroup:
+        """The Baseline Ranker with a model's score in the given forms, for all seeds."""
+        names = feature_names(model, forms)
+        return self._more(RankerGroup(forms, ()), names)
+
+    def with_best_forms(self, model: str) -> tuple[RankerGroup, dict[str, float]]:
+        """The set of forms that is best on the validation part, and what each set reached."""
+        tried = []
+        for forms in FORM_SETS:
+            group = RankerGroup(forms, ())
+            tried.append(self._more(group, feature_names(model, forms), CHOICE_SEEDS))
+        reached = {"+".join(group.forms): group.validation_mrr for group in tried}
+        best = max(tried, key=lambda group: group.validation_mrr)
+        return self._more(best, feature_names(model, best.forms)), reached
+
+    def _more(
+        self, group: RankerGroup, names: tuple[str, ...], seeds: int | None = None
+    ) -> RankerGroup:
+        """The group with a ranker for each of the first `seeds` seeds."""
+        assert self._shape is not None, "the Baseline Ranker is trained first"
+        training = self._training.restricted(names)
+        validation = self._validation.restricted(names)
+        missing = self._seeds[len(group.rankers) : seeds]
+        added = (train_ranker(training, validation, self._shape, seed) for seed in missing)
+        return RankerGroup(group.forms, (*group.rankers, *added))
+
+
+def feature_names(model: str, forms: Iterable[str]) -> tuple[str, ...]:
+    """The baseline's features and a model's score in the given forms."""
+    return (*BASELINE_FEATURES, *(f"{model}:{form}" for form in forms))
+
+
+def train_all(
+    school: RankerSchool, models: Iterable[str], features: Iterable[str]
+) -> tuple[dict[str, RankerGroup], Mapping[str, dict[str, float]]]:
+    """Every learnt system by name, and the validation MRR of every set of forms by model.
+
+    `baseline+NAME:sum` has the paper's feature alone, `baseline+NAME` the chosen forms.
+    """
+    groups = {"baseline": school.baseline()}
+    choices = {}
+    for model in models:
+        groups[f"baseline+{model}:sum"] = school.with_forms(model, ("sum",))
+        groups[f"baseline+{model}"], choices[model] = school.with_best_forms(model)
+    for model in features:
+        groups[f"baseline+{model}"] = school.with_forms(model, ("sum",))
+    return groups, choices
