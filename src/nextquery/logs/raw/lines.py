@@ -41,7 +41,7 @@ def blocks(chunks: Iterable[bytes]) -> Iterator[Block]:
     """Cut a file's bytes at line ends; a last line without an end counts as a line."""
     first = 1
     for data in _whole_lines(_without_mark(chunks)):
-        count = data.count(b"\n")
+        count = int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")))
         yield Block(first, count, data)
         first += count
 
@@ -51,7 +51,7 @@ def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
         end = chunk.rfind(b"\n") + 1
         if end:
-            yield rest + chunk[:end]
+            yield b"".join((rest, memoryview(chunk)[:end]))
             rest = chunk[end:]
         else:
             rest += chunk[: LONGEST_LINE + 1]

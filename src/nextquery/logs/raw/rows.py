@@ -94,21 +94,29 @@ def _without_headers(texts: pl.DataFrame, layout: Layout) -> pl.DataFrame:
 def decode(lines: pl.DataFrame) -> pl.DataFrame:
     """Columns line, text and reason: bytes as text, with the reason where they are none."""
     text, malformed = as_text(lines["text"])
-    frame = pl.DataFrame([lines["line"], text.str.strip_suffix("\n")])
-    stripped = pl.col("text").str.strip_suffix("\r")
-    return frame.with_columns(stripped, reason=_text_fault(malformed))
+    whole = text.str.strip_suffix("\n")
+    frame = pl.DataFrame([lines["line"], whole.str.strip_suffix("\r")])
+    # The length comes first: a line that was cut for it may end within a character.
+    faults = {
+        rejects.TOO_LONG: whole.str.len_bytes() > LONGEST_LINE,
+        rejects.MALFORMED_TEXT: malformed,
+        rejects.NUL_BYTE: whole.str.contains("\0", literal=True),
+        rejects.EMPTY_LINE: frame["text"] == "",
+    }
+    reasons = [pl.when(found).then(pl.lit(why)) for why, found in faults.items() if found.any()]
+    return frame.with_columns(reason=pl.coalesce(*reasons, pl.lit(None, pl.String)))
 
 
-def as_text(values: pl.Series) -> tuple[pl.Series, pl.Expr]:
+def as_text(values: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Values as strings, and whether each is malformed UTF-8 (what can be read of it remains)."""
     try:
-        return values.cast(pl.String), pl.lit(False)
+        return values.cast(pl.String), pl.repeat(False, len(values), eager=True)
     except pl.exceptions.PolarsError:
         if values.dtype != pl.Binary:
             raise
     read = [_readable(raw) for raw in values]
     text = pl.Series(values.name, [shown for shown, _ in read], pl.String)
-    return text, pl.lit(pl.Series([bad for _, bad in read], dtype=pl.Boolean))
+    return text, pl.Series([bad for _, bad in read], dtype=pl.Boolean)
 
 
 def _readable(raw: bytes | None) -> tuple[str | None, bool]:
@@ -118,21 +126,6 @@ def _readable(raw: bytes | None) -> tuple[str | None, bool]:
         return raw.decode(), False
     except UnicodeDecodeError:
         return raw.decode(errors="replace"), True
-
-
-def _text_fault(malformed: pl.Expr) -> pl.Expr:
-    text = pl.col("text")
-    # The length comes first: a line that was cut for it may end within a character.
-    return (
-        pl.when(text.str.len_bytes() > LONGEST_LINE)
-        .then(pl.lit(rejects.TOO_LONG))
-        .when(malformed)
-        .then(pl.lit(rejects.MALFORMED_TEXT))
-        .when(text.str.contains("\0", literal=True))
-        .then(pl.lit(rejects.NUL_BYTE))
-        .when(text.str.strip_suffix("\r") == "")
-        .then(pl.lit(rejects.EMPTY_LINE))
-    )
 
 
 def _is_blank(name: str) -> pl.Expr:

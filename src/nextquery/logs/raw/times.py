@@ -44,7 +44,8 @@ def parse_times(texts: pl.Series, time_zone: str, pattern: str = USUAL) -> pl.Da
     With the usual pattern, texts that do not have it are tried in all the ways named above; with
     another one (a format's own) only that pattern counts.
     """
-    wall = texts.str.to_datetime(pattern, time_unit="us", strict=False)
+    # Times hardly repeat: looking each up in a cache would double the work.
+    wall = texts.str.to_datetime(pattern, time_unit="us", strict=False, cache=False)
     utc = pl.repeat(None, len(texts), dtype=_DATETIME, eager=True)
     if pattern == USUAL and wall.null_count() > texts.null_count():
         odd = (wall.is_null() & texts.is_not_null()).arg_true()
