@@ -74,8 +74,9 @@ class RejectedRows:
 
 
 def excerpt(text: pl.Expr) -> pl.Expr:
-    """The first characters of a row, those that do not print replaced."""
-    shown = text.str.slice(0, _EXCERPT_CHARACTERS).str.replace_all(r"\p{C}", "\ufffd")
+    """The first characters of a row; those that do not print, tabs excepted, are replaced."""
+    start = text.str.slice(0, _EXCERPT_CHARACTERS)
+    shown = start.str.replace_all(r"[\p{C}&&[^\t]]", "\ufffd")
     return shown.alias("excerpt")
 
 
