@@ -16,9 +16,14 @@ from typing import Any
 import httpx
 import polars as pl
 import pytest
+from hypothesis import settings
 
 from nextquery.artifacts import publish
 from nextquery.logs.prepared import PreparedData
+
+# A busy machine is slow now and then: properties are about results, not about time.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 @dataclass(frozen=True)
