@@ -115,7 +115,7 @@ class CACB(CountSuggester[CACBSettings]):
         symbols = concepts.of_query[background.ids(known["query"].to_list())]
         rows = without_repeats(log.symbols(known.with_columns(symbol=pl.Series(symbols))))
         tree = SuffixTree.grow(
-            [following(rows, length) for length in range(1, settings.depth + 1)],
+            following(log, rows, settings.depth),
             concepts.counts,
             _by_count(background, concepts),
             pruning=settings.pruning,

@@ -56,7 +56,7 @@ class QVMM(CountSuggester[QVMMSettings]):
         ids = pl.Series("symbol", background.ids(known["query"].to_list()))
         rows = log.symbols(known.with_columns(ids))
         tree = SuffixTree.grow(
-            [following(rows, length) for length in range(1, settings.depth + 1)],
+            following(log, rows, settings.depth),
             background.counts,
             background.heaviest_first(background.counts),
             pruning=settings.pruning,

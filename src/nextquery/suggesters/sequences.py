@@ -69,18 +69,25 @@ def without_repeats(rows: Frame) -> Frame:
     return kept.select("session", "position", "symbol")
 
 
-def following(rows: Frame, length: int) -> pl.DataFrame:
-    """How often each symbol came after each sequence of `length` symbols.
+def following(log: Log, rows: Frame, depth: int) -> list[pl.DataFrame]:
+    """How often each symbol came after each sequence of 1, 2, ... `depth` symbols.
 
-    Columns: back1 (the symbol just before), back2, ..., symbol, count.
+    A table a length with the columns back1 (the symbol just before), back2, ..., symbol, count.
     """
-    back = earlier(length)
     shifted = [
         nw.col("symbol").shift(steps).over("session", order_by="position").alias(name)
-        for steps, name in enumerate(back, start=1)
+        for steps, name in enumerate(earlier(depth), start=1)
     ]
-    complete = rows.with_columns(*shifted).drop_nulls()
-    return collected(complete.group_by(*back, "symbol").agg(nw.len().alias("count")))
+    looking_back = rows.with_columns(*shifted).select("symbol", *earlier(depth))
+    # Kept: each length counts the same rows.
+    kept = log.engine.keep(looking_back.drop_nulls(["symbol", "back1"]), "looking_back")
+    return [_following(kept, length) for length in range(1, depth + 1)]
+
+
+def _following(rows: Frame, length: int) -> pl.DataFrame:
+    columns = [*earlier(length), "symbol"]
+    complete = rows.select(*columns).drop_nulls()
+    return collected(complete.group_by(*columns).agg(nw.len().alias("count")))
 
 
 def earlier(length: int) -> Sequence[str]:

@@ -170,6 +170,12 @@ def _keys(high: NDArray[Any], low: NDArray[Any]) -> NDArray[np.int64]:
     return high.astype(np.int64) << 32 | low.astype(np.int64)
 
 
+def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The different values, ascending; sorting many of them is faster than hashing them."""
+    ordered = np.sort(values)
+    return np.asarray(ordered[np.diff(ordered, prepend=-1) > 0])
+
+
 def _all_nodes(levels: Sequence[pl.DataFrame]) -> tuple[NDArray[np.int64], ...]:
     """The keys of all nodes, and (node, symbol, count) of all followers.
 
@@ -183,13 +189,13 @@ def _all_nodes(levels: Sequence[pl.DataFrame]) -> tuple[NDArray[np.int64], ...]:
         for column in newer:
             nodes = np.searchsorted(keys, _keys(nodes, level[column].to_numpy())) + 1
         of_rows = _keys(nodes, level[oldest].to_numpy())
-        keys = np.concatenate([keys, np.unique(of_rows)])
+        keys = np.concatenate([keys, _distinct(of_rows)])
         found = np.searchsorted(keys, of_rows) + 1
         rows.append((found, level["symbol"].to_numpy(), level["count"].to_numpy()))
     nodes, symbols, counts = (
         np.concatenate(column).astype(np.int64) for column in zip(*rows, strict=True)
     )
-    by_symbol = np.lexsort((symbols, nodes))
+    by_symbol = np.argsort(_keys(nodes, symbols))
     return keys, nodes[by_symbol], symbols[by_symbol], counts[by_symbol]
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nextquery.suggesters.followers import Followers
@@ -49,6 +49,7 @@ def test_equal_counts_far_down_the_list_are_found_by_their_prior() -> None:
     assert symbols.tolist() == list(range(1, 201))
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_the_best_are_those_of_a_full_search(data: st.DataObject) -> None:
     size = data.draw(st.integers(100, 400))
