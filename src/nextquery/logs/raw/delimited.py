@@ -5,6 +5,8 @@ characters except in CSV, where a field may be quoted (RFC 4180) but must end on
 """
 
 import csv
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -35,61 +37,80 @@ class DelimitedLayout:
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
-        rows = lines.with_columns(
-            pl.col("text").str.splitn(self.separator, self.widths[-1]).alias("fields")
-        ).with_columns(self._width().alias("width"))
-        if self.quoted:
-            rows = self._with_quoted_fields(rows)
-        wrong = ~pl.col("width").is_in(self.widths)
+        if not self.quoted:
+            return self._plain_fields(lines)
+        has_quote = lines["text"].str.contains('"', literal=True)
+        if not has_quote.any():
+            return self._plain_fields(lines)
+        plain = self._plain_fields(lines.filter(~has_quote))
+        return pl.concat([plain, self._quoted_fields(lines.filter(has_quote))]).sort("line")
+
+    def _plain_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        split = pl.col("text").str.splitn(self.separator, self.widths[-1]).alias("fields")
+        wrong = ~self._width().is_in(self.widths)
+        return self._named(
+            lines.with_columns(split),
+            {place: _field(place) for place in range(self.widths[-1])},
+            pl.when(wrong).then(pl.lit(rejects.WRONG_COLUMNS)),
+        )
+
+    def _quoted_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """The same for rows in which some field is quoted."""
+        places = [place for place in range(self.widths[-1]) if place in self._places]
+        groups = pl.col("text").str.extract_groups(self._row_pattern()).alias("fields")
+        values = {}
+        for number, place in enumerate(places):
+            inside, bare = _group(2 * number + 1), _group(2 * number + 2)
+            values[place] = pl.coalesce(inside.str.replace_all('""', '"', literal=True), bare)
+        rows = lines.with_columns(groups)
+        missed = rows.select(values[self.user].is_null()).to_series()
+        faults = [self._quote_fault(text) for text in rows["text"].filter(missed)]
+        fault = pl.repeat(None, len(rows), dtype=pl.String, eager=True)
+        return self._named(rows, values, pl.lit(fault.scatter(missed.arg_true(), faults)))
+
+    def _named(
+        self, rows: pl.DataFrame, values: Mapping[int, pl.Expr], fault: pl.Expr
+    ) -> pl.DataFrame:
+        click = pl.lit(None, pl.String) if self.click is None else values[self.click]
         return rows.with_columns(
-            self._field(self.user).alias("user"),
-            self._field(self.time).alias("time_text"),
-            self._field(self.query).alias("query"),
-            self._click().alias("click"),
-            pl.coalesce("reason", pl.when(wrong).then(pl.lit(rejects.WRONG_COLUMNS))),
-        ).drop("fields", "width")
+            values[self.user].alias("user"),
+            values[self.time].alias("time_text"),
+            values[self.query].alias("query"),
+            pl.when(click != "").then(click).alias("click"),
+            pl.coalesce("reason", fault),
+        ).drop("fields")
+
+    @property
+    def _places(self) -> set[int | None]:
+        return {self.user, self.time, self.query, self.click}
 
     def _width(self) -> pl.Expr:
         """How many fields a row has; those beyond the expected ones stand in the last."""
-        present = [self._field(place).is_not_null() for place in range(self.widths[-1])]
-        beyond = self._field(self.widths[-1] - 1).str.count_matches(self.separator, literal=True)
+        present = [_field(place).is_not_null() for place in range(self.widths[-1])]
+        beyond = _field(self.widths[-1] - 1).str.count_matches(self.separator, literal=True)
         return pl.sum_horizontal(present) + beyond.fill_null(0)
 
-    def _field(self, position: int) -> pl.Expr:
-        return pl.col("fields").struct.field(f"field_{position}")
+    def _row_pattern(self) -> str:
+        """A row of the right width, with two groups for each wanted field: quoted, and bare."""
+        other = f'[^"{self.separator}][^{self.separator}]*|'
+        wanted, unwanted = f'(?:"((?:[^"]|"")*)"|({other}))', f'(?:"(?:[^"]|"")*"|{other})'
+        fields = (wanted if place in self._places else unwanted for place in range(self.widths[-1]))
+        return f"^{re.escape(self.separator).join(fields)}$"
 
-    def _click(self) -> pl.Expr:
-        if self.click is None:
-            return pl.lit(None, pl.String)
-        click = self._field(self.click)
-        return pl.when(click != "").then(click)
-
-    def _with_quoted_fields(self, plain: pl.DataFrame) -> pl.DataFrame:
-        """Split the rows that hold a quote one by one; the others are split already."""
-        has_quote = plain["text"].str.contains('"', literal=True).fill_null(False)
-        if not has_quote.any():
-            return plain
-        rows = [self._split(text) for text in plain["text"].filter(has_quote)]
-        names = [f"field_{position}" for position in range(self.widths[-1])]
-        quoted = plain.filter(has_quote).with_columns(
-            pl.Series(
-                "fields",
-                [dict(zip(names, row, strict=False)) for row in rows],
-                plain.schema["fields"],
-            ),
-            pl.Series("width", [len(row) for row in rows], plain.schema["width"]),
-            pl.coalesce(
-                "reason",
-                pl.when(pl.Series([not row for row in rows])).then(pl.lit(rejects.BAD_QUOTES)),
-            ),
-        )
-        return pl.concat([plain.filter(~has_quote), quoted]).sort("line")
-
-    def _split(self, text: str) -> list[str]:
+    def _quote_fault(self, text: str) -> str:
         try:
-            return next(csv.reader([text], delimiter=self.separator, strict=True), [])
+            next(csv.reader([text], delimiter=self.separator, strict=True))
         except csv.Error:
-            return []
+            return rejects.BAD_QUOTES
+        return rejects.WRONG_COLUMNS
+
+
+def _field(place: int) -> pl.Expr:
+    return pl.col("fields").struct.field(f"field_{place}")
+
+
+def _group(number: int) -> pl.Expr:
+    return pl.col("fields").struct.field(str(number))
 
 
 AOL = DelimitedLayout(

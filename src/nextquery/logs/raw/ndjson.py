@@ -34,20 +34,23 @@ class JsonLayout:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
         paths = {"user": self.user, "time_text": self.time, "query": self.query}
         if self.click:
-            paths["click"] = self.click
-        found = extract(lines, paths)
-        return found if self.click else found.with_columns(click=pl.lit(None, pl.String))
+            return extract(lines, paths | {"click": self.click})
+        return extract(lines, paths).with_columns(click=pl.lit(None, pl.String))
 
 
 @dataclass(frozen=True)
-class ElasticLayout(JsonLayout):
+class ElasticLayout:
     """Events of behavioural analytics: searches and clicks are rows, page views are set aside."""
 
-    action: str = "event.action"
+    time_pattern: str = USUAL
+
+    def is_header(self, text: pl.Expr) -> pl.Expr:
+        """JSON lines have no header."""
+        return pl.lit(False)
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """Add the fields and reasons as above; only a click event keeps its document."""
-        found = extract(super().fields(lines), {"action": self.action})
+        """Add the fields and reasons; only a click event keeps its document."""
+        found = extract(lines, _ELASTIC_PATHS)
         action = pl.col("action").str.to_lowercase()
         fault = (
             pl.when(action.is_null())
@@ -61,12 +64,14 @@ class ElasticLayout(JsonLayout):
         ).drop("action")
 
 
-ELASTIC = ElasticLayout(
-    user="user.id|session.id",
-    time="@timestamp",
-    query="search.query",
-    click="document.id|page.url.original",
-)
+ELASTIC = ElasticLayout()
+_ELASTIC_PATHS = {
+    "user": "user.id|session.id",
+    "time_text": "@timestamp",
+    "query": "search.query",
+    "click": "document.id|page.url.original",
+    "action": "event.action",
+}
 
 
 def extract(lines: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFrame:
@@ -74,7 +79,7 @@ def extract(lines: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFrame:
 
     Only scalars count: where a path leads to an object or a list, the field is missing.
     """
-    variants = {name: _variants(path) for name, path in paths.items()}
+    variants = {name: _variants(path, lines["text"]) for name, path in paths.items()}
     places = [place for group in variants.values() for place in group]
     found = _look_up(lines.select("text"), places)
     values = {
@@ -122,12 +127,20 @@ def _scalar(position: int) -> pl.Expr:
     )
 
 
-def _variants(path: str) -> list[str]:
-    """The places where a field may stand: nested or dotted, bare or under `_source`."""
+def _variants(path: str, texts: pl.Series) -> list[str]:
+    """The places where a field may stand: nested or dotted, bare or under `_source`.
+
+    Spellings whose key occurs in none of the texts are left out, since each costs time.
+    """
+    roots = ["", "_source."] if _occurs("_source", texts) else [""]
     found = []
     for choice in path.split("|"):
-        spellings = dict.fromkeys(
-            [".".join(f'"{key}"' for key in choice.split(".")), f'"{choice}"']
-        )
-        found += [f"$.{root}{spelling}" for spelling in spellings for root in ("", "_source.")]
+        spellings = [".".join(f'"{key}"' for key in choice.split("."))]
+        if "." in choice and _occurs(choice, texts):
+            spellings.append(f'"{choice}"')
+        found += [f"$.{root}{spelling}" for spelling in spellings for root in roots]
     return found
+
+
+def _occurs(key: str, texts: pl.Series) -> bool:
+    return bool(texts.str.contains(f'"{key}"', literal=True).any())

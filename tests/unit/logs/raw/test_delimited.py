@@ -1,5 +1,8 @@
+import csv
+import io
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import polars as pl
 import pytest
@@ -166,3 +169,18 @@ def test_query_text_survives_unchanged(queries: list[tuple[str]]) -> None:
     texts = [f"7\t{query}\t2006-03-01 07:17:12\t\t".encode() for (query,) in queries]
     kept = parse(AOL, *texts).accepted["query"].to_list()
     assert kept == [query for (query,) in queries if query.strip()]
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC])
+@pytest.mark.parametrize("separator", [",", ";", "|"])
+@settings(max_examples=20)
+@given(query=st.text(st.sampled_from("ab ,;|\"'\\é"), min_size=1).filter(str.strip))
+def test_whatever_the_standard_library_writes_is_read_back(
+    query: str, separator: str, quoting: Any
+) -> None:
+    line = io.StringIO()
+    csv.writer(line, delimiter=separator, quoting=quoting).writerow(
+        ["7", "2006-03-01 07:17:12", query]
+    )
+    parsed = parse(replace(CSV, separator=separator), line.getvalue().encode(), first=2)
+    assert parsed.accepted["query"].to_list() == [query]
