@@ -18,11 +18,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from nextquery.artifacts import open_artifact, publish
+from nextquery.artifacts import open_artifact, publish, write_text
 from nextquery.errors import ArtifactError, ChecksumError, TrainingError
 
 KIND = "checkpoint"
-WEIGHTS, OPTIMISER = "model.safetensors", "optimiser.safetensors"
+WEIGHTS, OPTIMISER, RUN = "model.safetensors", "optimiser.safetensors", "run.json"
 _KEPT = 2
 """How many of the newest checkpoints are kept: if one is damaged, the one before it is used."""
 
@@ -85,11 +85,12 @@ class CheckpointFolder:
         self, position: Position, weights: dict[str, Tensor], optimiser: dict[str, Tensor]
     ) -> None:
         """Write a checkpoint, then remove those no longer needed."""
-        entries = {"position": asdict(position), "identity": self._identity}
+        run = {"position": asdict(position), "identity": self._identity}
         try:
-            with publish(self.place(position.step), KIND, entries) as partial:
+            with publish(self.place(position.step), KIND, {}) as partial:
                 save_file(weights, partial / WEIGHTS)
                 save_file(optimiser, partial / OPTIMISER)
+                write_text(partial / RUN, json.dumps(run, indent=2) + "\n")
                 for file in (WEIGHTS, OPTIMISER):
                     _flush(partial / file)
             _flush(self._path)
@@ -111,9 +112,9 @@ class CheckpointFolder:
     def load(self, step: int) -> Checkpoint:
         """Read the checkpoint of a step, which must be of the same run."""
         path = self.place(step)
-        artifact = open_artifact(path, KIND)
-        _refuse_other_run(path, artifact.manifest["identity"], self._identity)
-        position = Position(**artifact.manifest["position"])
+        run = self._run(step)
+        _refuse_other_run(path, run["identity"], self._identity)
+        position = Position(**run["position"])
         return Checkpoint(position, load_file(path / WEIGHTS), load_file(path / OPTIMISER))
 
     def clean_up(self, step: int) -> None:
@@ -124,10 +125,13 @@ class CheckpointFolder:
             if newer > step:
                 shutil.rmtree(self.place(newer))
 
+    def _run(self, step: int) -> dict[str, Any]:
+        file = open_artifact(self.place(step), KIND).file(RUN)
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+
     def _check(self, step: int) -> None:
-        artifact = open_artifact(self.place(step), KIND)
-        artifact.verify()
-        best = int(artifact.manifest["position"]["best_step"])
+        open_artifact(self.place(step), KIND).verify()
+        best = int(self._run(step)["position"]["best_step"])
         if best and best != step:
             try:
                 open_artifact(self.place(best), KIND).verify()
@@ -141,8 +145,7 @@ class CheckpointFolder:
         # The checkpoint before this one may count on another best one: keep that, too.
         kept = set(steps[:_KEPT]) | {best_step}
         for step in steps[:_KEPT]:
-            manifest = open_artifact(self.place(step), KIND).manifest
-            kept.add(int(manifest["position"]["best_step"]))
+            kept.add(int(self._run(step)["position"]["best_step"]))
         for step in steps:
             if step not in kept:
                 shutil.rmtree(self.place(step))

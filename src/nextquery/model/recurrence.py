@@ -6,9 +6,13 @@ step 2 of the sequences that have one, and so on. No padding is ever computed.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.nn import functional
 
 
 class GRU(nn.Module):
@@ -41,8 +45,70 @@ class GRU(nn.Module):
         `projected` is (total, 3 d), `sizes` the number of sequences that have step 1, 2, ...,
         `state` (sequences, d) the state before the first step.
         """
-        states = []
-        for inputs in torch.split(projected, list(sizes)):
-            state, _ = self.step(inputs, state[: len(inputs)])
-            states.append(state)
-        return torch.cat(states) if states else state.new_zeros((0, self.state_size))
+        states: Tensor = _Packed.apply(  # type: ignore[no-untyped-call]
+            projected, state, self.gates, self.candidate, tuple(sizes)
+        )
+        return states
+
+
+class _Packed(Function):
+    """All steps at once, with the gradient written out: each matrix's is one product, not many."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        projected: Tensor,
+        state: Tensor,
+        gate_matrix: Tensor,
+        candidate_matrix: Tensor,
+        sizes: tuple[int, ...],
+    ) -> Tensor:
+        total, (sequences, d) = len(projected), state.shape
+        before, states, kept, candidates = (state.new_empty((total, d)) for _ in range(4))
+        gates = state.new_empty((total, 2 * d))  # r_n beside u_n
+        for rows in _steps(sizes):
+            previous = state[: rows.stop - rows.start]
+            before[rows] = previous
+            torch.addmm(projected[rows, : 2 * d], previous, gate_matrix.t(), out=gates[rows])
+            reset, update = gates[rows].sigmoid_().chunk(2, dim=1)
+            torch.mul(reset, previous, out=kept[rows])
+            torch.addmm(
+                projected[rows, 2 * d :], kept[rows], candidate_matrix.t(), out=candidates[rows]
+            )
+            state = torch.lerp(previous, candidates[rows].tanh_(), update, out=states[rows])
+        ctx.save_for_backward(before, kept, candidates, gates, gate_matrix, candidate_matrix)
+        ctx.sizes, ctx.sequences = sizes, sequences
+        return states
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+        before, kept, candidates, gates, gate_matrix, candidate_matrix = ctx.saved_tensors
+        d = before.shape[1]
+        inputs = before.new_empty((len(before), 3 * d))  # d loss / d projected
+        carried = before.new_zeros((0, d))  # d loss / d state, from the step behind
+        for rows in reversed(_steps(ctx.sizes)):
+            slope = slopes[0][rows].clone()
+            slope[: len(carried)] += carried
+            reset, update = gates[rows].chunk(2, dim=1)
+            candidate, previous = candidates[rows], before[rows]
+            inputs[rows, 2 * d :] = slope * update * (1 - candidate * candidate)
+            inputs[rows, d : 2 * d] = slope * (candidate - previous) * update * (1 - update)
+            kept_slope = inputs[rows, 2 * d :] @ candidate_matrix
+            inputs[rows, :d] = kept_slope * previous * reset * (1 - reset)
+            carried = torch.addcmul(slope * (1 - update), kept_slope, reset)
+            carried.addmm_(inputs[rows, : 2 * d], gate_matrix)
+        # Sequences without a step have no influence through this recurrence.
+        start = functional.pad(carried, (0, 0, 0, ctx.sequences - len(carried)))
+        return (
+            inputs,
+            start,
+            inputs[:, : 2 * d].t() @ before,
+            inputs[:, 2 * d :].t() @ kept,
+            None,
+        )
+
+
+def _steps(sizes: Sequence[int]) -> list[slice]:
+    """The rows of each step of packed sequences."""
+    ends = list(accumulate(sizes))
+    return [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]

@@ -59,7 +59,9 @@ def train(
 ) -> Outcome:
     """Train a model on the background sessions of `data` and publish it at `out`."""
     folder = out.with_name(f"{out.name}.training")
-    _check_folders(out, folder, resume)
+    if processes.leads:
+        _check_folders(out, folder, resume)
+    processes.agree(0)  # no process writes before the folders were checked
     vocabulary = Vocabulary(data.words()[: config.model.vocabulary_size])
     checkpoints = CheckpointFolder(folder / "checkpoints", identity(config, data, vocabulary))
     # Every process reads for itself: on several machines they may share no disk but this.
@@ -86,6 +88,7 @@ def train(
     signal = _run(trainer, folder, feed, config.train, processes)
     if signal:
         return Outcome(trainer.position, None, signal)
+    processes.agree(0)  # the leading process has written the last checkpoint
     trainer.load_weights(checkpoints.load(trainer.position.best_step).weights)
     contexts = {
         context: measure(likelihood, validation, processes, context) for context in CONTEXTS

@@ -1,0 +1,51 @@
+"""Two processes that train together take the steps of one, and make one model folder."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.synthetic import write_log
+
+from .training_runs import finish, losses, start
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("log")
+    write_log(folder / "log.tsv", 300, seed=1)
+    settings = PrepareSettings(spelling=False, min_users=1, vocabulary_size=300)
+    prepare([folder / "log.tsv"], folder / "data", settings)
+    return folder / "data"
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_losses_of_one(data: Path, tmp_path: Path) -> None:
+    # Dropout draws its own numbers in every process, so that it must be off to compare.
+    options = ("--set=model.dropout=0", "--set=train.epochs=1", "--json")
+    code, told, errors = finish(start(data, tmp_path / "one", *options))
+    assert code == 0, errors
+    code, told, errors = finish(start(data, tmp_path / "two", *options, launcher=TORCHRUN))
+    assert code == 0, errors
+    assert json.loads(told)["processes"] == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+    one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
+    assert [step for step, _ in one] == [step for step, _ in two]
+    assert [loss for _, loss in two] == pytest.approx([loss for _, loss in one], abs=1e-5)
+    weights = [load_file(tmp_path / name / "model.safetensors") for name in ("one", "two")]
+    for name, tensor in weights[0].items():
+        assert float((tensor - weights[1][name]).abs().max()) < 1e-3, name
+
+
+def test_a_device_that_is_not_there_is_refused(data: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nextquery", "train", str(data), "--out", str(tmp_path / "m")]
+    found = subprocess.run([*command, "--device", "cuda:7"], capture_output=True, text=True)
+    assert found.returncode == 2
+    assert found.stderr.count("\n") == 1
+    assert "--device cuda:7" in found.stderr
