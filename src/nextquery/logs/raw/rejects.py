@@ -45,7 +45,7 @@ class RejectedRows:
         self.counts: Counter[str] = Counter()
         self._file = path.open("wb")
         # No name and no time in the header: equal rows give equal bytes.
-        self._stream = gzip.GzipFile(filename="", mode="wb", fileobj=self._file, mtime=0)
+        self._stream = gzip.GzipFile("", "wb", compresslevel=6, fileobj=self._file, mtime=0)
 
     def add(self, rejected: pl.DataFrame) -> None:
         """Write rows with the columns file, line, reason and excerpt."""
