@@ -94,10 +94,11 @@ def _columns(text: str) -> dict[str, str] | None:
 
 
 def _summary(out: Path, entries: Mapping[str, Any]) -> str:
-    counts = entries["counts"]
+    counts, settings = entries["counts"], entries["settings"]
     sessions = ", ".join(f"{name} {count:,}" for name, count in counts["sessions"].items())
     dropped = sum(counts["rows_dropped"].values())
     return (
+        f"read as {settings['format']}: {settings['format_reason']}\n"
         f"{counts['rows_read']:,} rows read, {counts['rows_rejected']:,} rejected, "
         f"{dropped:,} dropped, {counts['users']:,} users\n"
         f"sessions: {sessions}\n"
