@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from nextquery.service.settings import (
     MAX_BATCH_REQUESTS,
@@ -25,7 +25,19 @@ Context = Annotated[
 ModelName = Annotated[
     str | None, Field(description="One of the served models; the first one if left out.")
 ]
-Count = Annotated[int, Field(ge=1, le=MAX_SUGGESTIONS, description="How many at most.")]
+
+
+def _whole(value: object) -> object:
+    """JSON has one kind of number: 5.0 is an integer there."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Count = Annotated[
+    int,
+    Field(ge=1, le=MAX_SUGGESTIONS, description="How many at most."),
+    BeforeValidator(_whole),
+]
+Position = Annotated[int, Field(ge=1, le=MAX_SUGGESTIONS), BeforeValidator(_whole)]
 
 
 class Asked(BaseModel):
@@ -160,7 +172,7 @@ class Clicked(Feedback):
 
     action: Literal["clicked"]
     suggestion: Query = Field(min_length=1)
-    position: int = Field(ge=1, le=MAX_SUGGESTIONS)
+    position: Position
 
 
 class Dismissed(Feedback):

@@ -29,13 +29,9 @@ def listen(host: str, port: int) -> socket.socket:
     """A listening socket, which several processes may share."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise InputError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-    return listener
 
 
 def run_worker(settings: ServiceSettings, listener: socket.socket, supervised: bool) -> None:

@@ -1,0 +1,281 @@
+"""What an operator fears: lost Redis, overload, clients that leave, stops, bad folders."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from nextquery.service.keys import new_key
+
+needs_redis = pytest.mark.skipif(
+    shutil.which("redis-server") is None, reason="redis-server is not installed"
+)
+
+
+class RedisServer:
+    """A real Redis that can be killed and started again on the same port."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._folder = folder
+        self.start()
+
+    def start(self) -> None:
+        options = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        self._process = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), *options, "--dir", str(self._folder)],
+            stdout=subprocess.DEVNULL,
+        )
+        end = time.monotonic() + 10
+        while not self._answers():
+            assert time.monotonic() < end, "redis-server does not start"
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path)
+    yield server
+    server.kill()
+
+
+def suggest(service: Any, query: str, **more: Any) -> list[str]:
+    answer = service.post("/v1/suggest", {"query": query, **more})
+    assert answer.status_code == 200, answer.text
+    return [item["text"] for item in answer.json()["suggestions"]]
+
+
+def metric(service: Any, name: str) -> float:
+    lines = service.get("/metrics").text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+
+@needs_redis
+@pytest.mark.slow
+def test_workers_share_sessions_in_redis_and_survive_its_death(
+    start_service: Any, served_models: dict[str, Path], redis_server: RedisServer
+) -> None:
+    service = start_service(
+        served_models["hred"], "--workers", "2", "--sessions", redis_server.url,
+        "--budget-ms", "20000",
+    )  # fmt: skip
+    service.wait_until(lambda: sum("models loaded" in line for line in service.log) == 2)
+    # Every call is a new connection, which either worker may take.
+    expected = suggest(service, "rome", context=["paris", "paris hotels"])
+    for attempt in range(8):
+        session = f"visitor-{attempt}"
+        suggest(service, "paris", session_id=session)
+        suggest(service, "paris hotels", session_id=session)
+        assert suggest(service, "rome", session_id=session) == expected
+
+    redis_server.kill()
+    known = suggest(service, "rome", session_id="visitor-0", context=["paris", "paris hotels"])
+    assert known == expected, "the request's own context stands in"
+    assert suggest(service, "rome", session_id="visitor-0") == suggest(service, "rome")
+    deleted = httpx.delete(service.url + "/v1/sessions/visitor-0")
+    assert deleted.status_code == 503
+    assert metric(service, "nextquery_sessions_unavailable_total") >= 2
+
+    redis_server.start()
+
+    attempts = count()
+
+    def remembers() -> bool:
+        session = f"later-{next(attempts)}"
+        suggest(service, "paris", session_id=session)
+        suggest(service, "paris hotels", session_id=session)
+        return suggest(service, "rome", session_id=session) == expected
+
+    service.wait_until(remembers, seconds=10)
+    assert service.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_dead_worker_is_replaced_and_metrics_cover_all(
+    start_service: Any, served_models: dict[str, Path]
+) -> None:
+    service = start_service(served_models["adjacency"], "--workers", "2")
+    service.wait_until(lambda: sum("models loaded" in line for line in service.log) == 2)
+    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children")
+    before = sum("models loaded" in line for line in service.log)
+    pids = [
+        int(pid)
+        for pid in children.read_text().split()
+        if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    assert len(pids) == 2
+    os.kill(pids[0], signal.SIGKILL)
+    service.wait_until(lambda: sum("models loaded" in line for line in service.log) > before)
+    for number in range(20):
+        suggest(service, f"red shoes {number}")
+    total = metric(service, 'nextquery_requests_total{route="/v1/suggest",status="200"}')
+    assert total == 20
+    assert service.stop() == 0
+
+
+def test_a_late_model_is_answered_for_by_the_fallback(
+    start_service: Any, served_models: dict[str, Path]
+) -> None:
+    service = start_service(
+        served_models["hred"], "--fallback", served_models["adjacency"], "--budget-ms", "1",
+        "--cache-size", "0",
+    )  # fmt: skip
+    answers = [
+        service.post("/v1/suggest", {"query": "red shoes", "context": [f"paris {number}"]}).json()
+        for number in range(10)
+    ]
+    late = [answer for answer in answers if answer["fallback"]]
+    assert late, "no answer of the model takes less than a millisecond"
+    assert {answer["model"] for answer in late} == {"adjacency"}
+    assert [item["text"] for item in late[0]["suggestions"]] == ["red boots", "running shoes"]
+    assert metric(service, "nextquery_fallbacks_total") == len(late)
+
+
+async def _flood(url: str, requests: int, at_once: int) -> list[httpx.Response]:
+    limits = httpx.Limits(max_connections=at_once)
+    async with httpx.AsyncClient(limits=limits, timeout=60) as client:
+        return await asyncio.gather(
+            *[
+                client.post(url + "/v1/suggest", json={"query": "paris", "context": [f"q {n}"]})
+                for n in range(requests)
+            ]
+        )
+
+
+def test_a_key_that_sends_too_much_gets_429(
+    start_service: Any, served_models: dict[str, Path]
+) -> None:
+    first, second = new_key("first"), new_key("second")
+    service = start_service(
+        served_models["adjacency"], "--rate", "2", "--cors-origin", "https://shop.example",
+        NEXTQUERY_KEYS=f"{first.line},{second.line}",
+    )  # fmt: skip
+    body = {"query": "paris"}
+    answers = [service.post("/v1/suggest", body, **{"X-API-Key": first.key}) for _ in range(8)]
+    assert {answer.status_code for answer in answers} == {200, 429}
+    assert int(answers[-1].headers["Retry-After"]) >= 1
+    other = service.post(
+        "/v1/suggest", body, **{"X-API-Key": second.key, "Origin": "https://shop.example"}
+    )
+    assert other.status_code == 200
+    assert other.headers["access-control-allow-origin"] == "https://shop.example"
+    assert service.post("/admin/reload", None).status_code == 404, "no admin key, no admin route"
+
+
+async def _leave_early(url: str, clients: int) -> None:
+    host, port = url.removeprefix("http://").split(":")
+    for number in range(clients):
+        _, writer = await asyncio.open_connection(host, int(port))
+        body = json.dumps({"query": "paris", "context": [f"left {number}"]}).encode()
+        head = "POST /v1/suggest HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        writer.write(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        await writer.drain()
+        writer.transport.abort()
+
+
+async def _keep_asking(url: str, stop: asyncio.Event, lost: list[str]) -> int:
+    """Ask without pause; a refused connection is no loss, a request without answer is."""
+    answered = 0
+    async with httpx.AsyncClient(timeout=30) as client:
+        while not stop.is_set():
+            body = {"query": "paris", "context": [f"q {answered}"]}
+            try:
+                answer = await client.post(url + "/v1/suggest", json=body)
+            except httpx.ConnectError:
+                return answered
+            except httpx.TransportError as error:
+                lost.append(repr(error))
+                return answered
+            if answer.status_code not in (200, 503):
+                lost.append(str(answer.status_code))
+            answered += answer.status_code == 200
+    return answered
+
+
+async def _stop_under_load(service: Any) -> tuple[int, list[str]]:
+    stop = asyncio.Event()
+    lost: list[str] = []
+    clients = [asyncio.create_task(_keep_asking(service.url, stop, lost)) for _ in range(8)]
+    await asyncio.sleep(0.5)
+    service.process.send_signal(signal.SIGTERM)
+    return sum(await asyncio.gather(*clients)), lost
+
+
+@pytest.mark.slow
+def test_overload_leaving_clients_and_a_stop_under_load(
+    start_service: Any, served_models: dict[str, Path]
+) -> None:
+    service = start_service(
+        served_models["hred"], "--queue-size", "4", "--batch-size", "2", "--drain-seconds", "0.3"
+    )
+    answers = asyncio.run(_flood(service.url, 200, 64))
+    statuses = Counter(answer.status_code for answer in answers)
+    assert set(statuses) == {200, 503}, statuses
+    refused = [answer for answer in answers if answer.status_code == 503]
+    assert all(int(answer.headers["Retry-After"]) >= 1 for answer in refused)
+
+    asyncio.run(_leave_early(service.url, 200))
+    service.wait_until(lambda: metric(service, "nextquery_requests_in_flight") == 1, 10)
+    assert metric(service, "nextquery_queue_length") == 0
+    assert metric(service, "nextquery_requests_cancelled_total") > 0
+    assert suggest(service, "rome"), "back to normal"
+
+    answered, lost = asyncio.run(_stop_under_load(service))
+    assert lost == []
+    assert answered > 0
+    assert service.process.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["{none}"], "no such folder"),
+        (["{adjacency}", "--compare", "x"], "write NAME=MODEL"),
+        (["{adjacency}", "--sessions", "mysql://x"], "--sessions mysql://x"),
+        (["{adjacency}", "--blocklist", "{none}"], "cannot be read"),
+    ],
+)
+def test_what_cannot_be_served_ends_with_one_line(
+    arguments: list[str], complaint: str, served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    places = {"none": tmp_path / "none", **served_models}
+    command = [argument.format_map(places) for argument in arguments]
+    ended = subprocess.run(
+        [sys.executable, "-m", "nextquery", "serve", *command, "--port", "0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    errors = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
+    assert ended.returncode == 2, ended.stderr
+    assert len(errors) == 1
+    assert complaint in errors[0]

@@ -1,0 +1,33 @@
+"""Schemathesis reads the service's own OpenAPI document and tries to prove it wrong."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nextquery.service.keys import new_key
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_schemathesis_finds_nothing(
+    start_service: Any, served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    key, admin = new_key("tester"), new_key("operator")
+    service = start_service(
+        served_models["hred"], "--feedback", tmp_path / "feedback", "--budget-ms", "20000",
+        "--queue-size", "100", NEXTQUERY_KEYS=key.line, NEXTQUERY_ADMIN_KEYS=admin.line,
+    )  # fmt: skip
+    ended = subprocess.run(
+        [
+            "schemathesis", "run", service.url + "/openapi.json",
+            "--header", f"X-API-Key: {key.key}", "--header", f"X-Admin-Key: {admin.key}",
+            "--mode", "all", "--phases", "examples,coverage,fuzzing",
+            "--max-examples", "15", "--seed", "1", "--workers", "1",
+            "--exclude-path", "/admin/kill-switch",
+        ],
+        capture_output=True, text=True, timeout=180, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
+    assert "No issues found" in ended.stdout
