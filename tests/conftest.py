@@ -141,7 +141,7 @@ class RunningService:
     def get(self, path: str) -> httpx.Response:
         return httpx.get(self.url + path, timeout=30)
 
-    def wait_until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    def wait_until(self, condition: Callable[[], bool], seconds: float = 120.0) -> None:
         """Look again until it is so; a service that ended or takes too long fails the test."""
         end = time.monotonic() + seconds
         while not condition():

@@ -1,0 +1,243 @@
+"""The service under load, from a second process on loopback: latency, overload, faults, memory.
+
+The variable `NEXTQUERY_BENCH_SERVE` chooses sections (names separated by commas). All are bounded
+in count and time.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from serving.models import Models, make_models
+from serving.processes import Load, Redis, Server, load, plain, service
+
+ADMIN = "a-key-for-the-benchmark-only"
+PATIENT = ("--budget-ms", "60000", "--queue-size", "512")
+
+
+def main(quick: bool) -> dict[str, Any]:
+    chosen = os.environ.get("NEXTQUERY_BENCH_SERVE", "")
+    names = [name for name in chosen.split(",") if name] or list(SECTIONS)
+    sizes = ["tiny"] if quick else ["small", "paper"]
+    with tempfile.TemporaryDirectory() as folder:
+        models = make_models(Path(folder), *sizes)
+        return {name: SECTIONS[name](models, quick) for name in names}
+
+
+def latency(models: Models, quick: bool) -> dict[str, Any]:
+    """p50/p95/p99 unloaded, requests/s with 16 clients; ratios against the plain handler."""
+    seconds = 3 if quick else 15
+    redis = Redis()
+    try:
+        found: dict[str, Any] = {}
+        for size, path in models.hred.items():
+            with plain(path) as server:
+                against = _measured(server, models.words, seconds, size == "paper")
+            found[size] = {"plain handler": against}
+            for workers in (1, 2):
+                for store in ("memory", redis.url):
+                    options = (*PATIENT, "--sessions", store)
+                    with service(path, *options, workers=workers) as server:
+                        own = _measured(server, models.words, seconds, size == "paper")
+                    own["throughput_ratio"] = own["requests_per_s"] / against["requests_per_s"]
+                    own["p50_ratio"] = own["p50_ms"] / against["p50_ms"]
+                    store_name = "memory" if store == "memory" else "redis"
+                    found[size][f"{store_name}, {workers} worker{'s' * (workers > 1)}"] = own
+        return found
+    finally:
+        redis.kill()
+
+
+def _measured(server: Server, words: list[str], seconds: float, large: bool) -> dict[str, float]:
+    load(server, words, clients=1, requests=5)
+    alone = load(server, words, clients=1, seconds=seconds, sessions=True)
+    busy = load(server, words, clients=8 if large else 16, seconds=seconds, sessions=True, seed=1)
+    quantiles = {key: alone[key] for key in ("p50_ms", "p95_ms", "p99_ms")}
+    return {**quantiles, "requests_per_s": busy["answered_per_s"], "busy_p99_ms": busy["p99_ms"]}
+
+
+def overload(models: Models, quick: bool) -> dict[str, Any]:
+    """Twice the capacity offered: who is answered, how fast, and how soon it is over."""
+    seconds = 5 if quick else 60
+    with service(next(iter(models.hred.values()))) as server:
+        words = models.words
+        load(server, words, clients=2, requests=20)
+        alone = load(server, words, clients=1, seconds=seconds / 4)
+        capacity = load(server, words, clients=16, seconds=seconds / 4, seed=1)["answered_per_s"]
+        flood = load(server, words, rate=2 * capacity, seconds=seconds, seed=2)
+        calm = time.perf_counter()
+        while load(server, words, clients=1, requests=5)["p99_ms"] > 1.5 * alone["p99_ms"]:
+            if time.perf_counter() - calm > 10:
+                break
+        recovery = time.perf_counter() - calm
+    return {
+        "capacity_per_s": capacity,
+        "offered_per_s": 2 * capacity,
+        "seconds": seconds,
+        "statuses": flood["statuses"],
+        "unloaded_p99_ms": alone["p99_ms"],
+        "accepted_p99_ms": flood["p99_ms"],
+        "p99_ratio": flood["p99_ms"] / alone["p99_ms"],
+        "goodput_ratio": flood["answered_per_s"] / capacity,
+        "normal_again_within_s": recovery,
+    }
+
+
+def reloads(models: Models, quick: bool) -> dict[str, Any]:
+    """Models loaded again under half of the capacity."""
+    import hashlib
+
+    count = 3 if quick else 20
+    key = f"bench:{hashlib.sha256(ADMIN.encode()).hexdigest()}"
+    with service(next(iter(models.hred.values())), *PATIENT, NEXTQUERY_ADMIN_KEYS=key) as server:
+        capacity = load(server, models.words, clients=8, seconds=3)["answered_per_s"]
+        under = Load(server, models.words, rate=capacity / 2, seconds=3 * count)
+        answers = []
+        for _ in range(count):
+            answers.append(server.send("POST", "/admin/reload", None, **{"X-Admin-Key": ADMIN}))
+        within = under.running
+        seen = under.result()
+    failed = sum(number for status, number in seen["statuses"].items() if status != "200")
+    return {
+        "reloads": answers.count(200),
+        "all_under_load": within,
+        "requests": sum(seen["statuses"].values()),
+        "failed_requests": failed,
+        "p99_ms": seen["p99_ms"],
+    }
+
+
+def cancelled(models: Models, quick: bool) -> dict[str, Any]:
+    """Clients that close the connection right after asking."""
+    import socket
+
+    clients = 100 if quick else 1000
+    with service(next(iter(models.hred.values())), "--queue-size", "2000") as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        body = b'{"query": "left early", "context": ["%d"]}'
+        for number in range(clients):
+            with socket.create_connection((host, int(port))) as connection:
+                asked = body % number
+                head = b"POST /v1/suggest HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(asked) + asked)
+        begin = time.perf_counter()
+        while server.metric("nextquery_requests_in_flight") > 1:
+            if time.perf_counter() - begin > 30:
+                break
+        return {
+            "clients": clients,
+            "queue_after": server.metric("nextquery_queue_length"),
+            "in_flight_after": server.metric("nextquery_requests_in_flight") - 1,
+            "empty_after_s": time.perf_counter() - begin,
+            "cancelled_in_the_queue": server.metric("nextquery_requests_cancelled_total"),
+        }
+
+
+def shutdowns(models: Models, quick: bool) -> dict[str, Any]:
+    """Services stopped while 8 clients ask without pause; the next one starts afresh."""
+    count = 2 if quick else 20
+    lost = answered = 0
+    codes = []
+    for number in range(count):
+        with service(next(iter(models.hred.values())), "--drain-seconds", "0.5") as server:
+            under = Load(server, models.words, clients=8, seconds=60, seed=number)
+            time.sleep(1.0)
+            codes.append(server.stop())
+            seen = under.result()
+        lost += sum(n for status, n in seen["statuses"].items() if status.startswith("lost"))
+        answered += seen["statuses"].get("200", 0)
+    return {
+        "shutdowns": count,
+        "answered": answered,
+        "accepted_and_lost": lost,
+        "exit_codes": sorted(set(codes)),
+    }
+
+
+def redis_death(models: Models, quick: bool) -> dict[str, Any]:
+    """Redis killed and started again under load."""
+    redis = Redis()
+    try:
+        options = ("--sessions", redis.url, *PATIENT)
+        with service(next(iter(models.hred.values())), *options) as server:
+            under = Load(server, models.words, clients=4, seconds=9, sessions=True)
+            time.sleep(3)
+            redis.kill()
+            time.sleep(3)
+            without = server.metric("nextquery_sessions_unavailable_total")
+            redis.start()
+            back = time.perf_counter()
+            time.sleep(2)
+            after = server.metric("nextquery_sessions_unavailable_total")
+            time.sleep(0.5)
+            steady = server.metric("nextquery_sessions_unavailable_total")
+            seen = under.result()
+        return {
+            "statuses": seen["statuses"],
+            "p99_ms": seen["p99_ms"],
+            "answered_without_redis": without,
+            "sessions_back_within_s": 2.0 if steady == after else time.perf_counter() - back,
+        }
+    finally:
+        redis.kill()
+
+
+def schema(models: Models, quick: bool) -> dict[str, Any]:
+    """Schemathesis over the OpenAPI document, valid and invalid requests."""
+    import hashlib
+
+    key = f"bench:{hashlib.sha256(ADMIN.encode()).hexdigest()}"
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        service(
+            next(iter(models.hred.values())), *PATIENT, "--feedback", folder,
+            NEXTQUERY_KEYS=key, NEXTQUERY_ADMIN_KEYS=key,
+        ) as server,
+    ):  # fmt: skip
+        command = [
+            "schemathesis", "run", server.url + "/openapi.json", "--mode", "all",
+            "--header", f"X-API-Key: {ADMIN}", "--header", f"X-Admin-Key: {ADMIN}",
+            "--max-examples", "10" if quick else "100", "--seed", "1",
+        ]  # fmt: skip
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    lines = [line for line in ended.stdout.splitlines() if "generated" in line]
+    return {"exit_code": ended.returncode, "cases": lines[-1].strip() if lines else ended.stdout}
+
+
+def memory(models: Models, quick: bool) -> dict[str, Any]:
+    """Requests that each bring a new session id: memory in the second half."""
+    half = 2_000 if quick else 50_000
+    with service(models.adjacency, "--queue-size", "512", "--max-sessions", "1000") as server:
+        marks = [server.memory_mb()]
+        statuses = []
+        for seed in (0, 1):
+            seen = load(server, models.words, clients=8, requests=half, sessions=True, seed=seed)
+            statuses.append(seen["statuses"])
+            marks.append(server.memory_mb())
+        return {
+            "requests": 2 * half,
+            "statuses": statuses,
+            "memory_mb": marks,
+            "grown_in_second_half_mb": marks[2] - marks[1],
+            "sessions_held": server.metric("nextquery_sessions "),
+            "requests_per_s": seen["answered_per_s"],
+        }
+
+
+SECTIONS: dict[str, Callable[[Models, bool], dict[str, Any]]] = {
+    "latency": latency,
+    "overload": overload,
+    "reloads": reloads,
+    "cancelled": cancelled,
+    "shutdowns": shutdowns,
+    "redis": redis_death,
+    "schema": schema,
+    "memory": memory,
+}

@@ -1,0 +1,166 @@
+"""The processes of the benchmark: services, Redis, load. Each is ended by whoever started it."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Server:
+    """A process that answers HTTP on loopback."""
+
+    def __init__(self, command: list[str], port: int, environment: dict[str, str]) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.log = Path(tempfile.mkstemp(suffix=".log")[1])
+        with self.log.open("w") as stream:
+            self.process = subprocess.Popen(
+                command, stdout=stream, stderr=stream, env={**os.environ, **environment}
+            )
+
+    def get(self, path: str) -> str:
+        """The body of an answer."""
+        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
+            return str(answer.read().decode())
+
+    def send(self, method: str, path: str, body: Any, **headers: str) -> int:
+        """The status of an answer."""
+        data = json.dumps(body).encode()
+        sent = {"Content-Type": "application/json", **headers}
+        request = urllib.request.Request(self.url + path, data, sent, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return int(error.code)
+
+    def wait_ready(self) -> None:
+        """Until the models are loaded, of every worker."""
+        end = time.monotonic() + 180
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError):
+                self.get("/readyz")
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise RuntimeError(f"the server does not start: {self.log.read_text()[-2000:]}")
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        lines = self.get("/metrics").splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+    def memory_mb(self) -> float:
+        """Resident memory of the process."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+)", status)
+        return int(found[1]) / 1024 if found else 0.0
+
+    def stop(self) -> int:
+        """End it gracefully and give its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+
+@contextlib.contextmanager
+def service(model: Path, *options: str, workers: int = 1, **environment: str) -> Iterator[Server]:
+    """A ready `nextquery serve`; caches are off, so that every answer is computed."""
+    port = free_port()
+    arguments = ["serve", str(model), "--port", str(port), "--cache-size", "0"]
+    command = [sys.executable, "-m", "nextquery", *arguments, "--workers", str(workers), *options]
+    server = Server(command, port, environment)
+    try:
+        server.wait_ready()
+        while server.log.read_text().count('"models loaded"') < workers:
+            time.sleep(0.05)
+        yield server
+    finally:
+        server.stop()
+        server.log.unlink()
+
+
+@contextlib.contextmanager
+def plain(model: Path) -> Iterator[Server]:
+    """The plain handler."""
+    port = free_port()
+    server = Server([sys.executable, str(HERE / "plain.py"), str(model), str(port)], port, {})
+    try:
+        server.wait_ready()
+        yield server
+    finally:
+        server.stop()
+        server.log.unlink()
+
+
+class Redis:
+    """A Redis server that can be killed and started again."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.start()
+
+    def start(self) -> None:
+        """Start and wait until it answers."""
+        options = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        command = ["redis-server", "--port", str(self.port), *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return
+            time.sleep(0.02)
+        raise RuntimeError("redis-server does not start")
+
+    def kill(self) -> None:
+        """As the kernel would."""
+        self.process.kill()
+        self.process.wait()
+
+
+class Load:
+    """A running load process."""
+
+    def __init__(self, server: Server, words: list[str], **plan: Any) -> None:
+        self._plan = Path(tempfile.mkstemp(suffix=".json")[1])
+        self._plan.write_text(json.dumps({"url": server.url, "words": words, **plan}))
+        command = [sys.executable, str(HERE / "load.py"), str(self._plan)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    @property
+    def running(self) -> bool:
+        """Whether it still sends."""
+        return self._process.poll() is None
+
+    def result(self) -> dict[str, Any]:
+        """What it saw."""
+        printed, _ = self._process.communicate()
+        self._plan.unlink()
+        found: dict[str, Any] = json.loads(printed)
+        return found
+
+
+def load(server: Server, words: list[str], **plan: Any) -> dict[str, Any]:
+    """Run a load to its end."""
+    return Load(server, words, **plan).result()

@@ -1,0 +1,59 @@
+"""A real Chromium, and pages that fail a test on any error or request to elsewhere."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def service(browser: Any, start_service: Any, served_models: dict[str, Path]) -> Any:
+    return start_service(
+        served_models["hred"],
+        *("--compare", f"adj={served_models['adjacency']}"),
+        *("--compare", f"pop={served_models['popularity']}"),
+        *("--budget-ms", "20000", "--queue-size", "100"),
+    )
+
+
+@pytest.fixture
+def page(browser: Any, service: Any) -> Iterator[Any]:
+    context = browser.new_context()
+    opened = context.new_page()
+    complaints: list[str] = []
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on(
+        "console", lambda said: complaints.append(said.text) if said.type == "error" else None
+    )
+    opened.on(
+        "request",
+        lambda request: (
+            None
+            if request.url.startswith((service.url, "data:"))
+            else complaints.append(f"asked {request.url}")
+        ),
+    )
+    yield opened
+    context.close()
+    assert complaints == []
+
+
+def _note(complaints: list[str], text: str, bad: bool) -> None:
+    if bad:
+        complaints.append(text)

