@@ -48,13 +48,13 @@ class Role(IntEnum):
 
 
 # The first query, and the next given the last: percentages in the order of Role.
-_START = np.array([52, 14, 4, 6, 9, 15, 0])
+_START = np.array([60, 12, 3, 6, 8, 11, 0])
 _NEXT = np.array(
     [
-        [38, 28, 14, 8, 7, 5, 0],  # after a signal
-        [18, 12, 10, 50, 7, 3, 0],  # after an entity
+        [34, 22, 8, 24, 7, 5, 0],  # after a signal
+        [20, 12, 6, 52, 7, 3, 0],  # after an entity
         [20, 22, 12, 38, 5, 3, 0],  # after a detail
-        [25, 35, 12, 18, 8, 2, 0],  # after an outcome
+        [24, 34, 8, 24, 8, 2, 0],  # after an outcome
         [25, 28, 10, 15, 18, 4, 0],  # after a facet
         [48, 32, 5, 5, 10, 0, 0],  # after a family
         [0, 0, 0, 0, 0, 0, 100],  # sessions that only navigate
@@ -67,7 +67,7 @@ _LENGTHS = np.array([0, 8, 20, 19, 15, 12, 10, 7, 5, 4])
 # How a session of two or more ends: an outcome after a bare entity, after a detail, or anyhow.
 _ENDINGS = np.array([47, 43, 10])
 
-_OWN_SIGNAL, _OWN_OUTCOME = 72, 92  # percentages; the rest belongs to any intent of the domain
+_OWN_SIGNAL, _OWN_OUTCOME = 85, 94  # percentages; the rest belongs to any intent of the domain
 _NAVIGATES_ONLY, _NAVIGATES_BEFORE, _NAVIGATES_AFTER, _SLIPS = 10, 11, 3, 3
 
 
@@ -80,15 +80,25 @@ class Hidden:
     intent: Integers
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What the next query of every session is about."""
+
+    role: Integers
+    entity: Integers
+    facet: Integers
+    outcome: Integers
+
+
 def draw_sessions(draws: Draws, domains: int, count: int) -> Hidden:
     """Users with three interests each, a favourite intent in each, and their sessions."""
     users = max(3, count // 6)
-    interests = draws.weighted(zipf(domains, 4), users * 3).reshape(users, 3)
+    interests = draws.weighted(zipf(domains, 2), users * 3).reshape(users, 3)
     favourites = draws.below(INTENTS, users * 3).reshape(users, 3)
     user = draws.weighted(zipf(users, users // 4 + 1), count)
     interest = draws.weighted(np.array([50, 28, 12, 10]), count)  # the last: anything
     known = np.minimum(interest, 2)
-    domain = np.where(interest < 3, interests[user, known], draws.weighted(zipf(domains, 4), count))
+    domain = np.where(interest < 3, interests[user, known], draws.weighted(zipf(domains, 2), count))
     faithful = (interest < 3) & draws.chance(60, count)
     intent = np.where(faithful, favourites[user, known], draws.below(INTENTS, count))
     return Hidden(user, domain, intent)
@@ -114,6 +124,7 @@ def _walk(draws: Draws, lexicon: Lexicon, hidden: Hidden) -> pl.DataFrame:
     member = draws.weighted(zipf(MEMBERS, 1), count)
     entity = member * FAMILIES + draws.weighted(zipf(FAMILIES, 3), count)
     facet = draws.weighted(zipf(FACETS, 2), count)
+    outcome = np.full(count, -1)
     frames = []
     for step in range(len(_LENGTHS) - 1):
         last_role, here = role, step < length
@@ -124,7 +135,11 @@ def _walk(draws: Draws, lexicon: Lexicon, hidden: Hidden) -> pl.DataFrame:
         # A parallel move between facets keeps the facet: "paris map", "rome map".
         keeps = moves & (last_role == Role.FACET)
         facet = np.where(keeps, facet, draws.weighted(zipf(FACETS, 2), count))
-        frame = _phrases(draws, lexicon, hidden, role, entity, facet)
+        # Nobody asks the same twice in a row: another outcome than the last one.
+        drawn = draws.weighted(zipf(OUTCOMES, 1), count)
+        drawn = np.where(drawn == outcome, (drawn + 1) % OUTCOMES, drawn)
+        outcome = np.where(role == Role.OUTCOME, drawn, outcome)
+        frame = _phrases(draws, lexicon, hidden, Choice(role, entity, facet, outcome))
         frames.append(frame.with_columns(step=pl.lit(step)).filter(here))
     return pl.concat(frames)
 
@@ -147,24 +162,18 @@ def _parallel(draws: Draws, entity: Integers) -> Integers:
     return drawn * FAMILIES + family
 
 
-def _phrases(
-    draws: Draws,
-    lexicon: Lexicon,
-    hidden: Hidden,
-    role: Integers,
-    entity: Integers,
-    facet: Integers,
-) -> pl.DataFrame:
+def _phrases(draws: Draws, lexicon: Lexicon, hidden: Hidden, choice: Choice) -> pl.DataFrame:
     """The phrases of one query a session: `first`, `second`, `third` are places in the lexicon."""
+    role, entity = choice.role, choice.entity
     count, starts = len(role), lexicon.starts
     own = draws.below(100, count) < np.where(role == Role.SIGNAL, _OWN_SIGNAL, _OWN_OUTCOME)
     intent = hidden.domain * INTENTS + np.where(own, hidden.intent, draws.below(INTENTS, count))
     site = starts["navigational"] + draws.weighted(zipf(lexicon.navigational, 2), count)
     name = starts["entities"] + hidden.domain * ENTITIES + entity
     family = starts["families"] + hidden.domain * FAMILIES + entity % FAMILIES
-    signal = starts["signals"] + intent * SIGNALS + draws.weighted(zipf(SIGNALS, 6), count)
-    outcome = starts["outcomes"] + intent * OUTCOMES + draws.weighted(zipf(OUTCOMES, 1), count)
-    neutral = starts["facets"] + hidden.domain * FACETS + facet
+    signal = starts["signals"] + intent * SIGNALS + draws.weighted(zipf(SIGNALS, 1), count)
+    outcome = starts["outcomes"] + intent * OUTCOMES + choice.outcome
+    neutral = starts["facets"] + hidden.domain * FACETS + choice.facet
     quality = starts["qualities"] + hidden.domain * QUALITIES + draws.below(QUALITIES, count)
     detail = starts["details"] + hidden.domain * DETAILS + draws.below(DETAILS, count)
     leads = draws.chance(60, count)  # "backpacking rome" or "rome backpacking"
