@@ -228,7 +228,11 @@ def test_reload_swaps_and_a_bad_folder_is_refused(
         return texts(asked(service, "/v1/suggest", {"query": "red shoes", "model": "adj"}))
 
     before = follows()
+    asked(service, "/v1/suggest", {"query": "red shoes", "session_id": "visitor-3"})
     assert set(reload().json()) == {"hred", "adj", "pop"}
+    kept = texts(asked(service, "/v1/suggest", {"query": "paris", "session_id": "visitor-3"}))
+    fresh = {"query": "paris", "context": ["red shoes"]}
+    assert kept == texts(asked(service, "/v1/suggest", fresh)), "the session survives"
     counts = served_models["adjacency"] / "query_counts.npy"
     good = counts.read_bytes()
     # A file of the folder is replaced, not written into: the service has the old one mapped.

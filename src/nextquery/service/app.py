@@ -43,8 +43,8 @@ def build_service(settings: ServiceSettings) -> Service:
     )
 
 
-def build_app(service: Service) -> ASGIApp:
-    """The ASGI application around a service."""
+def build_api(service: Service) -> FastAPI:
+    """The routes of a service."""
     app = FastAPI(
         title="nextquery",
         version=__version__,
@@ -62,10 +62,15 @@ def build_app(service: Service) -> ASGIApp:
     problems.install(app)
     app.add_exception_handler(ClientLeftError, _on_client_left)
     app.openapi = lambda: _openapi(app, service)  # type: ignore[method-assign]
-    wrapped: ASGIApp = app
+    return app
+
+
+def build_app(service: Service) -> ASGIApp:
+    """The routes behind the gateway: what the server runs."""
+    wrapped: ASGIApp = build_api(service)
     if service.settings.cors_origins:
         wrapped = CORSMiddleware(
-            app,
+            wrapped,
             allow_origins=service.settings.cors_origins,
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Content-Type", "X-API-Key"],

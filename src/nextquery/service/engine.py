@@ -116,22 +116,30 @@ class NeuralEngine(Engine):
         """The session's update gates."""
         return self._hred.explain(context)
 
+    @property
+    def states_kept(self) -> int:
+        """How many encoded contexts are kept."""
+        return len(self._states)
+
     def _state(self, context: Context) -> "ContextState":
         """The state of a session; where its beginning is known, only the rest is encoded."""
-        state, known = self._hred.start(), 0
-        for length in range(len(context), 0, -1):
-            found = self._states.get(context[:length])
-            if found is not None:
-                state, known = found, length
-                break
-        self.states_found += known > 0
-        self.states_missed += known == 0 < len(context)
-        if known == 0:
+        state, known = self._longest_known(context)
+        if state is None:
+            self.states_missed += 1
             state = self._hred.encode(context)
-        for query in context[known:] if known else ():
-            state = self._hred.extend(state, query)
+        else:
+            self.states_found += 1
+            for query in context[known:]:
+                state = self._hred.extend(state, query)
         self._states.put(context, state)
         return state
+
+    def _longest_known(self, context: Context) -> "tuple[ContextState | None, int]":
+        for length in range(len(context), 0, -1):
+            state = self._states.get(context[:length])
+            if state is not None:
+                return state, length
+        return None, 0
 
 
 def open_engine(path: Path, blocklist: Path | None, cache_size: int) -> Engine:
