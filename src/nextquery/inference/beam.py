@@ -100,31 +100,28 @@ class BeamSearch:
     ) -> tuple[list[Beam], Tensor]:
         """All contexts one word further: the beams, and the parent of each new row."""
         after, parents, first = list(beams), [], 0
-        extensions: dict[int, list[Extensions]] = {}
         for place, beam in enumerate(beams):
             if not beam.live:
                 continue
+            rows = slice(first, first + len(beam.live))
             count, kept = 2 * self._config.beam, None
             while kept is None:
-                if count not in extensions:
-                    extensions[count] = self.expand(prediction, beams, count)
-                kept = self.prune(beam, extensions[count][place], rules[place])
+                extensions = self.expand(prediction, beam, rows, count)
+                kept = self.prune(beam, extensions, rules[place])
                 count *= 4
-            after[place], rows = kept
-            parents += [first + row for row in rows]
-            first += len(beam.live)
+            after[place] = kept[0]
+            parents += [first + row for row in kept[1]]
+            first = rows.stop
         return after, torch.tensor(parents, dtype=torch.long)
 
-    def expand(self, prediction: Prediction, beams: Sequence[Beam], count: int) -> list[Extensions]:
-        """The best `count` words of every live prefix, put in order for each context."""
-        length = next(len(beam.live[0].words) for beam in beams if beam.live)
-        rows = sum(len(beam.live) for beam in beams)
-        if length >= self._config.max_words:
-            end = torch.full((rows, 1), END_OF_QUERY)
-            best = BestWords(end, prediction.of(end), torch.full((rows,), -torch.inf))
-        else:
-            best = prediction.best(count)
-        return list(_in_order(beams, best))
+    def expand(self, prediction: Prediction, beam: Beam, rows: slice, count: int) -> Extensions:
+        """The `count` best extensions of a context's live prefixes, which stand in `rows`."""
+        before = torch.tensor([hypothesis.log_likelihood for hypothesis in beam.live])
+        if len(beam.live[0].words) < self._config.max_words:
+            return _in_order(prediction.best(rows, before, count))
+        end = torch.full((len(before),), END_OF_QUERY)
+        totals = prediction.end[rows] + before
+        return _in_order(BestWords(torch.arange(len(before)), end, totals, -torch.inf))
 
     def prune(
         self, beam: Beam, extensions: Extensions, rules: ContextRules
@@ -177,20 +174,12 @@ class BeamSearch:
         return sorted(beam.finished, key=lambda found: (-found.value(normalised), found.text))
 
 
-def _in_order(beams: Sequence[Beam], best: BestWords) -> Iterator[Extensions]:
-    """The extensions of each context, best first, ties by prefix and word."""
-    words, scores = best.words.numpy(), best.log_probabilities.double().numpy()
-    rest, first = best.rest.double().numpy(), 0
-    for beam in beams:
-        here = slice(first, first + len(beam.live))
-        first = here.stop
-        before = np.array([hypothesis.log_likelihood for hypothesis in beam.live])
-        total = (scores[here] + before[:, None]).ravel()
-        word, row = words[here].ravel(), np.repeat(np.arange(len(before)), words.shape[1])
-        possible = np.flatnonzero(total > -np.inf)
-        order = possible[np.lexsort((word[possible], row[possible], -total[possible]))]
-        bound = float(np.max(rest[here] + before, initial=-np.inf))
-        yield Extensions(row[order], word[order], total[order], bound)
+def _in_order(best: BestWords) -> Extensions:
+    """Extensions best first, ties by prefix and word."""
+    rows, words, totals = best.rows.numpy(), best.words.numpy(), best.totals.double().numpy()
+    order = np.lexsort((words, rows, -totals))
+    order = order[totals[order] > -np.inf]
+    return Extensions(rows[order], words[order], totals[order], best.rest)
 
 
 def _allowed(

@@ -7,6 +7,7 @@ lacks (`own words`, numbered anew for each context).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -14,9 +15,10 @@ from torch.nn import functional
 
 from nextquery.inference.contexts import ContextState
 from nextquery.inference.output import BestWords, OutputLayer, WordScores
+from nextquery.inference.recurrence import PackedDecoder
 from nextquery.model.copying import CopyMemory
 from nextquery.model.hred import HRED
-from nextquery.text.vocabulary import UNKNOWN, Vocabulary
+from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
 
 LEAST_COPY = 1e-30
 """A pointer's share below this counts as this: its logarithm must stay finite."""
@@ -81,18 +83,39 @@ class Prediction:
         self._softmax = softmax
         self._copies = copies
 
-    def best(self, count: int) -> BestWords:
-        """Words among which are the `count` most likely of each row, in no certain order."""
-        found = self._softmax.best(count)
-        if self._copies is None:
-            return found
-        return self._copies.mixed_best(found, self._softmax)
+    def best(self, rows: slice, before: Tensor, count: int) -> BestWords:
+        """Extensions among which are the `count` best of the prefixes in `rows`, in any order."""
+        copies = self._copies
+        if copies is None:
+            return self._softmax.best(rows, before, count)
+        found = self._softmax.best(rows, before + copies.log_softmax_share[rows], count)
+        own = copies.words[rows]  # (some rows, own)
+        fresh = ~(found.words[:, None] == own[found.rows]).any(dim=1)
+        place, column = (own >= 0).nonzero(as_tuple=True)
+        mixed = self._own_scores[rows] + before[:, None]
+        return BestWords(
+            torch.cat([found.rows[fresh], place]),
+            torch.cat([found.words[fresh], own[place, column]]),
+            torch.cat([found.totals[fresh], mixed[place, column]]),
+            found.rest,
+        )
 
     def of(self, words: Tensor) -> Tensor:
         """The log-probability of given words: (rows, words)."""
         if self._copies is None:
             return self._softmax.of(words)
         return self._copies.mixed(words, self._softmax)
+
+    @cached_property
+    def end(self) -> Tensor:
+        """The log-probability of the end of the query (rows,)."""
+        return self.of(torch.full((self._softmax.rows, 1), END_OF_QUERY)).squeeze(1)
+
+    @cached_property
+    def _own_scores(self) -> Tensor:
+        """The log-probability of the words that can be copied (rows, own)."""
+        assert self._copies is not None
+        return self._copies.mixed(self._copies.words.clamp(min=0), self._softmax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,19 +139,6 @@ class CopiedShare:
         none = torch.full_like(self.log_pointer, -torch.inf)[:, None, :]
         copied = self.log_pointer[:, None, :].where(same, none).amax(dim=2)
         return torch.logaddexp(generated, copied)
-
-    def mixed_best(self, found: BestWords, softmax: WordScores) -> BestWords:
-        """The softmax's best words that cannot be copied, and all that can."""
-        copiable = (found.words[:, :, None] == self.words[:, None, :]).any(dim=2)
-        generated = found.log_probabilities + self.log_softmax_share[:, None]
-        generated = generated.masked_fill(copiable, -torch.inf)
-        present = self.words >= 0
-        mixed = self.mixed(self.words.where(present, 0), softmax).masked_fill(~present, -torch.inf)
-        return BestWords(
-            torch.cat([found.words, self.words.where(present, 0)], dim=1),
-            torch.cat([generated, mixed], dim=1),
-            found.rest + self.log_softmax_share,
-        )
 
 
 class ContextBatch:
@@ -170,6 +180,7 @@ class Decoder:
     def __init__(self, model: HRED, output: OutputLayer) -> None:
         self.model = model
         self.output = output
+        self._packed = PackedDecoder(model)
 
     def start(self, batch: ContextBatch) -> Prefixes:
         """The empty prefix of every context (Eq. 7)."""
@@ -179,27 +190,29 @@ class Decoder:
     def advance(self, prefixes: Prefixes, words: Tensor) -> Prefixes:
         """Every prefix with one more word (Eq. 8); own words are read as the unknown word."""
         read = words.where(words < len(self.model.vocabulary), UNKNOWN)
-        hidden = self.model.advance_decoder(prefixes.hidden, read)
+        hidden = self._packed.advance(prefixes.hidden, read)
         return Prefixes(hidden, read, prefixes.contexts)
 
     def predict(self, batch: ContextBatch, prefixes: Prefixes) -> Prediction:
         """What may come next (Eq. 9 and 10)."""
-        omega = self.model.output_vector(prefixes.hidden, prefixes.words)
+        words = prefixes.words
+        previous = None if words is None else self._packed.previous_words(words)
+        omega = self._packed.omega(prefixes.hidden, previous)
         if batch.memory is None:
             return Prediction(self.output.scores(omega), None)
-        looked, copies = self._attend(batch, prefixes)
+        looked, copies = self._attend(batch, prefixes, previous)
         return Prediction(self.output.scores(omega + looked), copies)
 
-    def _attend(self, batch: ContextBatch, prefixes: Prefixes) -> tuple[Tensor, CopiedShare]:
+    def _attend(
+        self, batch: ContextBatch, prefixes: Prefixes, previous: Tensor | None
+    ) -> tuple[Tensor, CopiedShare]:
         """What attention adds to omega (rows, d_e), and the pointer's side of the mixture."""
         model, memory = self.model, batch.memory
         assert model.copying is not None
         assert memory is not None
-        previous = (
-            prefixes.hidden.new_zeros((len(prefixes.hidden), model.config.embedding_size))
-            if prefixes.words is None
-            else model.previous_words(prefixes.words)
-        )
+        if previous is None:
+            size = (len(prefixes.hidden), model.config.embedding_size)
+            previous = prefixes.hidden.new_zeros(size)
         places, grid = _grid(prefixes.contexts, len(batch.contexts))
         ages = batch.ages[:, None, :].expand(-1, grid.shape[1], -1)
         looked = model.copying.attend(prefixes.hidden[grid], previous[grid], memory, ages)

@@ -1,132 +1,171 @@
-"""The output layer over the whole vocabulary, in two modes.
+"""The output layer over the whole vocabulary: which words come next, and how likely (Eq. 9).
 
 - `exact`: 32-bit products of a packed matrix; the best words are looked for only in those blocks of
   the vocabulary that can hold them.
-- `fast`: 8-bit products choose the words, 32-bit ones score them and take the place of the 8-bit
-  ones in the normaliser.
+- `fast`: 8-bit products choose the words; 32-bit ones score those and take the place of the 8-bit
+  ones in the normaliser, where the most likely words matter most.
 
-Knows output vectors and omega (Eq. 9 and 10); knows nothing of beams, words or copying.
+Knows output vectors and omega (Eq. 10); knows nothing of beams, text or copying.
 """
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from nextquery.inference.packing import PackedMatrix, QuantisedMatrix
 from nextquery.inference.settings import Mode
 from nextquery.text.vocabulary import PADDING
 
-_BLOCK = 64
+BLOCK = 64
+"""Words per block: the last block is filled up with words that cannot be."""
+
+_CORRECTED = 16
+"""Fast mode: words per row whose 32-bit products enter the normaliser."""
 
 
-class BestWords(NamedTuple):
-    """The best words of each row, best first."""
+@dataclass(frozen=True, eq=False)
+class BestWords:
+    """The best extensions of some prefixes, together: one entry an extension."""
 
+    rows: Tensor
+    """(found,): which prefix, counted from the first of those asked for."""
     words: Tensor
-    """(rows, count): word ids."""
-    log_probabilities: Tensor
-    """(rows, count)."""
-    rest: Tensor
-    """(rows,): no other word is more likely than this."""
+    """(found,): which word."""
+    totals: Tensor
+    """(found,): the prefix's log-likelihood and the word's."""
+    rest: float
+    """No other extension of these prefixes has a higher total."""
 
 
 class WordScores(ABC):
     """What the softmax says for some rows of omega (rows, d_e)."""
 
+    def __init__(self, log_probabilities: Tensor) -> None:
+        self.rows = len(log_probabilities)
+        self._flat = log_probabilities  # (rows, whole blocks of V)
+        self._blocks = log_probabilities.view(self.rows, -1, BLOCK)
+        self._block_best = self._blocks.amax(dim=2)
+
     @abstractmethod
-    def best(self, count: int) -> BestWords:
-        """The `count` most likely words of each row."""
+    def best(self, rows: slice, before: Tensor, count: int) -> BestWords:
+        """The `count` best extensions of the prefixes in `rows`, of likelihood `before` each."""
 
     @abstractmethod
     def of(self, words: Tensor) -> Tensor:
         """The log-probability of given words: (rows, words) from ids (rows, words)."""
 
+    def _largest(self, rows: slice, before: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """The places in (rows, V), flattened, of the largest totals, and those, largest first.
+
+        The `count` largest entries lie in the `count` blocks of the largest maxima.
+        """
+        blocks, block_best = self._blocks[rows], self._block_best[rows] + before[:, None]
+        number = block_best.numel()
+        chosen = block_best.flatten().topk(min(count, number), sorted=False).indices
+        row = torch.div(chosen, block_best.shape[1], rounding_mode="floor")
+        inside = blocks.flatten(0, 1)[chosen] + before[row][:, None]  # (blocks, BLOCK)
+        totals, places = inside.flatten().topk(min(count, inside.numel()))
+        block = torch.div(places, BLOCK, rounding_mode="floor")
+        return chosen[block] * BLOCK + places % BLOCK, totals
+
 
 class OutputLayer(ABC):
     """Eq. 9 for one model."""
-
-    def __init__(self, output_matrix: Tensor) -> None:
-        self.matrix = output_matrix  # (V, d_e)
 
     @abstractmethod
     def scores(self, omega: Tensor) -> WordScores:
         """Start on some rows."""
 
 
-class _Normalised(WordScores):
-    """Scores from logits and the log of the normaliser."""
-
-    def __init__(self, layer: OutputLayer, omega: Tensor, normaliser: Tensor) -> None:
-        self._layer = layer
-        self._omega = omega
-        self._normaliser = normaliser  # (rows,)
+class _ExactScores(WordScores):
+    def best(self, rows: slice, before: Tensor, count: int) -> BestWords:
+        places, totals = self._largest(rows, before, count)
+        size = self._flat.shape[1]
+        row = torch.div(places, size, rounding_mode="floor")
+        complete = len(places) >= len(before) * size
+        rest = -torch.inf if complete else float(totals[-1])
+        return BestWords(row, places % size, totals, rest)
 
     def of(self, words: Tensor) -> Tensor:
-        return self._logits_of(words) - self._normaliser[:, None]
-
-    def _logits_of(self, words: Tensor) -> Tensor:
-        vectors = self._layer.matrix[words]  # (rows, words, d_e)
-        return torch.bmm(vectors, self._omega[:, :, None]).squeeze(2)
-
-
-class _ExactScores(_Normalised):
-    def __init__(self, layer: OutputLayer, omega: Tensor, logits: Tensor) -> None:
-        super().__init__(layer, omega, logits.logsumexp(dim=1))
-        self._logits = logits  # (rows, padded V)
-        self._blocks = logits.view(len(logits), -1, _BLOCK)
-        self._block_best = self._blocks.amax(dim=2)
-
-    def best(self, count: int) -> BestWords:
-        words, logits = best_in_blocks(self._blocks, self._block_best, count)
-        return best_words(words, logits - self._normaliser[:, None], self._layer)
-
-    def _logits_of(self, words: Tensor) -> Tensor:
-        return self._logits.gather(1, words)
+        return self._flat.gather(1, words)
 
 
 class ExactOutput(OutputLayer):
     """32-bit numbers throughout."""
 
     def __init__(self, output_matrix: Tensor) -> None:
-        super().__init__(output_matrix)
-        self._packed, self._bias = _padded(output_matrix)
-        self._packed = pack(self._packed)
+        padded, bias = in_blocks(output_matrix)
+        self._matrix = PackedMatrix(padded, bias)
 
     def scores(self, omega: Tensor) -> WordScores:
         """Start on some rows."""
-        return _ExactScores(self, omega, packed_linear(omega, self._packed, self._bias))
+        return _ExactScores(self._matrix.product(omega).log_softmax(dim=1))
 
 
-def best_words(words: Tensor, log_probabilities: Tensor, layer: OutputLayer) -> BestWords:
-    """Words in order, with the last one as the bound for those not listed, if there are any."""
-    complete = words.shape[1] >= len(layer.matrix)
-    rest = log_probabilities[:, -1]
-    rest = torch.full_like(rest, -torch.inf) if complete else rest
-    return BestWords(words, log_probabilities, rest)
+class _FastScores(WordScores):
+    def __init__(
+        self, log_probabilities: Tensor, normaliser: Tensor, omega: Tensor, matrix: Tensor
+    ) -> None:
+        super().__init__(log_probabilities)
+        self._omega = omega
+        self._matrix = matrix
+        self._normaliser = normaliser + self._correction(normaliser)  # (rows,)
+
+    def _correction(self, normaliser: Tensor) -> Tensor:
+        """How much the log of the normaliser changes with exact numbers for the likeliest words."""
+        count = min(_CORRECTED, self._block_best.shape[1])
+        chosen = self._block_best.topk(count, dim=1, sorted=False).indices[:, :, None]
+        inside = self._blocks.gather(1, chosen.expand(-1, -1, BLOCK)).flatten(1)
+        rough, places = inside.topk(count, dim=1, sorted=False)
+        block = torch.div(places, BLOCK, rounding_mode="floor")
+        words = chosen[:, :, 0].gather(1, block) * BLOCK + places % BLOCK
+        exact = self._logits(words) - normaliser[:, None]
+        possible = rough > -torch.inf
+        change = (exact.exp() - rough.exp()).where(possible, 0.0)
+        return torch.log1p(change.sum(dim=1))
+
+    def _logits(self, words: Tensor) -> Tensor:
+        return torch.bmm(self._matrix[words], self._omega[:, :, None]).squeeze(2)
+
+    def best(self, rows: slice, before: Tensor, count: int) -> BestWords:
+        places, rough = self._largest(rows, before, count + count // 2 + 16)
+        size = self._flat.shape[1]
+        places, rough = places[rough > -torch.inf], rough[rough > -torch.inf]
+        row, words = torch.div(places, size, rounding_mode="floor"), places % size
+        logits = (self._matrix[words] * self._omega[rows][row]).sum(dim=1)
+        totals = logits - self._normaliser[rows][row] + before[row]
+        order = totals.argsort(descending=True)[:count]
+        complete = len(order) >= len(before) * (len(self._matrix) - 1)
+        rest = -torch.inf if complete or not len(order) else float(totals[order[-1]])
+        return BestWords(row[order], words[order], totals[order], rest)
+
+    def of(self, words: Tensor) -> Tensor:
+        return self._logits(words) - self._normaliser[:, None]
 
 
-def best_in_blocks(blocks: Tensor, block_best: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest entries of each row and their places, largest first.
+class FastOutput(OutputLayer):
+    """8-bit numbers choose, 32-bit numbers score."""
 
-    `blocks` is (rows, blocks, size), `block_best` (rows, blocks) their maxima. The largest `count`
-    entries lie in the `count` blocks of the largest maxima.
-    """
-    rows, number, size = blocks.shape
-    if count * 2 >= number:
-        values, places = blocks.reshape(rows, -1).topk(min(count, number * size), dim=1)
-        return places, values
-    chosen = block_best.topk(count, dim=1, sorted=False).indices  # (rows, count)
-    inside = blocks.gather(1, chosen[:, :, None].expand(-1, -1, size)).reshape(rows, -1)
-    values, places = inside.topk(count, dim=1)
-    return chosen.gather(1, places // size) * size + places % size, values
+    def __init__(self, output_matrix: Tensor) -> None:
+        self._exact = output_matrix
+        padded, bias = in_blocks(output_matrix)
+        self._quantised = QuantisedMatrix(padded, bias)
+
+    def scores(self, omega: Tensor) -> WordScores:
+        """Start on some rows."""
+        logits = self._quantised.product(omega)
+        rough = logits.log_softmax(dim=1)
+        best = rough.argmax(dim=1, keepdim=True)
+        normaliser = (logits.gather(1, best) - rough.gather(1, best)).squeeze(1)
+        return _FastScores(rough, normaliser, omega, self._exact)
 
 
-def _padded(matrix: Tensor) -> tuple[Tensor, Tensor]:
+def in_blocks(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """The matrix with rows added up to whole blocks, and a bias that makes those impossible."""
     words, size = matrix.shape
-    more = -words % _BLOCK
+    more = -words % BLOCK
     padded = torch.cat([matrix, matrix.new_zeros((more, size))]) if more else matrix
     bias = matrix.new_zeros(words + more)
     bias[words:] = -torch.inf
@@ -134,23 +173,10 @@ def _padded(matrix: Tensor) -> tuple[Tensor, Tensor]:
     return padded, bias
 
 
-def pack(matrix: Tensor) -> Tensor:
-    """A matrix laid out for `packed_linear` by oneDNN; as it is where there is none."""
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return matrix
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix, None)
-    return packed
-
-
-def packed_linear(rows: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
-    """`rows @ matrix.T + bias` for a matrix laid out by `pack`."""
-    if not packed.is_mkldnn:
-        return functional.linear(rows, packed, bias)
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
-    return product
-
-
 def output_layer(mode: Mode, output_matrix: Tensor) -> OutputLayer:
     """The output layer of a mode."""
-    layers: dict[Mode, type[OutputLayer]] = {"exact": ExactOutput}
+    layers: dict[Mode, type[ExactOutput] | type[FastOutput]] = {
+        "exact": ExactOutput,
+        "fast": FastOutput,
+    }
     return layers[mode](output_matrix)

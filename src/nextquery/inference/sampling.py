@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from nextquery.inference.beam import Found, Hypothesis
-from nextquery.inference.decoder import ContextBatch, Decoder
-from nextquery.inference.rules import ContextRules, Ids
+from nextquery.inference.decoder import ContextBatch, Decoder, Prediction
+from nextquery.inference.rules import ContextRules
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY
 
@@ -42,9 +42,8 @@ class Sampler:
         prefixes = self._decoder.start(batch).take(torch.zeros(count, dtype=torch.long))
         drawn = Drawn((Hypothesis((), 0.0),) * count)
         while drawn.live:
-            best = self._decoder.predict(batch, prefixes).best(self._config.top_k)
-            words, scores = best.words.numpy(), best.log_probabilities.double().numpy()
-            drawn, parents = self._step(drawn, words, scores, rules, rng)
+            prediction = self._decoder.predict(batch, prefixes)
+            drawn, parents = self._step(drawn, prediction, rules, rng)
             if drawn.live:
                 last = torch.tensor([hypothesis.words[-1] for hypothesis in drawn.live])
                 prefixes = self._decoder.advance(prefixes.take(torch.tensor(parents)), last)
@@ -57,46 +56,48 @@ class Sampler:
     def _step(
         self,
         drawn: Drawn,
-        words: Ids,
-        scores: Floats,
+        prediction: Prediction,
         rules: ContextRules,
         rng: np.random.Generator,
     ) -> tuple[Drawn, list[int]]:
         """One more word for every query; one that no word may follow is given up."""
         live, parents, finished = [], [], list(drawn.finished)
         for row, hypothesis in enumerate(drawn.live):
-            place = self._draw(hypothesis, words[row], scores[row], rules, rng)
-            if place is None:
+            drawn_word = self._draw(hypothesis, row, prediction, rules, rng)
+            if drawn_word is None:
                 continue
-            word = int(words[row, place])
-            score = hypothesis.log_likelihood + float(scores[row, place])
+            word, score = drawn_word
+            total = hypothesis.log_likelihood + score
             if word != END_OF_QUERY:
-                live.append(Hypothesis((*hypothesis.words, word), score))
+                live.append(Hypothesis((*hypothesis.words, word), total))
                 parents.append(row)
             elif rules.takes(rules.text(hypothesis.words)):
                 text = rules.text(hypothesis.words)
-                finished.append(Found(text, score, len(hypothesis.words) + 1))
+                finished.append(Found(text, total, len(hypothesis.words) + 1))
         return Drawn(tuple(live), tuple(finished)), parents
 
     def _draw(
         self,
         hypothesis: Hypothesis,
-        words: Ids,
-        scores: Floats,
+        row: int,
+        prediction: Prediction,
         rules: ContextRules,
         rng: np.random.Generator,
-    ) -> int | None:
-        """The place of the word drawn among the most likely ones; None if all are refused."""
+    ) -> tuple[int, float] | None:
+        """The next word and its log-probability; None if all likely ones are refused."""
         length = len(hypothesis.words)
+        if length >= self._config.max_words:
+            return END_OF_QUERY, float(prediction.end[row])
+        best = prediction.best(slice(row, row + 1), torch.zeros(1), self._config.top_k)
+        words, scores = best.words.numpy(), best.totals.double().numpy()
         refused = rules.refused([hypothesis.words], np.zeros(len(words), dtype=np.int64), words)
         if length < self._config.min_words:
             refused |= words == END_OF_QUERY
-        if length >= self._config.max_words:
-            refused |= words != END_OF_QUERY
         allowed = np.where(refused, -np.inf, scores)
         if not np.isfinite(allowed).any():
             return None
-        return int(rng.choice(len(words), p=shape(allowed, self._config)))
+        place = int(rng.choice(len(words), p=shape(allowed, self._config)))
+        return int(words[place]), float(scores[place])
 
 
 def shape(scores: Floats, config: DecodeConfig) -> Floats:

@@ -1,0 +1,242 @@
+"""Decoding against plain PyTorch at the paper's size: ratios within one run, the same weights.
+
+The plain version is what one would write first: HRED's own steps, log-softmax over the vocabulary,
+a flat top-k over beam times vocabulary. Queries of random weights do not end, so that every search
+takes the same number of steps. What is compared is the list of suggestions.
+"""
+
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nextquery.guard.guard import Guard
+from nextquery.inference.contexts import ContextState
+from nextquery.inference.predictor import Predictor
+from nextquery.inference.settings import DecodeConfig
+from nextquery.model.hred import HRED
+from nextquery.model.settings import ModelConfig
+from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
+
+WORDS = 8
+"""Words of every suggestion, so that a search takes nine steps."""
+
+
+def main(quick: bool) -> dict[str, Any]:
+    """Time plain, exact and fast decoding, rescoring, throughput and loading."""
+    sizes = (20_000, 64, 128, 192) if quick else (90_000, 300, 1000, 1500)
+    rounds = 3 if quick else 7
+    model = random_model(*sizes)
+    predictor = Predictor(model, Guard())
+    contexts = [[f"w{5 * i + j} w{7 * i + j}" for j in range(3)] for i in range(3 if quick else 8)]
+    states = predictor.encoder.encode_many(contexts)
+    return {
+        "size": dict(zip(("words", "embedding", "query", "session"), sizes, strict=True)),
+        "threads": torch.get_num_threads(),
+        "beam_50": decoding(predictor, states, 50, rounds),
+        "beam_10": decoding(predictor, states, 10, rounds),
+        "rescoring": rescoring(predictor, states[0], rounds),
+        "throughput": throughput(predictor, states, rounds),
+        "loading": loading(model),
+    }
+
+
+def random_model(words: int, embedding: int, query: int, session: int) -> HRED:
+    torch.manual_seed(1)
+    config = ModelConfig(
+        vocabulary_size=words, embedding_size=embedding, query_size=query, session_size=session
+    )
+    model = HRED(config, Vocabulary(f"w{number}" for number in range(words))).eval()
+    with torch.no_grad():
+        model.output_matrix.mul_(3.0)  # as sharp as a trained model
+        model.output_matrix[END_OF_QUERY] = 0.0
+    return model
+
+
+@torch.inference_mode()
+def plain_search(model: HRED, state: ContextState, beam: int) -> list[tuple[int, ...]]:
+    """The k best queries of exactly `WORDS` words."""
+    hidden = model.start_decoder(state.session_state[None])
+    totals, words, prefixes = torch.zeros(1), None, torch.zeros((1, 0), dtype=torch.long)
+    for _ in range(WORDS):
+        logits = model.output_vector(hidden, words) @ model.output_matrix.t()
+        logits[:, [PADDING, UNKNOWN, END_OF_QUERY]] = -torch.inf
+        total = totals[:, None] + logits.log_softmax(dim=1)
+        totals, places = total.flatten().topk(beam)
+        parents, words = places // len(model.vocabulary), places % len(model.vocabulary)
+        prefixes = torch.cat([prefixes[parents], words[:, None]], dim=1)
+        hidden = model.advance_decoder(hidden[parents], words)
+    logits = model.output_vector(hidden, words) @ model.output_matrix.t()
+    totals = totals + logits.log_softmax(dim=1)[:, END_OF_QUERY]
+    return [tuple(prefixes[row].tolist()) for row in totals.argsort(descending=True).tolist()]
+
+
+def decoding(
+    predictor: Predictor, states: list[ContextState], beam: int, rounds: int
+) -> dict[str, Any]:
+    base = DecodeConfig(beam=beam, min_words=WORDS, max_words=WORDS, fold=False)
+    configs = {mode: base.model_copy(update={"mode": mode}) for mode in ("exact", "fast")}
+    lists: dict[str, list[list[str]]] = {"plain": [], "exact": [], "fast": []}
+    runs: dict[str, Callable[[ContextState], list[str]]] = {
+        "plain": lambda state: [
+            predictor.model.vocabulary.decode(words)
+            for words in plain_search(predictor.model, state, beam)
+        ],
+        **{
+            mode: lambda state, config=config: [  # type: ignore[misc]
+                each.text for each in predictor.suggest_many([state], beam, config)[0]
+            ]
+            for mode, config in configs.items()
+        },
+    }
+    for name, run in runs.items():
+        lists[name] = [run(state) for state in states]
+    ms = timed({name: lambda run=run: run(states[0]) for name, run in runs.items()}, rounds)  # type: ignore[misc]
+    return {
+        **{f"{name}_ms": value for name, value in ms.items()},
+        **{f"{mode}_times_faster": ms["plain"] / ms[mode] for mode in configs},
+        **{f"{mode}_same_top_10": overlap(lists["plain"], lists[mode], 10) for mode in configs},
+        "exact_lists_identical": lists["plain"] == lists["exact"],
+    }
+
+
+def overlap(one: list[list[str]], other: list[list[str]], count: int) -> float:
+    shares = [
+        len(set(a[:count]) & set(b[:count])) / max(1, len(a[:count]))
+        for a, b in zip(one, other, strict=True)
+    ]
+    return statistics.fmean(shares)
+
+
+def rescoring(predictor: Predictor, state: ContextState, rounds: int) -> dict[str, Any]:
+    candidates = [f"w{i} w{i * 3} w{i * 7}" for i in range(1, 21)]
+    ms = timed(
+        {
+            "one_by_one": lambda: [plain_score(predictor.model, state, c) for c in candidates],
+            "together": lambda: predictor.score_many([state], [candidates]),
+        },
+        rounds,
+    )
+    queries = list(state.queries)
+    ms |= timed(
+        {
+            "one_by_one_with_context": lambda: [
+                plain_score(predictor.model, predictor.encoder.encode(queries), c)
+                for c in candidates
+            ],
+            "together_with_context": lambda: predictor.score_many(
+                [predictor.encoder.encode(queries)], [candidates]
+            ),
+        },
+        rounds,
+    )
+    return {
+        **{f"{name}_ms": value for name, value in ms.items()},
+        "times_faster": ms["one_by_one"] / ms["together"],
+        "times_faster_with_context": ms["one_by_one_with_context"] / ms["together_with_context"],
+    }
+
+
+@torch.inference_mode()
+def plain_score(model: HRED, state: ContextState, candidate: str) -> float:
+    """The likelihood of one candidate, word by word."""
+    hidden, last, total = model.start_decoder(state.session_state[None]), None, 0.0
+    for word in model.vocabulary.encode(candidate):
+        logits = model.output_vector(hidden, last) @ model.output_matrix.t()
+        logits[:, PADDING] = -torch.inf
+        total += float(logits.log_softmax(dim=1)[0, word])
+        last = torch.tensor([word])
+        hidden = model.advance_decoder(hidden, last)
+    return total
+
+
+def throughput(predictor: Predictor, states: list[ContextState], rounds: int) -> dict[str, Any]:
+    config = DecodeConfig(beam=10, min_words=WORDS, max_words=WORDS, fold=False, mode="fast")
+    many = (states * 16)[:16]
+    ms = timed(
+        {
+            "alone": lambda: [predictor.suggest_many([state], 5, config) for state in many],
+            "together": lambda: predictor.suggest_many(many, 5, config),
+        },
+        min(rounds, 3),
+    )
+    return {
+        "contexts": len(many),
+        "alone_per_second": 1000 * len(many) / ms["alone"],
+        "together_per_second": 1000 * len(many) / ms["together"],
+        "times_faster": ms["alone"] / ms["together"],
+    }
+
+
+def loading(model: HRED) -> dict[str, Any]:
+    """Seconds from a folder to the first suggestion, and the memory of a process that does it."""
+    import subprocess
+    import sys
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "model"
+        model.save_pretrained(folder)
+        size = (folder / "model.safetensors").stat().st_size
+        result: dict[str, Any] = {"file_mb": size / 1e6}
+        for mode in ("exact", "fast"):
+            printed = subprocess.run(
+                [sys.executable, __file__, str(folder), mode],
+                check=True,
+                capture_output=True,
+                text=True,
+            )
+            load, first, before, after = map(float, printed.stdout.split())
+            result[mode] = {
+                "load_seconds": load,
+                "first_suggestion_seconds": first,
+                "process_mb": after,
+                "process_without_model_mb": before,
+                "model_mb_per_file_mb": (after - before) / (size / 1e6),
+                "process_mb_per_file_mb": after / (size / 1e6),
+            }
+    return result
+
+
+def serve_once(folder: Path, mode: str) -> None:
+    """What the loading benchmark runs in a process of its own."""
+    before = _resident_mb()
+    start = time.perf_counter()
+    predictor = Predictor(HRED.from_pretrained(folder, verify=False), Guard())
+    config = DecodeConfig(mode=mode, beam=10, min_words=WORDS, max_words=WORDS)  # type: ignore[arg-type]
+    predictor.decoder(config.mode)
+    loaded = time.perf_counter()
+    predictor.suggest_many([predictor.encoder.encode(["w1", "w2 w3"])], 5, config)
+    first = time.perf_counter()
+    for number in range(20):
+        predictor.suggest_many([predictor.encoder.encode([f"w{number}", "w9 w8"])], 5, config)
+    print(loaded - start, first - start, before, _resident_mb())
+
+
+def _resident_mb() -> float:
+    """The memory of this process that is in use now, mapped files included."""
+    status = Path("/proc/self/statm")
+    if status.exists():
+        return int(status.read_text().split()[1]) * resource.getpagesize() / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def timed(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """The best time of each in milliseconds; they take turns, so that all meet the same load."""
+    best = dict.fromkeys(runs, float("inf"))
+    for _ in range(rounds + 1):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            best[name] = min(best[name], 1000 * (time.perf_counter() - start))
+    return best
+
+
+if __name__ == "__main__":
+    import sys
+
+    serve_once(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,66 @@
+"""Matrices laid out once for many products on a CPU.
+
+Uses oneDNN through PyTorch where there is one (`torch==2.13.0` is pinned, so its operators are
+known), plain PyTorch elsewhere. Knows numbers only.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def _has_onednn() -> bool:
+    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+
+
+class PackedMatrix:
+    """A matrix (outputs, inputs) for products of 32-bit rows."""
+
+    def __init__(self, matrix: Tensor, bias: Tensor | None = None) -> None:
+        self._bias = bias
+        self._packed = matrix
+        if _has_onednn():
+            self._packed = torch.ops.mkldnn._reorder_linear_weight(matrix.contiguous(), None)
+
+    def product(self, rows: Tensor) -> Tensor:
+        """`rows @ matrix.T + bias`."""
+        if not self._packed.is_mkldnn:
+            return functional.linear(rows, self._packed, self._bias)
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
+            rows, self._packed, self._bias, "none", [], ""
+        )
+        return product
+
+
+class QuantisedMatrix:
+    """A matrix in 8 bits, a scale for each of its rows, for rough products.
+
+    The rows multiplied with it are brought to 8 bits too; to 7 where the processor lacks 8-bit dot
+    products (VNNI), since sums of two 8-bit products overflow there.
+    """
+
+    def __init__(self, matrix: Tensor, bias: Tensor) -> None:
+        self._bias = bias
+        self._scale = matrix.abs().amax(dim=1).clamp_(min=1e-8) / 127.0  # (outputs,)
+        whole = (matrix / self._scale[:, None]).round_().to(torch.int8)
+        self._zeros = torch.zeros(len(matrix), dtype=torch.int32)
+        self._levels = 127 if torch.cpu._is_vnni_supported() else 63
+        self._packed: Tensor = whole
+        self._onednn = _has_onednn()
+        if self._onednn:
+            self._packed = torch.ops.onednn.qlinear_prepack(whole, None)
+
+    def product(self, rows: Tensor) -> Tensor:
+        """About `rows @ matrix.T + bias`."""
+        step = max(float(rows.abs().max()) / self._levels, 1e-30)
+        if not self._onednn:
+            rounded = (rows / step).round_() * step
+            whole = self._packed.to(rows.dtype) * self._scale[:, None]
+            return functional.linear(rounded, whole, self._bias)
+        zero = self._levels + 1
+        rounded = (rows / step).round_().add_(zero).to(torch.uint8)
+        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+            *(rounded, step, zero, self._packed, self._scale, self._zeros, self._bias),
+            *(1.0, 0, torch.float32, "none", [], ""),
+        )
+        return product
