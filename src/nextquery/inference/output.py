@@ -105,13 +105,12 @@ class ExactOutput(OutputLayer):
 
 
 class _FastScores(WordScores):
-    def __init__(
-        self, log_probabilities: Tensor, normaliser: Tensor, omega: Tensor, matrix: Tensor
-    ) -> None:
-        super().__init__(log_probabilities)
+    def __init__(self, logits: Tensor, omega: Tensor, matrix: Tensor) -> None:
+        super().__init__(logits.log_softmax(dim=1))
         self._omega = omega
         self._matrix = matrix
-        self._normaliser = normaliser + self._correction(normaliser)  # (rows,)
+        rough = logits.amax(dim=1) - self._block_best.amax(dim=1)
+        self._normaliser = rough + self._correction(rough)  # (rows,)
 
     def _correction(self, normaliser: Tensor) -> Tensor:
         """How much the log of the normaliser changes with exact numbers for the likeliest words."""
@@ -155,11 +154,7 @@ class FastOutput(OutputLayer):
 
     def scores(self, omega: Tensor) -> WordScores:
         """Start on some rows."""
-        logits = self._quantised.product(omega)
-        rough = logits.log_softmax(dim=1)
-        best = rough.argmax(dim=1, keepdim=True)
-        normaliser = (logits.gather(1, best) - rough.gather(1, best)).squeeze(1)
-        return _FastScores(rough, normaliser, omega, self._exact)
+        return _FastScores(self._quantised.product(omega), omega, self._exact)
 
 
 def in_blocks(matrix: Tensor) -> tuple[Tensor, Tensor]:

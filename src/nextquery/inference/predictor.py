@@ -17,6 +17,7 @@ from nextquery.inference.contexts import ContextEncoder, ContextState
 from nextquery.inference.decoder import ContextBatch, Decoder
 from nextquery.inference.diversity import diversify
 from nextquery.inference.folding import fold
+from nextquery.inference.memory import MOST_LOGITS, keep_freed_memory
 from nextquery.inference.output import output_layer
 from nextquery.inference.rescoring import Rescorer
 from nextquery.inference.rules import VocabularyRules
@@ -24,9 +25,6 @@ from nextquery.inference.sampling import Sampler
 from nextquery.inference.settings import DecodeConfig, Mode
 from nextquery.model.hred import HRED
 from nextquery.records import ScoredQuery, Suggestion
-
-_MOST_ROWS = 1024
-"""Prefixes that are decoded together; more contexts are taken in turns."""
 
 
 class Predictor:
@@ -46,6 +44,7 @@ class Predictor:
 
     def decoder(self, mode: Mode) -> Decoder:
         """The decoder of a mode, made when first asked for."""
+        keep_freed_memory()
         with self._making:
             if mode not in self._decoders:
                 output = output_layer(mode, self.model.output_matrix.detach())
@@ -57,7 +56,8 @@ class Predictor:
     ) -> list[list[Suggestion]]:
         """At most `n` suggestions for each context, best first."""
         config = config.model_copy(update={"beam": max(config.beam, n)})
-        together = max(1, _MOST_ROWS // config.beam)
+        rows = MOST_LOGITS // len(self.model.vocabulary)  # prefixes that are decoded together
+        together = max(1, rows // config.beam)
         lists: list[list[Found]] = []
         for start in range(0, len(contexts), together):
             lists += self._generate(contexts[start : start + together], config)

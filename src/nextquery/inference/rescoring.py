@@ -12,12 +12,10 @@ import torch
 
 from nextquery.inference.contexts import ContextState
 from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes
+from nextquery.inference.memory import MOST_LOGITS
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
-
-_MOST_LOGITS = 1 << 23
-"""Scores over the vocabulary that are held at one time."""
 
 Node = tuple[int, tuple[int, ...]]
 """A context's place and the words of a prefix."""
@@ -93,7 +91,7 @@ class Rescorer:
         scores: dict[Node, float],
     ) -> None:
         """Give a score to every child of a level's prefixes."""
-        rows = max(1, _MOST_LOGITS // len(self._decoder.model.vocabulary))
+        rows = max(1, MOST_LOGITS // len(self._decoder.model.vocabulary))
         for start in range(0, len(level), rows):
             some = range(start, min(start + rows, len(level)))
             wanted = torch.zeros((len(some), max(len(words[row]) for row in some))).long()
