@@ -1,0 +1,71 @@
+"""The shipped configs load, and say what every key is for."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from nextquery.config import load_config, shipped_configs
+from nextquery.errors import ConfigError
+from nextquery.model.settings import ModelConfig, TrainConfig, TrainingConfig
+
+NAMES = ["paper", "small", "tiny"]
+
+
+def test_there_are_three() -> None:
+    assert list(shipped_configs()) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_key_is_there_with_a_comment(name: str) -> None:
+    load_config(TrainingConfig, name)
+    lines = shipped_configs()[name].read_text(encoding="utf-8").splitlines()
+    keys = [line.split(" = ")[0] for line in lines if re.match(r"\w+ = ", line)]
+    sections = (ModelConfig, TrainConfig)
+    fields = [field.alias or key for s in sections for key, field in s.model_fields.items()]
+    assert keys == fields
+    for above, line in itertools.pairwise(lines):
+        assert not re.match(r"\w+ = ", line) or above.startswith("# "), line
+
+
+@pytest.mark.parametrize("section", [ModelConfig, TrainConfig, TrainingConfig])
+def test_every_field_has_a_docstring(section: type[TrainingConfig]) -> None:
+    for key, field in section.model_fields.items():
+        assert field.description, key
+
+
+def test_the_paper_config_is_the_paper() -> None:
+    config = load_config(TrainingConfig, "paper")
+    model = config.model
+    sizes = (model.vocabulary_size, model.embedding_size, model.query_size, model.session_size)
+    assert sizes == (90_000, 300, 1000, 1500)
+    assert (model.factored, model.zero_step, model.start_query) == (True, False, False)
+    assert (model.copying, model.dropout, model.tied) == (False, 0.0, False)
+    assert (config.train.optimiser, config.train.clip, config.train.patience) == ("rmsprop", 1, 5)
+
+
+@pytest.mark.parametrize(
+    ("override", "named"),
+    [
+        ("model.layers=2", "unknown key 'model.layers'"),
+        ("model.dropout=1.5", "model.dropout"),
+        ("train.optimiser=sgd", "train.optimiser"),
+        ("train.epochs=0", "train.epochs"),
+    ],
+)
+def test_a_bad_value_is_named(override: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(named)):
+        load_config(TrainingConfig, "tiny", [override])
+
+
+def test_tied_needs_factored() -> None:
+    with pytest.raises(ConfigError, match="needs factored"):
+        load_config(TrainingConfig, "tiny", ["model.tied=true", "model.factored=false"])
+
+
+def test_the_docs_name_every_key() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "training.md").read_text(encoding="utf-8")
+    for section, fields in (("model", ModelConfig), ("train", TrainConfig)):
+        for key, field in fields.model_fields.items():
+            assert f"`{section}.{field.alias or key}`" in text
