@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,14 @@ def _log(tiny_log: Any, **changes: Any) -> Any:
     return tiny_log(sessions, clicks, min_users=2, days=[n // 8 for n in range(80)], **changes)
 
 
-def _files(kind: str, data: Any, target: Path, engine: str = "polars") -> dict[str, str]:
-    settings = {"popularity": {"half_life_days": 3}, "qvmm": {"depth": 2}, "cacb": {"depth": 2}}
+SETTINGS = {"popularity": {"half_life_days": 3}, "qvmm": {"depth": 2}, "cacb": {"depth": 2}}
+
+
+def _files(
+    kind: str, data: Any, target: Path, engine: str = "polars", **settings: int
+) -> dict[str, str]:
     model_type = count_model(kind)
-    chosen = model_type.settings_type(**settings.get(kind, {}))
+    chosen = model_type.settings_type(**SETTINGS.get(kind, {}) | settings)
     model_type.fit(data, chosen, engine=engine, spark_master="local[1]").save(target)
     files: dict[str, str] = json.loads((target / "manifest.json").read_text())["files"]
     # The guard's key is made from the checksums of the data's files, which do differ.
@@ -48,6 +53,14 @@ def test_duckdb_makes_the_same_model(
 ) -> None:
     data = prepared(_log(tiny_log))
     assert _files(kind, data, tmp_path / "one") == _files(kind, data, tmp_path / "other", "duckdb")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
+def test_spark_makes_the_same_model(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
+    data = prepared(_log(tiny_log))
+    one = _files("cacb", data, tmp_path / "one", depth=1)
+    assert one == _files("cacb", data, tmp_path / "other", "spark", depth=1)
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
