@@ -27,15 +27,16 @@ class CleaningRules:
 
 
 def clean_texts(batch: pl.DataFrame, rules: CleaningRules) -> pl.DataFrame:
-    """Normalise a batch of `raw` queries; `drop` names why a query is left out."""
-    texts = batch.select("raw", normalise_texts(batch["raw"]).alias("query"))
-    reasons: dict[str, pl.Expr | pl.Series] = {EMPTY: pl.col("query") == ""}
+    """Normalise a batch of `query`; `drop` names why it is left out, and its text goes too."""
+    raw, query = batch["query"], normalise_texts(batch["query"])
+    reasons = {EMPTY: query == ""}
     if not rules.keep_personal_data:
-        reasons[PERSONAL] = mark_personal(texts["raw"]) | mark_personal(texts["query"])
+        reasons[PERSONAL] = mark_personal(raw) | mark_personal(query)
     if rules.drop_urls:
-        reasons[URL] = _looks_like_url()
-    first = pl.coalesce(pl.when(holds).then(pl.lit(name)) for name, holds in reasons.items())
-    return texts.with_columns(drop=first)
+        reasons[URL] = _looks_like_url(raw, query)
+    drop = pl.coalesce(pl.when(holds).then(pl.lit(name)) for name, holds in reasons.items())
+    texts = batch.select("raw_id", query, drop.alias("drop"))
+    return texts.with_columns(query=pl.when(pl.col("drop").is_null()).then("query").otherwise(None))
 
 
 def normalise_texts(texts: pl.Series) -> pl.Series:
@@ -52,6 +53,6 @@ def normalise_texts(texts: pl.Series) -> pl.Series:
     return plain.scatter(other, [normalise_query(text) for text in texts.gather(other).to_list()])
 
 
-def _looks_like_url() -> pl.Expr:
-    typed = pl.col("raw").str.to_lowercase().str.contains(_URL_TYPED)
-    return typed | pl.col("query").str.contains(_URL_NORMALISED)
+def _looks_like_url(raw: pl.Series, query: pl.Series) -> pl.Series:
+    typed = raw.str.to_lowercase().str.contains(_URL_TYPED)
+    return typed | query.str.contains(_URL_NORMALISED)

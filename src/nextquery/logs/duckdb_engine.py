@@ -1,6 +1,6 @@
 """The DuckDB engine: every intermediate table is a file, sorts and joins spill to disk."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -45,9 +45,21 @@ class DuckdbEngine:
         write_batches(apply_to_batches(batches, function, schema), file, schema)
         return self.scan(file.parent)
 
-    def number(self, frame: Frame, column: str, name: str) -> Frame:
-        """The rows with their number."""
-        return self._keep(frame.to_native().project(f"*, row_number() over () as {column}"), name)
+    def encode(
+        self, frame: Frame, columns: Mapping[str, str], in_text_order: bool = True
+    ) -> tuple[Frame, list[Frame]]:
+        """Number the distinct texts and join the numbers."""
+        dictionaries = []
+        for column, key in columns.items():
+            known = frame.filter(~nw.col(column).is_null()).select(column).unique()
+            dictionary = self._number(known, column, key, in_text_order)
+            dictionaries.append(dictionary)
+            frame = frame.join(dictionary, on=column, how="left").drop(column)
+        return self.keep(frame, "-".join(["encoded", *columns.values()])), dictionaries
+
+    def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
+        """Join the other columns of `table`."""
+        return frame.join(table, on=key, how="left")
 
     def in_order(self, frame: Frame, name: str) -> Rows:
         """The rows as they are: the windows of `ordered` sort them."""
@@ -60,12 +72,17 @@ class DuckdbEngine:
     def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
         """Write the rows sorted."""
         names, downwards = sort_keys(by)
-        rows = frame.select(*schema.names).sort(names, descending=downwards).to_native()
+        rows = frame.sort(names, descending=downwards).select(*schema.names).to_native()
         return write_batches(rows.to_arrow_reader(ROW_GROUP), file, schema)
 
     def close(self) -> None:
         """Close the connection and with it the spilled files."""
         self._connection.close()
+
+    def _number(self, frame: Frame, column: str, key: str, in_text_order: bool) -> Frame:
+        order = f"order by {column}" if in_text_order else ""
+        rows = frame.to_native().project(f"*, row_number() over ({order}) as {key}")
+        return self._keep(rows, f"dictionary-{key}")
 
     def _keep(self, rows: duckdb.DuckDBPyRelation, name: str) -> Frame:
         file = self._file(name)

@@ -5,7 +5,7 @@ here: keep an intermediate table, apply a Python function to batches, realise th
 write sorted Parquet. Knows nothing of queries or sessions.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -41,8 +41,18 @@ class Engine(Protocol):
         """What `function` makes of the rows, batch by batch, kept."""
         ...
 
-    def number(self, frame: Frame, column: str, name: str) -> Frame:
-        """The rows with a unique integer each, in no particular order, kept."""
+    def encode(
+        self, frame: Frame, columns: Mapping[str, str], in_text_order: bool = True
+    ) -> tuple[Frame, list[Frame]]:
+        """Replace texts by integers, kept: `columns` names the text and its id, null stays null.
+
+        Returns the rows and a dictionary for each column (id, text). With `in_text_order` ids
+        sort as their texts do, so that nothing has to be sorted by text later.
+        """
+        ...
+
+    def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
+        """Add the other columns of `table`, a dictionary or what `apply` made of one, by id."""
         ...
 
     def in_order(self, frame: Frame, name: str) -> Rows:
@@ -134,14 +144,24 @@ class PolarsEngine:
         """What `function` makes of the rows."""
         return nw.from_native(function(_collect(frame)).lazy())
 
-    def number(self, frame: Frame, column: str, name: str) -> Frame:
-        """The rows with their index."""
-        return nw.from_native(
-            _collect(frame)
-            .with_row_index(column)
-            .with_columns(pl.col(column).cast(pl.Int64))
-            .lazy()
-        )
+    def encode(
+        self, frame: Frame, columns: Mapping[str, str], in_text_order: bool = True
+    ) -> tuple[Frame, list[Frame]]:
+        """Replace texts by their index in the dictionary; one column at a time, to save memory."""
+        dictionaries, codes = [], []
+        for column, key in columns.items():
+            indices, values = _encode(_collect(frame.select(column)).to_series(), in_text_order)
+            codes.append(indices.alias(key))
+            index = pl.int_range(len(values), dtype=pl.Int32, eager=True).alias(key)
+            dictionaries.append(nw.from_native(pl.DataFrame([index, values]).lazy()))
+        rows = _collect(frame.drop(*columns)).with_columns(codes)
+        return nw.from_native(rows.lazy()), dictionaries
+
+    def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
+        """Take the other columns of `table` by index: it lies in the order of its ids."""
+        rows, values = _collect(frame), _collect(table)
+        added = values.drop(key).select(pl.all().gather(rows[key]))
+        return nw.from_native(rows.with_columns(added.get_columns()).lazy())
 
     def in_order(self, frame: Frame, name: str) -> Rows:
         """The rows sorted in memory, so that an expression over them needs no window."""
@@ -154,10 +174,10 @@ class PolarsEngine:
     def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
         """Write the rows sorted."""
         names, downwards = sort_keys(by)
-        types = pl.DataFrame(schema.empty_table()).schema
-        rows = _collect(frame.select(*schema.names)).cast(types).sort(names, descending=downwards)
+        rows = _collect(frame).sort(names, descending=downwards).select(schema.names)
+        rows = rows.cast(pl.DataFrame(schema.empty_table()).schema)
         file.parent.mkdir(parents=True, exist_ok=True)
-        rows.write_parquet(file, row_group_size=ROW_GROUP)
+        rows.write_parquet(file, compression="snappy", row_group_size=ROW_GROUP)
         return len(rows)
 
     def close(self) -> None:
@@ -167,3 +187,15 @@ class PolarsEngine:
 def _collect(frame: Frame) -> pl.DataFrame:
     native: pl.LazyFrame = frame.to_native()
     return native.collect(engine="streaming")
+
+
+def _encode(texts: pl.Series, in_text_order: bool) -> tuple[pl.Series, pl.Series]:
+    """The index of every text among the distinct ones, and those."""
+    encoded = pa.chunked_array(texts.to_arrow()).dictionary_encode().combine_chunks()
+    codes = pl.Series(encoded.indices, dtype=pl.Int32)
+    values = pl.Series(texts.name, encoded.dictionary, dtype=pl.String)
+    if not in_text_order:
+        return codes, values
+    order = values.arg_sort()
+    ranks = order.arg_sort().cast(pl.Int32)
+    return ranks.gather(codes), values.gather(order)

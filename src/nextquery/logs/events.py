@@ -5,15 +5,15 @@ sessions.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import narwhals as nw
-import pyarrow as pa
 
 from nextquery.logs import tables
-from nextquery.logs.cleaning import CleaningRules, clean_texts
-from nextquery.logs.counting import POSITIONS, count_word_pairs, count_words, word_positions
+from nextquery.logs.cleaning import DROP_REASONS, CleaningRules, clean_texts
+from nextquery.logs.counting import count_word_pairs, count_words, find_words
 from nextquery.logs.engine import Engine, Frame
 from nextquery.logs.privacy import pseudonyms
 from nextquery.logs.spelling import (
@@ -25,20 +25,22 @@ from nextquery.logs.spelling import (
     learn_spelling,
 )
 
-_CORRECTED = pa.schema({"query_id": pa.int64(), "corrected": pa.string(), "changes": pa.string()})
-
 
 @dataclass(frozen=True)
 class Events:
-    """`rows`: user, time, row, query_id, drop, click. `queries`: query_id, query."""
+    """The rows that are kept (user, time, row, query_id, url_id) and the texts of their ids."""
 
     rows: Frame
     queries: Frame
+    urls: Frame
 
-    @property
-    def kept(self) -> Frame:
-        """The rows whose query is not dropped."""
-        return self.rows.filter(nw.col("drop").is_null()).drop("drop")
+
+@dataclass(frozen=True)
+class RowCounts:
+    """The users of the accepted rows, and the rows left out by reason."""
+
+    users: int
+    rows_dropped: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -58,19 +60,30 @@ class SpellingReport:
     corrections: tuple[Correction, ...] = ()
 
 
-def read_events(engine: Engine, rows: Frame, rules: CleaningRules) -> Events:
-    """Clean the distinct queries, number them, and put ids into the rows."""
-    raw = rows.select(raw=nw.col("query")).unique()
-    texts = engine.apply(raw, partial(clean_texts, rules=rules), tables.TEXTS, "texts")
-    raw_users = rows.select(raw_user=nw.col("user")).unique()
+def read_events(engine: Engine, rows: Frame, rules: CleaningRules) -> tuple[Events, RowCounts]:
+    """Put integers into the rows and clean the distinct queries."""
+    rows, (urls,) = engine.encode(rows, {"click": "url_id"})
+    ids = {"query": "raw_id", "user": "user_id"}
+    coded, (raw_queries, raw_users) = engine.encode(rows, ids, in_text_order=False)
+    clean = partial(clean_texts, rules=rules)
+    texts = engine.apply(raw_queries, clean, tables.TEXTS, "texts")
+    texts, (queries,) = engine.encode(texts, {"query": "query_id"})
     users = engine.apply(raw_users, pseudonyms, tables.USERS, "users")
-    kept = texts.filter(nw.col("drop").is_null()).select("query").unique()
-    queries = engine.number(kept, "query_id", "queries")
-    coded = texts.join(queries, on="query", how="left").select("raw", "query_id", "drop")
-    named = rows.rename({"user": "raw_user", "query": "raw"})
-    events = named.join(coded, on="raw").join(users, on="raw_user")
-    columns = ("user", "time", "row", "query_id", "drop", "click")
-    return Events(engine.keep(events.select(*columns), "events"), queries)
+    events = engine.lookup(engine.lookup(coded, texts, "raw_id"), users, "user_id")
+    counts = RowCounts(_count_users(users), _count_dropped(events))
+    kept = events.filter(nw.col("drop").is_null())
+    kept = kept.select("user", "time", "row", "query_id", "url_id")
+    return Events(engine.keep(kept, "events"), queries, urls), counts
+
+
+def _count_users(users: Frame) -> int:
+    return int(users.select(nw.len()).collect("pyarrow").item())
+
+
+def _count_dropped(events: Frame) -> dict[str, int]:
+    found = events.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("pyarrow")
+    rows = dict(found.rows())
+    return {reason: int(rows.get(reason, 0)) for reason in DROP_REASONS}
 
 
 def correct_spelling(
@@ -79,29 +92,29 @@ def correct_spelling(
     """Correct the distinct queries by the counts of the `background` rows."""
     speller, counts = _learn(engine, events, background)
     correct = partial(correct_texts, speller=speller)
-    corrected = engine.apply(events.queries, correct, _CORRECTED, "corrected")
-    distinct = corrected.select(query=nw.col("corrected")).unique()
-    queries = engine.number(distinct, "query_id", "corrected_queries")
-    new_ids = queries.rename({"query_id": "new_id", "query": "corrected"})
-    mapping = corrected.join(new_ids, on="corrected").select("query_id", "new_id", "changes")
-    rows = engine.keep(events.rows.join(mapping, on="query_id", how="left"), "corrected_events")
-    coded = rows.drop("query_id", "changes").rename({"new_id": "query_id"})
-    return Events(coded, queries), _report(rows, counts, min_users)
+    corrected = engine.apply(events.queries, correct, tables.CORRECTED, "corrected")
+    mapping, (queries,) = engine.encode(corrected, {"query": "corrected_id"})
+    rows = engine.keep(engine.lookup(events.rows, mapping, "query_id"), "corrected_events")
+    coded = rows.drop("query_id", "changes").rename({"corrected_id": "query_id"})
+    queries = queries.rename({"corrected_id": "query_id"})
+    return Events(coded, queries, events.urls), _report(rows, counts, min_users)
 
 
 def _learn(engine: Engine, events: Events, background: nw.Expr) -> tuple[Speller, WordCounts]:
-    positions = engine.apply(events.queries, word_positions, POSITIONS, "spelling_positions")
-    seen = events.kept.filter(background)
+    seen = events.rows.filter(background)
     by_user = engine.keep(seen.group_by("user", "query_id").agg(count=nw.len()), "spelling_queries")
-    words = positions.select("word").unique().collect("pyarrow")
-    counts = {word: counted for (word,), counted in _counted(count_words(by_user, positions, 1))}
-    pairs = _counted(count_word_pairs(by_user, positions, MIN_PAIR_USERS))
+    words = find_words(engine, events.queries, "spelling")
+    counts = {
+        word: counted for (word,), counted in _counted(count_words(by_user, words, 1), "word")
+    }
+    pairs = _counted(count_word_pairs(by_user, words, MIN_PAIR_USERS), "first", "second")
     by_pair = {(first, second): counted for (first, second), counted in pairs}
-    return learn_spelling(sorted(words["word"].to_list()), counts, by_pair), counts
+    every = words.texts.select("word").collect("pyarrow")["word"].to_list()
+    return learn_spelling(sorted(every), counts, by_pair), counts
 
 
-def _counted(table: Frame) -> list[tuple[tuple[str, ...], Counted]]:
-    found = table.collect("pyarrow").rows()
+def _counted(table: Frame, *texts: str) -> list[tuple[tuple[str, ...], Counted]]:
+    found = table.select(*texts, "count", "users").collect("pyarrow").rows()
     return [(tuple(texts), Counted(int(count), int(users))) for *texts, count, users in found]
 
 

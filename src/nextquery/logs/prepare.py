@@ -15,14 +15,14 @@ import polars as pl
 from nextquery.artifacts import publish, write_text
 from nextquery.errors import InputError, LogError
 from nextquery.logs import tables
-from nextquery.logs.cleaning import DROP_REASONS, CleaningRules
-from nextquery.logs.counting import CountTables, count_background
+from nextquery.logs.cleaning import CleaningRules
+from nextquery.logs.counting import COUNT_KEYS, CountTables, count_background
 from nextquery.logs.engine import Engine, Frame, open_engine
-from nextquery.logs.events import Events, SpellingReport, correct_spelling, read_events
+from nextquery.logs.events import SpellingReport, correct_spelling, read_events
 from nextquery.logs.formats import ReadResult, ReadSettings, read_logs
 from nextquery.logs.prepared import SPLITS, UNSEEN_USERS
 from nextquery.logs.sessions import find_sessions
-from nextquery.logs.splits import SplitRule, paper_cuts, parse_cuts
+from nextquery.logs.splits import SPLIT_CODES, SplitRule, paper_cuts, parse_cuts
 
 Progress = Callable[[str, float], None]
 """Hears the name of the stage and how much of the stage is done, 0 to 1."""
@@ -92,19 +92,22 @@ def _run_stages(
     rule = _split_rule(rows, settings)
     progress("cleaning", 0)
     rules = CleaningRules(settings.keep_personal_data, settings.drop_urls)
-    events, report = read_events(engine, rows, rules), SpellingReport()
+    events, row_counts = read_events(engine, rows, rules)
+    report = SpellingReport()
     if settings.spelling:
         progress("spelling", 0)
         events, report = correct_spelling(engine, events, rule.in_background(), settings.min_users)
     progress("sessions", 0)
-    sessions = find_sessions(engine, events.kept, rule.split(), settings.idle_minutes)
-    sizes = _write_sessions(engine, sessions.queries, events.queries, folder, settings)
+    queries, urls = events.queries, events.urls
+    sessions = find_sessions(engine, events.rows, rule.split(), settings.idle_minutes)
+    del events  # gives back the memory that Polars holds them in
+    sizes = _write_sessions(engine, sessions.queries, queries, folder, settings)
     progress("counting", 0)
-    counted = count_background(engine, sessions, events.queries, settings.min_users)
+    counted = count_background(engine, sessions, queries, urls, settings.min_users)
     _write_counts(engine, counted, folder, settings.vocabulary_size)
     progress("publishing", 0)
     return {
-        "counts": _read_counts(read) | _row_counts(events) | sizes,
+        "counts": _read_counts(read) | asdict(row_counts) | sizes,
         "settings": _settings(settings, read, rule),
         "spelling": asdict(report),
     }
@@ -131,8 +134,8 @@ def _write_sessions(
             "the log is too short, or --split-at lies before it"
         )
     for name in settings.splits:
-        chosen = rows.filter((nw.col("split") == name) & ~nw.col("single"))
-        texts = chosen.join(queries, on="query_id")
+        chosen = rows.filter((nw.col("split") == SPLIT_CODES[name]) & ~nw.col("single"))
+        texts = engine.lookup(chosen, queries, "query_id")
         texts = texts.with_columns(user=nw.col("user").cast(nw.String))
         file = folder / "sessions" / name / "part-00000.parquet"
         engine.write(texts, file, tables.SESSIONS, ["session", "position"])
@@ -147,8 +150,8 @@ def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, dict[str, int]
     sizes = {
         (split, single): (sessions, queries) for split, single, sessions, queries in columns.rows()
     }
-    several = {name: sizes.get((name, False), (0, 0)) for name in splits}
-    single = {name: sizes.get((name, True), (0, 0)) for name in splits}
+    several = {name: sizes.get((SPLIT_CODES[name], False), (0, 0)) for name in splits}
+    single = {name: sizes.get((SPLIT_CODES[name], True), (0, 0)) for name in splits}
     return {
         "sessions": {name: int(several[name][0]) for name in splits},
         "queries": {name: int(several[name][1]) for name in splits},
@@ -158,9 +161,8 @@ def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, dict[str, int]
 
 def _write_counts(engine: Engine, counts: CountTables, folder: Path, vocabulary_size: int) -> None:
     for name, schema in tables.COUNTS.items():
-        texts = [column for column in schema.names if column not in ("count", "users")]
         file = folder / "counts" / f"{name}.parquet"
-        engine.write(getattr(counts, name), file, schema, ["-count", *texts])
+        engine.write(getattr(counts, name), file, schema, ["-count", *COUNT_KEYS[name]])
     words = pl.scan_parquet(folder / "counts" / "words.parquet").head(vocabulary_size)
     vocabulary = words.select("word").collect()["word"].to_list()
     write_text(folder / "vocabulary.txt", "".join(f"{word}\n" for word in vocabulary))
@@ -172,17 +174,6 @@ def _read_counts(read: ReadResult) -> dict[str, Any]:
         "rows_accepted": read.rows_accepted,
         "rows_rejected": read.rows_rejected,
         "rejected": dict(read.reasons),
-    }
-
-
-def _row_counts(events: Events) -> dict[str, Any]:
-    """Rows left out by reason, and the users; both of accepted rows."""
-    dropped = events.rows.group_by("drop").agg(rows=nw.len()).select("drop", "rows")
-    reasons = {reason: int(rows) for reason, rows in dropped.collect("pyarrow").rows()}
-    users = events.rows.select(nw.col("user").n_unique()).collect("pyarrow").item()
-    return {
-        "rows_dropped": {reason: reasons.get(reason, 0) for reason in DROP_REASONS},
-        "users": int(users),
     }
 
 

@@ -68,7 +68,6 @@ def pseudonym(user: str) -> int:
 
 
 def pseudonyms(batch: pl.DataFrame) -> pl.DataFrame:
-    """The pseudonym of every user of a batch of `raw_user`."""
-    users = batch["raw_user"]
-    numbers = [pseudonym(user) for user in users.to_list()]
-    return pl.DataFrame([users, pl.Series("user", numbers, dtype=pl.Int64)])
+    """The pseudonym of every `user` of a batch."""
+    numbers = [pseudonym(user) for user in batch["user"].to_list()]
+    return batch.select("user_id", pl.Series("user", numbers, dtype=pl.Int64))

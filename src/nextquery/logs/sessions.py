@@ -17,7 +17,7 @@ class SessionRows:
 
     `queries` has a row a query: user, session, position, time, query_id, next_id (the query that
     follows, or null), clicks, split, starts, single (the session's only query). `clicks` has a row
-    a click: user, query_id, click, split.
+    a click: user, query_id, url_id, split.
     """
 
     queries: Frame
@@ -25,8 +25,8 @@ class SessionRows:
 
 
 def find_sessions(engine: Engine, events: Frame, split: nw.Expr, idle_minutes: int) -> SessionRows:
-    """Cut the rows (user, time, row, query_id, click) into sessions, each in its split."""
-    events = events.with_columns(clicks=(~nw.col("click").is_null()).cast(nw.Int32))
+    """Cut the rows (user, time, row, query_id, url_id) into sessions, each in its split."""
+    events = events.with_columns(clicks=(~nw.col("url_id").is_null()).cast(nw.Int32))
     marked = mark_sessions(engine.in_order(events, "ordered"), engine, idle_minutes)
     marked = marked.with_columns(split=split)
     merged = number_queries(merge_repeats(marked, engine), engine).lazy()
@@ -35,9 +35,9 @@ def find_sessions(engine: Engine, events: Frame, split: nw.Expr, idle_minutes: i
         *("split", "starts", "single"),
     )
     clicked = marked.lazy().filter(nw.col("clicks") == 1)
+    clicks = clicked.select("user", "query_id", "url_id", "split")
     return SessionRows(
-        engine.keep(queries, "session_queries"),
-        clicked.select("user", "query_id", "click", "split"),
+        engine.keep(queries, "session_queries"), engine.keep(clicks, "session_clicks")
     )
 
 
@@ -60,7 +60,7 @@ def mark_sessions(rows: Rows, engine: Engine, idle_minutes: int) -> Rows:
         fresh=nw.col("starts") | (nw.col("previous_query") != query),
         begin=nw.when("starts").then(time),
         session=nw.when("starts").then(nw.col("row")),
-    )
+    ).drop("previous_user", "previous_time", "previous_query")
     return rows.with_columns(
         begin=engine.ordered(nw.col("begin").fill_null(strategy="forward")),
         session=engine.ordered(nw.col("session").fill_null(strategy="forward")),
@@ -78,13 +78,14 @@ def merge_repeats(rows: Rows, engine: Engine) -> Rows:
         run_total=engine.ordered(nw.col("run_total").fill_null(strategy="backward"))
     )
     clicks = nw.col("run_total") - nw.col("total") + nw.col("clicks")
-    return rows.filter("fresh").with_columns(clicks=clicks.cast(nw.Int32))
+    merged = rows.with_columns(clicks=clicks.cast(nw.Int32)).filter("fresh")
+    return merged.drop("total", "last", "run_total", "fresh")
 
 
 def number_queries(rows: Rows, engine: Engine) -> Rows:
     """Add `position` in the session, `next_id` (the query that follows) and `single`."""
-    rows = rows.with_columns(
-        index=engine.ordered(nw.col("fresh").cast(nw.Int64).cum_sum()),
+    rows = rows.with_columns(one=nw.lit(1)).with_columns(
+        index=engine.ordered(nw.col("one").cum_sum()),
         next_session=engine.ordered(nw.col("session").shift(-1)),
         next_query=engine.ordered(nw.col("query_id").shift(-1)),
     )

@@ -5,7 +5,7 @@ The driver's work folder and `--out` must be on a file system that all workers s
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import narwhals as nw
@@ -61,9 +61,21 @@ class SparkEngine:
         rows = frame.to_native().mapInArrow(run, from_arrow_schema(schema))
         return self._keep(rows, name)
 
-    def number(self, frame: Frame, column: str, name: str) -> Frame:
-        """The rows with unique numbers, which leave gaps."""
-        return self._keep(frame.to_native().withColumn(column, monotonically_increasing_id()), name)
+    def encode(
+        self, frame: Frame, columns: Mapping[str, str], in_text_order: bool = True
+    ) -> tuple[Frame, list[Frame]]:
+        """Number the distinct texts and join the numbers."""
+        dictionaries = []
+        for column, key in columns.items():
+            known = frame.filter(~nw.col(column).is_null()).select(column).unique()
+            dictionary = self._number(known, column, key, in_text_order)
+            dictionaries.append(dictionary)
+            frame = frame.join(dictionary, on=column, how="left").drop(column)
+        return self.keep(frame, "-".join(["encoded", *columns.values()])), dictionaries
+
+    def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
+        """Join the other columns of `table`."""
+        return frame.join(table, on=key, how="left")
 
     def in_order(self, frame: Frame, name: str) -> Rows:
         """The rows as they are: the windows of `ordered` sort them."""
@@ -76,7 +88,7 @@ class SparkEngine:
     def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
         """Sort on the workers, then copy the sorted parts into one file."""
         names, downwards = sort_keys(by)
-        rows = frame.select(*schema.names).sort(names, descending=downwards)
+        rows = frame.sort(names, descending=downwards).select(*schema.names)
         name = f"sorted-{file.parent.name}-{file.stem}"
         self.keep(rows, name)
         return write_batches(_read_in_order(self._work / name), file, schema)
@@ -84,6 +96,11 @@ class SparkEngine:
     def close(self) -> None:
         """End the Spark application."""
         self._spark.stop()
+
+    def _number(self, frame: Frame, column: str, key: str, in_text_order: bool) -> Frame:
+        rows = frame.sort(column).to_native() if in_text_order else frame.to_native()
+        rows = rows.withColumn(key, monotonically_increasing_id())
+        return self._keep(rows, f"dictionary-{key}")
 
     def _keep(self, rows: DataFrame, name: str) -> Frame:
         folder = self._work / name

@@ -126,7 +126,7 @@ def correct_texts(batch: pl.DataFrame, speller: Speller) -> pl.DataFrame:
         corrected.append(" ".join(words))
         changes.append("\n".join(changed) or None)
     return batch.select("query_id").with_columns(
-        pl.Series("corrected", corrected, dtype=pl.String),
+        pl.Series("query", corrected, dtype=pl.String),
         pl.Series("changes", changes, dtype=pl.String),
     )
 

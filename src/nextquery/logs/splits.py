@@ -17,6 +17,8 @@ PAPER_DAYS = (61, 14, 8, 9)
 """The paper's log has 92 days: 61 before 1 May, two weeks of training, and "the remaining two
 weeks", 15 to 31 May, halved at 23 May."""
 
+SPLIT_CODES = {name: code for code, name in enumerate((*SPLITS, UNSEEN_USERS))}
+
 
 @dataclass(frozen=True)
 class SplitRule:
@@ -26,13 +28,14 @@ class SplitRule:
     holdout_users: float = 0.0
 
     def split(self) -> nw.Expr:
-        """The split of a row's session, which began at `begin`."""
+        """The code of the split of a row's session, which began at `begin`."""
         begin = nw.col("begin")
         *earlier, last = SPLITS
-        name = nw.lit(last)
+        code = nw.lit(SPLIT_CODES[last])
         for split, cut in reversed(list(zip(earlier, self.cuts, strict=True))):
-            name = nw.when(begin < _instant(cut)).then(nw.lit(split)).otherwise(name)
-        return nw.when(self.held_out()).then(nw.lit(UNSEEN_USERS)).otherwise(name)
+            code = nw.when(begin < _instant(cut)).then(nw.lit(SPLIT_CODES[split])).otherwise(code)
+        unseen = nw.lit(SPLIT_CODES[UNSEEN_USERS])
+        return nw.when(self.held_out()).then(unseen).otherwise(code).cast(nw.Int8)
 
     def in_background(self) -> nw.Expr:
         """Whether a row, not its session, lies before the first cut and is of no held-out user."""

@@ -4,11 +4,17 @@ import pyarrow as pa
 
 INSTANT = pa.timestamp("us")
 
-TEXTS = pa.schema({"raw": pa.string(), "query": pa.string(), "drop": pa.string()})
-"""A raw query, what it becomes, and why its rows are left out (null: they are kept)."""
+TEXTS = pa.schema({"raw_id": pa.int64(), "query": pa.string(), "drop": pa.string()})
+"""What a raw query becomes, and why its rows are left out (null: they are kept)."""
 
-USERS = pa.schema({"raw_user": pa.string(), "user": pa.int64()})
-"""A user as the log names it, and the pseudonym."""
+USERS = pa.schema({"user_id": pa.int64(), "user": pa.int64()})
+"""The pseudonym of a user."""
+
+WORDS = pa.schema({"query_id": pa.int64(), "word": pa.string(), "next_word": pa.string()})
+"""The words of a query, each with the word after it (null for the last)."""
+
+CORRECTED = pa.schema({"query_id": pa.int64(), "query": pa.string(), "changes": pa.string()})
+"""A query with its spelling corrected, and which words were changed."""
 
 SESSIONS = pa.schema(
     {
