@@ -5,6 +5,7 @@ made it and the SHA-256 of every file. It appears complete or not at all: `publi
 write beside the target and renames. Knows nothing of what the files mean.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -78,14 +79,18 @@ def publish(target: Path, kind: str, entries: dict[str, Any]) -> Iterator[Path]:
     """
     check_target(target)
     target.parent.mkdir(parents=True, exist_ok=True)
+    _clear_remains(target)
     partial = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.partial"
     partial.mkdir()
+    lock = _lock(partial)
     try:
         yield partial
         write_manifest(partial, kind, entries)
         _swap(partial, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
 
 
 def check_target(target: Path) -> None:
@@ -145,6 +150,30 @@ def _inside(folder: Path, name: str) -> Path:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise ArtifactError(f"{folder}: the manifest names {name!r}, which lies outside the folder")
     return path
+
+
+def _clear_remains(target: Path) -> None:
+    """Put right what a killed job left beside `target`; the folders of running jobs are locked."""
+    beside = [path for path in target.parent.iterdir() if path.name.startswith(f".{target.name}.")]
+    for path in beside:
+        if path.suffix == ".old" and not target.exists():
+            path.replace(target)  # killed between the two renames of a swap
+        elif path.suffix in (".old", ".partial") and path.is_dir():
+            lock = _lock(path)
+            if lock is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                os.close(lock)
+
+
+def _lock(folder: Path) -> int | None:
+    """Lock a folder until the descriptor is closed or the process dies; None if it is taken."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def _swap(partial: Path, target: Path) -> None:

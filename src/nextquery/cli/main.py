@@ -14,6 +14,7 @@ from nextquery.cli.complete import complete
 from nextquery.cli.experiment import experiment
 from nextquery.cli.explain import explain
 from nextquery.cli.fit import fit
+from nextquery.cli.inspect import inspect
 from nextquery.cli.neighbours import neighbours
 from nextquery.cli.prepare import prepare
 from nextquery.cli.score import score
@@ -52,6 +53,7 @@ def main(
 # One line a command, in the order of the pipeline.
 app.command()(synth)
 app.command()(prepare)
+app.command()(inspect)
 app.command()(train)
 app.command()(fit)
 app.command()(suggest)

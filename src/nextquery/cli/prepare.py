@@ -1,7 +1,8 @@
 """`nextquery prepare`: raw logs become a data folder."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -81,10 +82,32 @@ def prepare(
         engine=engine,
         spark_master=spark_master,
     )
-    entries = run([Path(log) for log in logs], out, settings)
+    with _progress_bar() as progress:
+        entries = run([Path(log) for log in logs], out, settings, progress)
     typer.echo(
         json.dumps({"out": str(out), **entries}, indent=2) if as_json else _summary(out, entries)
     )
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[str, float], None]]:
+    """A bar on stderr with the stage's name; nothing where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:<10}"), BarColumn(), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        task = bars.add_task("reading", total=1.0)
+
+        def show(stage: str, share: float) -> None:
+            # Only reading knows how far it is: the other stages pulse.
+            total = 1.0 if stage == "reading" else None
+            bars.update(task, description=stage, completed=share, total=total)
+
+        yield show
 
 
 def _columns(text: str) -> dict[str, str] | None:
