@@ -59,7 +59,8 @@ class WordScores(ABC):
     def _largest(self, rows: slice, before: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """The places in (rows, V), flattened, of the largest totals, and those, largest first.
 
-        The `count` largest entries lie in the `count` blocks of the largest maxima.
+        The `count` largest entries lie in the `count` blocks of the largest maxima. Fewer than
+        `count` are found only if no other word is possible.
         """
         blocks, block_best = self._blocks[rows], self._block_best[rows] + before[:, None]
         number = block_best.numel()
@@ -67,6 +68,8 @@ class WordScores(ABC):
         row = torch.div(chosen, block_best.shape[1], rounding_mode="floor")
         inside = blocks.flatten(0, 1)[chosen] + before[row][:, None]  # (blocks, BLOCK)
         totals, places = inside.flatten().topk(min(count, inside.numel()))
+        possible = totals > -torch.inf
+        places, totals = places[possible], totals[possible]
         block = torch.div(places, BLOCK, rounding_mode="floor")
         return chosen[block] * BLOCK + places % BLOCK, totals
 
@@ -84,8 +87,7 @@ class _ExactScores(WordScores):
         places, totals = self._largest(rows, before, count)
         size = self._flat.shape[1]
         row = torch.div(places, size, rounding_mode="floor")
-        complete = len(places) >= len(before) * size
-        rest = -torch.inf if complete else float(totals[-1])
+        rest = -torch.inf if len(totals) < count else float(totals[-1])
         return BestWords(row, places % size, totals, rest)
 
     def of(self, words: Tensor) -> Tensor:
@@ -129,15 +131,13 @@ class _FastScores(WordScores):
         return torch.bmm(self._matrix[words], self._omega[:, :, None]).squeeze(2)
 
     def best(self, rows: slice, before: Tensor, count: int) -> BestWords:
-        places, rough = self._largest(rows, before, count + count // 2 + 16)
+        places, _ = self._largest(rows, before, count + count // 2 + 16)
         size = self._flat.shape[1]
-        places, rough = places[rough > -torch.inf], rough[rough > -torch.inf]
         row, words = torch.div(places, size, rounding_mode="floor"), places % size
         logits = (self._matrix[words] * self._omega[rows][row]).sum(dim=1)
         totals = logits - self._normaliser[rows][row] + before[row]
         order = totals.argsort(descending=True)[:count]
-        complete = len(order) >= len(before) * (len(self._matrix) - 1)
-        rest = -torch.inf if complete or not len(order) else float(totals[order[-1]])
+        rest = -torch.inf if len(totals) <= count else float(totals[order[-1]])
         return BestWords(row[order], words[order], totals[order], rest)
 
     def of(self, words: Tensor) -> Tensor:

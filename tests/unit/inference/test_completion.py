@@ -1,0 +1,92 @@
+"""Completions go on from what is typed, and score like any other query."""
+
+import pytest
+
+from nextquery.guard.guard import Guard
+from nextquery.inference.completion import Typed, WordIndex
+from nextquery.inference.predictor import Predictor
+from nextquery.inference.settings import DecodeConfig
+from nextquery.text.vocabulary import Vocabulary
+
+from .conftest import ModelMaker
+
+CONFIG = DecodeConfig(beam=30, max_words=4, fold=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "beginning"),
+    [
+        ("", (), ""),
+        ("  ", (), ""),
+        ("Cheap fl", ("cheap",), "fl"),
+        ("cheap ", ("cheap",), ""),
+        ("cheap,", ("cheap",), ""),
+        ("Ch", (), "ch"),
+    ],
+)
+def test_the_last_word_is_whole_only_when_something_follows(
+    text: str, words: tuple[str, ...], beginning: str
+) -> None:
+    assert Typed.read(text) == Typed(words, beginning)
+
+
+def test_words_are_found_by_their_beginning() -> None:
+    index = WordIndex(Vocabulary(["paris", "party", "pa", "rome", "park"]))
+    vocabulary = Vocabulary(["paris", "party", "pa", "rome", "park"])
+    found = [vocabulary.words[word] for word in index.beginning_with("par")]
+    assert found == ["paris", "park", "party"]
+    assert index.beginning_with("x") == []
+
+
+def test_an_empty_prefix_equals_suggest(predictor: Predictor) -> None:
+    state = predictor.encoder.encode(["w1 w2", "w3 zebra"])
+    assert (
+        predictor.complete(state, " ", 8, CONFIG) == predictor.suggest_many([state], 8, CONFIG)[0]
+    )
+
+
+@pytest.mark.parametrize("prefix", ["w1", "w5 ", "w5 w2", "w5 unheard w1"])
+def test_completions_begin_with_what_is_typed_and_score_as_rescored(
+    predictor: Predictor, prefix: str
+) -> None:
+    state = predictor.encoder.encode(["w1 w2", "w3 zebra"])
+    found = predictor.complete(state, prefix, 10, CONFIG)
+    assert len(found) == 10
+    assert all(each.text.startswith(prefix.rstrip()) and each.text != prefix for each in found)
+    scored = predictor.score_many([state], [[each.text for each in found]])[0]
+    for suggestion, score in zip(found, scored, strict=True):
+        assert suggestion.score == pytest.approx(score.log_likelihood, abs=1e-4)
+
+
+def test_a_whole_word_is_not_extended(predictor: Predictor) -> None:
+    found = predictor.complete(predictor.encoder.start(), "w1 ", 20, CONFIG)
+    assert {each.text.split()[0] for each in found} == {"w1"}
+    found = predictor.complete(predictor.encoder.start(), "w1", 20, CONFIG)
+    assert len({each.text.split()[0] for each in found}) > 1
+
+
+def test_the_most_likely_next_word_comes_first(predictor: Predictor) -> None:
+    """Next-word prediction is completion after a whole word."""
+    state = predictor.encoder.encode(["w1 w2"])
+    config = DecodeConfig(beam=50, min_words=2, max_words=2, fold=False)
+    found = predictor.complete(state, "w7 ", 3, config)
+    words = [f"w7 w{number}" for number in range(40)]
+    scored = predictor.score_many([state], [words])[0]
+    best = sorted(scored, key=lambda each: -each.log_likelihood)
+    two = [each.text for each in found if len(each.text.split()) == 2]
+    assert two[0] == best[0].text
+
+
+def test_a_copied_name_is_completed(make_model: ModelMaker) -> None:
+    for copying in (False, True):
+        predictor = Predictor(make_model(copy=copying), Guard())
+        state = predictor.encoder.encode(["zebrafish w1"])
+        found = predictor.complete(state, "w2 zeb", 10, CONFIG)
+        assert any(each.text.split()[1] == "zebrafish" for each in found) == copying
+        assert all(each.text.split()[1] in ("zeb", "zebrafish") for each in found)
+
+
+def test_a_beginning_that_no_word_has_is_taken_as_a_word(predictor: Predictor) -> None:
+    found = predictor.complete(predictor.encoder.start(), "qqq", 5, CONFIG)
+    assert found
+    assert all(each.text.startswith("qqq ") for each in found)

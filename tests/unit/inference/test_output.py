@@ -1,0 +1,113 @@
+"""Both output layers against log-softmax and a flat top-k."""
+
+import pytest
+import torch
+
+from nextquery.inference.output import BLOCK, ExactOutput, FastOutput
+from nextquery.inference.packing import PackedMatrix, QuantisedMatrix
+from nextquery.inference.recurrence import PackedDecoder
+from nextquery.text.vocabulary import PADDING
+
+from .conftest import ModelMaker
+
+WORDS, SIZE, ROWS = 5_000, 32, 7
+
+
+@pytest.fixture
+def numbers() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(3)
+    return torch.randn(WORDS, SIZE), torch.randn(ROWS, SIZE), -3 * torch.rand(ROWS)
+
+
+def reference(matrix: torch.Tensor, omega: torch.Tensor) -> torch.Tensor:
+    logits = omega @ matrix.t()
+    logits[:, PADDING] = -torch.inf
+    return logits.log_softmax(dim=1)
+
+
+@pytest.mark.parametrize("count", [1, 20, BLOCK * 3])
+def test_exact_equals_a_flat_top_k(
+    numbers: tuple[torch.Tensor, torch.Tensor, torch.Tensor], count: int
+) -> None:
+    matrix, omega, before = numbers
+    total = (reference(matrix, omega)[2:6] + before[2:6, None]).flatten()
+    values, places = total.topk(count)
+    best = ExactOutput(matrix).scores(omega).best(slice(2, 6), before[2:6], count)
+    assert (best.rows * WORDS + best.words).tolist() == places.tolist()
+    torch.testing.assert_close(best.totals, values)
+    assert best.rest == pytest.approx(float(values[-1]), abs=1e-5)
+
+
+def test_listing_all_words_leaves_no_rest(
+    numbers: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+) -> None:
+    matrix, omega, before = numbers
+    for layer in (ExactOutput, FastOutput):
+        best = layer(matrix).scores(omega).best(slice(0, ROWS), before, ROWS * WORDS * 2)
+        assert best.rest == -torch.inf
+        assert len(best.words) == ROWS * (WORDS - 1)
+
+
+def test_fast_finds_the_same_words_with_nearly_the_same_scores(
+    numbers: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+) -> None:
+    matrix, omega, before = numbers
+    exact = ExactOutput(matrix).scores(omega).best(slice(0, ROWS), before, 30)
+    fast = FastOutput(matrix).scores(omega).best(slice(0, ROWS), before, 30)
+    assert fast.words[:20].tolist() == exact.words[:20].tolist()
+    torch.testing.assert_close(fast.totals, exact.totals, rtol=0, atol=0.01)
+
+
+def test_fast_would_be_wrong_without_the_correction(
+    numbers: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+) -> None:
+    matrix, omega, _ = numbers
+    words = torch.arange(1, 20)[None].expand(ROWS, -1)
+    right = reference(matrix, omega)[:, 1:20]
+    rough = QuantisedMatrix(matrix, torch.zeros(WORDS)).product(omega)
+    rough[:, PADDING] = -torch.inf
+    uncorrected = rough.log_softmax(dim=1)[:, 1:20]
+    fast = FastOutput(matrix).scores(omega).of(words)
+    assert (fast - right).abs().max() < 0.3 * (uncorrected - right).abs().max()
+
+
+def test_both_give_the_scores_of_given_words(
+    numbers: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+) -> None:
+    matrix, omega, _ = numbers
+    words = torch.randint(1, WORDS, (ROWS, 9))
+    expected = reference(matrix, omega).gather(1, words)
+    torch.testing.assert_close(ExactOutput(matrix).scores(omega).of(words), expected)
+    fast = FastOutput(matrix).scores(omega).of(words)
+    torch.testing.assert_close(fast, expected, rtol=0, atol=0.01)
+
+
+def test_without_onednn_the_products_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    matrix, rows, bias = torch.randn(128, 16), torch.randn(5, 16), torch.randn(128)
+    with_onednn = [
+        PackedMatrix(matrix, bias).product(rows),
+        QuantisedMatrix(matrix, bias).product(rows),
+    ]
+    monkeypatch.setattr("nextquery.inference.packing._has_onednn", lambda: False)
+    without = [
+        PackedMatrix(matrix, bias).product(rows),
+        QuantisedMatrix(matrix, bias).product(rows),
+    ]
+    for one, other in zip(with_onednn, without, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("factored", [True, False])
+def test_the_packed_decoder_is_the_models(make_model: ModelMaker, factored: bool) -> None:
+    model = make_model(factored=factored)
+    packed = PackedDecoder(model)
+    hidden, words = torch.randn(6, 16), torch.randint(1, 40, (6,))
+    with torch.inference_mode():
+        torch.testing.assert_close(
+            packed.advance(hidden, words), model.advance_decoder(hidden, words)
+        )
+        torch.testing.assert_close(
+            packed.omega(hidden, packed.previous_words(words)), model.output_vector(hidden, words)
+        )
+        torch.testing.assert_close(packed.omega(hidden, None), model.output_vector(hidden, None))

@@ -1,0 +1,76 @@
+"""Scores against a word-by-word computation with the model's own steps."""
+
+import math
+
+import pytest
+import torch
+
+from nextquery.guard.guard import Guard
+from nextquery.inference.contexts import ContextEncoder
+from nextquery.inference.decoder import ContextBatch
+from nextquery.inference.predictor import Predictor
+from nextquery.model.hred import HRED
+from nextquery.text.vocabulary import PADDING
+
+from .conftest import ModelMaker
+
+CANDIDATES = ["w1", "w1 w2", "w1 w2 w3", "w9 unheard w4", "", "W1  W2!"]
+
+
+@torch.inference_mode()
+def by_hand(model: HRED, context: list[str], candidate: str) -> float:
+    """Eq. 6 for a model without copying."""
+    state = ContextEncoder(model).encode(context).session_state[None]
+    hidden, last, total = model.start_decoder(state), None, 0.0
+    for word in model.vocabulary.encode(candidate.lower().replace("!", "")):
+        logits = model.output_vector(hidden, last) @ model.output_matrix.t()
+        logits[:, PADDING] = -torch.inf
+        total += float(logits.log_softmax(dim=1)[0, word])
+        last = torch.tensor([word])
+        hidden = model.advance_decoder(hidden, last)
+    return total
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"factored": False}, {"zero_step": True, "start_query": True}, {"tied": True}],
+    ids=["paper", "unfactored", "authors", "tied"],
+)
+def test_scores_equal_the_models_own_steps(
+    make_model: ModelMaker, settings: dict[str, bool]
+) -> None:
+    model = make_model(**settings)
+    predictor = Predictor(model, Guard())
+    contexts: list[list[str]] = [["w3 w4", "w5"], []]
+    states = predictor.encoder.encode_many(contexts)
+    for context, row in zip(contexts, predictor.score_many(states, [CANDIDATES] * 2), strict=True):
+        for candidate, scored in zip(CANDIDATES, row, strict=True):
+            expected = by_hand(model, context, candidate)
+            assert scored.log_likelihood == pytest.approx(expected, abs=1e-4)
+
+
+def test_words_are_counted_and_unknown_ones_flagged(predictor: Predictor) -> None:
+    scored = predictor.score_many([predictor.encoder.start()], [CANDIDATES])[0]
+    assert [each.text for each in scored] == CANDIDATES
+    assert [each.words for each in scored] == [2, 3, 4, 4, 1, 3]
+    assert [each.unknown for each in scored] == [(), (), (), ("unheard",), (), ()]
+
+
+def test_with_copying_a_word_of_the_session_is_not_unknown(make_model: ModelMaker) -> None:
+    predictor = Predictor(make_model(copy=True), Guard())
+    state = predictor.encoder.encode(["unheard w1"])
+    scored = predictor.score_many([state], [["unheard", "unseen"]])[0]
+    assert [each.unknown for each in scored] == [(), ("unseen",)]
+
+
+def test_probabilities_of_one_word_sum_to_one_with_copying(make_model: ModelMaker) -> None:
+    """All first words, those of the session outside the vocabulary included."""
+    model = make_model(words=30, copy=True)
+    predictor = Predictor(model, Guard())
+    state = predictor.encoder.encode(["w1 zebra", "yak w2"])
+    batch = ContextBatch(model, [state])
+    decoder = predictor.decoder("exact")
+    ids = [*range(1, len(model.vocabulary)), *(batch.own[0].id(word) for word in ("zebra", "yak"))]
+    with torch.inference_mode():
+        scores = decoder.predict(batch, decoder.start(batch)).of(torch.tensor([ids]))
+    assert math.fsum(scores.exp()[0].tolist()) == pytest.approx(1.0, abs=1e-5)
