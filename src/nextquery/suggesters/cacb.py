@@ -72,10 +72,9 @@ class Concepts:
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         return cls(of_query, offsets, members, np.bincount(of_query, counts).astype(np.int64))
 
-    def queries(self, concept: int) -> list[int]:
+    def queries(self, concept: int) -> NDArray[np.int32]:
         """The queries of a concept, most clicked first."""
-        found: list[int] = self.members[self.offsets[concept] : self.offsets[concept + 1]].tolist()
-        return found
+        return self.members[self.offsets[concept] : self.offsets[concept + 1]]
 
     def save(self, folder: Path) -> None:
         """Write the arrays into a model folder."""
@@ -132,7 +131,7 @@ class CACB(CountSuggester[CACBSettings]):
         suggestions = []
         for concept, probability in zip(concepts.tolist(), found.tolist(), strict=True):
             queries = self.concepts.queries(concept)
-            texts = (self.background.text(query) for query in queries)
+            texts = (self.background.text(int(query)) for query in queries)
             shown = next((text for text in texts if text not in context), None)
             if shown is not None:
                 source = self._source(path, concept, len(queries))

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import bm25s
 import narwhals as nw
@@ -117,13 +117,16 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
     def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
         """The endings of the most similar sessions."""
         documents, weights = self._ranked(context)
+        best = _highest(weights, limit)
         found = [
             Suggestion(
                 self.background.text(int(self.endings[document])),
                 weight,
                 seen(int(self.sessions[document]), "at the end of a similar session"),
             )
-            for document, weight in zip(documents.tolist(), weights.tolist(), strict=True)
+            for document, weight in zip(
+                documents[best].tolist(), weights[best].tolist(), strict=True
+            )
         ]
         return sorted(found, key=lambda item: (-item.score, item.text))[:limit]
 
@@ -170,7 +173,7 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
         return documents, weights + (1 - alpha) * frequency / frequency.max()
 
 
-def _highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.intp]:
+def _highest(scores: NDArray[np.floating[Any]], limit: int) -> NDArray[np.intp]:
     """The places of the `limit` highest positive scores, and of all that equal the last of them."""
     positive = np.flatnonzero(scores)
     if len(positive) <= limit:
