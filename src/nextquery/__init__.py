@@ -3,19 +3,21 @@
 The public names, imported when first used so that `import nextquery` is quick:
 
     load(path)    any suggester: `suggest(context, n)`, `score(context, candidates)`
+    HRED          the network itself: `HRED.from_pretrained(path)`, `save_pretrained(path)`
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nextquery.model.hred import HRED
     from nextquery.suggesters.loading import load
 
 __version__ = "0.1.0"
 
-_PUBLIC = {"load": "nextquery.suggesters.loading"}
+_PUBLIC = {"HRED": "nextquery.model.hred", "load": "nextquery.suggesters.loading"}
 
-__all__ = ["__version__", "load"]
+__all__ = ["HRED", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import nextquery
 
 
 def test_the_public_names() -> None:
-    assert nextquery.__all__ == ["__version__", "load"]
+    assert nextquery.__all__ == ["HRED", "__version__", "load"]
     assert dir(nextquery) == nextquery.__all__
     assert all(hasattr(nextquery, name) for name in nextquery.__all__)
 
