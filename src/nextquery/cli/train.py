@@ -1,6 +1,7 @@
 """`nextquery train`: train HRED on a prepared log."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,9 @@ def train(
 
     Example: `nextquery train data --out model --config small --set train.epochs=3`
     """
+    # Read when torch is loaded: threads that wait by spinning make training on a busy machine
+    # several times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from nextquery.config import load_config
     from nextquery.logs.prepared import PreparedData
     from nextquery.model.distributed import processes
