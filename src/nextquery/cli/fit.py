@@ -28,6 +28,8 @@ def fit(
 
     Example: `nextquery fit DATA --kind adjacency --out models/adjacency`
     """
+    from rich.console import Console
+
     from nextquery.artifacts import check_target
     from nextquery.config import from_overrides
     from nextquery.logs.prepared import PreparedData
@@ -37,8 +39,9 @@ def fit(
     chosen = from_overrides(model_type.settings_type, settings or [])
     check_target(out)
     start = time.perf_counter()
-    model = model_type.fit(PreparedData(data), chosen, engine=engine, spark_master=spark_master)
-    model.save(out)
+    prepared = PreparedData(data)
+    with Console(stderr=True).status(f"fitting {kind}"):
+        model_type.fit(prepared, chosen, engine=engine, spark_master=spark_master).save(out)
     seconds = time.perf_counter() - start
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:

@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,22 @@ def test_only_queries_of_enough_users_are_suggested(
     )
     assert "eves secret" not in {item.text for item in model.suggest(["paris"], 100)}
     assert "eves secret" in {item.text for item in control.suggest(["paris"], 100)}
+
+
+@pytest.mark.parametrize("kind", COUNT_MODELS)
+@pytest.mark.parametrize(
+    "context", [[], ["paris"], ["rome map", "oslo"], ["paris hotels cheap"], ["zyzzyva"]]
+)
+def test_probabilities_sum_to_at_most_one(
+    kind: str, context: list[str], prepared: Any, tiny_log: Any
+) -> None:
+    log = _log(tiny_log)
+    model = count_model(kind).fit(prepared(log))
+    known = sorted({query for _, queries in log.sessions for query in queries})
+    # Every text of one word (the unknown word stands for all others) and some of two.
+    others = [*WORDS, "zyzzyva", *(f"{word} {topic}" for word in WORDS for topic in TOPICS)]
+    total = sum(exp(item.log_likelihood) for item in model.score(context, known + others))
+    assert 0.5 < total <= 1
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
