@@ -44,10 +44,12 @@ export class Lists {
   }
 
   #list(column) {
-    const best = Math.max(...column.suggestions.map((item) => item.score));
+    const scores = column.suggestions.map((item) => item.score);
+    const best = Math.max(...scores);
+    const logarithms = Math.min(...scores) < 0;
     const rows = column.suggestions.map((item, index) => {
-      // Scores are logarithms: the bar shows the likelihood relative to the best one.
-      const share = Math.exp(item.score - best);
+      // The bar is relative to the best: of likelihoods, where scores are their logarithms.
+      const share = logarithms ? Math.exp(item.score - best) : item.score / (best || 1);
       const seen = item.source.startsWith("seen");
       const button = element(
         "button",
@@ -65,8 +67,8 @@ export class Lists {
         ),
         element(
           "span",
-          { class: "score", title: "Natural logarithm of the likelihood" },
-          bar(share, "relative likelihood"),
+          { class: "score" },
+          bar(share, "relative to the best"),
           element("span", { class: "number" }, item.score.toFixed(2).replace("-", "−")),
         ),
       );
