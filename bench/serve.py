@@ -25,15 +25,14 @@ PATIENT = ("--budget-ms", "60000", "--queue-size", "512")
 def main(quick: bool) -> dict[str, Any]:
     chosen = os.environ.get("NEXTQUERY_BENCH_SERVE", "")
     names = [name for name in chosen.split(",") if name] or list(SECTIONS)
-    sizes = ["tiny"] if quick else ["small", "paper"]
     with tempfile.TemporaryDirectory() as folder:
-        models = make_models(Path(folder), *sizes)
+        models = make_models(Path(folder), quick)
         return {name: SECTIONS[name](models, quick) for name in names}
 
 
 def latency(models: Models, quick: bool) -> dict[str, Any]:
     """p50/p95/p99 unloaded, requests/s with 16 clients; ratios against the plain handler."""
-    seconds = 3 if quick else 15
+    seconds = 3 if quick else 8
     redis = Redis()
     try:
         found: dict[str, Any] = {}

@@ -42,8 +42,8 @@ def serve(
     threads: Annotated[
         int, typer.Option(min=0, help="Threads of the model in each worker; 0 shares the cores.")
     ] = 0,
-    queue_size: Annotated[int, typer.Option(help="Requests that may wait; more get 503.")] = 16,
-    batch_size: Annotated[int, typer.Option(help="Waiting requests answered together.")] = 8,
+    queue_size: Annotated[int, typer.Option(help="Requests that may wait; more get 503.")] = 32,
+    batch_size: Annotated[int, typer.Option(help="Waiting requests answered together.")] = 4,
     sessions: Annotated[str, typer.Option(help="'memory' or redis://HOST:PORT/DB.")] = "memory",
     max_sessions: Annotated[int, typer.Option(help="Sessions kept in memory.")] = 10_000,
     idle_minutes: Annotated[

@@ -1,8 +1,10 @@
 """Requests that wait for one model are answered together.
 
 A batch is whatever waits when the model becomes free: nobody waits for company. The queue is
-bounded; a job whose client left is taken out. Knows nothing of models: it calls `run` in a thread
-of its own with jobs that share a `key`, and `run` gives an answer for each.
+bounded: it takes a burst whole, but while every batch is full it holds one batch only, so that a
+lasting overload is refused early instead of making everybody wait. A job whose client left is
+taken out. Knows nothing of models: it calls `run` in a thread of its own with jobs that share a
+`key`, and `run` gives an answer for each.
 """
 
 import asyncio
@@ -14,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Run = Callable[[Hashable, Sequence[Any]], Sequence[Any]]
+SECONDS_OF_BURST = 0.25
+"""Full batches for longer than this are an overload, not a burst."""
 
 
 class QueueFullError(Exception):
@@ -37,8 +41,17 @@ class Job:
 class Batcher:
     """A bounded queue before a model, and the thread in which the model runs."""
 
-    def __init__(self, run: Run, queue_size: int, batch_size: int, name: str = "model") -> None:
+    def __init__(
+        self,
+        run: Run,
+        queue_size: int,
+        batch_size: int,
+        name: str = "model",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._run = run
+        self._clock = clock
+        self._full_since: float | None = None
         self._queue_size = queue_size
         self._batch_size = batch_size
         self._waiting: deque[Job] = deque()
@@ -71,7 +84,7 @@ class Batcher:
 
     def submit(self, key: Hashable, questions: Sequence[Any]) -> list[Job]:
         """Queue questions, all or none: `QueueFullError` if there is no place for the first."""
-        if len(self._waiting) >= self._queue_size:
+        if len(self._waiting) >= self._room():
             raise QueueFullError(self.expected_wait)
         loop = asyncio.get_running_loop()
         jobs = [Job(key, question, loop.create_future()) for question in questions]
@@ -80,6 +93,12 @@ class Batcher:
         self._waiting.extend(jobs)
         self._arrival.set()
         return jobs
+
+    def _room(self) -> int:
+        """How many may wait now."""
+        if self._full_since is None or self._clock() - self._full_since < SECONDS_OF_BURST:
+            return self._queue_size
+        return min(self._queue_size, self._batch_size)
 
     def withdraw(self, jobs: Sequence[Job]) -> None:
         """Take jobs back whose client left or lost patience; what is being computed goes on."""
@@ -106,6 +125,10 @@ class Batcher:
         self._waiting = deque(kept)
         for job in taken:
             job.started = True
+        if len(taken) < self._batch_size:
+            self._full_since = None
+        elif self._full_since is None:
+            self._full_since = self._clock()
         return taken
 
     async def _answer(self, jobs: list[Job]) -> None:

@@ -40,10 +40,10 @@ class ServiceSettings:
     """Threads of the neural model in each worker; 0 shares the cores among the workers."""
     budget_ms: int = 300
     """How long a request may wait for its model before the fallback answers, or 503."""
-    queue_size: int = 16
-    """Requests that may wait for a model; one more is refused at once."""
-    batch_size: int = 8
-    """Waiting requests that are answered together."""
+    queue_size: int = 32
+    """Requests of a burst that may wait for a model; one more is refused at once."""
+    batch_size: int = 4
+    """Waiting requests that are answered together; in a lasting overload no more may wait."""
     sessions: str = "memory"
     """`memory` or a `redis://` URL."""
     max_sessions: int = 10_000

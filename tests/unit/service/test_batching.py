@@ -123,3 +123,26 @@ def test_an_error_reaches_those_who_asked_and_no_one_else() -> None:
         assert await good.answer == 0.25
 
     run(fails_on_zero, scenario)
+
+
+def test_a_lasting_overload_leaves_room_for_one_batch_only() -> None:
+    model = HeldModel()
+    now = [0.0]
+
+    async def scenario() -> None:
+        batcher = Batcher(model, queue_size=9, batch_size=2, clock=lambda: now[0])
+        batcher.start()
+        jobs = batcher.submit("k", [1, 2])  # a full batch
+        await asyncio.to_thread(model.entered.wait, 10)
+        jobs += batcher.submit("k", [3, 4, 5])  # a burst is taken whole
+        now[0] = 1.0
+        with pytest.raises(QueueFullError):
+            batcher.submit("k", [6])
+        model.released.set()
+        assert [await job.answer for job in jobs] == [2, 4, 6, 8, 10]
+        # The last batch was not full: the overload is over.
+        jobs = [batcher.submit("k", [number])[0] for number in range(9)]
+        assert len([await job.answer for job in jobs]) == 9
+        await batcher.stop()
+
+    asyncio.run(scenario())
