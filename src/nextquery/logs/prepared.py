@@ -19,9 +19,12 @@ then by text.
 """
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import polars as pl
+import pyarrow.parquet as pq
 
 from nextquery.artifacts import Artifact, open_artifact
 from nextquery.errors import ArtifactError
@@ -29,6 +32,7 @@ from nextquery.records import Session
 
 SPLITS = ("background", "training", "validation", "test")
 UNSEEN_USERS = "unseen_users"
+_ROWS_AT_A_TIME = 50_000
 
 
 class PreparedData:
@@ -61,16 +65,17 @@ class PreparedData:
         return pl.scan_parquet(self.session_files(split))
 
     def sessions(self, split: str) -> Iterator[Session]:
-        """The sessions of a split in order, read part by part."""
+        """The sessions of a split in order, read some rows at a time."""
+        for session, rows in groupby(self._rows(split), key=itemgetter(0)):
+            _, users, queries = zip(*rows, strict=True)
+            yield Session(session, users[0], queries)
+
+    def _rows(self, split: str) -> Iterator[tuple[int, str, str]]:
+        columns = ["session", "user", "query"]
         for file in self.session_files(split):
-            grouped = (
-                pl.scan_parquet(file)
-                .group_by("session", maintain_order=True)
-                .agg(pl.col("user").first(), pl.col("query"))
-                .collect()
-            )
-            for session, user, queries in grouped.iter_rows():
-                yield Session(session, user, tuple(queries))
+            with pq.ParquetFile(file) as parquet:
+                for batch in parquet.iter_batches(_ROWS_AT_A_TIME, columns=columns):
+                    yield from zip(*(column.to_pylist() for column in batch), strict=True)
 
     def counts(self, name: str) -> pl.LazyFrame:
         """A count table: queries, words, word_pairs, followers or clicks."""

@@ -61,6 +61,7 @@ def train(
     folder = out.with_name(f"{out.name}.training")
     if processes.leads:
         _check_folders(out, folder, resume)
+        data.artifact.verify()
     processes.agree(0)  # no process writes before the folders were checked
     vocabulary = Vocabulary(data.words()[: config.model.vocabulary_size])
     checkpoints = CheckpointFolder(folder / "checkpoints", identity(config, data, vocabulary))

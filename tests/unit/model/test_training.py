@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nextquery.errors import TrainingError
+from nextquery.errors import ChecksumError, TrainingError
 from nextquery.model.checkpoint import CheckpointFolder
 from nextquery.model.distributed import Processes
 from nextquery.model.feed import Feed, ahead
@@ -16,7 +16,8 @@ from nextquery.model.hred import HRED
 from nextquery.model.journal import METRICS, Journal, read_metrics
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.perplexity import measure
-from nextquery.model.settings import ModelConfig, TrainConfig
+from nextquery.model.run import train
+from nextquery.model.settings import ModelConfig, TrainConfig, TrainingConfig
 from nextquery.model.training import Trainer
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
@@ -124,3 +125,11 @@ def test_perplexity_is_the_same_for_any_batch_size() -> None:
     assert found[0].nll == pytest.approx(found[1].nll, abs=1e-6)
     assert found[0].symbols == len(sessions.words)
     assert likelihood.training
+
+
+def test_an_altered_data_folder_is_refused(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
+    data = prepared(tiny_log([("a", ("one", "two"))]))
+    file = data.session_files("background")[0]
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(ChecksumError, match="part-00000"):
+        train(data, tmp_path / "model", TrainingConfig(), ALONE, say=print)
