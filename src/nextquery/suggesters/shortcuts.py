@@ -131,13 +131,14 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
         return sorted(found, key=lambda item: (-item.score, item.text))[:limit]
 
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
-        """Half of the probability is shared by the retrieved endings, half is the prior's."""
+        """Half of the probability is shared by the retrieved endings, the rest is the prior's."""
         documents, weights = self._ranked(context)
+        found = 0.5 if len(documents) else 0.0
         share = dict(zip(self.endings[documents].tolist(), weights / weights.sum(), strict=True))
         return [
-            log(0.5) + self.background.log_prior(candidate)
+            log(1 - found) + self.background.log_prior(candidate)
             if query is None or query not in share
-            else log(0.5 * float(share[query]) + 0.5 * self.background.prior(query))
+            else log(found * float(share[query]) + (1 - found) * self.background.prior(query))
             for candidate, query in ((text, self.background.id(text)) for text in candidates)
         ]
 
