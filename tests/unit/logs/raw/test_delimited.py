@@ -159,16 +159,16 @@ def test_every_line_is_accepted_or_rejected_once(layout: Layout, texts: list[byt
     assert parsed.rejected["reason"].null_count() == 0
 
 
+# Python, unlike Unicode, takes the four separators for blanks: they would confuse `strip` below.
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\n\t\0\r\x1c\x1d\x1e\x1f"))
+
+
 @settings(max_examples=50)
-@given(
-    st.lists(
-        st.tuples(st.text(st.characters(codec="utf-8", exclude_characters="\n\t\0\r"))), min_size=1
-    )
-)
-def test_query_text_survives_unchanged(queries: list[tuple[str]]) -> None:
-    texts = [f"7\t{query}\t2006-03-01 07:17:12\t\t".encode() for (query,) in queries]
+@given(st.lists(TEXT, min_size=1))
+def test_query_text_survives_unchanged(queries: list[str]) -> None:
+    texts = [f"7\t{query}\t2006-03-01 07:17:12\t\t".encode() for query in queries]
     kept = parse(AOL, *texts).accepted["query"].to_list()
-    assert kept == [query for (query,) in queries if query.strip()]
+    assert kept == [query for query in queries if query.strip()]
 
 
 @pytest.mark.parametrize("quoting", [csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC])
