@@ -109,6 +109,7 @@ def reloads(models: Models, quick: bool) -> dict[str, Any]:
         "all_under_load": within,
         "requests": sum(seen["statuses"].values()),
         "failed_requests": failed,
+        "statuses": seen["statuses"],
         "p99_ms": seen["p99_ms"],
     }
 

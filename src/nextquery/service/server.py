@@ -23,6 +23,8 @@ BACKLOG = 1024
 SECONDS_FOR_ACCEPTED = 0.3
 """Between the last accepted connection and the end of idle ones: its request may be on the way."""
 SECONDS_TO_FINISH = 30
+SECONDS_KEPT_OPEN = 75
+"""Longer than balancers keep idle connections: who closes first may cut off a request."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -50,6 +52,7 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, supervised: b
         server_header=False,
         backlog=BACKLOG,
         timeout_graceful_shutdown=SECONDS_TO_FINISH,
+        timeout_keep_alive=SECONDS_KEPT_OPEN,
     )
     server = Server(config, service, supervised)
     server.run(sockets=[listener])
