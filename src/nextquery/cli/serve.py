@@ -18,7 +18,7 @@ def _print_new_key(name: str) -> None:
     from nextquery.service.keys import new_key
 
     made = new_key(name)
-    typer.echo(f"key, for the client:     {made.key}")
+    typer.echo(f"key, for the client:  {made.key}")
     typer.echo(f"line, for the key file:  {made.line}")
     raise typer.Exit
 

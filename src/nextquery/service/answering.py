@@ -17,7 +17,7 @@ from nextquery.service.feedback import FeedbackLog
 from nextquery.service.keys import KeyRing, RateLimit
 from nextquery.service.metrics import Metrics
 from nextquery.service.models import Models, ServedModel, SuggestKey
-from nextquery.service.problems import ProblemError, busy
+from nextquery.service.problems import BusyError, ProblemError
 from nextquery.service.schemas import InSession
 from nextquery.service.sessions import SessionStore, SessionsUnavailableError, joined, session_key
 from nextquery.service.settings import ServiceSettings
@@ -61,7 +61,7 @@ def chosen_model(service: Service, name: str | None) -> ServedModel:
         known = ", ".join(service.models.served)
         raise ProblemError(422, f"model: is not served here; there are: {known}")
     if model.engine is None:
-        raise busy("The model is still being loaded.", 2)
+        raise BusyError("The model is still being loaded.", 2)
     return model
 
 
@@ -100,14 +100,16 @@ async def ask(
         jobs = model.submit(key, questions)
     except QueueFullError as full:
         service.metrics.refused.labels(model.name).inc()
-        raise busy("Too many requests wait for the model.", full.retry_after) from None
+        raise BusyError("Too many requests wait for the model.", full.retry_after, "busy") from None
     try:
         in_time = await _finished(request, jobs, service.settings.budget_ms / 1000, patient)
     finally:
         model.batcher.withdraw([job for job in jobs if not job.answer.done()])
     if not in_time:
         service.metrics.refused.labels(model.name).inc()
-        raise busy("The model did not come to this request in time.", model.batcher.expected_wait)
+        raise BusyError(
+            "The model did not come to this request in time.", model.batcher.expected_wait, "late"
+        )
     return Answered([job.answer.result() for job in jobs], model.name)
 
 
@@ -126,11 +128,10 @@ async def suggest(
     fallback = service.models.fallback if model.name == service.models.default else None
     try:
         answered = await ask(service, request, model, key, missing, patient=fallback is None)
-    except ProblemError as problem:
+    except BusyError as refusal:
         if fallback is None or fallback.engine is None:
             raise
-        late = "Too many" not in problem.detail
-        service.metrics.fallbacks.labels("late" if late else "busy").inc()
+        service.metrics.fallbacks.labels(refusal.reason).inc()
         answered = await ask(service, request, fallback, key, contexts)
         return Answered(answered.results, fallback.engine.suggester.kind, fallback=True)
     fresh = iter(answered.results)

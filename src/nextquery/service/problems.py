@@ -41,9 +41,12 @@ class ProblemError(Exception):
         self.headers = dict(headers or {})
 
 
-def busy(detail: str, retry_after: float = 1.0) -> ProblemError:
-    """503 with the time after which a client may try again."""
-    return ProblemError(503, detail, {"Retry-After": str(max(1, round(retry_after)))})
+class BusyError(ProblemError):
+    """503 with the time after which a client may try again; `reason` is a word for the metrics."""
+
+    def __init__(self, detail: str, retry_after: float, reason: str = "") -> None:
+        super().__init__(503, detail, {"Retry-After": str(max(1, round(retry_after)))})
+        self.reason = reason
 
 
 def document(status: int, detail: str, request_id: str) -> dict[str, Any]:

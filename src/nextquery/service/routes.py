@@ -14,7 +14,7 @@ from nextquery.service.access import Owner, admit, service_of
 from nextquery.service.answering import Answered, Service, ask, chosen_model, session_context
 from nextquery.service.answering import suggest as suggest_lists
 from nextquery.service.models import Operation, SuggestKey
-from nextquery.service.problems import ProblemError, busy
+from nextquery.service.problems import BusyError, ProblemError
 from nextquery.service.sessions import SessionsUnavailableError, session_key
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -139,7 +139,7 @@ async def delete_session(
     try:
         await service.sessions.delete(session_key(owner, session_id))
     except SessionsUnavailableError:
-        raise busy("The session store does not answer.", 2) from None
+        raise BusyError("The session store does not answer.", 2) from None
     return Response(status_code=204)
 
 

@@ -38,8 +38,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def run_worker(settings: ServiceSettings, listener: socket.socket, supervised: bool) -> None:
     """Serve in this process until told to stop."""
-    threads = settings.threads or max(1, (os.cpu_count() or 1) // settings.workers)
-    os.environ["OMP_NUM_THREADS"] = str(threads)
+    _set_threads(settings)
     # Imported here: the number of threads must be set before torch is imported.
     from nextquery.service.app import build_app, build_service
 
@@ -58,6 +57,14 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, supervised: b
     server.run(sockets=[listener])
     if service.failure is not None:
         raise service.failure
+
+
+def _set_threads(settings: ServiceSettings) -> None:
+    """Share the cores among the workers, unless the operator says otherwise."""
+    if settings.threads:
+        os.environ["OMP_NUM_THREADS"] = str(settings.threads)
+    shared = max(1, (os.cpu_count() or 1) // settings.workers)
+    os.environ.setdefault("OMP_NUM_THREADS", str(shared))
 
 
 class Server(uvicorn.Server):

@@ -1,7 +1,9 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from nextquery.cli.main import app
 from nextquery.errors import InputError
 from nextquery.service.keys import KeyRing, RateLimit, new_key, read_keys
 
@@ -14,6 +16,14 @@ def test_a_new_key_opens_what_its_line_says(tmp_path: Path) -> None:
     assert keys.name(made.key) == "shop"
     assert keys.name(made.key + "x") is None
     assert made.key not in made.line
+
+
+def test_the_command_makes_keys() -> None:
+    answer = CliRunner().invoke(app, ["serve", "--new-key", "shop"])
+    assert answer.exit_code == 0
+    key, line = (row.split(":  ", 1)[-1].strip() for row in answer.stdout.splitlines())
+    ring = KeyRing({line.split(":")[1]: "shop"})
+    assert ring.name(key) == "shop"
 
 
 def test_keys_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
