@@ -105,7 +105,7 @@ class NeuralEngine(Engine):
         """A list for each context, all decoded in one batch."""
         config = self._hred.config
         wanted = {"diversity": diversity, "beam": max(config.beam, n)}
-        states = [self._state(context) for context in contexts]
+        states = self._encoded(contexts)
         return self._hred.suggest_after(states, n, config=config.model_copy(update=wanted))
 
     def complete(self, context: Context, prefix: str, n: int) -> list[Suggestion]:
@@ -121,18 +121,21 @@ class NeuralEngine(Engine):
         """How many encoded contexts are kept."""
         return len(self._states)
 
-    def _state(self, context: Context) -> "ContextState":
-        """The state of a session; where its beginning is known, only the rest is encoded."""
-        state, known = self._longest_known(context)
-        if state is None:
-            self.states_missed += 1
-            state = self._hred.encode(context)
-        else:
-            self.states_found += 1
-            for query in context[known:]:
-                state = self._hred.extend(state, query)
-        self._states.put(context, state)
-        return state
+    def _encoded(self, contexts: Sequence[Context]) -> "list[ContextState]":
+        """The states of sessions; where a beginning is known, only the rest is encoded."""
+        known = [self._longest_known(context) for context in contexts]
+        new = [context for context, (state, _) in zip(contexts, known, strict=True) if not state]
+        fresh = iter(self._hred.encode_many(new))
+        self.states_missed += len(new)
+        self.states_found += len(contexts) - len(new)
+        states = []
+        for context, (state, length) in zip(contexts, known, strict=True):
+            reached = state or next(fresh)
+            for query in context[length:] if state else ():
+                reached = self._hred.extend(reached, query)
+            self._states.put(context, reached)
+            states.append(reached)
+        return states
 
     def _longest_known(self, context: Context) -> "tuple[ContextState | None, int]":
         for length in range(len(context), 0, -1):

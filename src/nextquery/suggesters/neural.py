@@ -82,6 +82,10 @@ class HREDSuggester:
         """The state of a whole session; what a state holds follows from its `queries`."""
         return self._predictor.encoder.encode(context)
 
+    def encode_many(self, contexts: Sequence[Sequence[str]]) -> list[ContextState]:
+        """What `encode` gives for each context, computed together."""
+        return self._predictor.encoder.encode_many(contexts)
+
     def suggest_after(
         self, states: Sequence[ContextState], n: int = 5, *, config: DecodeConfig | None = None
     ) -> list[list[Suggestion]]:
