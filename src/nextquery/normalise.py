@@ -8,7 +8,6 @@ import re
 import unicodedata
 
 _APOSTROPHES = re.compile(r"['’ʼ＇`]")
-_SEPARATORS = re.compile(r"[\W_]+")
 _ASCII_SEPARATORS = re.compile(r"[^a-z0-9]+")
 
 
@@ -23,4 +22,5 @@ def normalise_query(text: str) -> str:
         character if unicodedata.category(character)[0] in "LNM" else " "
         for character in _APOSTROPHES.sub("", lowered)
     )
-    return " ".join(kept.split())
+    # What an apostrophe kept apart may compose now: the result must be a fixed point.
+    return " ".join(unicodedata.normalize("NFKC", kept).split())

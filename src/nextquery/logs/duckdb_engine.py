@@ -91,5 +91,5 @@ class DuckdbEngine:
 
     def _file(self, name: str) -> Path:
         folder = self._work / name
-        folder.mkdir()
+        folder.mkdir(parents=True)
         return folder / "part-00000.parquet"

@@ -25,6 +25,12 @@ from nextquery.logs.engine import (
     write_batches,
 )
 
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
 
 class SparkEngine:
     """Spark: for a log that outgrows one machine."""
@@ -35,14 +41,13 @@ class SparkEngine:
         self._work = work
         # Python workers start whatever `python3` is on their path unless told.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        self._spark = (
-            SparkSession.builder.master(master)
-            .appName("nextquery prepare")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.session.timeZone", "UTC")
-            .getOrCreate()
-        )
+        builder = SparkSession.builder.master(master).appName("nextquery")
+        for key, value in _SETTINGS.items():
+            builder = builder.config(key, value)
+        if master.startswith("local"):
+            # One machine gains nothing from Spark's 200 partitions: most would be empty files.
+            builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 2))
+        self._spark = builder.getOrCreate()
 
     def scan(self, folder: Path) -> Frame:
         """The rows of all Parquet files of a folder."""

@@ -1,0 +1,294 @@
+"""From a made-up raw log to a data folder, through the command that people use."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from nextquery.artifacts import open_artifact
+from nextquery.cli.main import app
+from nextquery.errors import NextqueryError
+from nextquery.logs.prepared import PreparedData
+from nextquery.logs.synthetic import write_log
+
+AOL_SAMPLE = Path(__file__).parents[3] / "shared" / "data" / "aol-sample" / "log.tsv.gz"
+HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
+CUTS = "2024-02-01,2024-03-01,2024-04-01"
+Row = tuple[str, str, datetime, str]
+"""User, query, time and clicked URL."""
+
+
+def _prepare(log: Path, out: Path, *options: str) -> dict[str, Any]:
+    arguments = ["prepare", str(log), "--out", str(out), "--json", *options]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def _write(path: Path, rows: list[Row]) -> Path:
+    path.write_text(HEADER + "".join(map(_line, rows)), encoding="utf-8")
+    return path
+
+
+def _line(row: Row) -> str:
+    user, query, time, url = row
+    return f"{user}\t{query}\t{time:%Y-%m-%d %H:%M:%S}\t\t{url}\n"
+
+
+def _session(user: str, day: str, *queries: str) -> list[Row]:
+    start = datetime.fromisoformat(day)
+    return [(user, query, start + timedelta(minutes=n), "") for n, query in enumerate(queries)]
+
+
+@pytest.fixture(scope="module")
+def made_up_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with everything in it: clicks, repeats, other scripts, personal data, bad rows."""
+    path = tmp_path_factory.mktemp("log") / "log.tsv"
+    write_log(path, 1500, 3)
+    queries = ("Ünïcode Straße", "東京 ホテル", "me@example.com", "???", "bj's")
+    odd = [(*row[:3], "http://x.example") for row in _session("é", "2006-04-03", *queries)]
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write("".join(map(_line, odd)) + "broken row\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def reference(made_up_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("polars") / "data"
+    _prepare(made_up_log, out, "--holdout-users", "0.1", "--min-users", "2")
+    return out
+
+
+def test_the_manifest_keeps_its_shape(reference: Path) -> None:
+    artifact = open_artifact(reference, "data")
+    artifact.verify()
+    counts = artifact.manifest["counts"]
+    splits = ["background", "training", "validation", "test", "unseen_users"]
+    assert list(counts["sessions"]) == list(counts["queries"]) == splits
+    assert counts["rows_read"] == counts["rows_accepted"] + counts["rows_rejected"]
+    assert counts["rows_rejected"] == 1
+    assert counts["rows_dropped"] == {"empty": 1, "personal": 1, "url": 0}
+    assert artifact.manifest["settings"]["min_users"] == 2
+    assert len(artifact.manifest["spelling"]["corrections"]) <= 10
+
+
+def test_counts_in_the_manifest_are_those_of_the_files(reference: Path) -> None:
+    data = PreparedData(reference)
+    counts = data.artifact.manifest["counts"]
+    for split in data.splits:
+        sessions = list(data.sessions(split))
+        assert len(sessions) == counts["sessions"][split]
+        assert sum(len(session.queries) for session in sessions) == counts["queries"][split]
+        assert all(len(session.queries) > 1 for session in sessions)
+        rows = data.session_rows(split).collect()
+        assert rows.equals(rows.sort("session", "position"))
+
+
+def test_held_out_users_are_in_no_other_split_and_no_count(reference: Path) -> None:
+    data = PreparedData(reference)
+    seen = {session.user for split in data.splits[:-1] for session in data.sessions(split)}
+    unseen = {session.user for session in data.sessions("unseen_users")}
+    assert unseen
+    assert not seen & unseen
+    typed = {query for session in data.sessions("background") for query in session.queries}
+    assert set(data.counts("queries").collect()["query"]) <= typed
+
+
+def test_counts_are_those_of_a_plain_loop(reference: Path) -> None:
+    data = PreparedData(reference)
+    users: dict[tuple[str, str], set[str]] = {}
+    counts: dict[tuple[str, str], int] = {}
+    for session in data.sessions("background"):
+        for query in session.queries:
+            for kind, texts in (("queries", [query]), ("words", query.split())):
+                for text in texts:
+                    users.setdefault((kind, text), set()).add(session.user)
+                    counts[kind, text] = counts.get((kind, text), 0) + 1
+    for kind in ("queries", "words"):
+        expected = [
+            (text, counts[kind, text], len(found))
+            for (of, text), found in users.items()
+            if of == kind and len(found) >= 2
+        ]
+        expected.sort(key=lambda row: (-row[1], row[0]))
+        assert data.counts(kind).collect().rows() == expected
+    assert data.words() == data.counts("words").collect()["word"].to_list()
+
+
+def test_followers_are_those_of_a_plain_loop(reference: Path) -> None:
+    data = PreparedData(reference)
+    known = set(data.counts("queries").collect()["query"])
+    counts: dict[tuple[str, str], int] = {}
+    for session in data.sessions("background"):
+        for pair in zip(session.queries, session.queries[1:], strict=False):
+            if known.issuperset(pair):
+                counts[pair] = counts.get(pair, 0) + 1
+    expected = sorted(
+        ((*pair, count) for pair, count in counts.items()), key=lambda r: (-r[2], *r[:2])
+    )
+    assert data.counts("followers").collect().drop("users").rows() == expected
+
+
+def _same_tables(one: Path, other: Path) -> None:
+    files = sorted(path.relative_to(one) for path in one.rglob("*.parquet"))
+    assert files == sorted(path.relative_to(other) for path in other.rglob("*.parquet"))
+    for file in files:
+        left, right = pl.read_parquet(one / file), pl.read_parquet(other / file)
+        assert left.schema == right.schema, file
+        assert left.equals(right), file
+    assert (one / "vocabulary.txt").read_bytes() == (other / "vocabulary.txt").read_bytes()
+    manifests = [json.loads((path / "manifest.json").read_text()) for path in (one, other)]
+    assert manifests[0]["counts"] == manifests[1]["counts"]
+    assert manifests[0]["spelling"] == manifests[1]["spelling"]
+
+
+@pytest.mark.parametrize(
+    "engine", ["duckdb", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+)
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_every_engine_writes_the_same_tables(
+    engine: str, made_up_log: Path, reference: Path, tmp_path: Path
+) -> None:
+    if engine == "spark" and not (util.find_spec("pyspark") and shutil.which("java")):
+        pytest.skip("Spark needs the extra 'spark' and Java")
+    options = ("--holdout-users", "0.1", "--min-users", "2", "--engine", engine)
+    _prepare(made_up_log, tmp_path / "data", *options, "--spark-master", "local[2]")
+    _same_tables(reference, tmp_path / "data")
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_the_same_input_gives_the_same_bytes(
+    engine: str, made_up_log: Path, tmp_path: Path
+) -> None:
+    for seed in ("1", "2"):
+        command = [
+            sys.executable,
+            "-m",
+            "nextquery",
+            "prepare",
+            str(made_up_log),
+            "--engine",
+            engine,
+        ]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([*command, "--out", str(tmp_path / seed)], env=environment, check=True)
+    one, other = tmp_path / "1", tmp_path / "2"
+    files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
+    assert files == sorted(path.relative_to(other) for path in other.rglob("*") if path.is_file())
+    assert not [file for file in files if (one / file).read_bytes() != (other / file).read_bytes()]
+
+
+KILL = """
+import os, signal, sys
+from pathlib import Path
+from nextquery.logs.prepare import PrepareSettings, prepare
+
+def progress(stage, share):
+    if stage == sys.argv[3]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+prepare([Path(sys.argv[1])], Path(sys.argv[2]), PrepareSettings(), progress)
+"""
+
+
+@pytest.mark.parametrize("stage", ["reading", "spelling", "counting", "publishing"])
+def test_a_killed_job_leaves_the_old_folder_and_can_be_repeated(
+    stage: str, made_up_log: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "data"
+    for before in (None, "an earlier folder"):
+        killed = subprocess.run([sys.executable, "-c", KILL, str(made_up_log), str(out), stage])
+        assert killed.returncode == -signal.SIGKILL
+        assert out.exists() == (before is not None)
+        _prepare(made_up_log, out)
+        open_artifact(out, "data").verify()
+        assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_one_user_cannot_pass_the_k_user_rule_by_repeating(tmp_path: Path) -> None:
+    rows = []
+    for n in range(600):
+        hour = f"2024-01-{n % 28 + 1:02}T{n // 28:02}:00"
+        rows += _session("loud", hour, "secret plan", "secret")
+    for user in ("a", "b", "c"):
+        rows += _session(user, "2024-01-05", "red shoes", "red boots")
+    rows += _session("d", "2024-04-05", "red shoes", "red boots")
+    log = _write(tmp_path / "log.tsv", rows)
+    found = _prepare(log, tmp_path / "data", "--split-at", CUTS)
+    assert found["counts"]["queries"]["background"] > 1000
+    data = PreparedData(tmp_path / "data")
+    assert sorted(data.words()) == ["boots", "red", "shoes"]
+    for table in ("queries", "words", "word_pairs", "followers", "clicks"):
+        assert "secret" not in data.counts(table).collect().write_json()
+
+
+def test_personal_data_is_dropped_unless_asked_for(tmp_path: Path) -> None:
+    rows = _session("a", "2024-01-05", "call 555-123-4567", "red shoes", "red boots")
+    log = _write(tmp_path / "log.tsv", rows)
+    options = ("--split-at", CUTS, "--min-users", "1")
+    dropped = _prepare(log, tmp_path / "without", *options)
+    kept = _prepare(log, tmp_path / "with", *options, "--keep-personal-data")
+    assert dropped["counts"]["rows_dropped"]["personal"] == 1
+    assert dropped["counts"]["queries"]["background"] == 2
+    assert kept["counts"]["queries"]["background"] == 3
+
+
+def test_a_user_is_written_as_a_pseudonym(tmp_path: Path) -> None:
+    log = _write(tmp_path / "log.tsv", _session("jane", "2024-01-05", "red shoes", "red boots"))
+    _prepare(log, tmp_path / "data", "--split-at", CUTS, "--min-users", "1")
+    (session,) = PreparedData(tmp_path / "data").sessions("background")
+    assert session.user.isdigit()
+    assert session.queries == ("red shoes", "red boots")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--engine", "abacus"], "--engine abacus"),
+        (["--min-users", "0"], "--min-users"),
+        (["--holdout-users", "1.5"], "--holdout-users"),
+        (["--split-at", "2024-01-01"], "--split-at"),
+        (["--split-at", "1999-01-01,1999-01-02,1999-01-03"], "--split-at lies before"),
+    ],
+)
+def test_bad_options_are_one_clear_error(options: list[str], message: str, tmp_path: Path) -> None:
+    log = _write(tmp_path / "log.tsv", _session("a", "2024-01-05", "red shoes", "red boots"))
+    arguments = ["prepare", str(log), "--out", str(tmp_path / "data"), *options]
+    with pytest.raises(NextqueryError, match=message) as raised:
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert raised.value.exit_code == 2
+    assert not (tmp_path / "data").exists()
+
+
+def test_inspect_shows_the_log(reference: Path, tmp_path: Path) -> None:
+    figure = tmp_path / "lengths.png"
+    arguments = ["inspect", str(reference), "--figure", str(figure)]
+    shown = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
+    assert "unseen_users" in shown
+    assert figure.exists()
+    printed = CliRunner().invoke(app, ["inspect", str(reference), "--json"], catch_exceptions=False)
+    facts = json.loads(printed.stdout)
+    shares = facts["lengths"]["background"]
+    assert sum(shares.values()) == pytest.approx(1)
+
+
+@pytest.mark.skipif(not AOL_SAMPLE.exists(), reason="the AOL sample is not in ../shared/data")
+def test_the_aol_sample_gives_the_counts_of_an_independent_script(tmp_path: Path) -> None:
+    cuts = "2006-05-01,2006-05-15,2006-05-23"
+    options = ("--no-spelling", "--min-users", "1", "--keep-personal-data", "--split-at", cuts)
+    counts = _prepare(AOL_SAMPLE, tmp_path / "data", *options)["counts"]
+    expected = {"background": 44_861, "training": 10_548, "validation": 4_468, "test": 5_482}
+    for split, count in expected.items():
+        assert counts["sessions"][split] == pytest.approx(count, rel=0.005)
+    assert counts["queries"]["background"] == pytest.approx(138_222, rel=0.005)
