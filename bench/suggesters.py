@@ -63,7 +63,7 @@ def _measure(folder: Path, sessions: int) -> dict[str, Any]:
 def _measure_model(kind: str, data: Path, out: Path, contexts: list[Any]) -> dict[str, float]:
     from nextquery import load
 
-    fitted, memory = _run("fit", data, "--kind", kind, "--out", out, "--json")
+    fitted, memory, cpu = _run("fit", data, "--kind", kind, "--out", out, "--json")
     loads = [_seconds(lambda: load(out)) for _ in range(5)]
     model = load(out)
     for context in contexts[:50]:
@@ -75,6 +75,7 @@ def _measure_model(kind: str, data: Path, out: Path, contexts: list[Any]) -> dic
     answered = sum(bool(model.suggest(context)) for context in contexts)
     return {
         "fit_s": json.loads(fitted)["seconds"],
+        "fit_cpu_s": cpu,
         "memory_mb": memory,
         "size_mb": json.loads(fitted)["bytes"] / 1e6,
         "load_ms": min(loads) * 1000,
@@ -84,8 +85,8 @@ def _measure_model(kind: str, data: Path, out: Path, contexts: list[Any]) -> dic
     }
 
 
-def _run(*arguments: Any) -> tuple[str, float]:
-    """The output of a command and the most memory that it took, in MB."""
+def _run(*arguments: Any) -> tuple[str, float, float]:
+    """The output of a command, the most memory that it took in MB, its seconds on all cores."""
     command = [sys.executable, "-m", "nextquery", *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -94,7 +95,7 @@ def _run(*arguments: Any) -> tuple[str, float]:
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    return output, usage.ru_maxrss / 1024
+    return output, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime
 
 
 def _seconds(call: Any) -> float:
