@@ -55,7 +55,7 @@ def _session(user: str, day: str, *queries: str) -> list[Row]:
 def made_up_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log with everything in it: clicks, repeats, other scripts, personal data, bad rows."""
     path = tmp_path_factory.mktemp("log") / "log.tsv"
-    write_log(path, 1500, 3)
+    write_log(path, 600, 3)
     queries = ("Ünïcode Straße", "東京 ホテル", "me@example.com", "???", "bj's")
     odd = [(*row[:3], "http://x.example") for row in _session("é", "2006-04-03", *queries)]
     with path.open("a", encoding="utf-8") as stream:
@@ -163,7 +163,7 @@ def test_every_engine_writes_the_same_tables(
     if engine == "spark" and not (util.find_spec("pyspark") and shutil.which("java")):
         pytest.skip("Spark needs the extra 'spark' and Java")
     options = ("--holdout-users", "0.1", "--min-users", "2", "--engine", engine)
-    _prepare(made_up_log, tmp_path / "data", *options, "--spark-master", "local[2]")
+    _prepare(made_up_log, tmp_path / "data", *options, "--spark-master", "local[1]")
     _same_tables(reference, tmp_path / "data")
 
 

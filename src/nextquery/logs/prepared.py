@@ -8,13 +8,14 @@
                                   query string, clicks int32
     DATA/counts/queries.parquet   query, count, users            (background, at least K users)
     DATA/counts/words.parquet     word, count, users             (background, at least K users)
-    DATA/counts/word_pairs.parquet  first, second, count, users  (adjacent words, background, all)
+    DATA/counts/word_pairs.parquet  first, second, count, users  (adjacent words, at least K users)
     DATA/counts/followers.parquet anchor, next, count, users     (consecutive queries, both known)
     DATA/counts/clicks.parquet    query, url, count, users       (background, query known)
     DATA/rejected.ndjson.gz       every row not taken: file, line, reason
 
 All counts are over the background sessions of two or more queries, except `clicks`, which also
-counts sessions of one query. K is `--min-users`. Count tables are sorted by count, highest first,
+counts sessions of one query. K is `--min-users`. `session` is the row number of the session's
+first query in the log, `user` a pseudonym. Count tables are sorted by count, highest first,
 then by text.
 """
 

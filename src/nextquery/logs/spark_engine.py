@@ -44,10 +44,11 @@ class SparkEngine:
         builder = SparkSession.builder.master(master).appName("nextquery")
         for key, value in _SETTINGS.items():
             builder = builder.config(key, value)
+        self._spark = builder.getOrCreate()
         if master.startswith("local"):
             # One machine gains nothing from Spark's 200 partitions: most would be empty files.
-            builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 2))
-        self._spark = builder.getOrCreate()
+            partitions = self._spark.sparkContext.defaultParallelism
+            self._spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
 
     def scan(self, folder: Path) -> Frame:
         """The rows of all Parquet files of a folder."""
