@@ -229,7 +229,7 @@ def test_one_user_cannot_pass_the_k_user_rule_by_repeating(tmp_path: Path) -> No
     assert found["counts"]["queries"]["background"] > 1000
     data = PreparedData(tmp_path / "data")
     assert sorted(data.words()) == ["boots", "red", "shoes"]
-    for table in ("queries", "words", "word_pairs", "followers", "clicks"):
+    for table in ("queries", "words", "followers", "clicks"):
         assert "secret" not in data.counts(table).collect().write_json()
 
 

@@ -1,7 +1,8 @@
 """The count tables of the background: queries, words, word pairs, followers, clicks.
 
 `users` counts distinct users, so a user who repeats a text ten thousand times counts once; what
-fewer than `min_users` users typed enters no table. Knows nothing of where tables are written.
+fewer than `min_users` users typed enters no table but that of word pairs. Knows nothing of where
+tables are written.
 """
 
 from dataclasses import dataclass
@@ -65,7 +66,8 @@ def count_background(
     return CountTables(
         queries=_with_text(engine, known, queries, "query", query_id="query"),
         words=count_words(by_user, words, min_users),
-        word_pairs=count_word_pairs(by_user, words, min_users),
+        # All pairs: the guard tells a pair that few users typed from one that nobody typed.
+        word_pairs=count_word_pairs(by_user, words, 1),
         followers=_with_text(
             engine, _count_followers(rows, ids), queries, "query", query_id="anchor", next_id="next"
         ),

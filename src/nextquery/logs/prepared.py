@@ -8,7 +8,7 @@
                                   query string, clicks int32
     DATA/counts/queries.parquet   query, count, users            (background, at least K users)
     DATA/counts/words.parquet     word, count, users             (background, at least K users)
-    DATA/counts/word_pairs.parquet  first, second, count, users  (adjacent words, at least K users)
+    DATA/counts/word_pairs.parquet  first, second, count, users  (adjacent words, background, all)
     DATA/counts/followers.parquet anchor, next, count, users     (consecutive queries, both known)
     DATA/counts/clicks.parquet    query, url, count, users       (background, query known)
     DATA/rejected.ndjson.gz       every row not taken: file, line, reason
