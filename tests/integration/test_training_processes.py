@@ -1,6 +1,7 @@
 """Two processes that train together take the steps of one, and make one model folder."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from safetensors.torch import load_file
 from nextquery.logs.prepare import PrepareSettings, prepare
 from nextquery.logs.synthetic import write_log
 
-from .training_runs import finish, losses, start
+from .training_runs import finish, losses, start, stop_after
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
 
@@ -31,8 +32,14 @@ def test_two_processes_have_the_losses_of_one(data: Path, tmp_path: Path) -> Non
     options = ("--set=model.dropout=0", "--set=train.epochs=1", "--json")
     code, told, errors = finish(start(data, tmp_path / "one", *options))
     assert code == 0, errors
-    code, told, errors = finish(start(data, tmp_path / "two", *options, launcher=TORCHRUN))
+    stopped = start(data, tmp_path / "two", *options, launcher=TORCHRUN)
+    stop_after(stopped, tmp_path / "two", 7, signal.SIGTERM)
+    _, _, errors = finish(stopped)
+    assert "run the same command with --resume" in errors
+    going_on = start(data, tmp_path / "two", *options, "--resume", launcher=TORCHRUN)
+    code, told, errors = finish(going_on)
     assert code == 0, errors
+    assert "resuming after step" in errors
     assert json.loads(told)["processes"] == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
     one, two = losses(tmp_path / "one"), losses(tmp_path / "two")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from nextquery.artifacts import sha256
 from nextquery.config import load_config
 from nextquery.errors import ArtifactError
 from nextquery.logs.prepare import PrepareSettings, prepare
@@ -107,7 +108,8 @@ def assert_other_runs_are_refused(data: Path, out: Path) -> None:
     other = data.with_name("other")
     shutil.copytree(data, other)
     manifest = json.loads((other / "manifest.json").read_text())
-    manifest["files"]["vocabulary.txt"] = "0" * 64
+    (other / "note.txt").write_text("not the same folder")
+    manifest["files"]["note.txt"] = sha256(other / "note.txt")
     (other / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ArtifactError, match="another data folder"):
         run(PreparedData(other), out, settings(), ALONE, resume=True, say=print)

@@ -92,6 +92,7 @@ def draw_curve(metrics: Path, target: Path) -> None:
         steps, values = [step for step, _ in found], [value for _, value in found]
         axes.plot(steps, values, marker="o" if key == "validation_nll" else "", label=label)
     axes.set(xlabel="step", ylabel="perplexity per word", yscale="log", title="Training")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()
     figure.savefig(target, dpi=120)

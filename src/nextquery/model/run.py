@@ -5,16 +5,19 @@ checkpoints, metrics and the encoded sessions. The model folder appears once, co
 of the run is removed then.
 """
 
+import fcntl
 import hashlib
 import json
 import resource
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 
 from nextquery.artifacts import check_target
 from nextquery.errors import ArtifactError, TrainingError
@@ -58,48 +61,100 @@ def train(
     say: Callable[[str], None],
 ) -> Outcome:
     """Train a model on the background sessions of `data` and publish it at `out`."""
-    folder = out.with_name(f"{out.name}.training")
+    check(data, out, processes, resume)
+    run = Run(data, out, config, processes)
+    with _disk_errors(run.folder), _claim(run.folder, processes):
+        trainer, validation = run.set_up(say)
+        signal = run.take_steps(trainer)
+        if signal:
+            return Outcome(trainer.position, None, signal)
+        return Outcome(trainer.position, run.publish(trainer, validation), 0)
+
+
+def check(data: PreparedData, out: Path, processes: Processes, resume: bool) -> None:
+    """Refuse what cannot go well, before anything is written."""
     if processes.leads:
-        _check_folders(out, folder, resume)
+        _check_folders(out, folder_of_run(out), resume)
         data.artifact.verify()
-    processes.agree(0)  # no process writes before the folders were checked
-    vocabulary = Vocabulary(data.words()[: config.model.vocabulary_size])
-    checkpoints = CheckpointFolder(folder / "checkpoints", identity(config, data, vocabulary))
-    # Every process reads for itself: on several machines they may share no disk but this.
-    encoded = folder / f"sessions-{processes.rank}"
-    sessions, validation = _encode(data, vocabulary, config.train, encoded)
-    torch.manual_seed(config.train.seed)
-    likelihood = SessionLikelihood(HRED(config.model, vocabulary), config.train.chunk)
-    likelihood.to(processes.device)
-    feed = _feed(likelihood.model, config.train, sessions, processes)
-    trainer = Trainer(
-        likelihood,
-        config.train,
-        feed,
-        validation.first(config.train.validation_sessions),
-        checkpoints,
-        processes,
-    )
-    step = processes.agree(checkpoints.newest(say) if processes.leads else 0)
-    if step:
-        trainer.restore(checkpoints.load(step))
-        say(f"resuming after step {step}, epoch {trainer.position.epoch + 1}")
-    if processes.leads:
-        checkpoints.clean_up(step)
-    signal = _run(trainer, folder, feed, config.train, processes)
-    if signal:
-        return Outcome(trainer.position, None, signal)
-    processes.agree(0)  # the leading process has written the last checkpoint
-    trainer.load_weights(checkpoints.load(trainer.position.best_step).weights)
-    contexts = {
-        context: measure(likelihood, validation, processes, context) for context in CONTEXTS
-    }
-    facts = _facts(trainer.position, contexts, processes)
-    if processes.leads:
-        publish_model(out, likelihood.model, config, data, folder, facts)
-        shutil.rmtree(folder)
-    processes.agree(0)
-    return Outcome(trainer.position, facts, 0)
+    processes.agree(0)  # no process writes before the leading one has looked
+
+
+def folder_of_run(out: Path) -> Path:
+    """Where a run keeps its files while it trains the model for `out`."""
+    return out.with_name(f"{out.name}.training")
+
+
+class Run:
+    """The stages of a run, in order."""
+
+    def __init__(
+        self, data: PreparedData, out: Path, config: TrainingConfig, processes: Processes
+    ) -> None:
+        self.folder = folder_of_run(out)
+        self._data = data
+        self._out = out
+        self._config = config
+        self._processes = processes
+        self._vocabulary = Vocabulary(data.words()[: config.model.vocabulary_size])
+        self._checkpoints = CheckpointFolder(
+            self.folder / "checkpoints", identity(config, data, self._vocabulary)
+        )
+
+    def set_up(self, say: Callable[[str], None]) -> tuple[Trainer, EncodedSessions]:
+        """Encode the sessions, build the model, and take up the newest checkpoint if any."""
+        config = self._config.train
+        sessions, validation = self._encode()
+        torch.manual_seed(config.seed)
+        likelihood = SessionLikelihood(HRED(self._config.model, self._vocabulary), config.chunk)
+        likelihood.to(self._processes.device)
+        feed = _feed(likelihood.model, config, sessions, self._processes)
+        watched = validation.first(config.validation_sessions)
+        trainer = Trainer(likelihood, config, feed, watched, self._checkpoints, self._processes)
+        newest = self._checkpoints.newest(say) if self._processes.leads else 0
+        step = self._processes.agree(newest)
+        if step:
+            trainer.restore(self._checkpoints.load(step))
+            say(f"resuming after step {step}, epoch {trainer.position.epoch + 1}")
+        if self._processes.leads:
+            self._checkpoints.clean_up(step)
+        return trainer, validation
+
+    def take_steps(self, trainer: Trainer) -> int:
+        """Train; returns the signal that ended it early, 0 if none did."""
+        if not self._processes.leads:
+            return trainer.run(None)
+        steps = trainer.steps_per_epoch()
+        with Journal(
+            self.folder, trainer.position.step, steps, self._config.train.epochs
+        ) as journal:
+            return trainer.run(journal)
+
+    def publish(self, trainer: Trainer, validation: EncodedSessions) -> RunFacts:
+        """Measure the best weights, make the model folder and remove that of the run."""
+        processes = self._processes
+        processes.agree(0)  # the leading process has written the last checkpoint
+        trainer.load_weights(self._checkpoints.load(trainer.position.best_step).weights)
+        contexts = {
+            context: measure(trainer.likelihood, validation, processes, context)
+            for context in CONTEXTS
+        }
+        facts = _facts(trainer.position, contexts, processes)
+        if processes.leads:
+            model = trainer.likelihood.model
+            publish_model(self._out, model, self._config, self._data, self.folder, facts)
+            shutil.rmtree(self.folder)
+        processes.agree(0)  # no process ends before the folder is there
+        return facts
+
+    def _encode(self) -> tuple[EncodedSessions, EncodedSessions]:
+        """Background and validation; every process reads for itself: they may share no disk."""
+        limits = SessionLimits(self._config.train.max_queries, self._config.train.max_words)
+        folder = self.folder / f"sessions-{self._processes.rank}"
+        background, validation = (
+            encode_sessions(self._data.sessions(split), self._vocabulary, limits, folder / split)
+            for split in ("background", "validation")
+        )
+        return background, validation
 
 
 def identity(
@@ -132,19 +187,6 @@ def _check_folders(out: Path, folder: Path, resume: bool) -> None:
         raise ArtifactError(f"{out}: this run is finished; there is nothing to resume")
 
 
-def _encode(
-    data: PreparedData, vocabulary: Vocabulary, config: TrainConfig, folder: Path
-) -> tuple[EncodedSessions, EncodedSessions]:
-    limits = SessionLimits(config.max_queries, config.max_words)
-    background = encode_sessions(
-        data.sessions("background"), vocabulary, limits, folder / "background"
-    )
-    validation = encode_sessions(
-        data.sessions("validation"), vocabulary, limits, folder / "validation"
-    )
-    return background, validation
-
-
 def _feed(
     model: HRED, config: TrainConfig, sessions: EncodedSessions, processes: Processes
 ) -> Feed:
@@ -164,16 +206,27 @@ def _feed(
     return Feed(sessions, config.batch_words, config.seed, sampler, share)
 
 
-def _run(
-    trainer: Trainer, folder: Path, feed: Feed, config: TrainConfig, processes: Processes
-) -> int:
+@contextmanager
+def _claim(folder: Path, processes: Processes) -> Iterator[None]:
+    """Keep the folder to this run; the system lets go of it however the process ends."""
     if not processes.leads:
-        return trainer.run(None).signal
-    steps = len(feed.epoch(trainer.position.epoch))
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ArtifactError(f"{folder}: another process is training there") from None
+        yield
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    """Say what to do when the disk is full or goes away."""
     try:
-        with Journal(folder, trainer.position.step, steps, config.epochs) as journal:
-            return trainer.run(journal).signal
-    except OSError as error:
+        yield
+    except (OSError, SafetensorError) as error:
         raise TrainingError(
             f"{folder}: cannot be written ({error}); the checkpoints there are good: "
             "free some space and run again with --resume"

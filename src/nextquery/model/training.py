@@ -69,7 +69,7 @@ class Trainer:
         checkpoints: CheckpointFolder,
         processes: Processes,
     ) -> None:
-        self._likelihood = likelihood
+        self.likelihood = likelihood
         self._shared = processes.share(likelihood)
         self._config = config
         self._feed = feed
@@ -88,22 +88,30 @@ class Trainer:
     def load_weights(self, weights: dict[str, Tensor]) -> None:
         """Give the model these weights."""
         with torch.no_grad():
-            for name, parameter in self._likelihood.model.named_parameters():
+            for name, parameter in self.likelihood.model.named_parameters():
                 parameter.copy_(weights[name])
 
-    def run(self, journal: Journal | None) -> StopRequest:
-        """Train until the epochs are over, validation stops improving, or someone asks to stop."""
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has, about: epochs are cut anew."""
+        return len(self._feed.epoch(self.position.epoch))
+
+    def run(self, journal: Journal | None) -> int:
+        """Train until the epochs are over, validation stops improving, or a signal asks to stop.
+
+        Returns the signal, 0 if there was none.
+        """
         self._journal = journal
         self._started = time.monotonic() - self.position.seconds
         self._saved = self._reported = time.monotonic()
         self._waited = 0.0
+        self._stopped = False  # only what all processes agreed on, lest one of them waits forever
         with stop_on_signals() as request:
-            while not self._finished() and not request.signal:
+            while not self._finished() and not self._stopped:
                 self._epoch(request)
-            if not request.signal and self.position.validated_step < self.position.step:
+            if not self._stopped and self.position.validated_step < self.position.step:
                 self._validate()
         self._save()
-        return request
+        return (request.signal or signal.SIGTERM) if self._stopped else 0
 
     def _finished(self) -> bool:
         over = self.position.epoch >= self._config.epochs
@@ -116,7 +124,7 @@ class Trainer:
         steps = self._feed.steps(batches, self.position.batch, self.position.step + 1)
         for training_step in self._timed(steps):
             self._take(training_step, request)
-            if request.signal:
+            if self._stopped:
                 return
             self._validate_if_due(batches)
             if self._finished():
@@ -149,7 +157,7 @@ class Trainer:
         if not math.isfinite(loss) or not math.isfinite(norm):
             raise TrainingError(self._describe(training_step.members, loss, norm))
         self._optimiser.step(self.position.rate)
-        request.signal = request.signal or int(asked > 0) * signal.SIGTERM
+        self._stopped = asked > 0
         self._move(
             step=number,
             batch=self.position.batch + 1,
@@ -202,7 +210,7 @@ class Trainer:
     def _validate(self) -> None:
         """Measure the validation sessions, remember the best result and write a checkpoint."""
         position = self.position
-        result = measure(self._likelihood, self._validation, self._processes)
+        result = measure(self.likelihood, self._validation, self._processes)
         improved = position.best_nll is None or result.nll < position.best_nll
         self._move(
             validated_step=position.step,
@@ -235,7 +243,7 @@ class Trainer:
         self._saved = time.monotonic()
         self._move(seconds=self._saved - self._started)
         if self._processes.leads:
-            weights = dict(self._likelihood.model.named_parameters())
+            weights = dict(self.likelihood.model.named_parameters())
             self._checkpoints.save(
                 self.position,
                 {name: tensor.detach() for name, tensor in weights.items()},

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nextquery.errors import ChecksumError, TrainingError
+from nextquery.errors import ArtifactError, ChecksumError, TrainingError
 from nextquery.model.checkpoint import CheckpointFolder
 from nextquery.model.distributed import Processes
 from nextquery.model.feed import Feed, ahead
@@ -16,7 +16,7 @@ from nextquery.model.hred import HRED
 from nextquery.model.journal import METRICS, Journal, read_metrics
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.perplexity import measure
-from nextquery.model.run import train
+from nextquery.model.run import _claim, train
 from nextquery.model.settings import ModelConfig, TrainConfig, TrainingConfig
 from nextquery.model.training import Trainer
 from nextquery.text.corpus import EncodedSessions
@@ -133,3 +133,10 @@ def test_an_altered_data_folder_is_refused(prepared: Any, tiny_log: Any, tmp_pat
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(ChecksumError, match="part-00000"):
         train(data, tmp_path / "model", TrainingConfig(), ALONE, say=print)
+
+
+def test_a_folder_is_trained_in_by_one_process_only(tmp_path: Path) -> None:
+    with _claim(tmp_path / "run", ALONE), pytest.raises(ArtifactError, match="another process"):
+        _claim(tmp_path / "run", ALONE).__enter__()
+    with _claim(tmp_path / "run", ALONE):
+        assert (tmp_path / "run").is_dir()
