@@ -23,9 +23,9 @@ _FIXED = {"adj": "#8a94a0", "baseline": "#35618f"}
 
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
-    "font.sans-serif": ["Inter", "Segoe UI", "Helvetica Neue", "Arial", "DejaVu Sans"],
+    "font.sans-serif": ["DejaVu Sans"],
     "font.size": 10,
-    "svg.fonttype": "none",
+    "svg.fonttype": "path",
     "svg.hashsalt": "nextquery",
     "axes.spines.top": False,
     "axes.spines.right": False,

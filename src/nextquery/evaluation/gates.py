@@ -58,8 +58,9 @@ def gate_figures(
 def gate_example(model: Gated, sessions: Sequence[Session], noise: Noise) -> dict[str, Any] | None:
     """Gates of one corrupted context, as the paper shows them: two queries, then a noisy one."""
     for session in sessions:
-        noisy = noise.insert(session.queries[:-1], session.id)
-        if noisy.place == len(noisy.queries) - 1 == 2:
+        context = session.queries[:-1]
+        noisy = noise.insert(context, session.id)
+        if noisy.place == len(context) == 2 and not noise.within(context):
             gates = model.update_gates(noisy.queries)
             return {
                 "queries": list(noisy.queries),

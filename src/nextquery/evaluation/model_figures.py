@@ -42,7 +42,6 @@ def draw_generation(results: Results, path: Path) -> None:
             axes.margins(x=0.18)
             axes.set_xlim(left=0)
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-            axes.set_xlabel("true next query among the first 1, 5 and 20 (dark to light)")
 
 
 def draw_gates(example: Mapping[str, Any], path: Path) -> None:

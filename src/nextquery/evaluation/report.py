@@ -138,7 +138,8 @@ def _generation(out: Path, results: Results) -> str:
             ),
             page.figure(
                 f"{FIGURES}/generation.svg",
-                "How often the query that the user typed next is among the suggestions.",
+                "How often the query that the user typed next is among the first 20 suggestions "
+                "(light), the first 5, and the first alone (dark).",
                 "Hit rates of the suggestions",
             ),
             tables.generation(results),

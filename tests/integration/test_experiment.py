@@ -1,0 +1,184 @@
+"""The whole experiment on a small made-up log: its files, its shape, and going on after a stop."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import pytest
+import torch
+from ir_measures import RR
+from typer.testing import CliRunner
+
+from nextquery.artifacts import publish
+from nextquery.cli.main import app
+from nextquery.evaluation.experiment import run_experiment
+from nextquery.evaluation.run import ExperimentSettings
+from nextquery.evaluation.scenarios import SCENARIOS
+from nextquery.evaluation.steps import FOLDER
+from nextquery.guard.tables import write_tables
+from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepared import PreparedData
+from nextquery.logs.synthetic import write_log
+from nextquery.model.hred import HRED, KIND
+from nextquery.model.settings import ModelConfig
+from nextquery.records import ScoredQuery
+from nextquery.text.vocabulary import Vocabulary
+
+pytestmark = pytest.mark.slow
+
+QUICK = ("--min-followers", "5", "--seeds", "2", "--generation-contexts", "20")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("experiment")
+    write_log(folder / "log.tsv", 8000, seed=1, shuffled=False)
+    settings = PrepareSettings(spelling=False, holdout_users=0.1)
+    prepare([folder / "log.tsv"], folder / "data", settings)
+    return folder / "data"
+
+
+@pytest.fixture(scope="module")
+def model(data: Path) -> Path:
+    """An untrained model: all its parts are there, and quick."""
+    config = ModelConfig(embedding_size=8, query_size=12, session_size=16, copy=True)
+    torch.manual_seed(1)
+    hred = HRED(config, Vocabulary(PreparedData(data).words()))
+    with publish(data.parent / "model", KIND, hred.manifest_entries()) as folder:
+        hred.write_files(folder)
+        write_tables(PreparedData(data), folder)
+    return data.parent / "model"
+
+
+@pytest.fixture(scope="module")
+def report(data: Path, model: Path) -> Path:
+    out = data.parent / "report"
+    command = ["experiment", str(data), "--model", str(model), "--out", str(out), *QUICK]
+    answer = CliRunner().invoke(app, [*command, "--json"])
+    assert answer.exit_code == 0, answer.output
+    assert json.loads(answer.stdout) == results_of(out)
+    return out
+
+
+def results_of(report: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((report / "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_results_have_the_documented_shape(report: Path) -> None:
+    results = results_of(report)
+
+    assert set(results["scenarios"]) == set(SCENARIOS)
+    for found in results["scenarios"].values():
+        assert {"training", "validation", "test", "unseen_users"} <= set(found["cases"])
+        assert {"adj", "baseline", "baseline+hred", "hred", "qvmm", "cacb", "ss"} <= set(
+            found["systems"]
+        )
+        for figures in found["systems"].values():
+            assert 0 < figures["mrr_low"] <= figures["mrr"] <= figures["mrr_high"] <= 1
+        assert {"a", "b", "relative", "p"} <= set(found["comparisons"][0])
+    assert "systems" in results["scenarios"]["every_context"]["unseen_users"]
+    assert results["settings"]["min_followers"] == 5
+    assert results["gates"]["hred"]["contexts"] > 30
+    assert "hred gates" in results["boundaries"]["systems"]
+    assert len(results["projections"]["hred"]["words"]) == 300
+
+
+def test_no_single_feature_gives_the_answer_of_every_context_away(report: Path) -> None:
+    found = results_of(report)["scenarios"]["every_context"]
+
+    assert max(found["single_features"].values()) < 0.5
+    assert found["single_features"]["frequency"] < 0.25
+
+
+@pytest.mark.parametrize("system", ["adj", "baseline", "baseline+hred", "hred", "ss"])
+def test_ir_measures_agrees_with_the_report(report: Path, system: str) -> None:
+    for scenario, found in results_of(report)["scenarios"].items():
+        qrels = report / "trec" / f"{scenario}.qrels"
+        run = report / "trec" / f"{scenario}.{system}.run"
+        theirs = ir_measures.calc_aggregate(
+            [RR],
+            ir_measures.read_trec_qrels(str(qrels)),  # type: ignore[no-untyped-call]
+            ir_measures.read_trec_run(str(run)),  # type: ignore[no-untyped-call]
+        )
+        assert theirs[RR] == pytest.approx(found["systems"][system]["mrr_by_seed"][0], abs=1e-12)
+
+
+def test_the_page_opens_offline_with_all_its_figures(report: Path) -> None:
+    page = (report / "index.html").read_text(encoding="utf-8")
+
+    assert not re.findall(r"(?:src|href)=[\"'](?:https?:)?//", page)
+    files = re.findall(r'<img src="([^"]+)"', page)
+    assert len(files) > 8
+    for file in files:
+        assert (report / file).read_text(encoding="utf-8").startswith("<?xml")
+    assert "0.5563" in page  # the paper's own figure stands beside ours
+
+
+def test_a_stopped_run_goes_on_and_gives_the_same(data: Path, model: Path, report: Path) -> None:
+    before = (report / "results.json").read_bytes()
+    (report / FOLDER / "robust.json").unlink()
+    (report / FOLDER / "gates.json").unlink()
+    kept = (report / FOLDER / "next_query.json").stat().st_mtime_ns
+    command = ["experiment", str(data), "--model", str(model), "--out", str(report), *QUICK]
+
+    answer = CliRunner().invoke(app, command)
+
+    assert answer.exit_code == 0, answer.output
+    assert (report / "results.json").read_bytes() == before
+    assert (report / FOLDER / "next_query.json").stat().st_mtime_ns == kept
+
+
+class SharedWords:
+    """A system of one's own: counts the words that a candidate shares with the context."""
+
+    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+        known = {word for query in context for word in query.split()}
+        return [
+            ScoredQuery(text, float(len(known & set(text.split()))), len(text.split()))
+            for text in candidates
+        ]
+
+
+def test_a_system_of_ones_own_takes_part(data: Path, tmp_path: Path) -> None:
+    settings = ExperimentSettings(("every_context",), seeds=1, ranker_cases=500)
+    results = run_experiment(
+        PreparedData(data), tmp_path, {"mine": SharedWords()}, settings=settings
+    )
+
+    found = results["scenarios"]["every_context"]
+    assert found["cases"]["training"] == 500
+    assert found["systems"]["mine"]["mrr"] > 0.2
+    assert "baseline+mine" in found["systems"]
+
+
+def test_a_scenario_with_too_few_cases_says_so(data: Path, model: Path, tmp_path: Path) -> None:
+    settings = ExperimentSettings(("long_tail",), min_followers=2000, generation_contexts=5)
+    results = run_experiment(PreparedData(data), tmp_path, {"hred": model}, settings=settings)
+
+    assert "0 training cases" in results["scenarios"]["long_tail"]["too_few"]
+    assert results["scenarios"]["long_tail"]["systems"] == {}
+    assert "Too few cases" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--model", "adj=MODEL"], "none of adj"),
+        (["--model", "MODEL", "--model", "MODEL"], "is taken"),
+        (["--model", "MODEL", "--scenario", "nowhere"], "must be one of"),
+        (["--model", "nothing/here"], "no such folder"),
+        (["--model", "MODEL", "--seeds", "0"], "at least 1"),
+    ],
+)
+def test_bad_input_is_one_clear_line(
+    data: Path, model: Path, tmp_path: Path, options: list[str], complaint: str
+) -> None:
+    given = [option.replace("MODEL", str(model)) for option in options]
+    answer = CliRunner().invoke(app, ["experiment", str(data), "--out", str(tmp_path), *given])
+
+    assert answer.exit_code != 0
+    assert complaint in str(answer.exception)
