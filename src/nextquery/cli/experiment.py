@@ -1,6 +1,7 @@
 """`nextquery experiment`: the paper's experiments on a prepared log, as a page and as data."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +45,8 @@ def experiment(
 
     Example: `nextquery experiment data --model models/hred --out report --min-followers 5`
     """
+    # Read when torch is loaded: threads that wait by spinning slow each other down.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from nextquery.evaluation.experiment import run_experiment
     from nextquery.evaluation.run import ExperimentSettings
     from nextquery.evaluation.scenarios import SCENARIOS

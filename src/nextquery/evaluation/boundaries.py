@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nextquery.errors import InputError
-from nextquery.evaluation.gates import Gated
+from nextquery.evaluation.gates import Gated, mean_gates
 from nextquery.logs.prepared import PreparedData
 from nextquery.ranking.cases import Floats
 from nextquery.ranking.scoring import Track
@@ -146,11 +146,8 @@ def _minutes(gaps: Sequence[Gap]) -> Floats:
 
 def _gates(model: Gated, gaps: Sequence[Gap], track: Track) -> Floats:
     """The mean update gate of the query after the gap."""
-    values = []
-    for place in track(range(len(gaps))):
-        context = (*gaps[place].before, gaps[place].after)
-        values.append(float(model.update_gates(context)[-1].mean()))
-    return np.array(values)
+    contexts = [(*gap.before, gap.after) for gap in gaps]
+    return np.array([means[-1] for means in mean_gates(model, contexts, track)])
 
 
 def _combined(scores: Sequence[tuple[Floats, Floats]], truth: Marks) -> tuple[Floats, Floats]:

@@ -57,7 +57,13 @@ def label(system: str) -> str:
     if system.startswith("baseline+"):
         return f"+ {label(system.removeprefix('baseline+'))}"
     name, _, form = system.partition(":")
-    forms = {"sum": " (sum only)", "per_word": " per word", "lift": " lift", "": ""}
+    forms = {
+        "sum": " (sum only)",
+        "per_word": " per word",
+        "lift": " lift",
+        "share": " share",
+        "": "",
+    }
     return name.upper() + forms[form]
 
 

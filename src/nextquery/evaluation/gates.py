@@ -17,14 +17,15 @@ from nextquery.ranking.scoring import Track
 from nextquery.records import Session
 
 Gates = NDArray[np.float32]
+_BATCH = 256
 
 
 @runtime_checkable
 class Gated(Protocol):
     """A model with session update gates."""
 
-    def update_gates(self, context: Sequence[str]) -> Gates:
-        """The update gate of each query of a context: (queries, d_s), between 0 and 1."""
+    def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Gates]:
+        """The update gate of each query of each context: (queries, d_s), between 0 and 1."""
         ...
 
 
@@ -41,8 +42,8 @@ def gate_figures(
         noise.insert(context, session.id)
         for context, session in zip(contexts, sessions, strict=True)
     ]
-    clean_means = _means(model, contexts, track)
-    noisy_means = _means(model, [context.queries for context in noisy], track)
+    clean_means = mean_gates(model, contexts, track)
+    noisy_means = mean_gates(model, [context.queries for context in noisy], track)
     pairs = [
         (clean[context.place], corrupted[context.place])
         for clean, corrupted, context in zip(clean_means, noisy_means, noisy, strict=True)
@@ -61,7 +62,7 @@ def gate_example(model: Gated, sessions: Sequence[Session], noise: Noise) -> dic
         context = session.queries[:-1]
         noisy = noise.insert(context, session.id)
         if noisy.place == len(context) == 2 and not noise.within(context):
-            gates = model.update_gates(noisy.queries)
+            gates = model.update_gates_many([noisy.queries])[0]
             return {
                 "queries": list(noisy.queries),
                 "gates": gates.round(3).astype(np.float64).tolist(),
@@ -91,9 +92,10 @@ def _by_position(means: Sequence[Floats]) -> dict[str, float]:
     }
 
 
-def _means(model: Gated, contexts: Sequence[tuple[str, ...]], track: Track) -> list[Floats]:
-    """The mean over the gate's elements, a number a query."""
-    found = []
-    for place in track(range(len(contexts))):
-        found.append(np.asarray(model.update_gates(contexts[place]).mean(axis=1), np.float64))
+def mean_gates(model: Gated, contexts: Sequence[tuple[str, ...]], track: Track) -> list[Floats]:
+    """The mean over the gate's elements, a number a query of each context."""
+    found: list[Floats] = []
+    for start in track(range(0, len(contexts), _BATCH)):
+        gates = model.update_gates_many(contexts[start : start + _BATCH])
+        found += [np.asarray(gate.mean(axis=1), np.float64) for gate in gates]
     return found

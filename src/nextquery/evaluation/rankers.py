@@ -17,9 +17,10 @@ from nextquery.ranking.lambdamart import RankedPart, Ranker, TreeShape, train_ra
 FORM_SETS: tuple[tuple[str, ...], ...] = (
     ("sum",),
     ("sum", "per_word"),
+    ("share", "per_word"),
     ("lift",),
-    ("sum", "lift"),
     ("sum", "per_word", "lift"),
+    ("sum", "per_word", "lift", "share"),
 )
 """The forms of a score that are tried as features; the paper has the first."""
 

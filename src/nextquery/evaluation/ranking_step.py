@@ -26,7 +26,9 @@ from nextquery.evaluation.scenarios import Rules
 from nextquery.evaluation.trec import write_qrels, write_run
 from nextquery.ranking.cases import CaseSet, Floats
 from nextquery.ranking.lambdamart import RankedPart
-from nextquery.ranking.scoring import FORMS
+
+ALONE = ("per_word", "lift")
+"""Forms that order the candidates of a case unlike the sum does."""
 
 FEWEST = {"training": 100, "validation": 50, "test": 50}
 """A scenario with fewer cases than these in a part says so and reports no figure."""
@@ -95,7 +97,7 @@ def system_scores(
     scores |= {system: group.scores(features) for system, group in groups.items()}
     for model in contestants.models:
         scores[model] = features.column(f"{model}:sum")
-        scores |= {f"{model}:{form}": features.column(f"{model}:{form}") for form in FORMS[1:]}
+        scores |= {f"{model}:{form}": features.column(f"{model}:{form}") for form in ALONE}
     for model in contestants.features:
         scores[model] = features.column(f"{model}:sum")
     scores["qvmm"] = features.column("qvmm")

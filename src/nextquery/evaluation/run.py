@@ -40,7 +40,7 @@ class ExperimentSettings:
     """At most this many training, and validation, cases teach the rankers of a scenario."""
     generation_contexts: int = 500
     gate_contexts: int = 2000
-    boundary_queries: int = 20_000
+    boundary_queries: int = 10_000
     """How many queries of the validation and of the test streams are looked at."""
     boundary_labels: Path | None = None
 

@@ -32,16 +32,26 @@ class QueryWeight:
 
 
 @torch.inference_mode()
-def update_gates(model: HRED, encoder: ContextEncoder, context: Sequence[str]) -> Floats:
-    """The gates `u_m` of every query of a context that has any word: (queries, d_s)."""
-    queries = [text for text in map(normalise_query, context) if text]
-    state, gates = model.start_session(), []
-    for query in queries:
-        state, gate = model.extend_session(state, encoder.query_vectors([query]))
-        gates.append(gate[0])
-    if not gates:
-        return np.zeros((0, model.config.session_size), dtype=np.float32)
-    return np.asarray(torch.stack(gates).numpy(), dtype=np.float32)
+def update_gates_many(
+    model: HRED, encoder: ContextEncoder, contexts: Sequence[Sequence[str]]
+) -> list[Floats]:
+    """The gates `u_m` of every query that has any word: (queries, d_s) for each context.
+
+    All contexts go through the session encoder together, and each distinct query is encoded once.
+    """
+    texts = [[text for text in map(normalise_query, context) if text] for context in contexts]
+    distinct = sorted({text for queries in texts for text in queries})
+    places = {text: place for place, text in enumerate(distinct)}
+    vectors = encoder.query_vectors(distinct) if distinct else torch.zeros(0)
+    states = model.start_session(len(texts))
+    gates = [np.zeros((len(row), model.config.session_size), dtype=np.float32) for row in texts]
+    for position in range(max(map(len, texts), default=0)):
+        rows = [row for row, queries in enumerate(texts) if position < len(queries)]
+        queries = torch.tensor([places[texts[row][position]] for row in rows])
+        states[rows], update = model.extend_session(states[rows], vectors[queries])
+        for row, gate in zip(rows, update.numpy(), strict=True):
+            gates[row][position] = gate
+    return gates
 
 
 def query_weights(context: Sequence[str], gates: Floats) -> list[QueryWeight]:

@@ -11,16 +11,17 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from nextquery.ranking.cases import CaseSet, Floats
+from nextquery.ranking.cases import CaseSet, Floats, Integers
 from nextquery.records import ScoredQuery
 
 BATCH = 256
 LOWEST = -1000.0
 """Stands for the log of zero where a finite number is needed."""
 
-FORMS = ("sum", "per_word", "lift")
-"""The log-likelihood; the same per predicted symbol; and what the context adds to it:
-log P(candidate | context) - log P(candidate | no context)."""
+FORMS = ("sum", "per_word", "lift", "share")
+"""The log-likelihood; the same per predicted symbol; what the context adds to it, which is
+log P(candidate | context) - log P(candidate | no context); and the log of the candidate's share of
+the likelihood of all candidates of its case, which frees trees from the level of each context."""
 
 Context = tuple[str, ...]
 Track = Callable[[range], Iterable[int]]
@@ -53,6 +54,8 @@ class CaseScores:
     log_likelihood: Floats
     words: Floats
     without_context: Floats
+    owners: Integers
+    """The number of the case that each candidate belongs to."""
 
     def form(self, name: str) -> Floats:
         """One of `FORMS`, finite."""
@@ -60,6 +63,7 @@ class CaseScores:
             "sum": self.log_likelihood,
             "per_word": self.log_likelihood / np.maximum(self.words, 1.0),
             "lift": self.log_likelihood - self.without_context,
+            "share": _log_shares(self.log_likelihood, self.owners),
         }
         return forms[name]
 
@@ -83,7 +87,19 @@ def score_cases(
         np.array([max(row.log_likelihood, LOWEST) for row in rows], dtype=np.float64),
         np.array([row.words for row in rows], dtype=np.float64),
         np.array([max(blank[t].log_likelihood, LOWEST) for t in cases.texts], dtype=np.float64),
+        cases.owners,
     )
+
+
+def _log_shares(values: Floats, owners: Integers) -> Floats:
+    """The log of each value's exponential over the sum of those of the same case."""
+    if not len(values):
+        return values
+    best = np.full(int(owners.max()) + 1, -np.inf)
+    np.maximum.at(best, owners, values)
+    totals = np.bincount(owners, weights=np.exp(values - best[owners]))
+    shares: Floats = values - best[owners] - np.log(totals[owners])
+    return shares
 
 
 def _score_all(

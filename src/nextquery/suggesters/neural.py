@@ -12,7 +12,7 @@ from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
 from nextquery.inference import vectors
 from nextquery.inference.contexts import ContextState
-from nextquery.inference.explanation import QueryWeight, query_weights, update_gates
+from nextquery.inference.explanation import QueryWeight, query_weights, update_gates_many
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.inference.vectors import Floats, Neighbour
@@ -125,7 +125,11 @@ class HREDSuggester:
 
     def update_gates(self, context: Sequence[str]) -> Floats:
         """The session update gates of every query that has a word (queries, d_s)."""
-        return update_gates(self.model, self._predictor.encoder, context)
+        return self.update_gates_many([context])[0]
+
+    def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Floats]:
+        """What `update_gates` gives for each context, computed together."""
+        return update_gates_many(self.model, self._predictor.encoder, contexts)
 
     def neighbours(self, text: str, n: int = 10, *, words: bool = False) -> list[Neighbour]:
         """The nearest known queries, or with `words` the nearest words to a word."""

@@ -19,7 +19,10 @@ from nextquery.evaluation.gates import Gates
 class Topical:
     """A gate that opens wide when a query shares no word with the one before it."""
 
-    def update_gates(self, context: Sequence[str]) -> Gates:
+    def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Gates]:
+        return [self.gates(context) for context in contexts]
+
+    def gates(self, context: Sequence[str]) -> Gates:
         last, before = set(context[-1].split()), set(context[-2].split())
         return np.array([[0.0], [0.1 if last & before else 0.9]], dtype=np.float32)
 

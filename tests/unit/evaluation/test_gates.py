@@ -15,7 +15,10 @@ class Sceptic:
     def __init__(self, noise: float) -> None:
         self.noise = noise
 
-    def update_gates(self, context: Sequence[str]) -> Gates:
+    def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Gates]:
+        return [self.gates(context) for context in contexts]
+
+    def gates(self, context: Sequence[str]) -> Gates:
         rows = [
             1.0 if place == 0 else self.noise if query == "google" else 0.5
             for place, query in enumerate(context)

@@ -2,6 +2,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from nextquery.ranking.cases import CaseSet, RankingCase
 from nextquery.ranking.scoring import LOWEST, score_cases
@@ -49,6 +50,9 @@ def test_scores_come_in_the_order_of_the_candidates() -> None:
     assert scores.form("sum").tolist() == [13, 15, 5, 15, 16]
     assert scores.form("per_word").tolist() == [13 / 3, 7.5, 2.5, 7.5, 8]
     assert scores.form("lift").tolist() == [20, 20, 10, 20, 20]
+    # the first case's two likelihoods are e^13 and e^15, the second case has one candidate
+    shares = np.exp(scores.form("share"))
+    assert shares[:3].tolist() == pytest.approx([1 / (1 + np.e**2), 1 / (1 + np.e**-2), 1])
 
 
 def test_a_shared_context_is_scored_once() -> None:
