@@ -27,7 +27,7 @@ from nextquery.model.settings import ModelConfig
 from nextquery.records import ScoredQuery
 from nextquery.text.vocabulary import Vocabulary
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 QUICK = ("--min-followers", "5", "--seeds", "2", "--generation-contexts", "20")
 
