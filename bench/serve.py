@@ -26,7 +26,7 @@ def main(quick: bool) -> dict[str, Any]:
     chosen = os.environ.get("NEXTQUERY_BENCH_SERVE", "")
     names = [name for name in chosen.split(",") if name] or list(SECTIONS)
     with tempfile.TemporaryDirectory() as folder:
-        models = make_models(Path(folder), quick)
+        models = make_models(Path(folder), quick, paper_size="latency" in names)
         return {name: SECTIONS[name](models, quick) for name in names}
 
 

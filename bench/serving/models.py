@@ -23,7 +23,7 @@ class Models:
     words: list[str]
 
 
-def make_models(folder: Path, quick: bool) -> Models:
+def make_models(folder: Path, quick: bool, paper_size: bool) -> Models:
     """Make a log, prepare it, fit, train and write the models."""
     sessions = "2000" if quick else "5000"
     _run("synth", folder / "log.tsv", "--sessions", sessions, "--seed", "1")
@@ -32,7 +32,7 @@ def make_models(folder: Path, quick: bool) -> Models:
     trained = _trained(folder, "tiny" if quick else "small")
     words = (trained / "vocabulary.txt").read_text(encoding="utf-8").split()[:1000]
     hred = {"tiny" if quick else "small": trained}
-    if not quick:
+    if paper_size and not quick:
         hred["paper"] = _untrained(folder)
     return Models(folder / "adjacency", hred, words)
 
