@@ -1,6 +1,7 @@
 """200 hostile texts, wherever the page shows text, must stay text."""
 
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -46,6 +47,12 @@ PLAIN = (
     "%3Cscript%3Ewindow.pwned=1%3C/script%3E",
     "&lt;script&gt;window.pwned=1&lt;/script&gt;",
 )
+
+
+@pytest.fixture(scope="module")
+def service(browser: Any, start_service: Any, served_models: dict[str, Path]) -> Any:
+    """Serves the page; what its models say is put in their mouths by the test."""
+    return start_service(served_models["adjacency"])
 
 
 def hostile_texts() -> list[str]:

@@ -32,7 +32,9 @@ class RedisServer:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self.url = f"redis://127.0.0.1:{self.port}/0"
+        # A busy test machine may take longer than the 250 ms that a service gives its Redis.
+        patience = "socket_timeout=20&socket_connect_timeout=20"
+        self.url = f"redis://127.0.0.1:{self.port}/0?{patience}"
         self._folder = folder
         self.start()
 
@@ -175,12 +177,12 @@ def test_a_key_that_sends_too_much_gets_429(
 ) -> None:
     first, second = new_key("first"), new_key("second")
     service = start_service(
-        served_models["adjacency"], "--rate", "2", "--cors-origin", "https://shop.example",
+        served_models["adjacency"], "--rate", "0.01", "--cors-origin", "https://shop.example",
         NEXTQUERY_KEYS=f"{first.line},{second.line}",
     )  # fmt: skip
     body = {"query": "paris"}
-    answers = [service.post("/v1/suggest", body, **{"X-API-Key": first.key}) for _ in range(8)]
-    assert {answer.status_code for answer in answers} == {200, 429}
+    answers = [service.post("/v1/suggest", body, **{"X-API-Key": first.key}) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 429, 429]
     assert int(answers[-1].headers["Retry-After"]) >= 1
     other = service.post(
         "/v1/suggest", body, **{"X-API-Key": second.key, "Origin": "https://shop.example"}
