@@ -159,7 +159,7 @@ class RunningService:
         """End it as an operator would and give its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
 
 ServiceStarter = Callable[..., RunningService]

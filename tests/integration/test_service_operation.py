@@ -245,7 +245,7 @@ def test_overload_leaving_clients_and_a_stop_under_load(
     assert all(int(answer.headers["Retry-After"]) >= 1 for answer in refused)
 
     asyncio.run(_leave_early(service.url, 200))
-    service.wait_until(lambda: metric(service, "nextquery_requests_in_flight") == 1, 10)
+    service.wait_until(lambda: metric(service, "nextquery_requests_in_flight") == 1)
     assert metric(service, "nextquery_queue_length") == 0
     assert metric(service, "nextquery_requests_cancelled_total") > 0
     assert suggest(service, "rome"), "back to normal"

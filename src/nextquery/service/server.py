@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -20,8 +21,10 @@ from nextquery.service.answering import Service
 from nextquery.service.settings import ServiceSettings
 
 BACKLOG = 1024
-SECONDS_FOR_ACCEPTED = 0.3
-"""Between the last accepted connection and the end of idle ones: its request may be on the way."""
+SECONDS_AT_THE_DOOR = 0.1
+SECONDS_FOR_ACCEPTED = 2.0
+"""How long a connection that was accepted last may take to send its request."""
+SECONDS_OF_A_TURN = 0.01
 SECONDS_TO_FINISH = 30
 SECONDS_KEPT_OPEN = 75
 """Longer than balancers keep idle connections: who closes first may cut off a request."""
@@ -107,7 +110,25 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more connections, wait for what the last ones have to say, finish."""
         self._service.draining = True
+        for listener in sockets or []:
+            # The kernel lets nobody else in; closing at once would cut off those at the door.
+            listener.listen(0)
+        await self._look_around(SECONDS_AT_THE_DOOR)
         for server in self.servers:
             server.close()
-        await asyncio.sleep(SECONDS_FOR_ACCEPTED)
+        await self._look_around(SECONDS_FOR_ACCEPTED, lambda: not self._silent())
         await super().shutdown(sockets)
+
+    def _silent(self) -> bool:
+        """Whether a client is connected that has not asked anything yet."""
+        connections = self.server_state.connections
+        return any(getattr(connection, "cycle", None) is None for connection in connections)
+
+    async def _look_around(
+        self, seconds: float, enough: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Let the loop accept and read for a while: in turns, for a busy machine may skip a few."""
+        for _ in range(round(seconds / SECONDS_OF_A_TURN)):
+            await asyncio.sleep(SECONDS_OF_A_TURN)
+            if enough():
+                return
