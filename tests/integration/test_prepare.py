@@ -28,7 +28,7 @@ Row = tuple[str, str, datetime, str]
 """User, query, time and clicked URL."""
 
 
-def _prepare(log: Path, out: Path, *options: str) -> dict[str, Any]:
+def _prepare(log: Path | str, out: Path, *options: str) -> dict[str, Any]:
     arguments = ["prepare", str(log), "--out", str(out), "--json", *options]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -162,8 +162,10 @@ def test_every_engine_writes_the_same_tables(
 ) -> None:
     if engine == "spark" and not (util.find_spec("pyspark") and shutil.which("java")):
         pytest.skip("Spark needs the extra 'spark' and Java")
+    # Spark reads the log itself, by address, as it would from a cluster's file system.
+    log = made_up_log.as_uri() if engine == "spark" else str(made_up_log)
     options = ("--holdout-users", "0.1", "--min-users", "2", "--engine", engine)
-    _prepare(made_up_log, tmp_path / "data", *options, "--spark-master", "local[1]")
+    _prepare(log, tmp_path / "data", *options, "--spark-master", "local[1]")
     _same_tables(reference, tmp_path / "data")
 
 
@@ -256,6 +258,7 @@ def test_a_user_is_written_as_a_pseudonym(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--engine", "abacus"], "--engine abacus"),
+        (["hdfs://host/log.tsv"], "need --engine spark"),
         (["--min-users", "0"], "--min-users"),
         (["--holdout-users", "1.5"], "--holdout-users"),
         (["--split-at", "2024-01-01"], "--split-at"),

@@ -16,7 +16,10 @@ _SPLIT_HELP = (
 
 def prepare(
     logs: Annotated[
-        list[str], typer.Argument(help="Log files, plain or compressed.", metavar="LOG...")
+        list[str],
+        typer.Argument(
+            help="Log files, plain or compressed; with Spark also addresses.", metavar="LOG..."
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", help="The data folder to make.")],
     log_format: Annotated[
@@ -83,7 +86,7 @@ def prepare(
         spark_master=spark_master,
     )
     with _progress_bar() as progress:
-        entries = run([Path(log) for log in logs], out, settings, progress)
+        entries = run(logs, out, settings, progress)
     typer.echo(
         json.dumps({"out": str(out), **entries}, indent=2) if as_json else _summary(out, entries)
     )

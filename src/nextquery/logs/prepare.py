@@ -60,7 +60,7 @@ class PrepareSettings:
 
 
 def prepare(
-    paths: Sequence[Path],
+    logs: Sequence[str | Path],
     out: Path,
     settings: PrepareSettings,
     progress: Progress = lambda stage, share: None,
@@ -72,17 +72,39 @@ def prepare(
     with publish(out, "data", entries) as folder:
         work = folder / "work"
         work.mkdir()
-        read = read_logs(
-            paths, settings.read, work, lambda done, total: progress("reading", done / total)
-        )
         engine = open_engine(settings.engine, work, settings.spark_master)
         try:
+            read = _read(engine, logs, settings, work, progress)
             entries |= _run_stages(engine, folder, settings, read, progress)
         finally:
             engine.close()
         (work / "rejected.ndjson.gz").replace(folder / "rejected.ndjson.gz")
         shutil.rmtree(work)
     return entries
+
+
+def _read(
+    engine: Engine,
+    logs: Sequence[str | Path],
+    settings: PrepareSettings,
+    work: Path,
+    progress: Progress,
+) -> ReadResult:
+    """Read files; with Spark also what has an address, such as `hdfs://host/log.tsv`."""
+    addresses = [str(log) for log in logs if "://" in str(log)]
+    if not addresses:
+        paths = [Path(log) for log in logs]
+        return read_logs(
+            paths, settings.read, work, lambda done, total: progress("reading", done / total)
+        )
+    if settings.engine != "spark" or len(addresses) < len(logs):
+        raise InputError(f"{addresses[0]}: addresses need --engine spark, and no files beside them")
+    from nextquery.logs.spark_engine import SparkEngine
+    from nextquery.logs.spark_reading import read_addresses
+
+    assert isinstance(engine, SparkEngine)
+    progress("reading", 0)
+    return read_addresses(engine.session, addresses, settings.read, work)
 
 
 def _run_stages(

@@ -4,6 +4,7 @@ The driver's work folder and `--out` must be on a file system that all workers s
 """
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import monotonically_increasing_id
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from nextquery.errors import MissingDependencyError
 from nextquery.logs.engine import (
     ROW_GROUP,
     BatchFunction,
@@ -38,21 +40,23 @@ class SparkEngine:
     name = "spark"
 
     def __init__(self, work: Path, master: str) -> None:
+        if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+            raise MissingDependencyError("--engine spark needs Java 17 or newer: install a JRE")
         self._work = work
         # Python workers start whatever `python3` is on their path unless told.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.master(master).appName("nextquery")
         for key, value in _SETTINGS.items():
             builder = builder.config(key, value)
-        self._spark = builder.getOrCreate()
+        self.session = builder.getOrCreate()
         if master.startswith("local"):
             # One machine gains nothing from Spark's 200 partitions: most would be empty files.
-            partitions = self._spark.sparkContext.defaultParallelism
-            self._spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+            partitions = self.session.sparkContext.defaultParallelism
+            self.session.conf.set("spark.sql.shuffle.partitions", str(partitions))
 
     def scan(self, folder: Path) -> Frame:
         """The rows of all Parquet files of a folder."""
-        return nw.from_native(self._spark.read.parquet(folder.resolve().as_uri()))
+        return nw.from_native(self.session.read.parquet(folder.resolve().as_uri()))
 
     def keep(self, frame: Frame, name: str) -> Frame:
         """The same rows, in files of their own."""
@@ -101,7 +105,7 @@ class SparkEngine:
 
     def close(self) -> None:
         """End the Spark application."""
-        self._spark.stop()
+        self.session.stop()
 
     def _number(self, frame: Frame, column: str, key: str, in_text_order: bool) -> Frame:
         rows = frame.sort(column).to_native() if in_text_order else frame.to_native()
