@@ -1,6 +1,6 @@
 """The DuckDB engine: every intermediate table is a file, sorts and joins spill to disk."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -46,13 +46,13 @@ class DuckdbEngine:
         return self.scan(file.parent)
 
     def encode(
-        self, frame: Frame, columns: Mapping[str, str], in_text_order: bool = True
+        self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
     ) -> tuple[Frame, list[Frame]]:
         """Number the distinct texts and join the numbers."""
         dictionaries = []
         for column, key in columns.items():
             known = frame.filter(~nw.col(column).is_null()).select(column).unique()
-            dictionary = self._number(known, column, key, in_text_order)
+            dictionary = self._number(known, column, key, column not in unordered)
             dictionaries.append(dictionary)
             frame = frame.join(dictionary, on=column, how="left").drop(column)
         return self.keep(frame, "-".join(["encoded", *columns.values()])), dictionaries

@@ -5,7 +5,7 @@ here: keep an intermediate table, apply a Python function to batches, realise th
 write sorted Parquet. Knows nothing of queries or sessions.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -42,12 +42,12 @@ class Engine(Protocol):
         ...
 
     def encode(
-        self, frame: Frame, columns: Mapping[str, str], in_text_order: bool = True
+        self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
     ) -> tuple[Frame, list[Frame]]:
         """Replace texts by integers, kept: `columns` names the text and its id, null stays null.
 
-        Returns the rows and a dictionary for each column (id, text). With `in_text_order` ids
-        sort as their texts do, so that nothing has to be sorted by text later.
+        Returns the rows and a dictionary for each column (id, text). Ids sort as their texts do,
+        so that nothing has to be sorted by text later, except those of `unordered` columns.
         """
         ...
 
@@ -145,12 +145,14 @@ class PolarsEngine:
         return nw.from_native(function(_collect(frame)).lazy())
 
     def encode(
-        self, frame: Frame, columns: Mapping[str, str], in_text_order: bool = True
+        self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
     ) -> tuple[Frame, list[Frame]]:
         """Replace texts by their index in the dictionary; one column at a time, to save memory."""
         dictionaries, codes = [], []
         for column, key in columns.items():
-            indices, values = _encode(_collect(frame.select(column)).to_series(), in_text_order)
+            indices, values = _encode(
+                _collect(frame.select(column)).to_series(), column not in unordered
+            )
             codes.append(indices.alias(key))
             index = pl.int_range(len(values), dtype=pl.Int32, eager=True).alias(key)
             dictionaries.append(nw.from_native(pl.DataFrame([index, values]).lazy()))

@@ -62,9 +62,8 @@ class SpellingReport:
 
 def read_events(engine: Engine, rows: Frame, rules: CleaningRules) -> tuple[Events, RowCounts]:
     """Put integers into the rows and clean the distinct queries."""
-    rows, (urls,) = engine.encode(rows, {"click": "url_id"})
-    ids = {"query": "raw_id", "user": "user_id"}
-    coded, (raw_queries, raw_users) = engine.encode(rows, ids, in_text_order=False)
+    ids = {"query": "raw_id", "user": "user_id", "click": "url_id"}
+    coded, (raw_queries, raw_users, urls) = engine.encode(rows, ids, unordered=("query", "user"))
     clean = partial(clean_texts, rules=rules)
     texts = engine.apply(raw_queries, clean, tables.TEXTS, "texts")
     texts, (queries,) = engine.encode(texts, {"query": "query_id"})

@@ -6,7 +6,7 @@ The driver's work folder and `--out` must be on a file system that all workers s
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import narwhals as nw
@@ -72,13 +72,13 @@ class SparkEngine:
         return self._keep(rows, name)
 
     def encode(
-        self, frame: Frame, columns: Mapping[str, str], in_text_order: bool = True
+        self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
     ) -> tuple[Frame, list[Frame]]:
         """Number the distinct texts and join the numbers."""
         dictionaries = []
         for column, key in columns.items():
             known = frame.filter(~nw.col(column).is_null()).select(column).unique()
-            dictionary = self._number(known, column, key, in_text_order)
+            dictionary = self._number(known, column, key, column not in unordered)
             dictionaries.append(dictionary)
             frame = frame.join(dictionary, on=column, how="left").drop(column)
         return self.keep(frame, "-".join(["encoded", *columns.values()])), dictionaries
