@@ -103,7 +103,7 @@ def _write_known(data: PreparedData, target: Path) -> None:
 
 
 def _write_pairs(data: PreparedData, secret: bytes, target: Path) -> None:
-    pairs = data.counts("word_pairs").select("first", "second", "users").collect()
+    pairs = _pair_users(data)
     words = pl.concat([pairs["first"], pairs["second"].alias("first")]).unique().sort()
     keys = pl.DataFrame({"word": words, "key": text_keys(words, secret)})
     joined = pairs.join(keys, left_on="first", right_on="word", maintain_order="left").join(
@@ -113,6 +113,30 @@ def _write_pairs(data: PreparedData, secret: bytes, target: Path) -> None:
     rare = (joined["users"] < data.min_users).to_numpy()
     np.save(target / "common_pairs.npy", np.sort(found[~rare]), allow_pickle=False)
     RareSet.build(found[rare]).save(target / "rare_pairs.npy")
+
+
+def _pair_users(data: PreparedData) -> pl.DataFrame:
+    """How many users typed each pair of adjacent words of the background, however few.
+
+    From the sessions, since a count table may leave out the rare pairs, which matter here.
+    """
+    words = pl.col("query").str.split(" ")
+    return (
+        data.session_rows("background")
+        .select("query", "user")
+        .unique()
+        .filter(pl.col("query").str.contains(" ", literal=True))
+        .select(
+            words.list.slice(0, words.list.len() - 1).alias("first"),
+            words.list.slice(1).alias("second"),
+            "user",
+        )
+        .explode("first", "second")
+        .group_by("first", "second")
+        .agg(pl.col("user").n_unique().alias("users"))
+        .sort("first", "second")
+        .collect()
+    )
 
 
 def _rare_queries(data: PreparedData) -> pl.Series:
