@@ -208,7 +208,7 @@ def serve_once(folder: Path, mode: str) -> None:
     start = time.perf_counter()
     predictor = Predictor(HRED.from_pretrained(folder, verify=False), Guard())
     config = DecodeConfig(mode=mode, beam=10, min_words=WORDS, max_words=WORDS)  # type: ignore[arg-type]
-    predictor.decoder(config.mode)
+    predictor.decoder(config.output_mode(0))
     loaded = time.perf_counter()
     predictor.suggest_many([predictor.encoder.encode(["w1", "w2 w3"])], 5, config)
     first = time.perf_counter()

@@ -19,7 +19,7 @@ Diversity = Annotated[
     float | None,
     typer.Option(min=0.0, max=1.0, help="HRED: how much unlikeness counts; 0 by default."),
 ]
-Mode = Annotated[str | None, typer.Option(help="HRED: `exact` or `fast`, see docs/inference.md.")]
+Mode = Annotated[str | None, typer.Option(help="HRED: auto, exact or fast (docs/inference.md).")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="HRED: a decode setting as key=value; may be repeated."),

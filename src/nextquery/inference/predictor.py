@@ -51,6 +51,9 @@ class Predictor:
                 self._decoders[mode] = Decoder(self.model, output)
             return self._decoders[mode]
 
+    def _decoder(self, config: DecodeConfig) -> Decoder:
+        return self.decoder(config.output_mode(len(self.model.vocabulary)))
+
     def suggest_many(
         self, contexts: Sequence[ContextState], n: int, config: DecodeConfig
     ) -> list[list[Suggestion]]:
@@ -75,7 +78,7 @@ class Predictor:
         given = [*typed.words, typed.beginning] if typed.beginning else typed.words
         batch = ContextBatch(self.model, [context], given)
         rules = self._rules.for_context((*context.queries, typed.text), batch.own[0])
-        decoder = self.decoder(config.mode)
+        decoder = self._decoder(config)
         completer = Completer(decoder, self._words)
         prefixes, beam = completer.begin(batch, typed, rules, config.beam)
         search = BeamSearch(decoder, config)
@@ -97,13 +100,13 @@ class Predictor:
             self._rules.for_context(context.queries, own)
             for context, own in zip(contexts, batch.own, strict=True)
         ]
-        return BeamSearch(self.decoder(config.mode), config).search(batch, rules)
+        return BeamSearch(self._decoder(config), config).search(batch, rules)
 
     def _sample(self, context: ContextState, config: DecodeConfig) -> list[Found]:
         """By itself, so that what is drawn does not depend on the other contexts."""
         batch = ContextBatch(self.model, [context])
         rules = self._rules.for_context(context.queries, batch.own[0])
-        return Sampler(self.decoder(config.mode), config).sample(batch, rules)
+        return Sampler(self._decoder(config), config).sample(batch, rules)
 
     def _choose(self, found: Sequence[Found], n: int, config: DecodeConfig) -> list[Suggestion]:
         """The `n` of a ranked list that are shown: near-copies folded, diversified if asked."""

@@ -10,12 +10,16 @@ from nextquery.errors import ConfigError
 
 Mode = Literal["exact", "fast"]
 
+FAST_FROM = 50_000
+"""Words from which on the fast output layer is the default; below it brings little."""
+
 
 class DecodeConfig(Section):
     """How suggestions are generated."""
 
-    mode: Mode = "exact"
-    """The output layer: 32-bit numbers throughout, or 8-bit ones that choose what to compute."""
+    mode: Literal["auto", "exact", "fast"] = "auto"
+    """The output layer: 32-bit numbers throughout, or 8-bit ones that choose what to compute.
+    Auto: fast from 50,000 words on."""
     beam: int = Field(default=10, ge=1, le=1000)
     """Prefixes kept at every step; at least as many as suggestions are asked for."""
     strategy: Literal["beam", "sample"] = "beam"
@@ -38,6 +42,12 @@ class DecodeConfig(Section):
     """How much unlikeness to the suggestions above counts against likelihood; 0: not at all."""
     fold: bool = True
     """Show one of several near-copies: words reordered, a plural, a stop word."""
+
+    def output_mode(self, words: int) -> Mode:
+        """The output layer for a vocabulary of so many words."""
+        if self.mode != "auto":
+            return self.mode
+        return "fast" if words >= FAST_FROM else "exact"
 
     @model_validator(mode="after")
     def _check(self) -> Self:

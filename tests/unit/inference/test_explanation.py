@@ -1,0 +1,79 @@
+"""Update gates, their weights, and the spaces of words and queries."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from nextquery.errors import InputError
+from nextquery.inference import vectors
+from nextquery.inference.explanation import draw_gates, query_weights, update_gates
+from nextquery.inference.predictor import Predictor
+
+CONTEXT = ["w1 w2", "??", "w3", "zebra w4"]
+
+
+def test_gates_rebuild_the_session_state(predictor: Predictor) -> None:
+    """Eq. 3: the state moves from the old one towards the candidate by the gate."""
+    model, encoder = predictor.model, predictor.encoder
+    gates = update_gates(model, encoder, CONTEXT)
+    assert gates.shape == (3, model.config.session_size)
+    assert ((gates > 0) & (gates < 1)).all()
+    before, after = encoder.encode(["w1 w2"]), encoder.encode(["w1 w2", "w3"])
+    with torch.inference_mode():
+        _, gate = model.extend_session(before.session_state[None], encoder.query_vectors(["w3"]))
+    np.testing.assert_allclose(gates[1], gate[0].numpy(), rtol=1e-5, atol=1e-6)
+    assert after.queries == ("w1 w2", "w3")
+
+
+def test_weights_by_hand() -> None:
+    gates = np.array([[0.5, 1.0], [0.2, 0.0], [0.5, 0.5]], dtype=np.float32)
+    weights = query_weights(["a", "!", "b", "c"], gates)
+    assert [each.query for each in weights] == ["a", "!", "b", "c"]
+    assert [each.update for each in weights] == pytest.approx([0.75, 0.0, 0.1, 0.5])
+    # a: .5 * .8 * .5 and 1 * 1 * .5; b: .2 * .5 and 0; c: .5 and .5
+    assert [each.share for each in weights] == pytest.approx([0.35, 0.0, 0.05, 0.5])
+
+
+def test_an_empty_session_weighs_nothing(predictor: Predictor) -> None:
+    gates = update_gates(predictor.model, predictor.encoder, [])
+    assert query_weights([], gates) == []
+
+
+def test_the_figure_is_drawn(predictor: Predictor, tmp_path: Path) -> None:
+    gates = update_gates(predictor.model, predictor.encoder, CONTEXT)
+    draw_gates(query_weights(CONTEXT, gates), gates, tmp_path / "gates.png")
+    assert (tmp_path / "gates.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_nearest_words_are_those_of_highest_cosine(predictor: Predictor) -> None:
+    model = predictor.model
+    found = vectors.nearest_words(model, "W7", 5)
+    matrix = model.output_matrix.detach()
+    cosines = torch.cosine_similarity(matrix, matrix[model.vocabulary.id("w7")][None])
+    others = [n for n in cosines.argsort(descending=True).tolist() if n > 2]
+    expected = [model.vocabulary.words[n] for n in others if model.vocabulary.words[n] != "w7"]
+    assert [each.text for each in found] == expected[:5]
+    with pytest.raises(InputError, match="vocabulary"):
+        vectors.nearest_words(model, "unheard", 5)
+
+
+def test_the_nearest_queries(predictor: Predictor) -> None:
+    known = ["w1 w2", "w1 w3", "w30 w31 w32"]
+    found = vectors.nearest_queries(predictor.encoder, known, "W1 w2", 2)
+    assert "w1 w2" not in [each.text for each in found]
+    assert found[0].cosine >= found[1].cosine
+    with pytest.raises(InputError, match="no word"):
+        vectors.nearest_queries(predictor.encoder, known, "!?", 2)
+    with pytest.raises(InputError, match="--words"):
+        vectors.nearest_queries(predictor.encoder, [], "w1", 2)
+
+
+def test_query_vectors_keep_order_and_repeats(predictor: Predictor) -> None:
+    table = vectors.query_vectors(predictor.encoder, ["w2 w3", "w1", "", "w2  W3"])
+    assert table.shape == (4, predictor.model.config.query_size)
+    np.testing.assert_array_equal(table[0], table[3])
+    np.testing.assert_array_equal(table[2], 0)
+    alone = vectors.query_vectors(predictor.encoder, ["w1"])
+    np.testing.assert_allclose(table[1], alone[0], rtol=1e-5, atol=1e-6)
