@@ -4,11 +4,13 @@ Knows guard and vocabulary, one context at a time; knows nothing of scores or be
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.guard.blocklist import Blocklist
+from nextquery.guard.disguise import undisguise
 from nextquery.guard.fingerprints import Keys
 from nextquery.guard.guard import Guard, Reason
 from nextquery.inference.decoder import OwnWords
@@ -25,13 +27,20 @@ class VocabularyRules:
         self.guard = guard
         self.vocabulary = vocabulary
         self.keys: Keys = guard.word_keys(vocabulary.words)
+        self.never = np.zeros(len(vocabulary), dtype=np.bool_)
+        self.never[[PADDING, UNKNOWN]] = True
         self._blocked = (Blocklist(), np.zeros(len(vocabulary), dtype=np.bool_))
+
+    @cached_property
+    def _undisguised(self) -> list[list[str]]:
+        """Every word as it reads to the eye; only a guard with a blocklist needs it."""
+        return [undisguise(word).split() for word in self.vocabulary.words]
 
     def blocked(self) -> tuple[Blocklist, Flags]:
         """The blocklist in force and which words (V,) it blocks by themselves."""
         current = self.guard.blocklist
         if self._blocked[0] is not current:
-            blocks = (current.blocks_word(word) for word in self.vocabulary.words)
+            blocks = (not current.words.isdisjoint(parts) for parts in self._undisguised)
             flags = np.fromiter(blocks, dtype=np.bool_, count=len(self.vocabulary))
             self._blocked = (current, flags)
         return self._blocked
@@ -48,13 +57,14 @@ class ContextRules:
         self._guard = rules.guard
         self._own = own
         self._queries = tuple(queries)
-        self._blocklist, blocked = rules.blocked()
-        own_blocked = [self._blocklist.blocks_word(word) for word in own.outside]
-        self._blocked = np.concatenate([blocked, np.array(own_blocked, dtype=np.bool_)])
-        self._never = np.zeros(len(self._blocked), dtype=np.bool_)
-        self._never[[PADDING, UNKNOWN]] = True
-        self._keys = np.concatenate([rules.keys, rules.guard.word_keys(own.outside)])
+        self._blocklist, self._blocked = rules.blocked()
+        self._never, self._keys = rules.never, rules.keys
         self._own_pairs = rules.guard.session_pairs(self._queries)
+        if own.outside:
+            blocked = [self._blocklist.blocks_word(word) for word in own.outside]
+            self._blocked = np.concatenate([self._blocked, np.array(blocked)])
+            self._never = np.concatenate([self._never, np.zeros(len(blocked), dtype=np.bool_)])
+            self._keys = np.concatenate([self._keys, rules.guard.word_keys(own.outside)])
 
     def refused(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
         """Which of `words` may not follow the prefix of its row; what the guard refuses counts."""
