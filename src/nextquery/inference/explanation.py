@@ -76,7 +76,11 @@ def draw_gates(weights: Sequence[QueryWeight], gates: Floats, path: Path) -> Non
     figure = Figure(figsize=(7.0, 1.4 + 0.45 * len(gates)), layout="constrained")
     axes = figure.add_subplot()
     order = np.argsort(-gates[-1]) if len(gates) else slice(None)
-    image = axes.imshow(gates[:, order], aspect="auto", cmap="gray", vmin=0.0, vmax=1.0)
+    image = axes.imshow(
+        gates[:, order], "gray", aspect="auto", vmin=0.0, vmax=1.0, interpolation="nearest"
+    )
+    axes.set_yticks([row - 0.5 for row in range(1, len(gates))], minor=True)
+    axes.grid(axis="y", which="minor", color="white", linewidth=2)
     named = [weight for weight in weights if normalise_query(weight.query)]
     axes.set_yticks(range(len(named)), [f"{each.query}  ({each.update:.2f})" for each in named])
     axes.set_xlabel("dimensions of the session state, sorted by the gate of the last query")

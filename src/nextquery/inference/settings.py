@@ -65,6 +65,9 @@ def override(
         key, separator, value = text.partition("=")
         if not separator:
             raise ConfigError(f"--set {text}: write key=value, e.g. --set max_words=6")
+        if key not in DecodeConfig.model_fields:
+            known = ", ".join(DecodeConfig.model_fields)
+            raise ConfigError(f"--set {text}: no such decode setting; there are: {known}")
         changed[key] = value
     try:
         return DecodeConfig.model_validate(changed)
