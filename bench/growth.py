@@ -101,13 +101,16 @@ def draw(result: dict[str, Any], path: Path) -> None:
     figure = Figure(figsize=(10.5, 3.4), layout="constrained")
     panels = figure.subplots(1, 3)
     titles = {
-        "vocabulary": "words in the vocabulary",
+        "vocabulary": "thousand words in the vocabulary",
         "beam": "beam",
         "context": "queries in the session",
     }
     for axes, (axis, title) in zip(panels, titles.items(), strict=True):
+        scale = 1000 if axis == "vocabulary" else 1
         for name, points in result[axis].items():
-            axes.plot([int(x) for x in points], list(points.values()), marker="o", label=name)
+            axes.plot(
+                [int(x) / scale for x in points], list(points.values()), marker="o", label=name
+            )
         axes.set_xlabel(title)
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
@@ -116,7 +119,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     panels[0].set_title("decoding: linear in the vocabulary", fontsize=10)
     panels[1].set_title("decoding: linear in the beam", fontsize=10)
     panels[2].set_title("encoding: constant with kept states", fontsize=10)
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
 
 
 if __name__ == "__main__":

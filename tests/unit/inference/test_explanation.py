@@ -8,7 +8,7 @@ import torch
 
 from nextquery.errors import InputError
 from nextquery.inference import vectors
-from nextquery.inference.explanation import draw_gates, query_weights, update_gates
+from nextquery.inference.explanation import draw_gates, query_weights, update_gates_many
 from nextquery.inference.predictor import Predictor
 
 CONTEXT = ["w1 w2", "??", "w3", "zebra w4"]
@@ -17,7 +17,7 @@ CONTEXT = ["w1 w2", "??", "w3", "zebra w4"]
 def test_gates_rebuild_the_session_state(predictor: Predictor) -> None:
     """Eq. 3: the state moves from the old one towards the candidate by the gate."""
     model, encoder = predictor.model, predictor.encoder
-    gates = update_gates(model, encoder, CONTEXT)
+    gates = update_gates_many(model, encoder, [CONTEXT])[0]
     assert gates.shape == (3, model.config.session_size)
     assert ((gates > 0) & (gates < 1)).all()
     before, after = encoder.encode(["w1 w2"]), encoder.encode(["w1 w2", "w3"])
@@ -37,12 +37,12 @@ def test_weights_by_hand() -> None:
 
 
 def test_an_empty_session_weighs_nothing(predictor: Predictor) -> None:
-    gates = update_gates(predictor.model, predictor.encoder, [])
+    gates = update_gates_many(predictor.model, predictor.encoder, [[]])[0]
     assert query_weights([], gates) == []
 
 
 def test_the_figure_is_drawn(predictor: Predictor, tmp_path: Path) -> None:
-    gates = update_gates(predictor.model, predictor.encoder, CONTEXT)
+    gates = update_gates_many(predictor.model, predictor.encoder, [CONTEXT])[0]
     draw_gates(query_weights(CONTEXT, gates), gates, tmp_path / "gates.png")
     assert (tmp_path / "gates.png").read_bytes().startswith(b"\x89PNG")
 
