@@ -57,9 +57,15 @@ def latency(models: Models, quick: bool) -> dict[str, Any]:
 def _measured(server: Server, words: list[str], seconds: float, large: bool) -> dict[str, float]:
     load(server, words, clients=1, requests=5)
     alone = load(server, words, clients=1, seconds=seconds, sessions=True)
+    before = server.cpu_seconds()
     busy = load(server, words, clients=8 if large else 16, seconds=seconds, sessions=True, seed=1)
-    quantiles = {key: alone[key] for key in ("p50_ms", "p95_ms", "p99_ms")}
-    return {**quantiles, "requests_per_s": busy["answered_per_s"], "busy_p99_ms": busy["p99_ms"]}
+    used = server.cpu_seconds() - before
+    return {
+        **{key: alone[key] for key in ("p50_ms", "p95_ms", "p99_ms")},
+        "requests_per_s": busy["answered_per_s"],
+        "busy_p99_ms": busy["p99_ms"],
+        "cpu_ms_per_request": 1000 * used / max(1, busy["statuses"].get("200", 0)),
+    }
 
 
 def overload(models: Models, quick: bool) -> dict[str, Any]:

@@ -76,6 +76,18 @@ class Server:
         found = re.search(r"VmRSS:\s+(\d+)", status)
         return int(found[1]) / 1024 if found else 0.0
 
+    def cpu_seconds(self) -> float:
+        """Processor time of the process and its workers so far."""
+        pids = [self.process.pid]
+        for pid in pids:
+            listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            pids.extend(map(int, listed))
+        ticks = 0
+        for pid in pids:
+            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def stop(self) -> int:
         """End it gracefully and give its exit code."""
         if self.process.poll() is None:
