@@ -92,7 +92,7 @@ class Server:
         """End it gracefully and give its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        return self.process.wait(180)
 
 
 @contextlib.contextmanager

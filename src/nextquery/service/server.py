@@ -25,6 +25,7 @@ SECONDS_AT_THE_DOOR = 0.1
 SECONDS_FOR_ACCEPTED = 2.0
 """How long a connection that was accepted last may take to send its request."""
 SECONDS_OF_A_TURN = 0.01
+FEWEST_TURNS = 5
 SECONDS_TO_FINISH = 30
 SECONDS_KEPT_OPEN = 75
 """Longer than balancers keep idle connections: who closes first may cut off a request."""
@@ -127,8 +128,8 @@ class Server(uvicorn.Server):
     async def _look_around(
         self, seconds: float, enough: Callable[[], bool] = lambda: False
     ) -> None:
-        """Let the loop accept and read for a while: in turns, for a busy machine may skip a few."""
-        for _ in range(round(seconds / SECONDS_OF_A_TURN)):
+        """Let the loop accept and read for a while, and for some turns even if it is starved."""
+        end, turns = time.monotonic() + seconds, 0
+        while not enough() and (time.monotonic() < end or turns < FEWEST_TURNS):
             await asyncio.sleep(SECONDS_OF_A_TURN)
-            if enough():
-                return
+            turns += 1
