@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nextquery.inference.memory import page_out
 from nextquery.inference.packing import PackedMatrix, QuantisedMatrix
 from nextquery.inference.settings import Mode
 from nextquery.text.vocabulary import PADDING
@@ -100,6 +101,7 @@ class ExactOutput(OutputLayer):
     def __init__(self, output_matrix: Tensor) -> None:
         padded, bias = in_blocks(output_matrix)
         self._matrix = PackedMatrix(padded, bias)
+        page_out(output_matrix)
 
     def scores(self, omega: Tensor) -> WordScores:
         """Start on some rows."""
@@ -151,6 +153,7 @@ class FastOutput(OutputLayer):
         self._exact = output_matrix
         padded, bias = in_blocks(output_matrix)
         self._quantised = QuantisedMatrix(padded, bias)
+        page_out(output_matrix)
 
     def scores(self, omega: Tensor) -> WordScores:
         """Start on some rows."""

@@ -12,6 +12,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from nextquery.artifacts import open_artifact, publish
 from nextquery.errors import ArtifactError
@@ -71,7 +72,7 @@ class HRED(nn.Module):
         self.copying = CopyAttention(d_h, d_e) if config.copying else None
         self.dropout = nn.Dropout(config.dropout)
         for module in self.modules():
-            if isinstance(module, nn.Embedding):
+            if isinstance(module, nn.Embedding) and not module.weight.is_meta:
                 nn.init.normal_(module.weight, std=0.1)
                 module.weight.data[PADDING] = 0.0
 
@@ -171,10 +172,24 @@ class HRED(nn.Module):
         if verify:
             artifact.verify()
         config = ModelConfig.model_validate(artifact.manifest["model"])
-        with torch.device("meta"):
+        with torch.device("meta"), _NoFirstWeights():
             model = cls(config, Vocabulary.load(artifact.file(VOCABULARY)))
         load_weights(model, artifact.file(WEIGHTS))
         return model.eval()
+
+
+class _NoFirstWeights(TorchFunctionMode):
+    """Leaves out the first weights of PyTorch's layers.
+
+    On the meta device they are nothing, yet making them imports 800 modules: a second, 70 MB.
+    """
+
+    def __torch_function__(  # type: ignore[no-untyped-def]
+        self, func, types, args=(), kwargs=None
+    ):
+        if getattr(func, "__module__", "") == "torch.nn.init":
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 def load_weights(model: nn.Module, file: Path) -> None:

@@ -23,8 +23,9 @@ class GRU(nn.Module):
         self.state_size = state_size
         self.gates = nn.Parameter(torch.empty(2 * state_size, state_size))  # H_r above H_u
         self.candidate = nn.Parameter(torch.empty(state_size, state_size))  # H
-        for matrix in (*self.gates.chunk(2), self.candidate):
-            nn.init.orthogonal_(matrix.data)
+        if not self.gates.is_meta:
+            for matrix in (*self.gates.chunk(2), self.candidate):
+                nn.init.orthogonal_(matrix.data)
 
     def step(self, projected: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One step: the next states (rows, d) and the update gates `u_n` (rows, d).

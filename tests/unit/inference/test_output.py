@@ -1,8 +1,12 @@
 """Both output layers against log-softmax and a flat top-k."""
 
+from pathlib import Path
+
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
+from nextquery.inference.memory import page_out
 from nextquery.inference.output import BLOCK, ExactOutput, FastOutput
 from nextquery.inference.packing import PackedMatrix, QuantisedMatrix
 from nextquery.inference.recurrence import PackedDecoder
@@ -96,6 +100,16 @@ def test_without_onednn_the_products_are_the_same(monkeypatch: pytest.MonkeyPatc
     ]
     for one, other in zip(with_onednn, without, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
+def test_pages_given_back_come_back_unchanged(tmp_path: Path) -> None:
+    """Both kinds of memory: a mapped file, and a tensor that has no file."""
+    numbers = torch.randn(1 << 16)
+    save_file({"numbers": numbers}, tmp_path / "numbers.safetensors")
+    mapped = load_file(tmp_path / "numbers.safetensors")["numbers"]
+    for tensor in (mapped, numbers.clone()):
+        page_out(tensor)
+        torch.testing.assert_close(tensor, numbers, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("factored", [True, False])
