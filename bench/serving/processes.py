@@ -55,7 +55,7 @@ class Server:
 
     def wait_ready(self) -> None:
         """Until the models are loaded, of every worker."""
-        end = time.monotonic() + 180
+        end = time.monotonic() + 600
         while time.monotonic() < end:
             with contextlib.suppress(OSError):
                 self.get("/readyz")
