@@ -41,7 +41,7 @@ def figures(
 
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    settings = ExperimentSettings(THREE, seeds=2, generation_contexts=20, boundary_queries=1000)
+    settings = ExperimentSettings(THREE, seeds=1, generation_contexts=20, boundary_queries=1000)
     folder = tmp_path_factory.mktemp("learnt")
     return figures(folder, 20_000, 4, settings, shuffled=False)
 
@@ -50,7 +50,7 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def control(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     settings = ExperimentSettings(
         ("every_context",),
-        seeds=2,
+        seeds=1,
         ranker_cases=1000,
         generation_contexts=20,
         boundary_queries=1000,
@@ -74,13 +74,16 @@ def test_hred_improves_the_baseline_ranker(learnt: dict[str, Any], scenario: str
     assert found["p"] < 0.01
 
 
-@pytest.mark.parametrize("scenario", THREE)
-def test_long_sessions_gain_more_than_short_ones(learnt: dict[str, Any], scenario: str) -> None:
-    lengths = learnt[scenario]["by_session_length"]
-    differences = [gain(lengths[name])["difference"] for name in ("short", "long")]
+def test_long_sessions_gain_more_than_short_ones(learnt: dict[str, Any]) -> None:
+    """Over the three scenarios together: one of them has only some 50 short sessions here."""
+    by_length = {
+        name: [gain(learnt[scenario]["by_session_length"][name]) for scenario in THREE]
+        for name in ("short", "long")
+    }
+    short, long = (sum(each["difference"] for each in found) for found in by_length.values())
 
-    assert differences[1] > differences[0]
-    assert gain(lengths["long"])["p"] < 0.01
+    assert long > short + 0.1
+    assert all(each["p"] < 0.01 for each in by_length["long"])
 
 
 @pytest.mark.parametrize("scenario", THREE)

@@ -5,11 +5,11 @@ is any object with `score`; see docs/experiments.md.
 """
 
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from nextquery.artifacts import open_artifact
@@ -56,17 +56,22 @@ class Contestants:
 
 @contextmanager
 def gathered(
-    data: PreparedData, models: Mapping[str, Entry], features: Mapping[str, Entry]
+    data: PreparedData, folder: Path, models: Mapping[str, Entry], features: Mapping[str, Entry]
 ) -> Iterator[Contestants]:
-    """Load the given systems and fit the count models, each behind its guard."""
+    """Load the given systems and fit the count models, each behind its guard.
+
+    The count models live in `folder` as long as they are needed; what a killed run left there is
+    written anew.
+    """
     check_names([*models, *features])
-    with TemporaryDirectory(prefix="nextquery-experiment-") as folder:
-        counted = {}
-        for name, kind in COUNT_MODELS.items():
-            place = Path(folder) / kind
-            count_model(kind).fit(data).save(place)
-            counted[name] = load(place)
-        yield Contestants(counted, _opened(models), _opened(features))
+    opened = Contestants({}, _opened(models), _opened(features))
+    try:
+        for kind in COUNT_MODELS.values():
+            count_model(kind).fit(data).save(folder / kind)
+        counted = {name: load(folder / kind) for name, kind in COUNT_MODELS.items()}
+        yield replace(opened, counted=counted)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_names(names: Sequence[str]) -> None:

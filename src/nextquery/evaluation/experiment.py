@@ -24,6 +24,7 @@ from nextquery.evaluation.training_table import training_table
 from nextquery.logs.prepared import PreparedData
 
 KIND = "report"
+COUNTED = "count_models"
 
 
 def run_experiment(
@@ -41,7 +42,7 @@ def run_experiment(
     out.mkdir(parents=True, exist_ok=True)
     write_manifest(out, KIND, {"complete": False})
     store = StepStore(out, _basis(data, {**models, **features}, settings))
-    with shown_steps() as steps, gathered(data, models, features) as contestants:
+    with shown_steps() as steps, gathered(data, out / COUNTED, models, features) as contestants:
         run = ExperimentRun(data, contestants, settings, out, store, steps)
         results = run.results() | {"training": training_table(models)}
     write_text(out / "results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")

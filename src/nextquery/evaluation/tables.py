@@ -136,7 +136,7 @@ def samples(results: Results) -> str:
         context = Cell(" → ".join(each["context"]), "text", f"typed next: {each['next_query']}")
         lists = (each["suggestions"][system] for system in systems)
         rows.append([context, *(Cell("; ".join(texts) or "–", "text") for texts in lists)])
-    return table(["Context", *(label(system) for system in systems)], rows)
+    return table(["Context", *(Cell(label(system), "text") for system in systems)], rows)
 
 
 def gates(results: Results) -> str:
@@ -174,7 +174,7 @@ def boundaries(results: Results) -> str:
 def features(results: Results) -> str:
     """Every feature, its meaning, and how far it gets alone."""
     scenarios = reported(results)
-    heads = ["Feature", "meaning", *(TITLES[name] for name in scenarios)]
+    heads: Row = ["Feature", Cell("meaning", "text"), *(TITLES[name] for name in scenarios)]
     rows: list[Row] = [
         [
             name,

@@ -95,12 +95,6 @@ def train_ranker(
     return Ranker(booster, names, shape, trees, curve[trees - 1])
 
 
-def tune(training: RankedPart, validation: RankedPart, seed: int) -> Ranker:
-    """The ranker whose shape has the best validation MRR; the first one if they are equal."""
-    rankers = [train_ranker(training, validation, shape, seed) for shape in SHAPES]
-    return max(rankers, key=lambda ranker: ranker.validation_mrr)
-
-
 def _parameters(shape: TreeShape, seed: int) -> dict[str, object]:
     return {
         "objective": "lambdarank",

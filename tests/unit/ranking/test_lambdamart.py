@@ -3,7 +3,7 @@ import pytest
 
 from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks
 from nextquery.ranking.features import FeatureTable
-from nextquery.ranking.lambdamart import SHAPES, RankedPart, train_ranker, tune
+from nextquery.ranking.lambdamart import SHAPES, RankedPart, train_ranker
 
 
 def part(cases: int, seed: int) -> RankedPart:
@@ -52,7 +52,3 @@ def test_without_signal_nothing_is_learnt() -> None:
 
     mrr = reciprocal_ranks(test.cases, ranker.scores(test.features)).mean()
     assert mrr < 0.36  # chance is the mean of 1/1 ... 1/10: 0.293
-
-
-def test_tuning_gives_one_of_the_shapes() -> None:
-    assert tune(part(200, 1), part(100, 2), seed=1).shape in SHAPES
