@@ -1,10 +1,13 @@
 import numpy as np
+import pytest
 
 from nextquery.evaluation.rankers import FORM_SETS, RankerSchool, train_all
 from nextquery.ranking.cases import CaseSet, RankingCase
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
 from nextquery.ranking.lambdamart import RankedPart
 from nextquery.ranking.scoring import FORMS
+
+pytestmark = pytest.mark.slow
 
 
 def part(cases: int, seed: int) -> RankedPart:
