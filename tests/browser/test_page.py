@@ -70,9 +70,10 @@ def test_everything_by_keyboard(page: Any, service: Any) -> None:
     page.keyboard.press("Escape")
     assert page.locator("#completions").is_hidden()
     page.keyboard.press("Escape")
-    page.keyboard.press("Backspace")
+    with page.expect_response("**/v1/suggest"):  # the list of the emptied session
+        page.keyboard.press("Backspace")
     expect(page.locator(".chip")).to_have_count(0)
-    page.wait_for_selector(".column button")
+    expect(page.locator(".column button").nth(1)).to_be_visible()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     second = page.evaluate("document.activeElement.dataset.text")
