@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -20,10 +21,12 @@ HERE = Path(__file__).parent
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A free port that the kernel gives to no client meanwhile: below its ephemeral range."""
+    for port in random.sample(range(20000, 32768), 50):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no free port")
 
 
 class Server:

@@ -1,8 +1,10 @@
 """What an operator fears: lost Redis, overload, clients that leave, stops, bad folders."""
 
 import asyncio
+import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -25,13 +27,20 @@ needs_redis = pytest.mark.skipif(
 )
 
 
+def _free_port() -> int:
+    """A free port that the kernel gives to no client meanwhile: below its ephemeral range."""
+    for port in random.sample(range(20000, 32768), 50):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port")
+
+
 class RedisServer:
     """A real Redis that can be killed and started again on the same port."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = _free_port()
         # A busy test machine may take longer than the 250 ms that a service gives its Redis.
         patience = "socket_timeout=20&socket_connect_timeout=20"
         self.url = f"redis://127.0.0.1:{self.port}/0?{patience}"

@@ -67,7 +67,9 @@ def serve(
     folder: Annotated[Path, typer.Argument(help="The study folder.")],
     assessors: Annotated[int, typer.Option(min=1, help="How many links to give out.")] = 5,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on.")] = 8100,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")
+    ] = 8100,
     release: Annotated[
         list[int] | None, typer.Option(help="Let this assessor's link move to another browser.")
     ] = None,
@@ -79,16 +81,19 @@ def serve(
     import uvicorn
 
     from nextquery.evaluation.study.judgements import JudgementStore
+    from nextquery.service.listening import address, listen
     from nextquery.service.study import create_study_app
 
     app = create_study_app(folder)
     store = JudgementStore(folder)
-    for number, token in store.tokens(assessors).items():
-        typer.echo(f"assessor {number}: http://{host}:{port}/a/{token}")
-    for number in release or ():
-        store.release(number)
-    # No access log: the tokens are in the addresses.
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
+    with listen(host, port) as listener:
+        for number, token in store.tokens(assessors).items():
+            typer.echo(f"assessor {number}: {address(host, listener)}/a/{token}")
+        for number in release or ():
+            store.release(number)
+        # No access log: the tokens are in the addresses.
+        config = uvicorn.Config(app, log_level="warning", access_log=False)
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 @study.command()

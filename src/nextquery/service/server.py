@@ -15,12 +15,11 @@ from types import FrameType
 
 import uvicorn
 
-from nextquery.errors import InputError
 from nextquery.service import journal
 from nextquery.service.answering import Service
+from nextquery.service.listening import BACKLOG
 from nextquery.service.settings import ServiceSettings
 
-BACKLOG = 1024
 SECONDS_AT_THE_DOOR = 0.1
 SECONDS_FOR_ACCEPTED = 2.0
 """How long a connection that was accepted last may take to send its request."""
@@ -29,15 +28,6 @@ FEWEST_TURNS = 5
 SECONDS_TO_FINISH = 30
 SECONDS_KEPT_OPEN = 75
 """Longer than balancers keep idle connections: who closes first may cut off a request."""
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, which several processes may share."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        raise InputError(f"cannot listen on {host}:{port}: {error.strerror}") from None
 
 
 def run_worker(settings: ServiceSettings, listener: socket.socket, supervised: bool) -> None:

@@ -20,8 +20,9 @@ from prometheus_client import multiprocess
 from nextquery.errors import ArtifactError, NextqueryError
 from nextquery.service import journal
 from nextquery.service.control import Control
+from nextquery.service.listening import address, listen
 from nextquery.service.metrics import DIRECTORY_VARIABLE
-from nextquery.service.server import listen, run_worker
+from nextquery.service.server import run_worker
 from nextquery.service.settings import ServiceSettings
 
 SECONDS_BETWEEN_STARTS = 1.0
@@ -32,9 +33,9 @@ REFUSED = 2
 def serve(settings: ServiceSettings) -> None:
     """Serve until told to stop."""
     listener = listen(settings.host, settings.port)
-    host, port = listener.getsockname()[:2]
     journal.install()
-    journal.write("serving", url=f"http://{host}:{port}/", workers=settings.workers)
+    url = f"{address(settings.host, listener)}/"
+    journal.write("serving", url=url, workers=settings.workers)
     if settings.workers == 1:
         run_worker(settings, listener, supervised=False)
         return
