@@ -33,3 +33,14 @@ class ScoredQuery:
     log_likelihood: float
     words: int
     unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWeight:
+    """One query of a session: its mean update gate, and its mean weight in the last state."""
+
+    query: str
+    update: float
+    """How much the session state changed when the query came: 0 discards it, 1 forgets the rest."""
+    share: float
+    """How much of the state after the last query it still makes up."""

@@ -6,7 +6,6 @@ the figure is drawn from the numbers alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,19 +15,9 @@ from numpy.typing import NDArray
 from nextquery.inference.contexts import ContextEncoder
 from nextquery.model.hred import HRED
 from nextquery.normalise import normalise_query
+from nextquery.records import QueryWeight
 
 Floats = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class QueryWeight:
-    """One query of a session: its mean update gate, and its mean weight in the last state."""
-
-    query: str
-    update: float
-    """How much the session state changed when the query came: 0 discards it, 1 forgets the rest."""
-    share: float
-    """How much of the state after the last query it still makes up."""
 
 
 @torch.inference_mode()

@@ -11,9 +11,11 @@ from typing import Any
 
 from fastapi import Request
 
+from nextquery.service import journal
 from nextquery.service.batching import Job, QueueFullError
 from nextquery.service.control import Control
 from nextquery.service.feedback import FeedbackLog
+from nextquery.service.isolation import ModelEndedError
 from nextquery.service.keys import KeyRing, RateLimit
 from nextquery.service.metrics import Metrics
 from nextquery.service.models import Models, ServedModel, SuggestKey
@@ -110,7 +112,11 @@ async def ask(
         raise BusyError(
             "The model did not come to this request in time.", model.batcher.expected_wait, "late"
         )
-    return Answered([job.answer.result() for job in jobs], model.name)
+    try:
+        return Answered([job.answer.result() for job in jobs], model.name)
+    except ModelEndedError as error:
+        journal.write_failure("a model's process ended", error, model=model.name)
+        raise BusyError("The model is being started again.", 2, "ended") from None
 
 
 async def suggest(
@@ -133,7 +139,7 @@ async def suggest(
             raise
         service.metrics.fallbacks.labels(refusal.reason).inc()
         answered = await ask(service, request, fallback, key, contexts)
-        return Answered(answered.results, fallback.engine.suggester.kind, fallback=True)
+        return Answered(answered.results, fallback.engine.kind, fallback=True)
     fresh = iter(answered.results)
     return Answered([next(fresh) if found is None else found for found in known], model.name)
 

@@ -1,10 +1,11 @@
 """Requests that wait for one model are answered together.
 
 A batch is whatever waits when the model becomes free: nobody waits for company. The queue is
-bounded: it takes a burst whole, but while every batch is full it holds one batch only, so that a
-lasting overload is refused early instead of making everybody wait. A job whose client left is
-taken out. Knows nothing of models: it calls `run` in a thread of its own with jobs that share a
-`key`, and `run` gives an answer for each.
+bounded: it takes a burst whole, but once it has not been empty for a while it takes only what will
+be begun within half a batch, until nobody has been refused for a second. So a
+lasting overload costs those who are refused nothing and those who are accepted little. A job whose
+client left is taken out. Knows nothing of models: it calls `run` in a thread of its own with jobs
+that share a `key`, and `run` gives an answer for each.
 """
 
 import asyncio
@@ -17,7 +18,13 @@ from typing import Any
 
 Run = Callable[[Hashable, Sequence[Any]], Sequence[Any]]
 SECONDS_OF_BURST = 0.25
-"""Full batches for longer than this are an overload, not a burst."""
+"""Full batches that leave others waiting for longer than this are an overload, not a burst."""
+SECONDS_OF_CALM = 1.0
+"""An overload is over when nobody was refused for so long."""
+HALF_A_BATCH = 0.5
+"""In an overload nobody is accepted who would wait longer for the next batch to begin."""
+NEW_SHARE = 0.1
+"""How much the latest batch counts in the expected time of a batch of its size."""
 
 
 class QueueFullError(Exception):
@@ -51,13 +58,16 @@ class Batcher:
     ) -> None:
         self._run = run
         self._clock = clock
-        self._full_since: float | None = None
         self._queue_size = queue_size
         self._batch_size = batch_size
         self._waiting: deque[Job] = deque()
         self._arrival = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._seconds_per_job = 0.0
+        self._seconds: dict[int, float] = {}  # expected, by the size of a batch
+        self._free_at = clock()
+        self._behind_since: float | None = None
+        self._overloaded = False
+        self._refused_at = clock()
         self._loop_task: asyncio.Task[None] | None = None
         self.on_batch: Callable[[int, float], None] = lambda size, seconds: None
 
@@ -67,7 +77,17 @@ class Batcher:
     @property
     def expected_wait(self) -> float:
         """Seconds until a job that comes now would be answered, from the recent pace."""
-        return (len(self._waiting) + 1) * self._seconds_per_job
+        batches, rest = divmod(len(self._waiting) + 1, self._batch_size)
+        return self._remaining + batches * self._time_of(self._batch_size) + self._time_of(rest)
+
+    @property
+    def _remaining(self) -> float:
+        """Seconds until the model is expected to be free."""
+        return max(0.0, self._free_at - self._clock())
+
+    def do_between(self, action: Callable[[], None]) -> None:
+        """Do something in the model's thread once the present batch is done."""
+        self._thread.submit(action)
 
     def start(self) -> None:
         """Begin answering."""
@@ -84,7 +104,8 @@ class Batcher:
 
     def submit(self, key: Hashable, questions: Sequence[Any]) -> list[Job]:
         """Queue questions, all or none: `QueueFullError` if there is no place for the first."""
-        if len(self._waiting) >= self._room():
+        if not self._has_room():
+            self._refused_at = self._clock()
             raise QueueFullError(self.expected_wait)
         loop = asyncio.get_running_loop()
         jobs = [Job(key, question, loop.create_future()) for question in questions]
@@ -94,11 +115,16 @@ class Batcher:
         self._arrival.set()
         return jobs
 
-    def _room(self) -> int:
-        """How many may wait now."""
-        if self._full_since is None or self._clock() - self._full_since < SECONDS_OF_BURST:
-            return self._queue_size
-        return min(self._queue_size, self._batch_size)
+    def _has_room(self) -> bool:
+        """Whether one more may wait now."""
+        if len(self._waiting) >= self._queue_size:
+            return False
+        if self._overloaded and self._clock() - self._refused_at > SECONDS_OF_CALM:
+            self._overloaded = False
+        if not self._overloaded:
+            return True
+        soon = self._remaining <= HALF_A_BATCH * self._time_of(self._batch_size)
+        return soon and len(self._waiting) < self._batch_size
 
     def withdraw(self, jobs: Sequence[Job]) -> None:
         """Take jobs back whose client left or lost patience; what is being computed goes on."""
@@ -125,14 +151,29 @@ class Batcher:
         self._waiting = deque(kept)
         for job in taken:
             job.started = True
-        if len(taken) < self._batch_size:
-            self._full_since = None
-        elif self._full_since is None:
-            self._full_since = self._clock()
+        self._look_behind()
         return taken
 
+    def _look_behind(self) -> None:
+        """Notice when batches have left others waiting for too long."""
+        if not self._waiting:
+            self._behind_since = None
+        elif self._behind_since is None:
+            self._behind_since = self._clock()
+        elif self._clock() - self._behind_since > SECONDS_OF_BURST and not self._overloaded:
+            self._overloaded = True
+            self._refused_at = self._clock()
+
+    def _time_of(self, size: int) -> float:
+        """Seconds that a batch of this size is expected to take: those of the next larger known."""
+        if not size or not self._seconds:
+            return 0.0
+        larger = [known for known in self._seconds if known >= size]
+        return self._seconds[min(larger) if larger else max(self._seconds)]
+
     async def _answer(self, jobs: list[Job]) -> None:
-        begin = time.perf_counter()
+        begin = self._clock()
+        self._free_at = begin + self._time_of(len(jobs))
         questions = [job.question for job in jobs]
         try:
             answers = await asyncio.get_running_loop().run_in_executor(
@@ -146,12 +187,12 @@ class Batcher:
         for job, found in zip(jobs, answers, strict=True):
             if not job.answer.done():
                 job.answer.set_result(found)
-        self._keep_pace(len(jobs), time.perf_counter() - begin)
+        self._keep_pace(len(jobs), self._clock() - begin)
 
     def _keep_pace(self, size: int, seconds: float) -> None:
         self.on_batch(size, seconds)
-        each = seconds / size
-        self._seconds_per_job += 0.1 * (each - self._seconds_per_job)
+        before = self._seconds.get(size, seconds)
+        self._seconds[size] = before + NEW_SHARE * (seconds - before)
 
 
 def _look(answer: asyncio.Future[Any]) -> None:

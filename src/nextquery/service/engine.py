@@ -1,17 +1,16 @@
 """One loaded model as the service asks it: batches in, lists out, each query encoded once.
 
-Runs in the model's own thread. Knows what a model can do beyond the protocol; knows nothing of
-queues or HTTP.
+Knows what a model can do beyond the protocol; knows nothing of queues, processes or HTTP.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from nextquery.artifacts import MANIFEST, open_artifact, sha256
 from nextquery.guard.guard import Guard
-from nextquery.records import ScoredQuery, Suggestion
+from nextquery.records import QueryWeight, ScoredQuery, Suggestion
 from nextquery.service.frequent import LISTS_LOOKED_AT, FrequentCompletion, diverse
 from nextquery.service.recent import Recent
 from nextquery.suggesters.base import Suggester
@@ -19,7 +18,6 @@ from nextquery.suggesters.loading import load
 
 if TYPE_CHECKING:  # count models are served without torch
     from nextquery.inference.contexts import ContextState
-    from nextquery.inference.explanation import QueryWeight
     from nextquery.suggesters.neural import HREDSuggester
 
 Context = tuple[str, ...]
@@ -34,16 +32,15 @@ class Guarded(Suggester, Protocol):
 class Engine(ABC):
     """A model folder, opened, checked and warmed up."""
 
+    kind: str
+    version: str
+    guard: Guard
+    """Holds the blocklist of the moment."""
     explains = False
     """Whether it can say how much each query of a session counts."""
     states_found = 0
     states_missed = 0
     """How often the session's earlier queries were already encoded, and how often not."""
-
-    def __init__(self, suggester: Guarded, version: str) -> None:
-        self.suggester = suggester
-        self.guard = suggester.guard
-        self.version = version
 
     @abstractmethod
     def suggest(
@@ -56,15 +53,44 @@ class Engine(ABC):
         """How a half-typed query may end."""
 
     @abstractmethod
-    def explain(self, context: Context) -> "list[QueryWeight]":
+    def explain(self, context: Context) -> list[QueryWeight]:
         """How much each query of the context counts."""
+
+    @abstractmethod
+    def score(self, context: Context, candidates: Sequence[str]) -> list[ScoredQuery]:
+        """The log-likelihood of each candidate."""
+
+    @abstractmethod
+    def blocked(self) -> Mapping[str, int]:
+        """How often each rule of the guard held something back."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what the model holds; it is not asked any more."""
+
+
+class LocalEngine(Engine):
+    """A model in this process."""
+
+    def __init__(self, suggester: Guarded, version: str) -> None:
+        self.suggester = suggester
+        self.kind = suggester.kind
+        self.guard = suggester.guard
+        self.version = version
 
     def score(self, context: Context, candidates: Sequence[str]) -> list[ScoredQuery]:
         """The log-likelihood of each candidate."""
         return self.suggester.score(context, candidates)
 
+    def blocked(self) -> Mapping[str, int]:
+        """How often each rule of the guard held something back."""
+        return {str(reason): count for reason, count in self.guard.blocked().items()}
 
-class CountEngine(Engine):
+    def close(self) -> None:
+        """Nothing: memory goes with the object."""
+
+
+class CountEngine(LocalEngine):
     """A model that looks up counts."""
 
     def __init__(self, suggester: Guarded, version: str) -> None:
@@ -84,12 +110,12 @@ class CountEngine(Engine):
         """Known queries with this beginning."""
         return self._completion.complete(context, prefix, n)
 
-    def explain(self, context: Context) -> "list[QueryWeight]":
+    def explain(self, context: Context) -> list[QueryWeight]:
         """Counts have no gates; the routes ask `explains` first."""
         raise NotImplementedError
 
 
-class NeuralEngine(Engine):
+class NeuralEngine(LocalEngine):
     """HRED: contexts decoded together, encoded states kept, so that only new queries are read."""
 
     explains = True
@@ -112,7 +138,7 @@ class NeuralEngine(Engine):
         """Queries decoded under the condition that they begin so."""
         return self._hred.complete(context, prefix, n)
 
-    def explain(self, context: Context) -> "list[QueryWeight]":
+    def explain(self, context: Context) -> list[QueryWeight]:
         """The session's update gates."""
         return self._hred.explain(context)
 
@@ -145,12 +171,12 @@ class NeuralEngine(Engine):
         return None, 0
 
 
-def open_engine(path: Path, blocklist: Path | None, cache_size: int) -> Engine:
+def open_engine(path: Path, blocklist: Path | None, cache_size: int) -> LocalEngine:
     """Open a model folder: every file is checked, then a first list is made."""
     open_artifact(path).verify()
     suggester = cast("Guarded", load(path, blocklist=blocklist))
     version = sha256(path / MANIFEST)[:12]
-    engine: Engine = CountEngine(suggester, version)
+    engine: LocalEngine = CountEngine(suggester, version)
     if suggester.kind == "hred":
         from nextquery.suggesters.neural import HREDSuggester
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from nextquery.errors import BlocklistError, NextqueryError
 from nextquery.service import journal
 from nextquery.service.batching import Batcher, Job
-from nextquery.service.engine import Engine, open_engine
+from nextquery.service.engine import Engine
+from nextquery.service.isolation import open_apart
 from nextquery.service.metrics import Metrics
 from nextquery.service.recent import Recent
 from nextquery.service.settings import NamedModel, ServiceSettings
@@ -49,10 +50,12 @@ class ServedModel:
 
     async def open(self) -> Engine:
         """Open, check and warm up what is in the folder now, in another thread."""
-        return await asyncio.to_thread(open_engine, self._path, self._blocklist, self._cache_size)
+        return await asyncio.to_thread(open_apart, self._path, self._blocklist, self._cache_size)
 
     def use(self, engine: Engine) -> None:
-        """Answer with `engine` from the next batch on."""
+        """Answer with `engine` from the next batch on; the old one ends with its last batch."""
+        if self.engine is not None:
+            self.batcher.do_between(self.engine.close)
         self.engine = engine
         self._answers.clear()
         self._counted = {}
@@ -82,7 +85,7 @@ class ServedModel:
                 journal.write("blocklist loaded", model=self.name)
         except BlocklistError as error:
             journal.write_failure("blocklist refused, the old one stays", error, model=self.name)
-        for reason, count in self.engine.guard.blocked().items():
+        for reason, count in self.engine.blocked().items():
             self._metrics.blocked.labels(self.name, reason).inc(self._more(reason, count))
         states = self._metrics.cache.labels
         states("states", "hit").inc(self._more("states found", self.engine.states_found))
@@ -91,9 +94,9 @@ class ServedModel:
 
     def _more(self, what: str, count: int) -> int:
         """How much a count of the engine has grown since it was last asked."""
-        more = count - self._counted.get(what, 0)
+        before = self._counted.get(what, 0)
         self._counted[what] = count
-        return more
+        return count - before if count >= before else count  # a restarted model begins at 0
 
     def _remember(self, engine: Engine | None, job: Job) -> Any:
         blocklist = engine.guard.blocklist if engine else None
@@ -149,10 +152,14 @@ class Models:
     async def reload(self) -> dict[str, str]:
         """Load every folder again beside what is in use; a refused one leaves all as it was."""
         async with self._reloading:
+            engines: list[tuple[ServedModel, Engine]] = []
             try:
-                engines = [(model, await model.open()) for model in self.all]
+                for model in self.all:
+                    engines.append((model, await model.open()))
             except NextqueryError:
                 self._metrics.reloads.labels("refused").inc()
+                for _, opened in engines:
+                    opened.close()
                 raise
             for model, engine in engines:
                 model.use(engine)
@@ -168,6 +175,8 @@ class Models:
         """Stop answering."""
         for model in self.all:
             await model.batcher.stop()
+            if model.engine is not None:
+                model.engine.close()
 
     def refresh(self) -> None:
         """Take changed blocklists and publish gauges."""

@@ -151,7 +151,7 @@ async def models(request: Request, owner: Owner, service: Here) -> schemas.Model
         models=[
             schemas.ModelFacts(
                 name=model.name,
-                kind=model.engine.suggester.kind,
+                kind=model.engine.kind,
                 explains=model.engine.explains,
                 version=model.engine.version,
             )

@@ -33,7 +33,7 @@ SECONDS_KEPT_OPEN = 75
 def run_worker(settings: ServiceSettings, listener: socket.socket, supervised: bool) -> None:
     """Serve in this process until told to stop."""
     _set_threads(settings)
-    # Imported here: the number of threads must be set before torch is imported.
+    # Imported here: a supervisor needs none of it.
     from nextquery.service.app import build_app, build_service
 
     journal.install()
@@ -54,11 +54,16 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, supervised: b
 
 
 def _set_threads(settings: ServiceSettings) -> None:
-    """Share the cores among the workers, unless the operator says otherwise."""
+    """Share the cores among the workers, unless the operator says otherwise.
+
+    Each leaves one to its event loop where it can; and threads that wait let others work, since on
+    a busy machine spinning ones made a list take seconds.
+    """
+    share = (os.cpu_count() or 1) // settings.workers
     if settings.threads:
         os.environ["OMP_NUM_THREADS"] = str(settings.threads)
-    shared = max(1, (os.cpu_count() or 1) // settings.workers)
-    os.environ.setdefault("OMP_NUM_THREADS", str(shared))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, share - 1)))
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 class Server(uvicorn.Server):

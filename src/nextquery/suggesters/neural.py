@@ -12,12 +12,12 @@ from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
 from nextquery.inference import vectors
 from nextquery.inference.contexts import ContextState
-from nextquery.inference.explanation import QueryWeight, query_weights, update_gates_many
+from nextquery.inference.explanation import query_weights, update_gates_many
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.inference.vectors import Floats, Neighbour
 from nextquery.model.hred import HRED, KIND
-from nextquery.records import ScoredQuery, Suggestion
+from nextquery.records import QueryWeight, ScoredQuery, Suggestion
 
 
 class HREDSuggester:

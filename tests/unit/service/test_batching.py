@@ -125,24 +125,77 @@ def test_an_error_reaches_those_who_asked_and_no_one_else() -> None:
     run(fails_on_zero, scenario)
 
 
-def test_a_lasting_overload_leaves_room_for_one_batch_only() -> None:
-    model = HeldModel()
-    now = [0.0]
+class SteppedModel:
+    """Finishes one batch at every step, at the time that the test says."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._begun = threading.Semaphore(0)
+        self._finish = threading.Semaphore(0)
+
+    def __call__(self, key: Hashable, questions: Sequence[Any]) -> list[Any]:
+        self._begun.release()
+        assert self._finish.acquire(timeout=10)
+        return list(questions)
+
+    async def begun(self) -> None:
+        """Until a batch has begun."""
+        assert await asyncio.to_thread(self._begun.acquire, timeout=10)
+
+    async def step(self, now: float) -> None:
+        """Finish the present batch and wait until the next one has begun."""
+        self.now = now
+        self._finish.release()
+        await self.begun()
+
+    def finish_all(self) -> None:
+        self._finish.release(100)
+
+
+def test_an_overload_takes_only_what_is_begun_soon_until_nobody_was_refused_for_a_while() -> None:
+    model = SteppedModel()
 
     async def scenario() -> None:
-        batcher = Batcher(model, queue_size=9, batch_size=2, clock=lambda: now[0])
+        batcher = Batcher(model, queue_size=9, batch_size=2, clock=lambda: model.now)
         batcher.start()
-        jobs = batcher.submit("k", [1, 2])  # a full batch
-        await asyncio.to_thread(model.entered.wait, 10)
-        jobs += batcher.submit("k", [3, 4, 5])  # a burst is taken whole
-        now[0] = 1.0
-        with pytest.raises(QueueFullError):
+        jobs = batcher.submit("k", [0, 1, 2, 3, 4, 5])  # a burst is taken whole
+        await model.begun()
+        await model.step(2.0)  # a batch takes 2 s, and two still wait: an overload
+        model.now = 2.9
+        with pytest.raises(QueueFullError) as refused:
             batcher.submit("k", [6])
-        model.released.set()
-        assert [await job.answer for job in jobs] == [2, 4, 6, 8, 10]
-        # The last batch was not full: the overload is over.
-        jobs = [batcher.submit("k", [number])[0] for number in range(9)]
-        assert len([await job.answer for job in jobs]) == 9
+        assert refused.value.retry_after >= 1.1  # what is left of this batch, at least
+        await model.step(3.5)
+        model.now = 3.6
+        with pytest.raises(QueueFullError):
+            batcher.submit("k", [6])  # nobody waits, but the last batch has hardly begun
+        model.now = 4.55
+        jobs += batcher.submit("k", [6])  # its batch begins soon
+        await model.step(5.5)
+        jobs += batcher.submit("k", [7] * 9)  # nobody was refused for a second: it is over
+        model.finish_all()
+        assert len(await asyncio.gather(*(job.answer for job in jobs))) == 16
+        await batcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_clients_that_keep_the_model_just_busy_are_not_refused() -> None:
+    async def scenario() -> None:
+        now = [0.0]
+
+        def takes_two_seconds(key: Hashable, questions: Sequence[Any]) -> list[Any]:
+            now[0] += 2.0
+            return list(questions)
+
+        batcher = Batcher(takes_two_seconds, queue_size=9, batch_size=2, clock=lambda: now[0])
+        batcher.start()
+
+        async def client() -> None:
+            for number in range(20):
+                assert await batcher.submit("k", [number])[0].answer == number
+
+        await asyncio.gather(*(client() for _ in range(4)))  # two batches: one waits
         await batcher.stop()
 
     asyncio.run(scenario())

@@ -1,0 +1,50 @@
+"""What a service and the process of its model say to each other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What the process is to open."""
+
+    path: Path
+    blocklist: Path | None
+    cache_size: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was opened."""
+
+    kind: str
+    version: str
+    explains: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """A method of the engine, and what to give it."""
+
+    method: str
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came of a question, and the engine's counts since it was opened."""
+
+    result: Any
+    blocked: Mapping[str, int]
+    states_found: int
+    states_missed: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error that the engine raised: a type and places, never a message, which may quote."""
+
+    error: str
+    places: tuple[str, ...]
