@@ -45,7 +45,7 @@ class CACBSettings(Section):
     """The longest part of a session that is looked at, in concepts."""
     pruning: float = Field(default=0.05, ge=0)
     """As for qvmm."""
-    escape: float = Field(default=30.0, gt=0)
+    escape: float = Field(default=10.0, gt=0)
     """As for qvmm."""
     shorten: bool = True
     """As for qvmm."""

@@ -32,7 +32,7 @@ class QVMMSettings(Section):
     pruning: float = Field(default=0.05, ge=0)
     """A sequence is left out when its followers diverge less than this (KL, nats) from those of
     the sequence without its oldest query."""
-    escape: float = Field(default=30.0, gt=0)
+    escape: float = Field(default=10.0, gt=0)
     """The imaginary observations that each sequence leaves to the shorter one."""
     shorten: bool = True
     """Drop words from the end of a last query never seen until a seen one remains."""
