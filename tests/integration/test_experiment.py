@@ -85,6 +85,8 @@ def test_results_have_the_documented_shape(report: Path) -> None:
     assert results["gates"]["hred"]["contexts"] > 30
     assert "hred gates" in results["boundaries"]["systems"]
     assert len(results["projections"]["hred"]["words"]) == 300
+    assert results["decoding"]["hred"]["contexts"] == 20
+    assert results["decoding"]["hred"]["median_ms"] > 0
 
 
 def test_no_single_feature_gives_the_answer_of_every_context_away(report: Path) -> None:

@@ -13,6 +13,7 @@ from nextquery.artifacts import versions
 from nextquery.errors import InputError
 from nextquery.evaluation.boundaries import boundary_figures, read_gaps
 from nextquery.evaluation.contestants import Contestants
+from nextquery.evaluation.decoding_time import Decoding, decoding_time
 from nextquery.evaluation.gates import Gated, gate_example, gate_figures
 from nextquery.evaluation.generation import run_generation, sample_contexts
 from nextquery.evaluation.noise import Noise
@@ -85,6 +86,7 @@ class ExperimentRun:
             "gates": self._gates,
             "boundaries": self._boundaries,
             "projections": self._projections,
+            "decoding": self._decoding,
         }
         return {
             "scenarios": {
@@ -156,6 +158,14 @@ class ExperimentRun:
             name: projections(model, self._data, self._settings.seed)
             for name, model in self._contestants.models.items()
             if isinstance(model, Embedding)
+        }
+
+    def _decoding(self) -> Figures:
+        self._steps.begin("decoding time")
+        return {
+            name: decoding_time(model, self._evaluated.sessions["test"])
+            for name, model in self._contestants.models.items()
+            if isinstance(model, Decoding)
         }
 
     @property

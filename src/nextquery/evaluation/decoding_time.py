@@ -1,0 +1,41 @@
+"""How long a list takes with a beam of 50 (the paper's Table 2), one context at a time.
+
+The only figure of an experiment that depends on the machine: it is measured once and kept with the
+finished steps. Knows any model that decodes.
+"""
+
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from nextquery.inference.settings import DecodeConfig
+from nextquery.records import Session, Suggestion
+
+BEAM = 50
+CONTEXTS = 20
+
+
+@runtime_checkable
+class Decoding(Protocol):
+    """A model whose suggestions are decoded under a config."""
+
+    config: DecodeConfig
+
+    def suggest_many(
+        self, contexts: Sequence[Sequence[str]], n: int = 5, *, config: DecodeConfig | None = None
+    ) -> list[list[Suggestion]]:
+        """Lists for contexts."""
+        ...
+
+
+def decoding_time(model: Decoding, sessions: Sequence[Session]) -> dict[str, Any]:
+    """The median of some test contexts, the first of which is not counted."""
+    config = model.config.model_copy(update={"beam": BEAM})
+    seconds = []
+    for session in sessions[: CONTEXTS + 1]:
+        begin = time.perf_counter()
+        model.suggest_many([session.queries[:-1]], BEAM, config=config)
+        seconds.append(time.perf_counter() - begin)
+    counted = seconds[1:] or seconds
+    return {"beam": BEAM, "contexts": len(counted), "median_ms": 1000 * statistics.median(counted)}
