@@ -106,7 +106,7 @@ def reloads(models: Models, quick: bool) -> dict[str, Any]:
 
     count = 3 if quick else 20
     key = f"bench:{hashlib.sha256(ADMIN.encode()).hexdigest()}"
-    with service(next(iter(models.hred.values())), *PATIENT, NEXTQUERY_ADMIN_KEYS=key) as server:
+    with service(next(iter(models.hred.values())), NEXTQUERY_ADMIN_KEYS=key) as server:
         busy = load(server, models.words, clients=CLIENTS_AT_CAPACITY, seconds=3)
         capacity = busy["answered_per_s"]
         under = Load(server, models.words, rate=capacity / 2, seconds=3 * count)
@@ -224,13 +224,25 @@ def schema(models: Models, quick: bool) -> dict[str, Any]:
 
 
 def memory(models: Models, quick: bool) -> dict[str, Any]:
-    """Requests that each bring a new session id: memory in the second half."""
-    half = 2_000 if quick else 50_000
-    with service(models.adjacency, "--queue-size", "512", "--max-sessions", "1000") as server:
+    """Requests that each bring a new session id: memory in the second half.
+
+    Sessions, answers and encoded contexts are bounded to 1,000 each, so that all are full long
+    before the first half ends.
+    """
+    name, hred = next(iter(models.hred.items()))
+    return {
+        "adjacency": _memory(models.adjacency, models.words, 2_000 if quick else 50_000),
+        name: _memory(hred, models.words, 500 if quick else 5_000),
+    }
+
+
+def _memory(model: Path, words: list[str], half: int) -> dict[str, Any]:
+    bounds = ("--max-sessions", "1000", "--cache-size", "1000")
+    with service(model, *PATIENT, *bounds) as server:
         marks = [server.memory_mb()]
         statuses = []
         for seed in (0, 1):
-            seen = load(server, models.words, clients=8, requests=half, sessions=True, seed=seed)
+            seen = load(server, words, clients=8, requests=half, sessions=True, seed=seed)
             statuses.append(seen["statuses"])
             marks.append(server.memory_mb())
         return {

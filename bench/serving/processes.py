@@ -74,22 +74,28 @@ class Server:
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
     def memory_mb(self) -> float:
-        """Resident memory of the process."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+)", status)
-        return int(found[1]) / 1024 if found else 0.0
+        """Resident memory of the process, its workers and their models."""
+        found = [
+            re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+            for pid in self._processes()
+        ]
+        return sum(int(size[1]) for size in found if size) / 1024
 
     def cpu_seconds(self) -> float:
-        """Processor time of the process and its workers so far."""
-        pids = [self.process.pid]
-        for pid in pids:
-            listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-            pids.extend(map(int, listed))
+        """Processor time of the process, its workers and their models so far."""
         ticks = 0
-        for pid in pids:
+        for pid in self._processes():
             fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
             ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")
+
+    def _processes(self) -> list[int]:
+        """The process and all that it started, directly or not."""
+        pids = [self.process.pid]
+        for pid in pids:
+            for task in Path(f"/proc/{pid}/task").iterdir():  # any thread may have started it
+                pids.extend(map(int, (task / "children").read_text().split()))
+        return pids
 
     def stop(self) -> int:
         """End it gracefully and give its exit code."""

@@ -1,8 +1,8 @@
 """Requests that wait for one model are answered together.
 
 A batch is whatever waits when the model becomes free: nobody waits for company. The queue is
-bounded: it takes a burst whole, but once it has not been empty for a while it takes only what will
-be begun within half a batch, until nobody has been refused for a second. So a
+bounded: it takes a burst whole, but once batches have left others waiting for `burst_seconds` it
+takes only what will be begun within half a batch, until nobody has been refused for a second. So a
 lasting overload costs those who are refused nothing and those who are accepted little. A job whose
 client left is taken out. Knows nothing of models: it calls `run` in a thread of its own with jobs
 that share a `key`, and `run` gives an answer for each.
@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Run = Callable[[Hashable, Sequence[Any]], Sequence[Any]]
-SECONDS_OF_BURST = 0.25
-"""Full batches that leave others waiting for longer than this are an overload, not a burst."""
 SECONDS_OF_CALM = 1.0
 """An overload is over when nobody was refused for so long."""
 HALF_A_BATCH = 0.5
@@ -53,6 +51,7 @@ class Batcher:
         run: Run,
         queue_size: int,
         batch_size: int,
+        burst_seconds: float,
         name: str = "model",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -60,6 +59,7 @@ class Batcher:
         self._clock = clock
         self._queue_size = queue_size
         self._batch_size = batch_size
+        self._burst_seconds = burst_seconds
         self._waiting: deque[Job] = deque()
         self._arrival = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
@@ -160,7 +160,7 @@ class Batcher:
             self._behind_since = None
         elif self._behind_since is None:
             self._behind_since = self._clock()
-        elif self._clock() - self._behind_since > SECONDS_OF_BURST and not self._overloaded:
+        elif self._clock() - self._behind_since > self._burst_seconds and not self._overloaded:
             self._overloaded = True
             self._refused_at = self._clock()
 

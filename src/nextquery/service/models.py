@@ -44,7 +44,12 @@ class ServedModel:
         self._counted: dict[str, int] = {}
         self.engine: Engine | None = None
         self.batcher = Batcher(
-            self._run, settings.queue_size, settings.batch_size, f"model-{named.name}"
+            self._run,
+            settings.queue_size,
+            settings.batch_size,
+            # A queue that lasts longer than a request may wait in it is no burst.
+            burst_seconds=settings.budget_ms / 1000,
+            name=f"model-{named.name}",
         )
         self.batcher.on_batch = self._on_batch
 

@@ -27,7 +27,7 @@ class HeldModel:
 
 def run(model: Any, scenario: Callable[[Batcher], Awaitable[None]]) -> None:
     async def main() -> None:
-        batcher = Batcher(model, queue_size=4, batch_size=3)
+        batcher = Batcher(model, queue_size=4, batch_size=3, burst_seconds=0.25)
         batcher.start()
         try:
             await scenario(batcher)
@@ -156,7 +156,9 @@ def test_an_overload_takes_only_what_is_begun_soon_until_nobody_was_refused_for_
     model = SteppedModel()
 
     async def scenario() -> None:
-        batcher = Batcher(model, queue_size=9, batch_size=2, clock=lambda: model.now)
+        batcher = Batcher(
+            model, queue_size=9, batch_size=2, burst_seconds=0.25, clock=lambda: model.now
+        )
         batcher.start()
         jobs = batcher.submit("k", [0, 1, 2, 3, 4, 5])  # a burst is taken whole
         await model.begun()
@@ -188,7 +190,9 @@ def test_clients_that_keep_the_model_just_busy_are_not_refused() -> None:
             now[0] += 2.0
             return list(questions)
 
-        batcher = Batcher(takes_two_seconds, queue_size=9, batch_size=2, clock=lambda: now[0])
+        batcher = Batcher(
+            takes_two_seconds, queue_size=9, batch_size=2, burst_seconds=0.25, clock=lambda: now[0]
+        )
         batcher.start()
 
         async def client() -> None:
