@@ -45,6 +45,11 @@ class Words:
     positions: Frame
     texts: Frame
 
+    def of(self, rows: Frame, name: str) -> Frame:
+        """The words of the queries of `rows` (user_id, query_id): user_id, word_id, next_id."""
+        joined = rows.select("user_id", "query_id").join(self.positions, on="query_id")
+        return self.engine.keep(joined.drop("query_id"), name)
+
     def spell(self, rows: Frame, **names: str) -> Frame:
         """Add the text of each word id, under a new name."""
         return _with_text(self.engine, rows, self.texts, "word", **names)
@@ -56,20 +61,25 @@ def count_background(
     """Count the background; `queries` and `urls` give the texts of ids."""
     background = nw.col("split") == SPLIT_CODES["background"]
     rows = sessions.queries.filter(background & ~nw.col("single"))
-    by_user = engine.keep(rows.group_by("user", "query_id").agg(count=nw.len()), "user_queries")
-    counts = _over_users(by_user, ["query_id"])
+    rows = engine.keep(rows.select("user_id", "query_id", "next_id"), "background")
+    counts = engine.keep(engine.tally(rows, ["query_id"]), "query_counts")
     known = engine.keep(counts.filter(nw.col("users") >= min_users), "known_queries")
     asked = queries.join(counts.select("query_id"), on="query_id", how="semi")
     words = find_words(engine, asked, "background")
+    typed = words.of(rows, "typed_words")
     ids = known.select("query_id")
-    clicks = _count_clicks(sessions.clicks.filter(background), ids)
+    clicks = _count_clicks(engine, sessions.clicks.filter(background), ids)
     return CountTables(
         queries=_with_text(engine, known, queries, "query", query_id="query"),
-        words=count_words(by_user, words, min_users),
+        words=count_words(words, typed, min_users),
         # All pairs: the guard tells a pair that few users typed from one that nobody typed.
-        word_pairs=count_word_pairs(by_user, words, 1),
+        word_pairs=count_word_pairs(words, typed, 1),
         followers=_with_text(
-            engine, _count_followers(rows, ids), queries, "query", query_id="anchor", next_id="next"
+            engine,
+            _count_followers(engine, rows, ids),
+            *(queries, "query"),
+            query_id="anchor",
+            next_id="next",
         ),
         clicks=_with_text(
             engine,
@@ -93,47 +103,36 @@ def find_words(engine: Engine, queries: Frame, name: str) -> Words:
 
 def split_words(batch: pl.DataFrame) -> pl.DataFrame:
     """A row for every word of every query, with the word after it (null for the last)."""
-    words = batch.select("query_id", word=pl.col("query").str.split(" "))
-    return words.with_columns(next_word=pl.col("word").list.shift(-1)).explode("word", "next_word")
+    words = batch.select("query_id", word=pl.col("query").str.split(" ")).explode("word")
+    follows = pl.col("query_id") == pl.col("query_id").shift(-1)
+    return words.with_columns(next_word=pl.when(follows).then(pl.col("word").shift(-1)))
 
 
-def count_words(by_user: Frame, words: Words, min_users: int) -> Frame:
-    """The words of the queries of `by_user` (user, query_id, count) that enough users typed."""
-    counts = _count_parts(by_user, words.positions, ["word_id"], min_users)
+def count_words(words: Words, typed: Frame, min_users: int) -> Frame:
+    """The words of `typed` (see `Words.of`) that enough users typed."""
+    counts = words.engine.tally(typed, ["word_id"]).filter(nw.col("users") >= min_users)
     return words.spell(counts, word_id="word")
 
 
-def count_word_pairs(by_user: Frame, words: Words, min_users: int) -> Frame:
+def count_word_pairs(words: Words, typed: Frame, min_users: int) -> Frame:
     """The same for adjacent words: first, second."""
-    pairs = words.positions.filter(~nw.col("next_id").is_null())
-    counts = _count_parts(by_user, pairs, ["word_id", "next_id"], min_users)
+    pairs = typed.filter(~nw.col("next_id").is_null())
+    counts = words.engine.tally(pairs, ["word_id", "next_id"])
+    counts = counts.filter(nw.col("users") >= min_users)
     return words.spell(counts, word_id="first", next_id="second")
 
 
-def _count_parts(by_user: Frame, parts: Frame, keys: list[str], min_users: int) -> Frame:
-    joined = by_user.join(parts, on="query_id")
-    each = joined.group_by("user", *keys).agg(count=nw.col("count").sum())
-    return _over_users(each, keys).filter(nw.col("users") >= min_users)
-
-
-def _over_users(rows: Frame, keys: list[str]) -> Frame:
-    """Sum `count` over the users and count the users; a user has one row a key at most."""
-    return rows.group_by(*keys).agg(count=nw.col("count").sum(), users=nw.len())
-
-
-def _count_followers(rows: Frame, ids: Frame) -> Frame:
-    pairs = rows.filter(~nw.col("next_id").is_null()).select("user", "query_id", "next_id")
+def _count_followers(engine: Engine, rows: Frame, ids: Frame) -> Frame:
+    pairs = rows.filter(~nw.col("next_id").is_null())
     known = pairs.join(ids, on="query_id", how="semi").join(
         ids.rename({"query_id": "next_id"}), on="next_id", how="semi"
     )
-    by_user = known.group_by("user", "query_id", "next_id").agg(count=nw.len())
-    return _over_users(by_user, ["query_id", "next_id"])
+    return engine.tally(known, ["query_id", "next_id"])
 
 
-def _count_clicks(clicked: Frame, ids: Frame) -> Frame:
+def _count_clicks(engine: Engine, clicked: Frame, ids: Frame) -> Frame:
     known = clicked.join(ids, on="query_id", how="semi")
-    by_user = known.group_by("user", "query_id", "url_id").agg(count=nw.len())
-    return _over_users(by_user, ["query_id", "url_id"])
+    return engine.tally(known, ["query_id", "url_id"])
 
 
 def _with_text(engine: Engine, rows: Frame, texts: Frame, text: str, **names: str) -> Frame:

@@ -1,6 +1,6 @@
 """The DuckDB engine: every intermediate table is a file, sorts and joins spill to disk."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -12,16 +12,21 @@ from nextquery.logs.engine import (
     BatchFunction,
     Frame,
     Rows,
+    T,
+    U,
     apply_to_batches,
     sort_keys,
+    tally_rows,
     write_batches,
 )
+from nextquery.logs.raw.parts import PartWriter, write_parquet
 
 
 class DuckdbEngine:
     """DuckDB: for a log that does not fit in memory."""
 
     name = "duckdb"
+    write_part: PartWriter = staticmethod(write_parquet)
 
     def __init__(self, work: Path) -> None:
         self._work = work
@@ -57,9 +62,19 @@ class DuckdbEngine:
             frame = frame.join(dictionary, on=column, how="left").drop(column)
         return self.keep(frame, "-".join(["encoded", *columns.values()])), dictionaries
 
+    def scan_encoded(
+        self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
+    ) -> tuple[Frame, list[Frame]]:
+        """`encode` of `scan`."""
+        return self.encode(self.scan(folder), columns, unordered)
+
     def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
         """Join the other columns of `table`."""
         return frame.join(table, on=key, how="left")
+
+    def tally(self, frame: Frame, keys: Sequence[str]) -> Frame:
+        """Group by user and ids, then by ids."""
+        return tally_rows(frame, keys)
 
     def in_order(self, frame: Frame, name: str) -> Rows:
         """The rows as they are: the windows of `ordered` sort them."""
@@ -67,13 +82,17 @@ class DuckdbEngine:
 
     def ordered(self, expression: nw.Expr) -> nw.Expr:
         """The expression over a user's rows by time and row."""
-        return expression.over("user", order_by=["time", "row"])
+        return expression.over("user_id", order_by=["time", "row"])
 
     def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
         """Write the rows sorted."""
         names, downwards = sort_keys(by)
         rows = frame.sort(names, descending=downwards).select(*schema.names).to_native()
         return write_batches(rows.to_arrow_reader(ROW_GROUP), file, schema)
+
+    def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
+        """Run them one after the other: each uses all cores."""
+        return first(), second()
 
     def close(self) -> None:
         """Close the connection and with it the spilled files."""

@@ -7,7 +7,7 @@ write sorted Parquet. Knows nothing of queries or sessions.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import narwhals as nw
 import polars as pl
@@ -15,10 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nextquery.errors import InputError, MissingDependencyError
+from nextquery.logs.raw.parts import PartWriter
 
 Frame: TypeAlias = nw.LazyFrame[Any]
 Rows: TypeAlias = "nw.LazyFrame[Any] | nw.DataFrame[Any]"
 BatchFunction: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 ROW_GROUP = 1 << 18
 ENGINES = ("polars", "duckdb", "spark")
@@ -28,6 +32,8 @@ class Engine(Protocol):
     """What the stages ask of an engine."""
 
     name: str
+    write_part: PartWriter
+    """How a part of a folder that `scan_encoded` reads is written."""
 
     def scan(self, folder: Path) -> Frame:
         """The rows of all Parquet files of a folder."""
@@ -51,8 +57,18 @@ class Engine(Protocol):
         """
         ...
 
+    def scan_encoded(
+        self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
+    ) -> tuple[Frame, list[Frame]]:
+        """`encode` of `scan`."""
+        ...
+
     def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
         """Add the other columns of `table`, a dictionary or what `apply` made of one, by id."""
+        ...
+
+    def tally(self, frame: Frame, keys: Sequence[str]) -> Frame:
+        """How many rows each combination of ids has (`count`), and of how many users (`users`)."""
         ...
 
     def in_order(self, frame: Frame, name: str) -> Rows:
@@ -67,6 +83,10 @@ class Engine(Protocol):
         """Write the rows sorted by `by` (`-name`: highest first); returns how many there were."""
         ...
 
+    def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
+        """What two jobs give that do not depend on each other."""
+        ...
+
     def close(self) -> None:
         """Give back what the engine holds."""
         ...
@@ -75,6 +95,8 @@ class Engine(Protocol):
 def open_engine(name: str, work: Path, spark_master: str = "local[*]") -> Engine:
     """The engine called `name`, with a folder for its intermediate files."""
     if name == "polars":
+        from nextquery.logs.polars_engine import PolarsEngine
+
         return PolarsEngine()
     if name == "duckdb":
         from nextquery.logs.duckdb_engine import DuckdbEngine
@@ -94,6 +116,12 @@ def open_engine(name: str, work: Path, spark_master: str = "local[*]") -> Engine
 def sort_keys(by: Sequence[str]) -> tuple[list[str], list[bool]]:
     """`["-count", "query"]` as column names and which of them go downwards."""
     return [key.removeprefix("-") for key in by], [key.startswith("-") for key in by]
+
+
+def tally_rows(frame: Frame, keys: Sequence[str]) -> Frame:
+    """`Engine.tally` in expressions that every engine has."""
+    by_user = frame.group_by("user_id", *keys).agg(count=nw.len())
+    return by_user.group_by(*keys).agg(count=nw.col("count").sum(), users=nw.len())
 
 
 def apply_to_batches(
@@ -125,79 +153,3 @@ def _regroup(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
             pending = pending.slice(ROW_GROUP)
     if len(pending):
         yield pending
-
-
-class PolarsEngine:
-    """Polars: scans and joins stream, intermediate tables stay in memory as integers."""
-
-    name = "polars"
-
-    def scan(self, folder: Path) -> Frame:
-        """The rows of all Parquet files of a folder."""
-        return nw.from_native(pl.scan_parquet(folder / "*.parquet"))
-
-    def keep(self, frame: Frame, name: str) -> Frame:
-        """The same rows, held in memory."""
-        return nw.from_native(_collect(frame).lazy())
-
-    def apply(self, frame: Frame, function: BatchFunction, schema: pa.Schema, name: str) -> Frame:
-        """What `function` makes of the rows."""
-        return nw.from_native(function(_collect(frame)).lazy())
-
-    def encode(
-        self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
-    ) -> tuple[Frame, list[Frame]]:
-        """Replace texts by their index in the dictionary; one column at a time, to save memory."""
-        dictionaries, codes = [], []
-        for column, key in columns.items():
-            indices, values = _encode(
-                _collect(frame.select(column)).to_series(), column not in unordered
-            )
-            codes.append(indices.alias(key))
-            index = pl.int_range(len(values), dtype=pl.Int32, eager=True).alias(key)
-            dictionaries.append(nw.from_native(pl.DataFrame([index, values]).lazy()))
-        rows = _collect(frame.drop(*columns)).with_columns(codes)
-        return nw.from_native(rows.lazy()), dictionaries
-
-    def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
-        """Take the other columns of `table` by index: it lies in the order of its ids."""
-        rows, values = _collect(frame), _collect(table)
-        added = values.drop(key).select(pl.all().gather(rows[key]))
-        return nw.from_native(rows.with_columns(added.get_columns()).lazy())
-
-    def in_order(self, frame: Frame, name: str) -> Rows:
-        """The rows sorted in memory, so that an expression over them needs no window."""
-        return nw.from_native(_collect(frame).sort("user", "time", "row"), eager_only=True)
-
-    def ordered(self, expression: nw.Expr) -> nw.Expr:
-        """The expression itself: the rows lie in order."""
-        return expression
-
-    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
-        """Write the rows sorted."""
-        names, downwards = sort_keys(by)
-        rows = _collect(frame).sort(names, descending=downwards).select(schema.names)
-        rows = rows.cast(pl.DataFrame(schema.empty_table()).schema)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        rows.write_parquet(file, compression="snappy", row_group_size=ROW_GROUP)
-        return len(rows)
-
-    def close(self) -> None:
-        """Nothing to give back."""
-
-
-def _collect(frame: Frame) -> pl.DataFrame:
-    native: pl.LazyFrame = frame.to_native()
-    return native.collect(engine="streaming")
-
-
-def _encode(texts: pl.Series, in_text_order: bool) -> tuple[pl.Series, pl.Series]:
-    """The index of every text among the distinct ones, and those."""
-    encoded = pa.chunked_array(texts.to_arrow()).dictionary_encode().combine_chunks()
-    codes = pl.Series(encoded.indices, dtype=pl.Int32)
-    values = pl.Series(texts.name, encoded.dictionary, dtype=pl.String)
-    if not in_text_order:
-        return codes, values
-    order = values.arg_sort()
-    ranks = order.arg_sort().cast(pl.Int32)
-    return ranks.gather(codes), values.gather(order)

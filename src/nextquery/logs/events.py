@@ -6,8 +6,9 @@ sessions.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import narwhals as nw
 
@@ -27,12 +28,20 @@ from nextquery.logs.spelling import (
 
 
 @dataclass(frozen=True)
-class Events:
-    """The rows that are kept (user, time, row, query_id, url_id) and the texts of their ids."""
+class Texts:
+    """What the ids stand for: pseudonyms of users, normalised queries, clicked URLs."""
 
-    rows: Frame
+    users: Frame
     queries: Frame
     urls: Frame
+
+
+@dataclass(frozen=True)
+class Events:
+    """The rows that are kept: user_id, held_out, time, row, query_id, url_id."""
+
+    rows: Frame
+    texts: Texts
 
 
 @dataclass(frozen=True)
@@ -60,29 +69,46 @@ class SpellingReport:
     corrections: tuple[Correction, ...] = ()
 
 
-def read_events(engine: Engine, rows: Frame, rules: CleaningRules) -> tuple[Events, RowCounts]:
-    """Put integers into the rows and clean the distinct queries."""
+def read_events(
+    engine: Engine, folder: Path, held_out: nw.Expr, rules: CleaningRules
+) -> tuple[Events, RowCounts]:
+    """Put integers into the rows of a folder and clean the distinct queries."""
     ids = {"query": "raw_id", "user": "user_id", "click": "url_id"}
-    coded, (raw_queries, raw_users, urls) = engine.encode(rows, ids, unordered=("query", "user"))
+    coded, (raw_queries, raw_users, urls) = engine.scan_encoded(folder, ids, ("query", "user"))
+    (texts, queries), users = engine.side_by_side(
+        partial(_clean, engine, raw_queries, rules),
+        partial(engine.apply, raw_users, pseudonyms, tables.USERS, "users"),
+    )
+    users = engine.keep(users.with_columns(held_out=held_out), "known_users")
+    rows = engine.lookup(coded, texts.select("raw_id", "query_id"), "raw_id")
+    dropped = _count_dropped(engine, rows, texts)
+    kept = rows.filter(~nw.col("query_id").is_null())
+    kept = engine.lookup(kept, users.select("user_id", "held_out"), "user_id")
+    kept = kept.select("user_id", "held_out", "time", "row", "query_id", "url_id")
+    names = engine.keep(users.select("user_id", nw.col("user").cast(nw.String)), "pseudonyms")
+    events = Events(engine.keep(kept, "events"), Texts(names, queries, urls))
+    return events, RowCounts(_count_users(users), dropped)
+
+
+def _clean(engine: Engine, raw_queries: Frame, rules: CleaningRules) -> tuple[Frame, Frame]:
+    """What raw queries become (raw_id, query_id, drop), and the texts of the query ids."""
     clean = partial(clean_texts, rules=rules)
     texts = engine.apply(raw_queries, clean, tables.TEXTS, "texts")
     texts, (queries,) = engine.encode(texts, {"query": "query_id"})
-    users = engine.apply(raw_users, pseudonyms, tables.USERS, "users")
-    events = engine.lookup(engine.lookup(coded, texts, "raw_id"), users, "user_id")
-    counts = RowCounts(_count_users(users), _count_dropped(events))
-    kept = events.filter(nw.col("drop").is_null())
-    kept = kept.select("user", "time", "row", "query_id", "url_id")
-    return Events(engine.keep(kept, "events"), queries, urls), counts
+    return texts, queries
 
 
 def _count_users(users: Frame) -> int:
     return int(users.select(nw.len()).collect("pyarrow").item())
 
 
-def _count_dropped(events: Frame) -> dict[str, int]:
-    found = events.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("pyarrow")
-    rows = dict(found.rows())
-    return {reason: int(rows.get(reason, 0)) for reason in DROP_REASONS}
+def _count_dropped(engine: Engine, rows: Frame, texts: Frame) -> dict[str, int]:
+    """How many rows were dropped for each reason: a dropped query has no id."""
+    dropped = rows.filter(nw.col("query_id").is_null()).select("raw_id")
+    reasons = engine.lookup(dropped, texts.select("raw_id", "drop"), "raw_id")
+    found = reasons.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("pyarrow")
+    counts = dict(found.rows())
+    return {reason: int(counts.get(reason, 0)) for reason in DROP_REASONS}
 
 
 def correct_spelling(
@@ -91,22 +117,21 @@ def correct_spelling(
     """Correct the distinct queries by the counts of the `background` rows."""
     speller, counts = _learn(engine, events, background)
     correct = partial(correct_texts, speller=speller)
-    corrected = engine.apply(events.queries, correct, tables.CORRECTED, "corrected")
+    corrected = engine.apply(events.texts.queries, correct, tables.CORRECTED, "corrected")
     mapping, (queries,) = engine.encode(corrected, {"query": "corrected_id"})
     rows = engine.keep(engine.lookup(events.rows, mapping, "query_id"), "corrected_events")
     coded = rows.drop("query_id", "changes").rename({"corrected_id": "query_id"})
     queries = queries.rename({"corrected_id": "query_id"})
-    return Events(coded, queries, events.urls), _report(rows, counts, min_users)
+    texts = replace(events.texts, queries=queries)
+    return Events(coded, texts), _report(rows, counts, min_users)
 
 
 def _learn(engine: Engine, events: Events, background: nw.Expr) -> tuple[Speller, WordCounts]:
     seen = events.rows.filter(background)
-    by_user = engine.keep(seen.group_by("user", "query_id").agg(count=nw.len()), "spelling_queries")
-    words = find_words(engine, events.queries, "spelling")
-    counts = {
-        word: counted for (word,), counted in _counted(count_words(by_user, words, 1), "word")
-    }
-    pairs = _counted(count_word_pairs(by_user, words, MIN_PAIR_USERS), "first", "second")
+    words = find_words(engine, events.texts.queries, "spelling")
+    typed = words.of(seen, "spelling_typed")
+    counts = {word: counted for (word,), counted in _counted(count_words(words, typed, 1), "word")}
+    pairs = _counted(count_word_pairs(words, typed, MIN_PAIR_USERS), "first", "second")
     by_pair = {(first, second): counted for (first, second), counted in pairs}
     every = words.texts.select("word").collect("pyarrow")["word"].to_list()
     return learn_spelling(sorted(every), counts, by_pair), counts

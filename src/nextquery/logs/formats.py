@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import polars as pl
 
 from nextquery.logs.raw.detection import Guess, Sample, detect, take_sample
 from nextquery.logs.raw.layouts import check_columns
+from nextquery.logs.raw.parts import PartWriter, write_parquet
 from nextquery.logs.raw.pieces import Piece, Progress, cut
 from nextquery.logs.raw.rejects import RejectedRows, check_share
 from nextquery.logs.raw.rows import CANONICAL
@@ -59,13 +59,36 @@ class _Outcome:
     rejected: pl.DataFrame
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """Where accepted rows go, which of their columns, and in which file format."""
+
+    folder: Path
+    columns: Sequence[str]
+    write: PartWriter
+
+    def add(self, number: int, piece: Piece) -> _Outcome:
+        """Parse a piece and write its accepted rows."""
+        file = pl.lit(str(piece.file)).alias("file")
+        accepted, rejected = piece.parse()
+        if len(accepted):
+            row = pl.col("line") + piece.rows_before
+            rows = accepted.with_columns(file, row=row).select(self.columns)
+            self.write(rows, self.folder / f"part-{number:05}")
+        return _Outcome(len(accepted), rejected.with_columns(file))
+
+
 def read_logs(
     paths: Sequence[Path],
     settings: ReadSettings,
     work: Path,
     progress: Progress | None = None,
+    write: PartWriter = write_parquet,
 ) -> ReadResult:
-    """Read all files into `work`; `progress` hears of bytes read and bytes in all."""
+    """Read all files into `work`; `progress` hears of bytes read and bytes in all.
+
+    `write` writes the parts, except those of a UBI log, which its join leaves as Parquet.
+    """
     check_time_zone(settings.time_zone)
     check_columns(settings.format, settings.columns)
     samples = [take_sample(path) for path in paths]
@@ -76,7 +99,7 @@ def read_logs(
         if guess.format == "ubi":
             accepted = _read_and_join(pieces, work, rejected)
         else:
-            accepted = _read(pieces, work / "rows", CANONICAL, rejected)
+            accepted = _read(pieces, _Parts(work / "rows", CANONICAL, write), rejected)
     reasons = rejected.most_common()
     check_share(accepted, reasons, settings.max_rejected)
     refused = sum(reasons.values())
@@ -93,13 +116,11 @@ def _silent(done: int, total: int) -> None:
     """Nobody wants to hear of progress."""
 
 
-def _read(
-    pieces: Iterable[Piece], folder: Path, columns: Sequence[str], rejected: RejectedRows
-) -> int:
+def _read(pieces: Iterable[Piece], parts: _Parts, rejected: RejectedRows) -> int:
     """Write the accepted rows of all pieces to a new folder, and return their number."""
-    folder.mkdir()
+    parts.folder.mkdir()
     accepted = 0
-    for outcome in _side_by_side(partial(_write_part, folder, columns), pieces):
+    for outcome in _side_by_side(parts.add, pieces):
         accepted += outcome.accepted
         rejected.add(outcome.rejected)
     return accepted
@@ -110,25 +131,13 @@ def _read_and_join(pieces: Iterable[Piece], work: Path, rejected: RejectedRows) 
     staged, rows = work / "staged", work / "rows"
     rows.mkdir()
     try:
-        if not _read(pieces, staged, STAGED, rejected):
+        if not _read(pieces, _Parts(staged, STAGED, write_parquet), rejected):
             return 0
         joined = join_clicks(staged, rows)
         rejected.add(joined.unknown)
         return joined.rows
     finally:
         shutil.rmtree(staged)
-
-
-def _write_part(folder: Path, columns: Sequence[str], number: int, piece: Piece) -> _Outcome:
-    file = pl.lit(str(piece.file)).alias("file")
-    accepted, rejected = piece.parse()
-    if len(accepted):
-        rows = accepted.with_columns(file, row=pl.col("line") + piece.rows_before).select(columns)
-        # Read back once and thrown away: quick to write matters more than small.
-        rows.write_parquet(
-            folder / f"part-{number:05}.parquet", compression="uncompressed", statistics=False
-        )
-    return _Outcome(len(accepted), rejected.with_columns(file))
 
 
 def _side_by_side(

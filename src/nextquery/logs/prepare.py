@@ -6,6 +6,7 @@ Knows the order of the stages and what the manifest says; each stage is a module
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from nextquery.artifacts import publish, write_text
 from nextquery.errors import InputError, LogError
 from nextquery.logs import tables
 from nextquery.logs.cleaning import CleaningRules
-from nextquery.logs.counting import COUNT_KEYS, CountTables, count_background
+from nextquery.logs.counting import COUNT_KEYS, count_background
 from nextquery.logs.engine import Engine, Frame, open_engine
-from nextquery.logs.events import SpellingReport, correct_spelling, read_events
+from nextquery.logs.events import SpellingReport, Texts, correct_spelling, read_events
 from nextquery.logs.formats import ReadResult, ReadSettings, read_logs
 from nextquery.logs.prepared import SPLITS, UNSEEN_USERS
-from nextquery.logs.sessions import find_sessions
+from nextquery.logs.sessions import SessionRows, find_sessions
 from nextquery.logs.splits import SPLIT_CODES, SplitRule, paper_cuts, parse_cuts
 
 Progress = Callable[[str, float], None]
@@ -95,7 +96,11 @@ def _read(
     if not addresses:
         paths = [Path(log) for log in logs]
         return read_logs(
-            paths, settings.read, work, lambda done, total: progress("reading", done / total)
+            paths,
+            settings.read,
+            work,
+            lambda done, total: progress("reading", done / total),
+            engine.write_part,
         )
     if settings.engine != "spark" or len(addresses) < len(logs):
         raise InputError(f"{addresses[0]}: addresses need --engine spark, and no files beside them")
@@ -110,23 +115,26 @@ def _read(
 def _run_stages(
     engine: Engine, folder: Path, settings: PrepareSettings, read: ReadResult, progress: Progress
 ) -> dict[str, Any]:
-    rows = engine.scan(folder / "work" / "rows")
-    rule = _split_rule(rows, settings)
+    rows = folder / "work" / "rows"
+    rule = _split_rule(engine.scan(rows), settings)
     progress("cleaning", 0)
     rules = CleaningRules(settings.keep_personal_data, settings.drop_urls)
-    events, row_counts = read_events(engine, rows, rules)
+    events, row_counts = read_events(engine, rows, rule.held_out(), rules)
     report = SpellingReport()
     if settings.spelling:
         progress("spelling", 0)
         events, report = correct_spelling(engine, events, rule.in_background(), settings.min_users)
     progress("sessions", 0)
-    queries, urls = events.queries, events.urls
     sessions = find_sessions(engine, events.rows, rule.split(), settings.idle_minutes)
-    del events  # gives back the memory that Polars holds them in
-    sizes = _write_sessions(engine, sessions.queries, queries, folder, settings)
+    texts = events.texts
+    del events  # gives back the memory that Polars holds its rows in
+    sizes = _split_sizes(sessions.queries, settings.splits)
+    _check_background(sizes)
     progress("counting", 0)
-    counted = count_background(engine, sessions, queries, urls, settings.min_users)
-    _write_counts(engine, counted, folder, settings.vocabulary_size)
+    engine.side_by_side(
+        partial(_write_sessions, engine, sessions.queries, texts, folder, settings.splits),
+        partial(_write_counts, engine, sessions, texts, folder, settings),
+    )
     progress("publishing", 0)
     return {
         "counts": _read_counts(read) | asdict(row_counts) | sizes,
@@ -146,22 +154,15 @@ def _split_rule(rows: Frame, settings: PrepareSettings) -> SplitRule:
 
 
 def _write_sessions(
-    engine: Engine, rows: Frame, queries: Frame, folder: Path, settings: PrepareSettings
-) -> dict[str, dict[str, int]]:
-    """Write every split; returns the sessions, queries and single-query sessions of each."""
-    sizes = _split_sizes(rows, settings.splits)
-    if not sizes["sessions"]["background"]:
-        raise LogError(
-            "no session of two or more queries in the background: "
-            "the log is too short, or --split-at lies before it"
-        )
-    for name in settings.splits:
+    engine: Engine, rows: Frame, texts: Texts, folder: Path, splits: Sequence[str]
+) -> None:
+    for name in splits:
         chosen = rows.filter((nw.col("split") == SPLIT_CODES[name]) & ~nw.col("single"))
-        texts = engine.lookup(chosen, queries, "query_id")
-        texts = texts.with_columns(user=nw.col("user").cast(nw.String))
+        chosen = chosen.select("session", "position", "user_id", "time", "query_id", "clicks")
+        chosen = engine.lookup(chosen, texts.queries, "query_id")
+        chosen = engine.lookup(chosen, texts.users, "user_id")
         file = folder / "sessions" / name / "part-00000.parquet"
-        engine.write(texts, file, tables.SESSIONS, ["session", "position"])
-    return sizes
+        engine.write(chosen, file, tables.SESSIONS, ["session", "position"])
 
 
 def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -181,11 +182,22 @@ def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, dict[str, int]
     }
 
 
-def _write_counts(engine: Engine, counts: CountTables, folder: Path, vocabulary_size: int) -> None:
+def _check_background(sizes: Mapping[str, Mapping[str, int]]) -> None:
+    if not sizes["sessions"]["background"]:
+        raise LogError(
+            "no session of two or more queries in the background: "
+            "the log is too short, or --split-at lies before it"
+        )
+
+
+def _write_counts(
+    engine: Engine, sessions: SessionRows, texts: Texts, folder: Path, settings: PrepareSettings
+) -> None:
+    counts = count_background(engine, sessions, texts.queries, texts.urls, settings.min_users)
     for name, schema in tables.COUNTS.items():
         file = folder / "counts" / f"{name}.parquet"
         engine.write(getattr(counts, name), file, schema, ["-count", *COUNT_KEYS[name]])
-    words = pl.scan_parquet(folder / "counts" / "words.parquet").head(vocabulary_size)
+    words = pl.scan_parquet(folder / "counts" / "words.parquet").head(settings.vocabulary_size)
     vocabulary = words.select("word").collect()["word"].to_list()
     write_text(folder / "vocabulary.txt", "".join(f"{word}\n" for word in vocabulary))
 

@@ -10,14 +10,19 @@ import narwhals as nw
 
 from nextquery.logs.engine import Engine, Frame, Rows
 
+_MARKED = (
+    *("user_id", "time", "row", "query_id", "url_id"),
+    *("starts", "fresh", "session", "split"),
+)
+
 
 @dataclass(frozen=True)
 class SessionRows:
     """The rows of all sessions.
 
-    `queries` has a row a query: user, session, position, time, query_id, next_id (the query that
+    `queries` has a row a query: user_id, session, position, time, query_id, next_id (the query that
     follows, or null), clicks, split, starts, single (the session's only query). `clicks` has a row
-    a click: user, query_id, url_id, split.
+    a click: user_id, query_id, url_id, split.
     """
 
     queries: Frame
@@ -25,29 +30,29 @@ class SessionRows:
 
 
 def find_sessions(engine: Engine, events: Frame, split: nw.Expr, idle_minutes: int) -> SessionRows:
-    """Cut the rows (user, time, row, query_id, url_id) into sessions, each in its split."""
-    events = events.with_columns(clicks=(~nw.col("url_id").is_null()).cast(nw.Int32))
+    """Cut the rows (user_id, time, row, query_id, url_id, ...) into sessions, each in its split.
+
+    `split` may look at the columns of the rows and at `begin`, the time of the session's start.
+    """
     marked = mark_sessions(engine.in_order(events, "ordered"), engine, idle_minutes)
-    marked = marked.with_columns(split=split)
+    marked = marked.with_columns(split=split).select(*_MARKED)
+    clicked = marked.lazy().filter(~nw.col("url_id").is_null())
+    clicks = engine.keep(clicked.select("user_id", "query_id", "url_id", "split"), "session_clicks")
     merged = number_queries(merge_repeats(marked, engine), engine).lazy()
     queries = merged.select(
-        *("user", "session", "position", "time", "query_id", "next_id", "clicks"),
+        *("user_id", "session", "position", "time", "query_id", "next_id", "clicks"),
         *("split", "starts", "single"),
     )
-    clicked = marked.lazy().filter(nw.col("clicks") == 1)
-    clicks = clicked.select("user", "query_id", "url_id", "split")
-    return SessionRows(
-        engine.keep(queries, "session_queries"), engine.keep(clicks, "session_clicks")
-    )
+    return SessionRows(engine.keep(queries, "session_queries"), clicks)
 
 
 def mark_sessions(rows: Rows, engine: Engine, idle_minutes: int) -> Rows:
     """Mark where sessions and queries start.
 
-    Takes user, time, row, query_id, clicks; adds `begin` (time of the session's first query),
-    `session` and `fresh` (the row does not repeat the query before it).
+    Takes user_id, time, row, query_id; adds `starts`, `fresh` (the row does not repeat the query
+    before it), `begin` (time of the session's first query) and `session`.
     """
-    user, time, query = nw.col("user"), nw.col("time"), nw.col("query_id")
+    user, time, query = nw.col("user_id"), nw.col("time"), nw.col("query_id")
     rows = rows.with_columns(
         previous_user=engine.ordered(user.shift(1)),
         previous_time=engine.ordered(time.shift(1)),
@@ -68,18 +73,15 @@ def mark_sessions(rows: Rows, engine: Engine, idle_minutes: int) -> Rows:
 
 
 def merge_repeats(rows: Rows, engine: Engine) -> Rows:
-    """One row for consecutive equal queries of a session, their clicks summed."""
-    rows = rows.with_columns(
-        total=engine.ordered(nw.col("clicks").cast(nw.Int64).cum_sum()),
-        last=engine.ordered(nw.col("fresh").shift(-1)).fill_null(True),
-    )
-    rows = rows.with_columns(run_total=nw.when("last").then(nw.col("total")))
-    rows = rows.with_columns(
-        run_total=engine.ordered(nw.col("run_total").fill_null(strategy="backward"))
-    )
-    clicks = nw.col("run_total") - nw.col("total") + nw.col("clicks")
-    merged = rows.with_columns(clicks=clicks.cast(nw.Int32)).filter("fresh")
-    return merged.drop("total", "last", "run_total", "fresh")
+    """One row for consecutive equal queries of a session; `clicks` counts those of all of them."""
+    clicked = (~nw.col("url_id").is_null()).cast(nw.Int64)
+    rows = rows.with_columns(clicked=clicked)
+    # The clicks from a row on, less those from the next query on, are those of its query.
+    rows = rows.with_columns(rest=engine.ordered(nw.col("clicked").cum_sum(reverse=True)))
+    rows = rows.filter("fresh").drop("clicked", "fresh", "url_id")
+    rows = rows.with_columns(later=engine.ordered(nw.col("rest").shift(-1)).fill_null(0))
+    clicks = (nw.col("rest") - nw.col("later")).cast(nw.Int32)
+    return rows.with_columns(clicks=clicks).drop("rest", "later")
 
 
 def number_queries(rows: Rows, engine: Engine) -> Rows:

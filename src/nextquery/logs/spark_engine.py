@@ -6,7 +6,7 @@ The driver's work folder and `--out` must be on a file system that all workers s
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import narwhals as nw
@@ -22,10 +22,14 @@ from nextquery.logs.engine import (
     BatchFunction,
     Frame,
     Rows,
+    T,
+    U,
     apply_to_batches,
     sort_keys,
+    tally_rows,
     write_batches,
 )
+from nextquery.logs.raw.parts import PartWriter, write_parquet
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -38,6 +42,7 @@ class SparkEngine:
     """Spark: for a log that outgrows one machine."""
 
     name = "spark"
+    write_part: PartWriter = staticmethod(write_parquet)
 
     def __init__(self, work: Path, master: str) -> None:
         if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
@@ -83,9 +88,19 @@ class SparkEngine:
             frame = frame.join(dictionary, on=column, how="left").drop(column)
         return self.keep(frame, "-".join(["encoded", *columns.values()])), dictionaries
 
+    def scan_encoded(
+        self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
+    ) -> tuple[Frame, list[Frame]]:
+        """`encode` of `scan`."""
+        return self.encode(self.scan(folder), columns, unordered)
+
     def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
         """Join the other columns of `table`."""
         return frame.join(table, on=key, how="left")
+
+    def tally(self, frame: Frame, keys: Sequence[str]) -> Frame:
+        """Group by user and ids, then by ids."""
+        return tally_rows(frame, keys)
 
     def in_order(self, frame: Frame, name: str) -> Rows:
         """The rows as they are: the windows of `ordered` sort them."""
@@ -93,7 +108,7 @@ class SparkEngine:
 
     def ordered(self, expression: nw.Expr) -> nw.Expr:
         """The expression over a user's rows by time and row."""
-        return expression.over("user", order_by=["time", "row"])
+        return expression.over("user_id", order_by=["time", "row"])
 
     def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
         """Sort on the workers, then copy the sorted parts into one file."""
@@ -102,6 +117,10 @@ class SparkEngine:
         name = f"sorted-{file.parent.name}-{file.stem}"
         self.keep(rows, name)
         return write_batches(_read_in_order(self._work / name), file, schema)
+
+    def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
+        """Run them one after the other: each uses all cores."""
+        return first(), second()
 
     def close(self) -> None:
         """End the Spark application."""

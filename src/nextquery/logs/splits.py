@@ -28,21 +28,21 @@ class SplitRule:
     holdout_users: float = 0.0
 
     def split(self) -> nw.Expr:
-        """The code of the split of a row's session, which began at `begin`."""
+        """The code of the split of a row's session, by its `begin` and its user (`held_out`)."""
         begin = nw.col("begin")
         *earlier, last = SPLITS
         code = nw.lit(SPLIT_CODES[last])
         for split, cut in reversed(list(zip(earlier, self.cuts, strict=True))):
             code = nw.when(begin < _instant(cut)).then(nw.lit(SPLIT_CODES[split])).otherwise(code)
         unseen = nw.lit(SPLIT_CODES[UNSEEN_USERS])
-        return nw.when(self.held_out()).then(unseen).otherwise(code).cast(nw.Int8)
+        return nw.when("held_out").then(unseen).otherwise(code).cast(nw.Int8)
 
     def in_background(self) -> nw.Expr:
         """Whether a row, not its session, lies before the first cut and is of no held-out user."""
-        return (nw.col("time") < _instant(self.cuts[0])) & ~self.held_out()
+        return (nw.col("time") < _instant(self.cuts[0])) & ~nw.col("held_out")
 
     def held_out(self) -> nw.Expr:
-        """Whether a row's user is held out."""
+        """Whether a user, told by the pseudonym, is held out."""
         return nw.col("user") < int(self.holdout_users * 2**USER_BITS)
 
 

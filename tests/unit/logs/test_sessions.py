@@ -32,7 +32,7 @@ def _sessions(engine: Engine, folder: Path, rows: list[Row]) -> list[dict[str, A
     frame = pl.DataFrame(
         [(user, START + timedelta(minutes=minute), *rest) for user, minute, *rest in rows],
         schema={
-            "user": pl.Int64,
+            "user_id": pl.Int64,
             "time": pl.Datetime("us"),
             "query_id": pl.Int64,
             "url_id": pl.Int64,
@@ -77,7 +77,7 @@ def test_equal_times_keep_the_order_of_the_file(engine: Engine, tmp_path: Path) 
 def test_users_do_not_mix(engine: Engine, tmp_path: Path) -> None:
     rows: list[Row] = [(1, 0, 7, None), (2, 0, 7, None), (1, 1, 8, None), (2, 1, 8, None)]
     found = _sessions(engine, tmp_path / "rows", rows)
-    assert [(row["session"], row["user"], row["query_id"]) for row in found] == [
+    assert [(row["session"], row["user_id"], row["query_id"]) for row in found] == [
         (0, 1, 7),
         (0, 1, 8),
         (1, 2, 7),

@@ -56,7 +56,7 @@ class DelimitedLayout:
 
     def _quoted_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """The same for rows in which some field is quoted."""
-        places = [place for place in range(self.widths[-1]) if place in self._places]
+        places = [place for place in range(self.widths[-1]) if place in self.places]
         groups = pl.col("text").str.extract_groups(self._row_pattern()).alias("fields")
         values = {}
         for number, place in enumerate(places):
@@ -81,8 +81,10 @@ class DelimitedLayout:
         ).drop("fields")
 
     @property
-    def _places(self) -> set[int | None]:
-        return {self.user, self.time, self.query, self.click}
+    def places(self) -> set[int]:
+        """Where the wanted fields stand."""
+        found = {self.user, self.time, self.query}
+        return found if self.click is None else found | {self.click}
 
     def _width(self) -> pl.Expr:
         """How many fields a row has; those beyond the expected ones stand in the last."""
@@ -94,7 +96,7 @@ class DelimitedLayout:
         """A row of the right width, with two groups for each wanted field: quoted, and bare."""
         other = f'[^"{self.separator}][^{self.separator}]*|'
         wanted, unwanted = f'(?:"((?:[^"]|"")*)"|({other}))', f'(?:"(?:[^"]|"")*"|{other})'
-        fields = (wanted if place in self._places else unwanted for place in range(self.widths[-1]))
+        fields = (wanted if place in self.places else unwanted for place in range(self.widths[-1]))
         return f"^{re.escape(self.separator).join(fields)}$"
 
     def _quote_fault(self, text: str) -> str:

@@ -8,12 +8,15 @@ object may stand under `_source`, as search engines export it.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
-import duckdb
 import polars as pl
 
 from nextquery.logs.raw import rejects
 from nextquery.logs.raw.times import USUAL
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,10 @@ def extract(lines: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFrame:
 
 
 @cache
-def _database() -> duckdb.DuckDBPyConnection:
+def _database() -> "duckdb.DuckDBPyConnection":
     """One database for all blocks, since opening one takes longer than parsing many lines."""
+    import duckdb  # not loaded for logs that are no JSON
+
     return duckdb.connect(config={"threads": 1})
 
 

@@ -14,7 +14,8 @@ from nextquery.logs.raw.compression import LogFile
 from nextquery.logs.raw.detection import Sample
 from nextquery.logs.raw.layouts import layout_of
 from nextquery.logs.raw.lines import BLOCK_BYTES, Block, blocks
-from nextquery.logs.raw.rows import Layout, Parsed, parse_lines
+from nextquery.logs.raw.plain import parse_block
+from nextquery.logs.raw.rows import Parsed
 from nextquery.logs.raw.ubi import parse_ubi
 
 Progress = Callable[[int, int], None]
@@ -65,7 +66,7 @@ def _parts(
     if format == "ubi":
         return _line_parts(sample.file, partial(_parse_ubi_block, time_zone))
     layout = layout_of(format, columns, sample)
-    return _line_parts(sample.file, partial(_parse_block, layout, time_zone))
+    return _line_parts(sample.file, partial(parse_block, layout, time_zone))
 
 
 def _line_parts(path: Path, parse: Callable[[Block], Parsed]) -> Iterator[_Part]:
@@ -80,10 +81,6 @@ def _parquet_parts(
     size = path.stat().st_size
     for share, batch in read_batches(path, columns):
         yield _Part(len(batch), int(size * share), partial(parse_batch, batch, time_zone))
-
-
-def _parse_block(layout: Layout, time_zone: str, block: Block) -> Parsed:
-    return parse_lines(layout, block.frame(), time_zone)
 
 
 def _parse_ubi_block(time_zone: str, block: Block) -> Parsed:

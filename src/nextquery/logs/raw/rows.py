@@ -54,14 +54,8 @@ def parse_lines(layout: Layout, lines: pl.DataFrame, time_zone: str = "UTC") -> 
 def judge_fields(fields: pl.DataFrame, times: pl.DataFrame) -> Parsed:
     """Split rows of fields into those that are complete and those that are not."""
     rows = fields.with_columns(times)
-    fine = pl.all_horizontal(
-        pl.col("reason").is_null(),
-        pl.col("time").is_not_null(),
-        ~_is_blank("user"),
-        ~_is_blank("query"),
-    )
     # Reasons are worked out for bad rows only: they are few, and naming them is slow.
-    is_fine = rows.select(fine).to_series()
+    is_fine = rows.select(pl.col("reason").is_null() & is_complete()).to_series()
     bad = rows.filter(~is_fine).with_columns(
         pl.coalesce(
             "reason",
@@ -73,6 +67,11 @@ def judge_fields(fields: pl.DataFrame, times: pl.DataFrame) -> Parsed:
     )
     accepted = rows if is_fine.all() else rows.filter(is_fine)
     return Parsed(accepted.drop(_WORKING, strict=False), listed(bad))
+
+
+def is_complete() -> pl.Expr:
+    """Whether a row has a user, a time and a query."""
+    return pl.all_horizontal(pl.col("time").is_not_null(), ~_is_blank("user"), ~_is_blank("query"))
 
 
 def listed(bad: pl.DataFrame) -> pl.DataFrame:

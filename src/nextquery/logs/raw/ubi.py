@@ -8,7 +8,6 @@ with the user, time and text of that query, right after the query's own row, as 
 from pathlib import Path
 from typing import NamedTuple
 
-import duckdb
 import polars as pl
 
 from nextquery.logs.raw import rejects
@@ -98,6 +97,8 @@ def _judge_events(events: pl.DataFrame) -> Parsed:
 
 def join_clicks(staged: Path, rows: Path) -> Joined:
     """Write the staged queries, each followed by its clicks, to `rows`; spills to disk if large."""
+    import duckdb  # not loaded for logs of other formats
+
     with duckdb.connect() as base:
         base.execute(f"SET memory_limit = '512MB'; SET temp_directory = {_literal(staged)}")
         base.execute(f"CREATE VIEW staged AS FROM {_literal(staged / 'part-*.parquet')}")
