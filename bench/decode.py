@@ -5,8 +5,10 @@ a flat top-k over beam times vocabulary. Queries of random weights do not end, s
 takes the same number of steps. What is compared is the list of suggestions.
 """
 
-import resource
+import json
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,7 +21,7 @@ from nextquery.guard.guard import Guard
 from nextquery.inference.contexts import ContextState
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
-from nextquery.model.hred import HRED
+from nextquery.model.hred import HRED, WEIGHTS
 from nextquery.model.settings import ModelConfig
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 
@@ -172,55 +174,26 @@ def throughput(predictor: Predictor, states: list[ContextState], rounds: int) ->
 
 
 def loading(model: HRED) -> dict[str, Any]:
-    """Seconds from a folder to the first suggestion, and the memory of a process that does it."""
-    import subprocess
-    import sys
-
+    """Seconds from a folder to the first suggestion, and the memory of a process that serves."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "model"
         model.save_pretrained(folder)
-        size = (folder / "model.safetensors").stat().st_size
-        result: dict[str, Any] = {"file_mb": size / 1e6}
-        for mode in ("exact", "fast"):
-            printed = subprocess.run(
-                [sys.executable, __file__, str(folder), mode],
-                check=True,
-                capture_output=True,
-                text=True,
-            )
-            load, first, before, after = map(float, printed.stdout.split())
-            result[mode] = {
-                "load_seconds": load,
-                "first_suggestion_seconds": first,
-                "process_mb": after,
-                "process_without_model_mb": before,
-                "model_mb_per_file_mb": (after - before) / (size / 1e6),
-                "process_mb_per_file_mb": after / (size / 1e6),
-            }
-    return result
+        return {
+            "file_mb": (folder / WEIGHTS).stat().st_size / 1e6,
+            **{mode: _served(folder, mode) for mode in ("exact", "fast")},
+        }
 
 
-def serve_once(folder: Path, mode: str) -> None:
-    """What the loading benchmark runs in a process of its own."""
-    before = _resident_mb()
-    start = time.perf_counter()
-    predictor = Predictor(HRED.from_pretrained(folder, verify=False), Guard())
-    config = DecodeConfig(mode=mode, beam=10, min_words=WORDS, max_words=WORDS)  # type: ignore[arg-type]
-    predictor.decoder(config.output_mode(0))
-    loaded = time.perf_counter()
-    predictor.suggest_many([predictor.encoder.encode(["w1", "w2 w3"])], 5, config)
-    first = time.perf_counter()
-    for number in range(20):
-        predictor.suggest_many([predictor.encoder.encode([f"w{number}", "w9 w8"])], 5, config)
-    print(loaded - start, first - start, before, _resident_mb())
-
-
-def _resident_mb() -> float:
-    """The memory of this process that is in use now, mapped files included."""
-    status = Path("/proc/self/statm")
-    if status.exists():
-        return int(status.read_text().split()[1]) * resource.getpagesize() / 1e6
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+def _served(folder: Path, mode: str) -> dict[str, float]:
+    """What `serving/alone.py` prints: a process that has imported only what it needs."""
+    command = [
+        sys.executable,
+        str(Path(__file__).parent / "serving" / "alone.py"),
+        str(folder),
+        mode,
+    ]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True)
+    return dict(json.loads(printed.stdout))
 
 
 def timed(runs: dict[str, Callable[[], Any]], rounds: int) -> tuple[Times, Times]:
@@ -237,9 +210,3 @@ def timed(runs: dict[str, Callable[[], Any]], rounds: int) -> tuple[Times, Times
             wall[name] = min(wall[name], 1000 * (time.perf_counter() - start))
             cpu[name] = min(cpu[name], 1000 * (time.process_time() - start_cpu))
     return wall, cpu
-
-
-if __name__ == "__main__":
-    import sys
-
-    serve_once(Path(sys.argv[1]), sys.argv[2])

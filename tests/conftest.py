@@ -228,7 +228,7 @@ def make_untrained_hred(data: PreparedData, target: Path, seed: int = 0) -> None
     """A folder as training leaves it, with random weights."""
     import torch
 
-    from nextquery.guard.tables import write_tables
+    from nextquery.guard.tabulation import write_tables
     from nextquery.model.hred import HRED, KIND
     from nextquery.model.settings import ModelConfig
     from nextquery.text.vocabulary import Vocabulary

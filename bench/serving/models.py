@@ -55,7 +55,7 @@ def _untrained(folder: Path) -> Path:
     import torch
 
     from nextquery.artifacts import publish
-    from nextquery.guard.tables import write_tables
+    from nextquery.guard.tabulation import write_tables
     from nextquery.logs.prepared import PreparedData
     from nextquery.model.hred import HRED, KIND
     from nextquery.model.settings import ModelConfig

@@ -16,7 +16,7 @@ import torch
 from nextquery import load
 from nextquery.artifacts import publish
 from nextquery.errors import InputError
-from nextquery.guard.tables import write_tables
+from nextquery.guard.tabulation import write_tables
 from nextquery.logs.prepared import PreparedData
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig

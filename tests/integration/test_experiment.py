@@ -18,7 +18,7 @@ from nextquery.evaluation.experiment import run_experiment
 from nextquery.evaluation.run import ExperimentSettings
 from nextquery.evaluation.scenarios import SCENARIOS
 from nextquery.evaluation.steps import FOLDER
-from nextquery.guard.tables import write_tables
+from nextquery.guard.tabulation import write_tables
 from nextquery.logs.prepare import PrepareSettings, prepare
 from nextquery.logs.prepared import PreparedData
 from nextquery.logs.synthetic import write_log

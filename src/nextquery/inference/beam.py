@@ -89,6 +89,7 @@ class BeamSearch:
         while len(prefixes.contexts):
             prediction = self._decoder.predict(batch, prefixes)
             beams, parents = self._step(prediction, beams, rules)
+            del prediction  # before the next one is made: each may be tens of megabytes
             words = [hypothesis.words[-1] for beam in beams for hypothesis in beam.live]
             if not words:
                 break

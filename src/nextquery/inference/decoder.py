@@ -177,10 +177,10 @@ class ContextBatch:
 class Decoder:
     """Starts, predicts and advances prefixes."""
 
-    def __init__(self, model: HRED, output: OutputLayer) -> None:
+    def __init__(self, model: HRED, output: OutputLayer, recurrence: PackedDecoder) -> None:
         self.model = model
         self.output = output
-        self._packed = PackedDecoder(model)
+        self._packed = recurrence
 
     def start(self, batch: ContextBatch) -> Prefixes:
         """The empty prefix of every context (Eq. 7)."""

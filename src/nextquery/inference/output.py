@@ -9,18 +9,27 @@ Knows output vectors and omega (Eq. 10); knows nothing of beams, text or copying
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
-from nextquery.inference.memory import page_out
+from nextquery.inference.memory import Space
 from nextquery.inference.packing import PackedMatrix, QuantisedMatrix
+from nextquery.inference.rows import blocks
 from nextquery.inference.settings import Mode
-from nextquery.text.vocabulary import PADDING
+from nextquery.text.vocabulary import END_OF_QUERY, PADDING
 
 BLOCK = 64
 """Words per block: the last block is filled up with words that cannot be."""
+
+_BLOCKS_A_PIECE = 240
+"""Exact mode: at most so many blocks are packed together. A large vocabulary is packed in pieces of
+equal size, so that it is never in memory twice."""
+
+_QUANTISED_AT_A_TIME = 64 * BLOCK
 
 _CORRECTED = 16
 """Fast mode: words per row whose 32-bit products enter the normaliser."""
@@ -43,10 +52,12 @@ class BestWords:
 class WordScores(ABC):
     """What the softmax says for some rows of omega (rows, d_e)."""
 
-    def __init__(self, log_probabilities: Tensor) -> None:
-        self.rows = len(log_probabilities)
-        self._flat = log_probabilities  # (rows, whole blocks of V)
-        self._blocks = log_probabilities.view(self.rows, -1, BLOCK)
+    def __init__(self, logits: Tensor) -> None:
+        self.rows = len(logits)
+        # In place: a second matrix of this size would be the largest thing in memory.
+        torch.ops.aten._log_softmax.out(logits, 1, False, out=logits)
+        self._flat = logits  # log-probabilities from here on (rows, whole blocks of V)
+        self._blocks = logits.view(self.rows, -1, BLOCK)
         self._block_best = self._blocks.amax(dim=2)
 
     @abstractmethod
@@ -98,22 +109,34 @@ class _ExactScores(WordScores):
 class ExactOutput(OutputLayer):
     """32-bit numbers throughout."""
 
-    def __init__(self, output_matrix: Tensor) -> None:
-        padded, bias = in_blocks(output_matrix)
-        self._matrix = PackedMatrix(padded, bias)
-        page_out(output_matrix)
+    def __init__(self, vectors: nn.Embedding) -> None:
+        bias = _bias(vectors)
+        self._width, blocks_in_all = len(bias), len(bias) // BLOCK
+        self._piece = BLOCK * -(-blocks_in_all // -(-blocks_in_all // _BLOCKS_A_PIECE))
+        parts = zip(_padded(vectors, self._piece), torch.split(bias, self._piece), strict=True)
+        self._pieces = [PackedMatrix(*part) for part in parts]
+        self._space = Space()
 
     def scores(self, omega: Tensor) -> WordScores:
         """Start on some rows."""
-        return _ExactScores(self._matrix.product(omega).log_softmax(dim=1))
+        if len(self._pieces) == 1:
+            return _ExactScores(self._pieces[0].product(omega))
+        numbers = self._space.take(len(omega) * self._width)
+        logits = numbers[: len(omega) * self._width].view(len(omega), self._width)
+        for piece, part in zip(self._pieces, torch.split(logits, self._piece, dim=1), strict=True):
+            part.copy_(piece.product(omega))
+        scores = _ExactScores(logits)
+        self._space.lend(numbers, scores)
+        return scores
 
 
 class _FastScores(WordScores):
-    def __init__(self, logits: Tensor, omega: Tensor, matrix: Tensor) -> None:
-        super().__init__(logits.log_softmax(dim=1))
+    def __init__(self, logits: Tensor, omega: Tensor, vectors: nn.Embedding) -> None:
+        end = logits[:, END_OF_QUERY].clone()
+        super().__init__(logits)
         self._omega = omega
-        self._matrix = matrix
-        rough = logits.amax(dim=1) - self._block_best.amax(dim=1)
+        self._vectors = vectors
+        rough = end - self._flat[:, END_OF_QUERY]
         self._normaliser = rough + self._correction(rough)  # (rows,)
 
     def _correction(self, normaliser: Tensor) -> Tensor:
@@ -130,13 +153,13 @@ class _FastScores(WordScores):
         return torch.log1p(change.sum(dim=1))
 
     def _logits(self, words: Tensor) -> Tensor:
-        return torch.bmm(self._matrix[words], self._omega[:, :, None]).squeeze(2)
+        return torch.bmm(self._vectors(words), self._omega[:, :, None]).squeeze(2)
 
     def best(self, rows: slice, before: Tensor, count: int) -> BestWords:
         places, _ = self._largest(rows, before, count + count // 2 + 16)
         size = self._flat.shape[1]
         row, words = torch.div(places, size, rounding_mode="floor"), places % size
-        logits = (self._matrix[words] * self._omega[rows][row]).sum(dim=1)
+        logits = (self._vectors(words) * self._omega[rows][row]).sum(dim=1)
         totals = logits - self._normaliser[rows][row] + before[row]
         order = totals.argsort(descending=True)[:count]
         rest = -torch.inf if len(totals) <= count else float(totals[order[-1]])
@@ -149,32 +172,35 @@ class _FastScores(WordScores):
 class FastOutput(OutputLayer):
     """8-bit numbers choose, 32-bit numbers score."""
 
-    def __init__(self, output_matrix: Tensor) -> None:
-        self._exact = output_matrix
-        padded, bias = in_blocks(output_matrix)
-        self._quantised = QuantisedMatrix(padded, bias)
-        page_out(output_matrix)
+    def __init__(self, vectors: nn.Embedding) -> None:
+        self._exact = vectors
+        self._quantised = QuantisedMatrix(_padded(vectors, _QUANTISED_AT_A_TIME), _bias(vectors))
 
     def scores(self, omega: Tensor) -> WordScores:
         """Start on some rows."""
         return _FastScores(self._quantised.product(omega), omega, self._exact)
 
 
-def in_blocks(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """The matrix with rows added up to whole blocks, and a bias that makes those impossible."""
-    words, size = matrix.shape
-    more = -words % BLOCK
-    padded = torch.cat([matrix, matrix.new_zeros((more, size))]) if more else matrix
-    bias = matrix.new_zeros(words + more)
+def _padded(vectors: nn.Embedding, rows: int) -> Iterator[Tensor]:
+    """The output vectors, `rows` at a time, the last ones filled up to a whole block."""
+    for piece in blocks(vectors, rows):
+        more = -len(piece) % BLOCK
+        yield functional.pad(piece, (0, 0, 0, more)) if more else piece
+
+
+def _bias(vectors: nn.Embedding) -> Tensor:
+    """What makes padding and the rows behind the last word impossible."""
+    words = vectors.num_embeddings
+    bias = torch.zeros(words + -words % BLOCK)
     bias[words:] = -torch.inf
     bias[PADDING] = -torch.inf
-    return padded, bias
+    return bias
 
 
-def output_layer(mode: Mode, output_matrix: Tensor) -> OutputLayer:
+def output_layer(mode: Mode, vectors: nn.Embedding) -> OutputLayer:
     """The output layer of a mode."""
     layers: dict[Mode, type[ExactOutput] | type[FastOutput]] = {
         "exact": ExactOutput,
         "fast": FastOutput,
     }
-    return layers[mode](output_matrix)
+    return layers[mode](vectors)

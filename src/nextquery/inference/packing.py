@@ -4,6 +4,8 @@ Uses oneDNN through PyTorch where there is one (`torch==2.13.0` is pinned, so it
 known), plain PyTorch elsewhere. Knows numbers only.
 """
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -36,14 +38,15 @@ class QuantisedMatrix:
     """A matrix in 8 bits, a scale for each of its rows, for rough products.
 
     The rows multiplied with it are brought to 8 bits too; to 7 where the processor lacks 8-bit dot
-    products (VNNI), since sums of two 8-bit products overflow there.
+    products (VNNI), since sums of two 8-bit products overflow there. The matrix (outputs, inputs)
+    is given as blocks of rows, so that nobody need hold all of it in 32 bits.
     """
 
-    def __init__(self, matrix: Tensor, bias: Tensor) -> None:
+    def __init__(self, blocks: Iterable[Tensor], bias: Tensor) -> None:
         self._bias = bias
-        self._scale = matrix.abs().amax(dim=1).clamp_(min=1e-8) / 127.0  # (outputs,)
-        whole = (matrix / self._scale[:, None]).round_().to(torch.int8)
-        self._zeros = torch.zeros(len(matrix), dtype=torch.int32)
+        self._scale = torch.empty(len(bias))  # (outputs,)
+        whole = _in_8_bits(blocks, self._scale)
+        self._zeros = torch.zeros(len(bias), dtype=torch.int32)
         self._levels = 127 if torch.cpu._is_vnni_supported() else 63
         self._packed: Tensor = whole
         self._onednn = _has_onednn()
@@ -64,3 +67,14 @@ class QuantisedMatrix:
             *(1.0, 0, torch.float32, "none", [], ""),
         )
         return product
+
+
+def _in_8_bits(blocks: Iterable[Tensor], scale: Tensor) -> Tensor:
+    """All blocks in one matrix of 8-bit numbers; `scale` (outputs,) is filled."""
+    rows, start = [], 0
+    for block in blocks:
+        part = scale[start : start + len(block)]
+        part.copy_(block.abs().amax(dim=1).clamp_(min=1e-8) / 127.0)
+        rows.append((block / part[:, None]).round_().to(torch.int8))
+        start += len(block)
+    return torch.cat(rows)

@@ -17,8 +17,9 @@ from nextquery.inference.contexts import ContextEncoder, ContextState
 from nextquery.inference.decoder import ContextBatch, Decoder
 from nextquery.inference.diversity import diversify
 from nextquery.inference.folding import fold
-from nextquery.inference.memory import MOST_LOGITS, keep_freed_memory
+from nextquery.inference.memory import MOST_LOGITS, give_back, keep_freed_memory
 from nextquery.inference.output import output_layer
+from nextquery.inference.recurrence import PackedDecoder
 from nextquery.inference.rescoring import Rescorer
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.sampling import Sampler
@@ -39,16 +40,21 @@ class Predictor:
         self._making = threading.Lock()
 
     @cached_property
+    def _recurrence(self) -> PackedDecoder:
+        return PackedDecoder(self.model)
+
+    @cached_property
     def _words(self) -> WordIndex:
         return WordIndex(self.model.vocabulary)
 
     def decoder(self, mode: Mode) -> Decoder:
         """The decoder of a mode, made when first asked for."""
-        keep_freed_memory()
         with self._making:
             if mode not in self._decoders:
-                output = output_layer(mode, self.model.output_matrix.detach())
-                self._decoders[mode] = Decoder(self.model, output)
+                keep_freed_memory()
+                output = output_layer(mode, self.model.output_vectors)
+                self._decoders[mode] = Decoder(self.model, output, self._recurrence)
+                give_back()
             return self._decoders[mode]
 
     def _decoder(self, config: DecodeConfig) -> Decoder:

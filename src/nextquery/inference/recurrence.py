@@ -6,6 +6,7 @@ Knows the decoder's weights; `model.hred` says what they mean, and a test holds 
 import torch
 from torch import Tensor
 
+from nextquery.inference.memory import page_out
 from nextquery.inference.packing import PackedMatrix
 from nextquery.model.hred import HRED, WordProjection
 
@@ -23,6 +24,9 @@ class PackedDecoder:
             model.output_state.weight.detach(), model.output_state.bias.detach()
         )
         self._output_word = _packed_projection(model.output_word)
+        packed = (model.decoder, model.output_state, model.decoder_input, model.output_word)
+        for weights in (weights for part in packed for weights in part.parameters()):
+            page_out(weights)  # not read again
 
     def advance(self, hidden: Tensor, words: Tensor) -> Tensor:
         """Eq. 8: `d_n` from `d_{n-1}` (rows, d_h) and `w_n` (rows,)."""

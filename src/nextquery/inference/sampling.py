@@ -44,6 +44,7 @@ class Sampler:
         while drawn.live:
             prediction = self._decoder.predict(batch, prefixes)
             drawn, parents = self._step(drawn, prediction, rules, rng)
+            del prediction  # before the next one is made: each may be tens of megabytes
             if drawn.live:
                 last = torch.tensor([hypothesis.words[-1] for hypothesis in drawn.live])
                 prefixes = self._decoder.advance(prefixes.take(torch.tensor(parents)), last)

@@ -7,8 +7,10 @@ strings. Works on the text as typed and on normalised text, where punctuation be
 import hashlib
 import re
 import unicodedata
+from typing import TYPE_CHECKING
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
 _DIGIT_PATTERNS = (
     r"\d{9,}",  # account, tracking, passport numbers
@@ -41,15 +43,17 @@ def looks_personal(text: str) -> bool:
     return _PERSONAL.search(plain.lower()) is not None
 
 
-def mark_personal(texts: pl.Series) -> pl.Series:
+def mark_personal(texts: "pl.Series") -> "pl.Series":
     """`looks_personal` of every text, called only where the quick pattern matches."""
+    import polars as pl  # not above: a guard that serves needs the patterns alone
+
     suspects = texts.str.contains(SUSPECT)
     found = [index for index, text in _numbered(texts, suspects) if looks_personal(text)]
     marks = pl.repeat(False, len(texts), eager=True)
     return marks.scatter(found, True) if found else marks
 
 
-def _numbered(texts: pl.Series, where: pl.Series) -> list[tuple[int, str]]:
+def _numbered(texts: "pl.Series", where: "pl.Series") -> list[tuple[int, str]]:
     indices = where.arg_true()
     return list(zip(indices.to_list(), texts.gather(indices).to_list(), strict=True))
 
@@ -67,7 +71,9 @@ def pseudonym(user: str) -> int:
     return int.from_bytes(digest[:8], "big") >> (64 - USER_BITS)
 
 
-def pseudonyms(batch: pl.DataFrame) -> pl.DataFrame:
+def pseudonyms(batch: "pl.DataFrame") -> "pl.DataFrame":
     """The pseudonym of every `user` of a batch."""
+    import polars as pl
+
     numbers = [pseudonym(user) for user in batch["user"].to_list()]
     return batch.select("user_id", pl.Series("user", numbers, dtype=pl.Int64))

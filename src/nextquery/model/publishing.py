@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nextquery.artifacts import publish
-from nextquery.guard.tables import write_tables
+from nextquery.guard.tabulation import write_tables
 from nextquery.logs.prepared import PreparedData
 from nextquery.model.hred import HRED, KIND
 from nextquery.model.journal import EVENTS, METRICS, read_metrics

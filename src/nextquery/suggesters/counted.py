@@ -14,7 +14,8 @@ from nextquery.artifacts import Artifact, open_artifact, publish
 from nextquery.config import Section
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
-from nextquery.guard.tables import FOLDER, write_tables
+from nextquery.guard.tables import FOLDER
+from nextquery.guard.tabulation import write_tables
 from nextquery.logs.prepared import PreparedData
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery, Suggestion

@@ -14,9 +14,10 @@ from nextquery.inference import vectors
 from nextquery.inference.contexts import ContextState
 from nextquery.inference.explanation import query_weights, update_gates_many
 from nextquery.inference.predictor import Predictor
+from nextquery.inference.rows import leave_on_disk
 from nextquery.inference.settings import DecodeConfig
 from nextquery.inference.vectors import Floats, Neighbour
-from nextquery.model.hred import HRED, KIND
+from nextquery.model.hred import HRED, KIND, WEIGHTS
 from nextquery.records import QueryWeight, ScoredQuery, Suggestion
 
 
@@ -37,9 +38,16 @@ class HREDSuggester:
         cls, folder: Path, guard: Guard, config: DecodeConfig | None = None
     ) -> "HREDSuggester":
         """Open a model folder behind its guard; `Artifact.verify` checks its files, not this."""
+        artifact = open_artifact(folder, KIND)
         model = HRED.from_pretrained(folder, verify=False)
-        predictor = Predictor(model, guard)
-        return cls(open_artifact(folder, KIND), predictor, config or DecodeConfig())
+        leave_on_disk(model, artifact.file(WEIGHTS))
+        suggester = cls(artifact, Predictor(model, guard), config or DecodeConfig())
+        suggester.prepare()
+        return suggester
+
+    def prepare(self) -> None:
+        """Make now what the first suggestion would have to wait for."""
+        self._predictor.decoder(self.config.output_mode(len(self.model.vocabulary)))
 
     def save(self, path: Path) -> None:
         """Publish a copy of the model folder."""

@@ -9,7 +9,7 @@ import pytest
 from nextquery.errors import ArtifactError, BlocklistError
 from nextquery.guard.guard import Guard, Reason
 from nextquery.guard.hits import TitleHits, read_hits
-from nextquery.guard.tables import write_tables
+from nextquery.guard.tabulation import write_tables
 from nextquery.logs.prepared import PreparedData
 
 from .conftest import DataMaker

@@ -11,6 +11,7 @@ from nextquery.inference.beam import BeamSearch, Found
 from nextquery.inference.decoder import ContextBatch, Decoder
 from nextquery.inference.output import ExactOutput
 from nextquery.inference.predictor import Predictor
+from nextquery.inference.recurrence import PackedDecoder
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
@@ -29,7 +30,7 @@ def search(
     batch = ContextBatch(model, states)
     rules = VocabularyRules(Guard(), model.vocabulary)
     each = [rules.for_context(s.queries, own) for s, own in zip(states, batch.own, strict=True)]
-    decoder = Decoder(model, ExactOutput(model.output_matrix.detach()))
+    decoder = Decoder(model, ExactOutput(model.output_vectors), PackedDecoder(model))
     return BeamSearch(decoder, config).search(batch, each)
 
 
@@ -39,7 +40,7 @@ def greedy(predictor: Predictor, context: Sequence[str], most: int) -> list[str]
     vocabulary = predictor.model.vocabulary.words
     state = predictor.encoder.encode(context)
     batch = ContextBatch(predictor.model, [state])
-    decoder = Decoder(predictor.model, ExactOutput(predictor.model.output_matrix.detach()))
+    decoder = predictor.decoder("exact")
     prefixes = decoder.start(batch)
     ids = [i for i in range(1, len(vocabulary) + len(batch.own[0].outside)) if i != UNKNOWN]
     with torch.inference_mode():
