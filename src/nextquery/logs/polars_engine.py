@@ -65,9 +65,7 @@ class PolarsEngine:
         if not files:
             return self.encode(self.scan(folder), columns, unordered)
         table = read_arrow(files)
-        with ThreadPoolExecutor(len(columns)) as pool:
-            unified = pool.map(unify, (table[name] for name in columns))
-            encoded = dict(zip(columns, unified, strict=True))
+        encoded = {name: unify(table[name]) for name in columns}
         return _number(pl.DataFrame(table.drop_columns(list(columns))), encoded, columns, unordered)
 
     def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
@@ -95,7 +93,13 @@ class PolarsEngine:
         rows = sort_rows(_collect(frame), *sort_keys(by)).select(schema.names)
         rows = rows.cast(pl.DataFrame(schema.empty_table()).schema)
         file.parent.mkdir(parents=True, exist_ok=True)
-        rows.write_parquet(file, compression="snappy", row_group_size=ROW_GROUP)
+        rows.write_parquet(
+            file,
+            compression="zstd",
+            compression_level=1,
+            statistics=False,
+            row_group_size=ROW_GROUP,
+        )
         return len(rows)
 
     def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:

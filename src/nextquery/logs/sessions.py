@@ -32,10 +32,10 @@ class SessionRows:
 def find_sessions(engine: Engine, events: Frame, split: nw.Expr, idle_minutes: int) -> SessionRows:
     """Cut the rows (user_id, time, row, query_id, url_id, ...) into sessions, each in its split.
 
-    `split` may look at the columns of the rows and at `begin`, the time of the session's start.
+    `split` looks at the columns of a session's first row.
     """
-    marked = mark_sessions(engine.in_order(events, "ordered"), engine, idle_minutes)
-    marked = marked.with_columns(split=split).select(*_MARKED)
+    marked = mark_sessions(engine.in_order(events, "ordered"), engine, split, idle_minutes)
+    marked = marked.select(*_MARKED)
     clicked = marked.lazy().filter(~nw.col("url_id").is_null())
     clicks = engine.keep(clicked.select("user_id", "query_id", "url_id", "split"), "session_clicks")
     merged = number_queries(merge_repeats(marked, engine), engine).lazy()
@@ -46,29 +46,26 @@ def find_sessions(engine: Engine, events: Frame, split: nw.Expr, idle_minutes: i
     return SessionRows(engine.keep(queries, "session_queries"), clicks)
 
 
-def mark_sessions(rows: Rows, engine: Engine, idle_minutes: int) -> Rows:
+def mark_sessions(rows: Rows, engine: Engine, split: nw.Expr, idle_minutes: int) -> Rows:
     """Mark where sessions and queries start.
 
     Takes user_id, time, row, query_id; adds `starts`, `fresh` (the row does not repeat the query
-    before it), `begin` (time of the session's first query) and `session`.
+    before it), and the session's `session` and `split`.
     """
     user, time, query = nw.col("user_id"), nw.col("time"), nw.col("query_id")
+    same_user = (engine.ordered(user.shift(1)) == user).fill_null(False)
+    paused = engine.ordered(time.shift(1)).dt.offset_by(f"{idle_minutes}m") < time
     rows = rows.with_columns(
-        previous_user=engine.ordered(user.shift(1)),
-        previous_time=engine.ordered(time.shift(1)),
-        previous_query=engine.ordered(query.shift(1)),
+        starts=~same_user | paused, changed=engine.ordered(query.shift(1)) != query
     )
-    same_user = (nw.col("previous_user") == user).fill_null(False)
-    paused = nw.col("previous_time").dt.offset_by(f"{idle_minutes}m") < time
-    rows = rows.with_columns(starts=~same_user | paused)
     rows = rows.with_columns(
-        fresh=nw.col("starts") | (nw.col("previous_query") != query),
-        begin=nw.when("starts").then(time),
+        fresh=nw.col("starts") | nw.col("changed"),
         session=nw.when("starts").then(nw.col("row")),
-    ).drop("previous_user", "previous_time", "previous_query")
+        split=nw.when("starts").then(split),
+    )
     return rows.with_columns(
-        begin=engine.ordered(nw.col("begin").fill_null(strategy="forward")),
         session=engine.ordered(nw.col("session").fill_null(strategy="forward")),
+        split=engine.ordered(nw.col("split").fill_null(strategy="forward")),
     )
 
 

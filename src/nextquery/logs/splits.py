@@ -28,12 +28,12 @@ class SplitRule:
     holdout_users: float = 0.0
 
     def split(self) -> nw.Expr:
-        """The code of the split of a row's session, by its `begin` and its user (`held_out`)."""
-        begin = nw.col("begin")
+        """The code of a session's split, by `time` and user (`held_out`) of its first row."""
+        time = nw.col("time")
         *earlier, last = SPLITS
         code = nw.lit(SPLIT_CODES[last])
         for split, cut in reversed(list(zip(earlier, self.cuts, strict=True))):
-            code = nw.when(begin < _instant(cut)).then(nw.lit(SPLIT_CODES[split])).otherwise(code)
+            code = nw.when(time < _instant(cut)).then(nw.lit(SPLIT_CODES[split])).otherwise(code)
         unseen = nw.lit(SPLIT_CODES[UNSEEN_USERS])
         return nw.when("held_out").then(unseen).otherwise(code).cast(nw.Int8)
 

@@ -39,7 +39,7 @@ def test_bad_times_are_refused(text: str) -> None:
 
 
 def _split(rule: SplitRule, begin: datetime, user: int = 2**62) -> str:
-    frame = pl.DataFrame({"begin": [begin], "user": [user]}).cast({"begin": pl.Datetime("us")})
+    frame = pl.DataFrame({"time": [begin], "user": [user]}).cast({"time": pl.Datetime("us")})
     users = nw.from_native(frame, eager_only=True).with_columns(held_out=rule.held_out())
     code = users.select(split=rule.split())["split"][0]
     return {code: name for name, code in SPLIT_CODES.items()}[code]
