@@ -12,7 +12,6 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import narwhals as nw
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from nextquery.errors import InputError, MissingDependencyError
 from nextquery.logs.raw.parts import PartWriter
@@ -135,6 +134,8 @@ def apply_to_batches(
 
 def write_batches(batches: Iterable[pa.RecordBatch], file: Path, schema: pa.Schema) -> int:
     """Write one Parquet file in row groups of one size, however the batches were cut."""
+    import pyarrow.parquet as pq  # takes a while, and the default engine does without it
+
     file.parent.mkdir(parents=True, exist_ok=True)
     count = 0
     with pq.ParquetWriter(file, schema) as writer:

@@ -119,11 +119,14 @@ def correct_spelling(
     correct = partial(correct_texts, speller=speller)
     corrected = engine.apply(events.texts.queries, correct, tables.CORRECTED, "corrected")
     mapping, (queries,) = engine.encode(corrected, {"query": "corrected_id"})
-    rows = engine.keep(engine.lookup(events.rows, mapping, "query_id"), "corrected_events")
-    coded = rows.drop("query_id", "changes").rename({"corrected_id": "query_id"})
+    ids = mapping.select("query_id", "corrected_id")
+    rows = engine.keep(engine.lookup(events.rows, ids, "query_id"), "corrected_events")
+    changed = mapping.filter(~nw.col("changes").is_null()).select("query_id", "changes")
+    changed = rows.select("query_id").join(changed, on="query_id")
+    coded = rows.drop("query_id").rename({"corrected_id": "query_id"})
     queries = queries.rename({"corrected_id": "query_id"})
     texts = replace(events.texts, queries=queries)
-    return Events(coded, texts), _report(rows, counts, min_users)
+    return Events(coded, texts), _report(changed, counts, min_users)
 
 
 def _learn(engine: Engine, events: Events, background: nw.Expr) -> tuple[Speller, WordCounts]:
@@ -142,11 +145,11 @@ def _counted(table: Frame, *texts: str) -> list[tuple[tuple[str, ...], Counted]]
     return [(tuple(texts), Counted(int(count), int(users))) for *texts, count, users in found]
 
 
-def _report(rows: Frame, counts: WordCounts, min_users: int) -> SpellingReport:
+def _report(changed: Frame, counts: WordCounts, min_users: int) -> SpellingReport:
     """Names a correction only if enough users of the background typed its words."""
-    changed = rows.filter(~nw.col("changes").is_null()).group_by("changes").agg(rows=nw.len())
+    found = changed.group_by("changes").agg(rows=nw.len()).select("changes", "rows")
     tally: Counter[str] = Counter()
-    for changes, count in changed.select("changes", "rows").collect("pyarrow").rows():
+    for changes, count in found.collect("pyarrow").rows():
         tally.update(dict.fromkeys(changes.split("\n"), int(count)))
     common = {word for word, seen in counts.items() if seen.users >= min_users}
     public = []

@@ -25,7 +25,6 @@ from operator import itemgetter
 from pathlib import Path
 
 import polars as pl
-import pyarrow.parquet as pq
 
 from nextquery.artifacts import Artifact, open_artifact
 from nextquery.errors import ArtifactError
@@ -72,6 +71,8 @@ class PreparedData:
             yield Session(session, users[0], queries)
 
     def _rows(self, split: str) -> Iterator[tuple[int, str, str]]:
+        import pyarrow.parquet as pq  # takes a while, and making a folder needs no reader
+
         columns = ["session", "user", "query"]
         for file in self.session_files(split):
             with pq.ParquetFile(file) as parquet:

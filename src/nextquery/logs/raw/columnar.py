@@ -10,7 +10,6 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from nextquery.errors import LogError
 from nextquery.logs.raw import rejects
@@ -28,6 +27,8 @@ def read_batches(
 
     With each batch comes the share of the file that has been read with it.
     """
+    import pyarrow.parquet as pq  # not loaded for logs of other formats
+
     try:
         with pq.ParquetFile(path) as file:
             wanted = find_columns(path, columns, file.schema_arrow.names)

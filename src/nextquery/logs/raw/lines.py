@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 LONGEST_LINE = 1 << 20
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 16 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
