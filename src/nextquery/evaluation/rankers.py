@@ -5,7 +5,9 @@ tuned for the Baseline Ranker and kept for the others, so that a model's gain ne
 tuning. Of the forms of a model's score, the set with the best validation MRR is taken.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +57,16 @@ class RankerGroup:
         return {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
 
 
+@dataclass(frozen=True)
+class Lesson:
+    """What the rankers of one group are to learn from; those of the first seeds may be known."""
+
+    forms: tuple[str, ...]
+    names: tuple[str, ...]
+    shape: TreeShape
+    known: tuple[Ranker, ...] = ()
+
+
 class RankerSchool:
     """Trains the rankers of one scenario."""
 
@@ -67,39 +79,53 @@ class RankerSchool:
     def baseline(self) -> RankerGroup:
         """The Baseline Ranker, with the tuned shape."""
         names = tuple(BASELINE_FEATURES)
-        tried = []
-        for shape in SHAPES:
-            self._shape = shape
-            tried.append(self._more(RankerGroup((), ()), names, CHOICE_SEEDS))
+        tried = self._teach([Lesson((), names, shape) for shape in SHAPES], CHOICE_SEEDS)
         best = max(tried, key=lambda group: group.validation_mrr)
         self._shape = best.shape
-        return self._more(best, names)
+        return self._finish(best, names)
 
     def with_forms(self, model: str, forms: tuple[str, ...]) -> RankerGroup:
         """The Baseline Ranker with a model's score in the given forms, for all seeds."""
-        names = feature_names(model, forms)
-        return self._more(RankerGroup(forms, ()), names)
+        return self._finish(RankerGroup(forms, ()), feature_names(model, forms))
 
     def with_best_forms(self, model: str) -> tuple[RankerGroup, dict[str, float]]:
         """The set of forms that is best on the validation part, and what each set reached."""
-        tried = []
-        for forms in FORM_SETS:
-            group = RankerGroup(forms, ())
-            tried.append(self._more(group, feature_names(model, forms), CHOICE_SEEDS))
+        lessons = [
+            Lesson(forms, feature_names(model, forms), self._tuned_shape) for forms in FORM_SETS
+        ]
+        tried = self._teach(lessons, CHOICE_SEEDS)
         reached = {"+".join(group.forms): group.validation_mrr for group in tried}
         best = max(tried, key=lambda group: group.validation_mrr)
-        return self._more(best, feature_names(model, best.forms)), reached
+        return self._finish(best, feature_names(model, best.forms)), reached
 
-    def _more(
-        self, group: RankerGroup, names: tuple[str, ...], seeds: int | None = None
-    ) -> RankerGroup:
-        """The group with a ranker for each of the first `seeds` seeds."""
+    @property
+    def _tuned_shape(self) -> TreeShape:
         assert self._shape is not None, "the Baseline Ranker is trained first"
-        training = self._training.restricted(names)
-        validation = self._validation.restricted(names)
-        missing = self._seeds[len(group.rankers) : seeds]
-        added = (train_ranker(training, validation, self._shape, seed) for seed in missing)
-        return RankerGroup(group.forms, (*group.rankers, *added))
+        return self._shape
+
+    def _finish(self, group: RankerGroup, names: tuple[str, ...]) -> RankerGroup:
+        """The group with a ranker for each seed that it lacks."""
+        lesson = Lesson(group.forms, names, self._tuned_shape, group.rankers)
+        return self._teach([lesson], len(self._seeds))[0]
+
+    def _teach(self, lessons: Sequence[Lesson], seeds: int) -> list[RankerGroup]:
+        """A group for each lesson, with the first `seeds` seeds; all at once, a core for each."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            added = [
+                [
+                    pool.submit(train_ranker, *parts, lesson.shape, seed)
+                    for seed in self._seeds[len(lesson.known) : seeds]
+                ]
+                for lesson, parts in zip(lessons, map(self._parts, lessons), strict=True)
+            ]
+            return [
+                RankerGroup(lesson.forms, (*lesson.known, *(each.result() for each in waiting)))
+                for lesson, waiting in zip(lessons, added, strict=True)
+            ]
+
+    def _parts(self, lesson: Lesson) -> tuple[RankedPart, RankedPart]:
+        names = lesson.names
+        return self._training.restricted(names), self._validation.restricted(names)
 
 
 def feature_names(model: str, forms: Iterable[str]) -> tuple[str, ...]:

@@ -82,11 +82,15 @@ class CaseSet:
         """The rank of each true next query, 1 the best; ties go to the earlier candidate."""
         if not self.cases:
             return np.zeros(0, dtype=np.int64)
-        values = np.nan_to_num(scores, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-        wanted = np.repeat(values[self.targets], self.sizes)
-        before = np.arange(len(values)) < np.repeat(self.targets, self.sizes)
-        ahead = (values > wanted) | ((values == wanted) & before)
-        return 1 + np.add.reduceat(ahead.astype(np.int64), self.starts)
+        values = np.where(np.isnan(scores), -np.inf, scores)
+        wanted = values[self.targets][self.owners]
+        ahead = (values > wanted) | ((values == wanted) & self._before_targets)
+        return 1 + np.add.reduceat(ahead, self.starts, dtype=np.int64)
+
+    @cached_property
+    def _before_targets(self) -> NDArray[np.bool_]:
+        """Whether each flat candidate stands before its case's true next query."""
+        return np.arange(self.rows) < self.targets[self.owners]
 
     def select(self, wanted: Iterable[bool] | NDArray[np.bool_]) -> "CaseSet":
         """The cases marked in `wanted`."""

@@ -109,6 +109,7 @@ def _parameters(shape: TreeShape, seed: int) -> dict[str, object]:
         "seed": seed,
         "deterministic": True,
         "force_row_wise": True,
+        "num_threads": 1,  # rankers are trained side by side, which two threads in each are not
         "verbosity": -1,
     }
 

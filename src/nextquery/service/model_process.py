@@ -5,8 +5,11 @@ Knows an engine and a socket; knows nothing of HTTP.
 """
 
 import contextlib
+import os
 import signal
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -15,6 +18,8 @@ from nextquery.service import journal
 from nextquery.service.engine import Engine, open_engine
 from nextquery.service.messages import Facts, Failure, Opening, Question, Reply
 
+NICENESS = 15
+
 
 def main() -> None:
     """Open what the first message names, then answer until the socket closes."""
@@ -22,9 +27,18 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with Connection(int(sys.argv[1])) as connection, contextlib.suppress(EOFError, BrokenPipeError):
-        engine = _open(connection)
+        # In a thread of its own, which alone gives way to others: a reload must not slow down the
+        # model that is still answering.
+        with ThreadPoolExecutor(1, initializer=_give_way) as loading:
+            engine = loading.submit(_open, connection).result()
         while engine is not None:
             connection.send(_answer(engine, connection.recv()))
+
+
+def _give_way() -> None:
+    """Let the present thread have only what others leave; elsewhere than on Linux, nothing."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
 def _open(connection: "Connection[Any, Any]") -> Engine | None:

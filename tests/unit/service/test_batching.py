@@ -168,10 +168,10 @@ def test_an_overload_takes_only_what_is_begun_soon_until_nobody_was_refused_for_
             batcher.submit("k", [6])
         assert refused.value.retry_after >= 1.1  # what is left of this batch, at least
         await model.step(3.5)
-        model.now = 3.6
+        model.now = 3.9
         with pytest.raises(QueueFullError):
             batcher.submit("k", [6])  # nobody waits, but the last batch has hardly begun
-        model.now = 4.55
+        model.now = 4.75
         jobs += batcher.submit("k", [6])  # its batch begins soon
         await model.step(5.5)
         jobs += batcher.submit("k", [7] * 9)  # nobody was refused for a second: it is over
