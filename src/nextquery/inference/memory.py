@@ -67,7 +67,7 @@ class Space:
 
 
 def own_pages(size: int) -> Tensor:
-    """`size` 32-bit numbers outside the allocator's heap, where they would leave a hole."""
+    """`size` 32-bit zeros outside the allocator's heap, where they would leave a hole."""
     memory = mmap.mmap(-1, 4 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(AttributeError, OSError):  # not every system has large pages
         memory.madvise(mmap.MADV_HUGEPAGE)

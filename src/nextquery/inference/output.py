@@ -9,12 +9,10 @@ Knows output vectors and omega (Eq. 10); knows nothing of beams, text or copying
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from nextquery.inference.memory import Space
 from nextquery.inference.packing import PackedMatrix, QuantisedMatrix
@@ -29,7 +27,7 @@ _BLOCKS_A_PIECE = 240
 """Exact mode: at most so many blocks are packed together. A large vocabulary is packed in pieces of
 equal size, so that it is never in memory twice."""
 
-_QUANTISED_AT_A_TIME = 64 * BLOCK
+_READ_AT_A_TIME = 64 * BLOCK
 
 _CORRECTED = 16
 """Fast mode: words per row whose 32-bit products enter the normaliser."""
@@ -110,11 +108,14 @@ class ExactOutput(OutputLayer):
     """32-bit numbers throughout."""
 
     def __init__(self, vectors: nn.Embedding) -> None:
-        bias = _bias(vectors)
-        self._width, blocks_in_all = len(bias), len(bias) // BLOCK
+        blocks_in_all = -(-vectors.num_embeddings // BLOCK)
         self._piece = BLOCK * -(-blocks_in_all // -(-blocks_in_all // _BLOCKS_A_PIECE))
-        parts = zip(_padded(vectors, self._piece), torch.split(bias, self._piece), strict=True)
+        bias = _bias(vectors, self._piece)
+        parts = zip(
+            blocks(vectors, self._piece, self._piece), torch.split(bias, self._piece), strict=True
+        )
         self._pieces = [PackedMatrix(*part) for part in parts]
+        self._width = len(bias)
         self._space = Space()
 
     def scores(self, omega: Tensor) -> WordScores:
@@ -174,24 +175,19 @@ class FastOutput(OutputLayer):
 
     def __init__(self, vectors: nn.Embedding) -> None:
         self._exact = vectors
-        self._quantised = QuantisedMatrix(_padded(vectors, _QUANTISED_AT_A_TIME), _bias(vectors))
+        self._quantised = QuantisedMatrix(
+            blocks(vectors, _READ_AT_A_TIME, BLOCK), _bias(vectors, BLOCK)
+        )
 
     def scores(self, omega: Tensor) -> WordScores:
         """Start on some rows."""
         return _FastScores(self._quantised.product(omega), omega, self._exact)
 
 
-def _padded(vectors: nn.Embedding, rows: int) -> Iterator[Tensor]:
-    """The output vectors, `rows` at a time, the last ones filled up to a whole block."""
-    for piece in blocks(vectors, rows):
-        more = -len(piece) % BLOCK
-        yield functional.pad(piece, (0, 0, 0, more)) if more else piece
-
-
-def _bias(vectors: nn.Embedding) -> Tensor:
+def _bias(vectors: nn.Embedding, whole: int) -> Tensor:
     """What makes padding and the rows behind the last word impossible."""
     words = vectors.num_embeddings
-    bias = torch.zeros(words + -words % BLOCK)
+    bias = torch.zeros(words + -words % whole)
     bias[words:] = -torch.inf
     bias[PADDING] = -torch.inf
     return bias

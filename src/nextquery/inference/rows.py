@@ -21,8 +21,8 @@ from torch.nn import functional
 from nextquery.errors import ArtifactError
 from nextquery.inference.memory import own_pages, page_out
 
-KEPT_BYTES = 8 << 20
-"""Of each matrix: 7,000 words of the paper's size, more than people type in an hour."""
+KEPT_BYTES = 5 << 20
+"""Of each matrix: 4,300 words of the paper's size."""
 
 
 class StoredVectors(nn.Embedding):
@@ -54,13 +54,13 @@ class StoredVectors(nn.Embedding):
             places = torch.from_numpy(self._places[ids])
             return functional.embedding(places, self._kept).view(*words.shape, -1)
 
-    def blocks(self, rows: int) -> Iterator[Tensor]:
-        """All rows in order, `rows` at a time, read without being kept or mapped."""
+    def blocks(self, rows: int, whole: int) -> Iterator[Tensor]:
+        """What the function `blocks` gives, read without being kept or mapped."""
         for start in range(0, self.num_embeddings, rows):
             count = min(rows, self.num_embeddings - start)
-            block = own_pages(count * self.embedding_dim)
-            self._read(start, block.numpy().data.cast("B"))
-            yield block.view(count, -1)
+            block = own_pages((count + -count % whole) * self.embedding_dim)
+            self._read(start, block.numpy().data.cast("B")[: count * self._width])
+            yield block.view(-1, self.embedding_dim)
 
     def _keep(self, ids: NDArray[np.int64]) -> bool:
         """Have the rows of all `ids` among the kept ones; False if they are too many."""
@@ -97,11 +97,16 @@ def leave_on_disk(model: nn.Module, file: Path) -> None:
         setattr(model.get_submodule(parent), own_name, stored[id(module)])
 
 
-def blocks(vectors: nn.Embedding, rows: int) -> Iterator[Tensor]:
-    """All rows of an embedding in order, `rows` at a time, without bringing all into memory."""
+def blocks(vectors: nn.Embedding, rows: int, whole: int) -> Iterator[Tensor]:
+    """All rows of an embedding in order, `rows` at a time, without bringing all into memory.
+
+    The last block is filled with zeros up to a multiple of `whole` rows.
+    """
     if isinstance(vectors, StoredVectors):
-        return vectors.blocks(rows)
-    return iter(torch.split(vectors.weight.detach(), rows))
+        yield from vectors.blocks(rows, whole)
+        return
+    for block in torch.split(vectors.weight.detach(), rows):
+        yield functional.pad(block, (0, 0, 0, -len(block) % whole)) if len(block) % whole else block
 
 
 def _first_byte(file: Path, name: str) -> int:

@@ -59,7 +59,10 @@ def test_any_number_of_kept_rows_gives_the_same_rows(
             torch.testing.assert_close(
                 model.output_vectors(words), plain.output_vectors(words), rtol=0, atol=0
             )
-    assert torch.equal(torch.cat(list(blocks(model.output_vectors, 7))), plain.output_matrix)
+    assert torch.equal(torch.cat(list(blocks(model.output_vectors, 7, 1))), plain.output_matrix)
+    filled = torch.cat(list(blocks(model.output_vectors, 14, 7)))
+    assert len(filled) % 7 == 0
+    assert torch.equal(filled, torch.cat(list(blocks(plain.output_vectors, 14, 7))))
 
 
 def test_a_file_cut_short_is_an_error(folder: Path) -> None:

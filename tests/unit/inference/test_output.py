@@ -9,10 +9,7 @@ from safetensors.torch import load_file, save_file
 from nextquery.inference.memory import page_out
 from nextquery.inference.output import BLOCK, ExactOutput, FastOutput
 from nextquery.inference.packing import PackedMatrix, QuantisedMatrix
-from nextquery.inference.recurrence import PackedDecoder
 from nextquery.text.vocabulary import PADDING
-
-from .conftest import ModelMaker
 
 WORDS, SIZE, ROWS = 5_000, 32, 7
 
@@ -133,16 +130,11 @@ def test_packing_in_pieces_changes_no_score(
     torch.testing.assert_close(again.of(words), expected.flip(0))
 
 
-@pytest.mark.parametrize("factored", [True, False])
-def test_the_packed_decoder_is_the_models(make_model: ModelMaker, factored: bool) -> None:
-    model = make_model(factored=factored)
-    packed = PackedDecoder(model)
-    hidden, words = torch.randn(6, 16), torch.randint(1, 40, (6,))
-    with torch.inference_mode():
-        torch.testing.assert_close(
-            packed.advance(hidden, words), model.advance_decoder(hidden, words)
-        )
-        torch.testing.assert_close(
-            packed.omega(hidden, packed.previous_words(words)), model.output_vector(hidden, words)
-        )
-        torch.testing.assert_close(packed.omega(hidden, None), model.output_vector(hidden, None))
+@pytest.mark.parametrize("count", [1, 4, 6, 11, 50, 52, 76])
+def test_any_number_of_rows_gives_that_many_products(count: int) -> None:
+    torch.manual_seed(2)
+    matrix, rows, bias = torch.randn(128, 16), torch.randn(count, 16), torch.randn(128)
+    expected = rows @ matrix.t() + bias
+    torch.testing.assert_close(PackedMatrix(matrix, bias).product(rows), expected)
+    rough = QuantisedMatrix([matrix], bias).product(rows)
+    torch.testing.assert_close(rough, expected, rtol=0, atol=0.3)
