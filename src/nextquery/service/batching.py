@@ -2,7 +2,7 @@
 
 A batch is whatever waits when the model becomes free: nobody waits for company. The queue is
 bounded: it takes a burst whole, but once batches have left others waiting for `burst_seconds` it
-takes only what will be begun soon, in less than half a batch, until nobody has been refused for a
+takes only what will be begun soon, within half a batch, until nobody has been refused for a
 second. So a lasting overload costs those who are refused nothing and those who are accepted
 little. A job whose client left is taken out. Knows nothing of models: it calls `run` in a thread
 of its own with jobs that share a `key`, and `run` gives an answer for each.
@@ -19,7 +19,7 @@ from typing import Any
 Run = Callable[[Hashable, Sequence[Any]], Sequence[Any]]
 SECONDS_OF_CALM = 1.0
 """An overload is over when nobody was refused for so long."""
-PART_OF_A_BATCH = 0.4
+PART_OF_A_BATCH = 0.5
 """In an overload nobody is accepted who would wait longer for the next batch to begin."""
 NEW_SHARE = 0.1
 """How much the latest batch counts in the expected time of a batch of its size."""

@@ -5,6 +5,7 @@ nothing of HTTP.
 """
 
 import asyncio
+import threading
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -60,7 +61,9 @@ class ServedModel:
     def use(self, engine: Engine) -> None:
         """Answer with `engine` from the next batch on; the old one ends with its last batch."""
         if self.engine is not None:
-            self.batcher.do_between(self.engine.close)
+            # A process takes its time to end, which nobody who asks the new one should wait for.
+            ending = threading.Thread(target=self.engine.close, name=f"end-{self.name}")
+            self.batcher.do_between(ending.start)
         self.engine = engine
         self._answers.clear()
         self._counted = {}
