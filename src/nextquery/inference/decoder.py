@@ -213,8 +213,13 @@ class Decoder:
         if previous is None:
             size = (len(prefixes.hidden), model.config.embedding_size)
             previous = prefixes.hidden.new_zeros(size)
-        places, grid = _grid(prefixes.contexts, len(batch.contexts))
-        ages = batch.ages[:, None, :].expand(-1, grid.shape[1], -1)
+        present, contexts = torch.unique(prefixes.contexts, return_inverse=True)
+        ages = batch.ages
+        if len(present) < len(ages):  # a part of a large batch: look at its contexts only
+            memory = CopyMemory(memory.states[present], memory.keys[present])
+            ages = ages[present]
+        places, grid = _grid(contexts, len(present))
+        ages = ages[:, None, :].expand(-1, grid.shape[1], -1)
         looked = model.copying.attend(prefixes.hidden[grid], previous[grid], memory, ages)
         gate = looked.gate.flatten()[places]
         weights = looked.weights.flatten(0, 1)[places]  # (rows, sources)
