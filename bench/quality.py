@@ -16,13 +16,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nextquery import load
+from nextquery.evaluation.generation import list_diversity, word_overlap
 from nextquery.inference.settings import DecodeConfig
 from nextquery.logs.prepared import PreparedData
 from nextquery.records import Suggestion
@@ -132,7 +132,7 @@ def length(suggester: HREDSuggester, cases: Cases) -> dict[str, Any]:
 
 def found(lists: Lists, cases: Cases) -> dict[str, float]:
     """Where the true next query stands, and how long the suggestions are."""
-    texts = [[each.text for each in row] for row in lists]
+    texts = [_texts(row) for row in lists]
     ranks = [
         row.index(true) + 1 if true in row else 0
         for row, true in zip(texts, cases.following, strict=True)
@@ -144,15 +144,10 @@ def found(lists: Lists, cases: Cases) -> dict[str, float]:
         "words": statistics.fmean(lengths),
         "one_word": statistics.fmean(words == 1 for words in lengths),
         "first_word_overlap_f1": statistics.fmean(
-            _f1(row[0], true) if row else 0.0
+            word_overlap(row[0], true) if row else 0.0
             for row, true in zip(texts, cases.following, strict=True)
         ),
     }
-
-
-def _f1(one: str, other: str) -> float:
-    left, right = set(one.split()), set(other.split())
-    return 2 * len(left & right) / (len(left) + len(right))
 
 
 def diversity(suggester: HREDSuggester, cases: Cases) -> dict[str, Any]:
@@ -166,26 +161,25 @@ def diversity(suggester: HREDSuggester, cases: Cases) -> dict[str, Any]:
         mean = statistics.fmean(statistics.fmean(each.score for each in row) for row in several)
         likeliest = mean if setting == 0.0 else likeliest
         result[str(setting)] = {
-            "different_words": statistics.fmean(len(set().union(*_words(r))) for r in several),
+            "different_words": statistics.fmean(len(_words(row)) for row in several),
             "cosine": statistics.fmean(_cosine(suggester, row) for row in several),
-            "word_overlap": statistics.fmean(_overlap(_words(row)) for row in several),
+            "word_overlap": 1 - statistics.fmean(list_diversity(_texts(r)) for r in several),
             "log_likelihood_lost": likeliest - mean,
             "hit_at_5": found(lists, cases)["hit_at_5"],
         }
     return result
 
 
-def _words(row: Sequence[Suggestion]) -> list[set[str]]:
-    return [set(each.text.split()) for each in row]
+def _texts(row: Sequence[Suggestion]) -> list[str]:
+    return [each.text for each in row]
 
 
-def _overlap(words: Sequence[set[str]]) -> float:
-    """The mean Jaccard index of all pairs."""
-    return statistics.fmean(len(a & b) / len(a | b) for a, b in combinations(words, 2))
+def _words(row: Sequence[Suggestion]) -> set[str]:
+    return {word for text in _texts(row) for word in text.split()}
 
 
 def _cosine(suggester: HREDSuggester, row: Sequence[Suggestion]) -> float:
     """The mean cosine of all pairs of query vectors."""
-    vectors = suggester.query_vectors([each.text for each in row])
+    vectors = suggester.query_vectors(_texts(row))
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return float((unit @ unit.T)[np.triu_indices(len(row), 1)].mean())

@@ -1,5 +1,6 @@
 """Engines over real model folders."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,13 +57,7 @@ def test_states_are_bounded(served_models: dict[str, Path]) -> None:
 
 
 def test_an_altered_file_is_refused_before_it_is_used(
-    served_models: dict[str, Path], tmp_path: Path
+    served_models: dict[str, Path], altered: Callable[[Path, str], Path]
 ) -> None:
-    import shutil
-
-    broken = tmp_path / "broken"
-    shutil.copytree(served_models["adjacency"], broken)
-    with (broken / "query_counts.npy").open("ab") as stream:
-        stream.write(b"x")
     with pytest.raises(ArtifactError, match="altered or truncated"):
-        open_engine(broken, None, 10)
+        open_engine(altered(served_models["adjacency"], "query_counts.npy"), None, 10)

@@ -1,10 +1,10 @@
 """A model in a process of its own, over real model folders."""
 
 import os
-import shutil
 import signal
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,14 +69,10 @@ def test_a_changed_blocklist_acts_on_the_next_list(
 
 
 def test_a_bad_folder_is_refused_with_its_own_error(
-    served_models: dict[str, Path], tmp_path: Path
+    served_models: dict[str, Path], altered: Callable[[Path, str], Path]
 ) -> None:
-    broken = tmp_path / "broken"
-    shutil.copytree(served_models["hred"], broken)
-    with (broken / "model.safetensors").open("ab") as stream:
-        stream.write(b"x")
     with pytest.raises(ArtifactError, match="altered or truncated"):
-        open_apart(broken, None, 10)
+        open_apart(altered(served_models["hred"], "model.safetensors"), None, 10)
 
 
 def test_look_ups_stay_in_this_process(served_models: dict[str, Path]) -> None:
@@ -90,7 +86,5 @@ def test_closing_ends_the_process(apart: IsolatedEngine) -> None:
 
 
 def test_the_service_itself_needs_no_torch() -> None:
-    import subprocess
-
     code = "import nextquery.service.app, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
