@@ -23,8 +23,8 @@ from nextquery.logs.synthetic_lexicon import ENTITIES, INTENTS, OUTCOMES, load_l
 from nextquery.ranking.candidates import Background
 from nextquery.ranking.cases import CaseSet, Floats, reciprocal_ranks
 from nextquery.ranking.features import baseline_features
-from nextquery.ranking.lambdamart import SHAPES, RankedPart, train_ranker
-from nextquery.ranking.scoring import score_cases
+from nextquery.ranking.lambdamart import SHAPES, Lessons, RankedPart, train_ranker
+from nextquery.ranking.scoring import log_likelihoods
 from nextquery.suggesters.qvmm import QVMM
 
 SEED = 1
@@ -69,9 +69,10 @@ class Headroom:
         for split in ("training", "validation", "test"):
             sessions = list(self.data.sessions(split))
             cases = SCENARIOS[name](sessions, self.background, Rules())
-            qvmm = score_cases(self.qvmm, cases).log_likelihood
+            qvmm = log_likelihoods(self.qvmm, cases)
             parts[split] = RankedPart(cases, baseline_features(cases, self.background, qvmm))
-        ranker = train_ranker(parts["training"], parts["validation"], SHAPES[0], SEED)
+        lessons = Lessons(parts["training"], parts["validation"])
+        ranker = train_ranker(lessons, SHAPES[0], SEED)
         test = parts["test"]
         column = test.features.column
         similar = np.column_stack([column(f"similarity_{back}") for back in range(1, 11)])

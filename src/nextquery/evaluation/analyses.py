@@ -13,9 +13,9 @@ from nextquery.evaluation.noise import Noise
 from nextquery.evaluation.rankers import RankerGroup
 from nextquery.ranking.candidates import Background
 from nextquery.ranking.cases import CaseSet, reciprocal_ranks
-from nextquery.ranking.features import BASELINE_FEATURES
+from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
 from nextquery.ranking.lambdamart import RankedPart
-from nextquery.ranking.scoring import FORMS, Scorer, Track, score_cases
+from nextquery.ranking.scoring import FORMS, CaseScorer, Track
 
 LENGTHS: Mapping[str, Callable[[int], bool]] = {
     "short": lambda queries: queries == 2,
@@ -64,7 +64,7 @@ def single_features(part: RankedPart) -> dict[str, float]:
 
 
 def by_context_length(
-    part: RankedPart, name: str, model: Scorer, group: RankerGroup, track: Track
+    part: RankedPart, name: str, scorer: CaseScorer, group: RankerGroup, track: Track
 ) -> dict[str, Any]:
     """Long sessions, with the model seeing only the last 1, 2, 3 or all queries (Figure 6).
 
@@ -75,17 +75,14 @@ def by_context_length(
     if wanted.sum() < FEWEST_CASES:
         return {"cases": int(wanted.sum()), "too_few": f"at least {FEWEST_CASES} are needed"}
     cases = part.cases.select(wanted)
-    features = part.restricted(part.features.names).features
-    values = features.values[wanted[part.cases.owners]]
+    whole = FeatureTable(part.features.names, part.features.values[wanted[part.cases.owners]])
     found: dict[str, Any] = {}
     for last in (*CONTEXT_LENGTHS, None):
-        scores = score_cases(model, cases, last=last, track=track)
-        view = values.copy()
-        for form in FORMS:
-            view[:, features.names.index(f"{name}:{form}")] = scores.form(form)
-        table = type(features)(features.names, view)
-        ranked = {f"baseline+{name}": group.scores(table)}
-        ranked[name] = scores.form("sum")
+        view = whole
+        if last is not None:
+            scores = scorer.score(cases, last=last, track=track)
+            view = whole.with_columns({f"{name}:{form}": scores.form(form) for form in FORMS})
+        ranked = {f"baseline+{name}": group.scores(view), name: view.column(f"{name}:sum")}
         label = "all" if last is None else str(last)
         found[label] = standings(cases, ranked).summary([])["systems"]
     return {"cases": len(cases), "queries": found}

@@ -9,13 +9,14 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from nextquery.artifacts import open_artifact
 from nextquery.errors import InputError
 from nextquery.logs.prepared import PreparedData
-from nextquery.ranking.scoring import Scorer
+from nextquery.ranking.scoring import CaseScorer, Scorer
 from nextquery.suggesters.base import Suggester
 from nextquery.suggesters.loading import count_model, load
 
@@ -46,6 +47,11 @@ class Contestants:
     counted: Mapping[str, Suggester]
     models: Mapping[str, Scorer]
     features: Mapping[str, Scorer] = field(default_factory=dict)
+
+    @cached_property
+    def case_scorers(self) -> dict[str, CaseScorer]:
+        """What gives the scores of the systems under study."""
+        return {name: CaseScorer(model) for name, model in self.models.items()}
 
     @property
     def suggesters(self) -> dict[str, Suggester]:

@@ -16,7 +16,7 @@ from nextquery.ranking.candidates import Background
 from nextquery.ranking.cases import CaseSet, Floats
 from nextquery.ranking.features import baseline_features
 from nextquery.ranking.lambdamart import RankedPart
-from nextquery.ranking.scoring import FORMS, CaseScores, Scorer, score_cases
+from nextquery.ranking.scoring import FORMS, Scorer, Track, log_likelihoods
 from nextquery.records import Session
 
 LEARNING = ("training", "validation")
@@ -68,21 +68,24 @@ def add_features(
 ) -> RankedPart:
     """Baseline features and model scores; on test parts also every count model's score."""
 
-    def scored(name: str, scorer: Scorer) -> CaseScores:
-        return score_cases(scorer, cases, track=steps.track(f"{name} scores the {split} cases"))
+    def track(name: str) -> Track:
+        return steps.track(f"{name} scores the {split} cases")
 
-    qvmm = scored("qvmm", contestants.counted["qvmm"]).form("sum")
+    def likelihoods(name: str, scorer: Scorer) -> Floats:
+        return log_likelihoods(scorer, cases, track=track(name))
+
+    qvmm = likelihoods("qvmm", contestants.counted["qvmm"])
     features = baseline_features(cases, background, qvmm)
     columns: dict[str, Floats] = {}
-    for name, model in contestants.models.items():
-        scores = scored(name, model)
+    for name, scorer in contestants.case_scorers.items():
+        scores = scorer.score(cases, track=track(name))
         columns |= {f"{name}:{form}": scores.form(form) for form in FORMS}
     for name, model in contestants.features.items():
-        columns[f"{name}:sum"] = scored(name, model).form("sum")
+        columns[f"{name}:sum"] = likelihoods(name, model)
     if split not in LEARNING:
         for name, model in contestants.counted.items():
             if name not in ("adj", "qvmm"):
-                columns[f"{name}:alone"] = scored(name, model).form("sum")
+                columns[f"{name}:alone"] = likelihoods(name, model)
     return RankedPart(cases, features.with_columns(columns))
 
 

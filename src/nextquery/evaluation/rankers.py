@@ -14,7 +14,14 @@ import numpy as np
 
 from nextquery.ranking.cases import Floats
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
-from nextquery.ranking.lambdamart import SHAPES, RankedPart, Ranker, TreeShape, train_ranker
+from nextquery.ranking.lambdamart import (
+    SHAPES,
+    Lessons,
+    RankedPart,
+    Ranker,
+    TreeShape,
+    train_ranker,
+)
 
 FORM_SETS: tuple[tuple[str, ...], ...] = (
     ("sum",),
@@ -58,74 +65,71 @@ class RankerGroup:
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """What the rankers of one group are to learn from; those of the first seeds may be known."""
+class Task:
+    """What the rankers of one group are to learn from."""
 
     forms: tuple[str, ...]
     names: tuple[str, ...]
     shape: TreeShape
-    known: tuple[Ranker, ...] = ()
 
 
 class RankerSchool:
-    """Trains the rankers of one scenario."""
+    """Trains the rankers of one scenario, none of them twice."""
 
     def __init__(self, training: RankedPart, validation: RankedPart, seeds: Sequence[int]) -> None:
         self._training = training
         self._validation = validation
         self._seeds = tuple(seeds)
         self._shape: TreeShape | None = None
+        self._taught: dict[Task, tuple[Ranker, ...]] = {}
 
     def baseline(self) -> RankerGroup:
         """The Baseline Ranker, with the tuned shape."""
         names = tuple(BASELINE_FEATURES)
-        tried = self._teach([Lesson((), names, shape) for shape in SHAPES], CHOICE_SEEDS)
-        best = max(tried, key=lambda group: group.validation_mrr)
-        self._shape = best.shape
-        return self._finish(best, names)
+        tried = self._teach([Task((), names, shape) for shape in SHAPES], CHOICE_SEEDS)
+        self._shape = max(tried, key=lambda group: group.validation_mrr).shape
+        return self._finish((), names)
 
     def with_forms(self, model: str, forms: tuple[str, ...]) -> RankerGroup:
         """The Baseline Ranker with a model's score in the given forms, for all seeds."""
-        return self._finish(RankerGroup(forms, ()), feature_names(model, forms))
+        return self._finish(forms, feature_names(model, forms))
 
     def with_best_forms(self, model: str) -> tuple[RankerGroup, dict[str, float]]:
         """The set of forms that is best on the validation part, and what each set reached."""
-        lessons = [
-            Lesson(forms, feature_names(model, forms), self._tuned_shape) for forms in FORM_SETS
-        ]
-        tried = self._teach(lessons, CHOICE_SEEDS)
+        tasks = [Task(forms, feature_names(model, forms), self._tuned_shape) for forms in FORM_SETS]
+        tried = self._teach(tasks, CHOICE_SEEDS)
         reached = {"+".join(group.forms): group.validation_mrr for group in tried}
         best = max(tried, key=lambda group: group.validation_mrr)
-        return self._finish(best, feature_names(model, best.forms)), reached
+        return self.with_forms(model, best.forms), reached
 
     @property
     def _tuned_shape(self) -> TreeShape:
         assert self._shape is not None, "the Baseline Ranker is trained first"
         return self._shape
 
-    def _finish(self, group: RankerGroup, names: tuple[str, ...]) -> RankerGroup:
-        """The group with a ranker for each seed that it lacks."""
-        lesson = Lesson(group.forms, names, self._tuned_shape, group.rankers)
-        return self._teach([lesson], len(self._seeds))[0]
+    def _finish(self, forms: tuple[str, ...], names: tuple[str, ...]) -> RankerGroup:
+        """The group with a ranker for each seed."""
+        return self._teach([Task(forms, names, self._tuned_shape)], len(self._seeds))[0]
 
-    def _teach(self, lessons: Sequence[Lesson], seeds: int) -> list[RankerGroup]:
-        """A group for each lesson, with the first `seeds` seeds; all at once, a core for each."""
+    def _teach(self, tasks: Sequence[Task], seeds: int) -> list[RankerGroup]:
+        """A group for each task, with the first `seeds` seeds; all at once, a core for each."""
+        missing = {task: self._seeds[len(self._taught.get(task, ())) : seeds] for task in tasks}
+        lessons = {
+            names: Lessons(self._training.restricted(names), self._validation.restricted(names))
+            for names in dict.fromkeys(task.names for task in tasks if missing[task])
+        }
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            added = [
-                [
-                    pool.submit(train_ranker, *parts, lesson.shape, seed)
-                    for seed in self._seeds[len(lesson.known) : seeds]
+            waiting = {
+                task: [
+                    pool.submit(train_ranker, lessons[task.names], task.shape, seed)
+                    for seed in missing[task]
                 ]
-                for lesson, parts in zip(lessons, map(self._parts, lessons), strict=True)
-            ]
-            return [
-                RankerGroup(lesson.forms, (*lesson.known, *(each.result() for each in waiting)))
-                for lesson, waiting in zip(lessons, added, strict=True)
-            ]
-
-    def _parts(self, lesson: Lesson) -> tuple[RankedPart, RankedPart]:
-        names = lesson.names
-        return self._training.restricted(names), self._validation.restricted(names)
+                for task in tasks
+            }
+        for task, added in waiting.items():
+            known = self._taught.get(task, ())
+            self._taught[task] = (*known, *(each.result() for each in added))
+        return [RankerGroup(task.forms, self._taught[task][:seeds]) for task in tasks]
 
 
 def feature_names(model: str, forms: Iterable[str]) -> tuple[str, ...]:

@@ -73,9 +73,11 @@ def run_scenario(
     groups, choices = train_all(school, contestants.models, contestants.features)
     for split, part in parts.items():
         if is_test(split):
-            measured = _measure(part, groups, contestants)
+            scores = system_scores(part, groups, contestants)
+            measured = _measure(part.cases, scores)
             figures |= measured if split == "test" else {split: measured}
-    _export(trec, name, parts["test"], groups, contestants)
+            if split == "test":
+                _export(trec, name, part.cases, scores)
     figures["rankers"] = {system: _described(group) for system, group in groups.items()}
     figures["form_choices"] = choices
     figures["single_features"] = single_features(parts["test"])
@@ -83,7 +85,7 @@ def run_scenario(
         model: by_context_length(
             parts["test"], model, scorer, groups[f"baseline+{model}"], steps.track("context length")
         )
-        for model, scorer in contestants.models.items()
+        for model, scorer in contestants.case_scorers.items()
     }
     return figures
 
@@ -107,10 +109,8 @@ def system_scores(
     return scores
 
 
-def _measure(
-    part: RankedPart, groups: Mapping[str, RankerGroup], contestants: Contestants
-) -> Figures:
-    found = standings(part.cases, system_scores(part, groups, contestants))
+def _measure(cases: CaseSet, scores: Mapping[str, Floats]) -> Figures:
+    found = standings(cases, scores)
     summary = found.summary(system_pairs(found.ranks))
     summary.pop("cases")
     summary.setdefault("systems", {})
@@ -145,16 +145,10 @@ def _described(group: RankerGroup) -> Figures:
     }
 
 
-def _export(
-    folder: Path,
-    scenario: str,
-    part: RankedPart,
-    groups: Mapping[str, RankerGroup],
-    contestants: Contestants,
-) -> None:
+def _export(folder: Path, scenario: str, cases: CaseSet, systems: Mapping[str, Floats]) -> None:
     """A run a system; of the learnt ones the first seed's, whose MRR is `mrr_by_seed[0]`."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_qrels(folder / f"{scenario}.qrels", part.cases)
-    for system, scores in system_scores(part, groups, contestants).items():
+    write_qrels(folder / f"{scenario}.qrels", cases)
+    for system, scores in systems.items():
         name = system.replace(":", "_")
-        write_run(folder / f"{scenario}.{name}.run", part.cases, np.atleast_2d(scores)[0], name)
+        write_run(folder / f"{scenario}.{name}.run", cases, np.atleast_2d(scores)[0], name)

@@ -10,6 +10,7 @@ Knows output vectors and omega (Eq. 10); knows nothing of beams, text or copying
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -56,7 +57,10 @@ class WordScores(ABC):
         torch.ops.aten._log_softmax.out(logits, 1, False, out=logits)
         self._flat = logits  # log-probabilities from here on (rows, whole blocks of V)
         self._blocks = logits.view(self.rows, -1, BLOCK)
-        self._block_best = self._blocks.amax(dim=2)
+
+    @cached_property
+    def _block_best(self) -> Tensor:
+        return self._blocks.amax(dim=2)
 
     @abstractmethod
     def best(self, rows: slice, before: Tensor, count: int) -> BestWords:

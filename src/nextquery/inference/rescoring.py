@@ -1,34 +1,37 @@
 """Rescoring (section 3.4): the likelihood of given candidates after given contexts.
 
 All candidates of all contexts go through the decoder together, and a beginning that several
-candidates of a context share goes through it once. Knows the decoder; knows nothing of search.
+candidates of a context share goes through it once: the beginnings are the nodes of a tree, walked
+level by level. Knows the decoder; knows nothing of search.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from nextquery.inference.contexts import ContextState
-from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes
+from nextquery.inference.decoder import ContextBatch, Decoder, OwnWords, Prefixes
 from nextquery.inference.memory import MOST_LOGITS
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery
-from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
+from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
 
-Node = tuple[int, tuple[int, ...]]
-"""A context's place and the words of a prefix."""
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NO_WORD = -1
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A candidate as the model reads it in its context."""
+    """A candidate as the model reads it."""
 
-    text: str
     ids: tuple[int, ...]
     """Words and the end of the query."""
-    unknown: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
 
 
 class Rescorer:
@@ -42,79 +45,116 @@ class Rescorer:
         self, contexts: Sequence[ContextState], candidates: Sequence[Sequence[str]]
     ) -> list[list[ScoredQuery]]:
         """The log-likelihood of each context's candidates, in the given order."""
-        if not contexts:
-            return []
+        if not any(candidates):
+            return [[] for _ in contexts]
         batch = ContextBatch(self._decoder.model, contexts)
+        reader = Reader(self._decoder.model.vocabulary)
         readings = [
-            [self._read(batch, place, text) for text in texts]
-            for place, texts in enumerate(candidates)
+            [reader.read(text, own) for text in texts]
+            for own, texts in zip(batch.own, candidates, strict=True)
         ]
-        scores = self._tree(batch, readings)
+        scores = iter(self._walk(batch, *_flat(readings)).tolist())
         return [
             [
-                ScoredQuery(each.text, scores[place, each.ids], len(each.ids), each.unknown)
-                for each in row
+                ScoredQuery(text, next(scores), len(reading.ids), reading.unknown)
+                for text, reading in zip(texts, row, strict=True)
             ]
-            for place, row in enumerate(readings)
+            for texts, row in zip(candidates, readings, strict=True)
         ]
 
-    def _read(self, batch: ContextBatch, place: int, text: str) -> Reading:
-        words = normalise_query(text).split()
-        ids = [batch.own[place].id(word) for word in words]
-        unknown = [word for word, one in zip(words, ids, strict=True) if one == UNKNOWN]
-        return Reading(text, (*ids, END_OF_QUERY), tuple(dict.fromkeys(unknown)))
+    def _walk(self, batch: ContextBatch, contexts: Integers, words: Integers) -> Floats:
+        """The log-likelihood of candidates (candidates,) from their words, `NO_WORD` behind them.
 
-    def _tree(
-        self, batch: ContextBatch, readings: Sequence[Sequence[Reading]]
-    ) -> dict[Node, float]:
-        """The log-likelihood of every prefix of every candidate, level by level."""
-        children: dict[Node, dict[int, None]] = defaultdict(dict)
-        for place, row in enumerate(readings):
-            for reading in row:
-                for length, word in enumerate(reading.ids):
-                    children[place, reading.ids[:length]][word] = None
-        scores: dict[Node, float] = {(place, ()): 0.0 for place in range(len(readings))}
-        level = [node for node in scores if node in children]
-        prefixes = self._decoder.start(batch).take(torch.tensor([node[0] for node in level]).long())
-        while level:
-            words = [list(children[node]) for node in level]
-            self._add(batch, prefixes, level, words, scores)
-            level, prefixes = self._next(prefixes, level, words)
+        `nodes` are the places of the candidates' beginnings on the present level.
+        """
+        scores = np.zeros(len(words))
+        present, nodes = np.unique(contexts, return_inverse=True)
+        prefixes = self._decoder.start(batch).take(torch.from_numpy(present))
+        before = np.zeros(len(present))
+        going = np.arange(len(words))
+        for level in range(words.shape[1]):
+            step = Step.make(nodes, words[going, level])
+            totals = before[step.parents] + self._log_probabilities(batch, prefixes, step)
+            ended = step.words == END_OF_QUERY
+            over = ended[step.taken]
+            scores[going[over]] = totals[step.taken[over]]
+            if over.all():
+                break
+            numbers = np.cumsum(~ended) - 1
+            going, nodes = going[~over], numbers[step.taken[~over]]
+            before = totals[~ended]
+            prefixes = self._decoder.advance(
+                prefixes.take(torch.from_numpy(step.parents[~ended])),
+                torch.from_numpy(step.words[~ended]),
+            )
         return scores
 
-    def _add(
-        self,
-        batch: ContextBatch,
-        prefixes: Prefixes,
-        level: Sequence[Node],
-        words: Sequence[Sequence[int]],
-        scores: dict[Node, float],
-    ) -> None:
-        """Give a score to every child of a level's prefixes."""
+    def _log_probabilities(self, batch: ContextBatch, prefixes: Prefixes, step: "Step") -> Floats:
+        """The log-probability of every word of a step."""
+        found = np.empty(len(step.words))
         rows = max(1, MOST_LOGITS // len(self._decoder.model.vocabulary))
-        for start in range(0, len(level), rows):
-            some = range(start, min(start + rows, len(level)))
-            wanted = torch.zeros((len(some), max(len(words[row]) for row in some))).long()
-            for place, row in enumerate(some):
-                wanted[place, : len(words[row])] = torch.tensor(words[row])
-            prediction = self._decoder.predict(batch, prefixes.take(torch.tensor(some)))
-            for row, values in zip(some, prediction.of(wanted).tolist(), strict=True):
-                context, prefix = level[row]
-                for word, value in zip(words[row], values, strict=False):
-                    scores[context, (*prefix, word)] = scores[context, prefix] + value
+        number = len(prefixes.hidden)
+        for start in range(0, number, rows):
+            stop = min(start + rows, number)
+            some = slice(*np.searchsorted(step.parents, [start, stop]))
+            places = step.parents[some] - start, step.columns[some]
+            wanted = np.zeros((stop - start, int(places[1].max()) + 1), dtype=np.int64)
+            wanted[places] = step.words[some]
+            part = prefixes.take(torch.arange(start, stop)) if stop - start < number else prefixes
+            prediction = self._decoder.predict(batch, part)
+            found[some] = prediction.of(torch.from_numpy(wanted)).numpy()[places]
+        return found
 
-    def _next(
-        self, prefixes: Prefixes, level: Sequence[Node], words: Sequence[Sequence[int]]
-    ) -> tuple[list[Node], Prefixes]:
-        """The level below: every prefix with one more word."""
-        parents, last, below = [], [], []
-        for row, (context, prefix) in enumerate(level):
-            for word in words[row]:
-                if word != END_OF_QUERY:
-                    parents.append(row)
-                    last.append(word)
-                    below.append((context, (*prefix, word)))
-        if not below:
-            return [], prefixes
-        taken = prefixes.take(torch.tensor(parents))
-        return below, self._decoder.advance(taken, torch.tensor(last))
+
+@dataclass(frozen=True)
+class Step:
+    """From the beginnings of one level to those that are a word longer, each once."""
+
+    parents: Integers
+    """(longer,): the beginning without its last word, ascending."""
+    words: Integers
+    """(longer,): the last word."""
+    columns: Integers
+    """(longer,): a number among those of the same parent."""
+    taken: Integers
+    """(candidates,): which of these each candidate that is going on begins with."""
+
+    @classmethod
+    def make(cls, nodes: Integers, words: Integers) -> "Step":
+        """The step of candidates that stand at `nodes` and go on with `words`."""
+        width = int(words.max()) + 1
+        steps, taken = np.unique(nodes * width + words, return_inverse=True)
+        parents = steps // width
+        columns = np.arange(len(steps)) - np.searchsorted(parents, parents)
+        return cls(parents, steps % width, columns, taken)
+
+
+class Reader:
+    """Candidates as word ids; a text that several contexts share is read once."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._known: dict[str, Reading] = {}
+
+    def read(self, text: str, own: OwnWords) -> Reading:
+        """A candidate after a context that has words of its own."""
+        if text not in self._known:
+            words = normalise_query(text).split()
+            ids = tuple(map(self._vocabulary.id, words))
+            unknown = (word for word, one in zip(words, ids, strict=True) if one == UNKNOWN)
+            self._known[text] = Reading((*ids, END_OF_QUERY), tuple(dict.fromkeys(unknown)))
+        found = self._known[text]
+        if not found.unknown or not own.outside:
+            return found
+        ids = tuple(map(own.id, normalise_query(text).split()))
+        unknown = (word for word in found.unknown if own.id(word) == UNKNOWN)
+        return Reading((*ids, END_OF_QUERY), tuple(unknown))
+
+
+def _flat(readings: Sequence[Sequence[Reading]]) -> tuple[Integers, Integers]:
+    """The context of each candidate, and its words filled up to the longest."""
+    flat = [reading.ids for row in readings for reading in row]
+    words = np.full((len(flat), max(map(len, flat))), NO_WORD, dtype=np.int64)
+    for row, ids in zip(words, flat, strict=True):
+        row[: len(ids)] = ids
+    return np.repeat(np.arange(len(readings)), list(map(len, readings))), words

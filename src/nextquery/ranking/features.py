@@ -51,9 +51,13 @@ class FeatureTable:
         return found
 
     def with_columns(self, columns: Mapping[str, Floats]) -> "FeatureTable":
-        """The table with more features."""
-        added = [values[:, None] for values in columns.values()]
-        return FeatureTable((*self.names, *columns), np.hstack([self.values, *added]))
+        """The table with more features, or with other values of those it has."""
+        names = tuple(dict.fromkeys((*self.names, *columns)))
+        values = np.empty((len(self.values), len(names)))
+        values[:, : len(self.names)] = self.values
+        for name, column in columns.items():
+            values[:, names.index(name)] = column
+        return FeatureTable(names, values)
 
 
 def baseline_features(cases: CaseSet, background: Background, qvmm: Floats) -> FeatureTable:

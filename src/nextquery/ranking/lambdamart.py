@@ -5,6 +5,7 @@ the 500 are kept) is chosen by the MRR on the validation cases; test cases are n
 same input, settings and seed give the same trees, whatever the number of threads.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,10 @@ from nextquery.ranking.features import FeatureTable
 TREES = 500
 PATIENCE = 50
 """Boosting stops after this many trees without a better validation MRR."""
+
+
+_BINNING = {"max_bin": 63, "data_random_seed": 1, "feature_pre_filter": False, "verbosity": -1}
+"""How features become bins: the same for every ranker, whatever its seed and shape."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Ranker:
         values = features.values[:, columns]
         if not len(values):
             return np.zeros(0)
-        found = self.booster.predict(values, num_iteration=self.trees)
+        found = self.booster.predict(values, num_iteration=self.trees, num_threads=os.cpu_count())
         return np.asarray(found, dtype=np.float64)
 
     def importances(self) -> dict[str, float]:
@@ -70,21 +75,27 @@ class Ranker:
         return {name: float(gain) / total for name, gain in zip(self.names, gains, strict=True)}
 
 
-def train_ranker(
-    training: RankedPart, validation: RankedPart, shape: TreeShape, seed: int
-) -> Ranker:
+class Lessons:
+    """The cases that rankers learn from and those that choose, made ready for many rankers."""
+
+    def __init__(self, training: RankedPart, validation: RankedPart) -> None:
+        self.names = training.features.names
+        self.training = _dataset(training, None)
+        self.validation = _dataset(validation, self.training)
+        self.chosen_by = validation.cases
+        self.validation.construct()
+
+
+def train_ranker(lessons: Lessons, shape: TreeShape, seed: int) -> Ranker:
     """Grow up to 500 trees and keep as many as order the validation cases best."""
-    names = training.features.names
-    train_data = _dataset(training, None)
-    dataset = _dataset(validation, train_data)
     history: dict[str, dict[str, list[float]]] = {}
     booster = lightgbm.train(
         _parameters(shape, seed),
-        train_data,
+        lessons.training,
         TREES,
-        valid_sets=[dataset],
+        valid_sets=[lessons.validation],
         valid_names=["validation"],
-        feval=lambda scores, _: ("mrr", _mrr(validation.cases, scores), True),
+        feval=lambda scores, _: ("mrr", _mrr(lessons.chosen_by, scores), True),
         callbacks=[
             lightgbm.early_stopping(PATIENCE, verbose=False),
             lightgbm.record_evaluation(history),
@@ -92,7 +103,7 @@ def train_ranker(
     )
     curve = history["validation"]["mrr"]
     trees = int(np.argmax(curve)) + 1
-    return Ranker(booster, names, shape, trees, curve[trees - 1])
+    return Ranker(booster, lessons.names, shape, trees, curve[trees - 1])
 
 
 def _parameters(shape: TreeShape, seed: int) -> dict[str, object]:
@@ -105,12 +116,11 @@ def _parameters(shape: TreeShape, seed: int) -> dict[str, object]:
         "feature_fraction": 0.8,
         "bagging_fraction": 0.8,
         "bagging_freq": 1,
-        "max_bin": 63,
         "seed": seed,
         "deterministic": True,
         "force_row_wise": True,
         "num_threads": 1,  # rankers are trained side by side, which two threads in each are not
-        "verbosity": -1,
+        **_BINNING,
     }
 
 
@@ -123,7 +133,7 @@ def _dataset(part: RankedPart, reference: lightgbm.Dataset | None) -> lightgbm.D
         group=part.cases.sizes,
         feature_name=[f"f{number}" for number in range(len(part.features.names))],
         reference=reference,
-        free_raw_data=False,
+        params=_BINNING,
     )
 
 

@@ -68,27 +68,50 @@ class CaseScores:
         return forms[name]
 
 
-def score_cases(
-    scorer: Scorer, cases: CaseSet, *, last: int | None = None, track: Track = iter
-) -> CaseScores:
-    """Score the candidates of every case; with `last`, given only that many last queries."""
+class CaseScorer:
+    """Scores cases with one suggester, which says only once what a text is without a context."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+        self._without_context: dict[str, float] = {}
+
+    def score(self, cases: CaseSet, *, last: int | None = None, track: Track = iter) -> CaseScores:
+        """Score the candidates of every case; with `last`, given only that many last queries."""
+        rows = _score_candidates(self._scorer, cases, last, track)
+        new = dict.fromkeys(text for text in cases.texts if text not in self._without_context)
+        if new:
+            for text, scored in _score_all(self._scorer, {(): new}, iter)[()].items():
+                self._without_context[text] = max(scored.log_likelihood, LOWEST)
+        return CaseScores(
+            _finite(rows),
+            np.array([row.words for row in rows], dtype=np.float64),
+            np.array([self._without_context[text] for text in cases.texts], dtype=np.float64),
+            cases.owners,
+        )
+
+
+def log_likelihoods(scorer: Scorer, cases: CaseSet, *, track: Track = iter) -> Floats:
+    """The finite log-likelihood of all candidates of all cases, flat."""
+    return _finite(_score_candidates(scorer, cases, None, track))
+
+
+def _finite(rows: Sequence[ScoredQuery]) -> Floats:
+    return np.array([max(row.log_likelihood, LOWEST) for row in rows], dtype=np.float64)
+
+
+def _score_candidates(
+    scorer: Scorer, cases: CaseSet, last: int | None, track: Track
+) -> list[ScoredQuery]:
     wanted: dict[Context, dict[str, None]] = {}
     contexts = [case.context if last is None else case.context[-last:] for case in cases.cases]
     for context, case in zip(contexts, cases.cases, strict=True):
         wanted.setdefault(context, {}).update(dict.fromkeys(case.candidates))
     found = _score_all(scorer, wanted, track)
-    rows = [
+    return [
         found[context][text]
         for context, case in zip(contexts, cases.cases, strict=True)
         for text in case.candidates
     ]
-    blank = _score_all(scorer, {(): dict.fromkeys(cases.texts)}, iter)[()]
-    return CaseScores(
-        np.array([max(row.log_likelihood, LOWEST) for row in rows], dtype=np.float64),
-        np.array([row.words for row in rows], dtype=np.float64),
-        np.array([max(blank[t].log_likelihood, LOWEST) for t in cases.texts], dtype=np.float64),
-        cases.owners,
-    )
 
 
 def _log_shares(values: Floats, owners: Integers) -> Floats:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from nextquery.ranking.cases import CaseSet, RankingCase
-from nextquery.ranking.scoring import LOWEST, score_cases
+from nextquery.ranking.scoring import LOWEST, CaseScorer, log_likelihoods
 from nextquery.records import ScoredQuery
 
 
@@ -43,7 +43,7 @@ def cases() -> CaseSet:
 
 
 def test_scores_come_in_the_order_of_the_candidates() -> None:
-    scores = score_cases(Lengths(), cases())
+    scores = CaseScorer(Lengths()).score(cases())
 
     assert scores.log_likelihood.tolist() == [13, 15, 5, 15, 16]
     assert scores.words.tolist() == [3, 2, 2, 2, 2]
@@ -57,20 +57,20 @@ def test_scores_come_in_the_order_of_the_candidates() -> None:
 
 def test_a_shared_context_is_scored_once() -> None:
     scorer = Lengths()
-    score_cases(scorer, cases())
+    CaseScorer(scorer).score(cases())
 
     assert [context for context, _ in scorer.asked].count(("a", "b")) == 1
 
 
 def test_batched_scoring_gives_the_same() -> None:
-    alone, together = score_cases(Lengths(), cases()), score_cases(Batched(), cases())
+    alone, together = CaseScorer(Lengths()).score(cases()), CaseScorer(Batched()).score(cases())
 
     assert np.array_equal(alone.log_likelihood, together.log_likelihood)
 
 
 def test_only_the_last_queries_count_when_asked() -> None:
     scorer = Lengths()
-    score_cases(scorer, cases(), last=1)
+    CaseScorer(scorer).score(cases(), last=1)
 
     assert {context for context, _ in scorer.asked} == {("b",), ("c",), ()}
 
@@ -80,7 +80,24 @@ def test_the_log_of_zero_becomes_finite() -> None:
         def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
             return [ScoredQuery(text, -math.inf, 1) for text in candidates]
 
-    scores = score_cases(Never(), cases())
+    scores = CaseScorer(Never()).score(cases())
 
     assert set(scores.form("sum")) == {LOWEST}
     assert set(scores.form("lift")) == {0.0}
+
+
+def test_a_text_without_a_context_is_scored_once() -> None:
+    scorer = Lengths()
+    case_scorer = CaseScorer(scorer)
+    first, second = case_scorer.score(cases()), case_scorer.score(cases(), last=1)
+
+    blank = [texts for context, texts in scorer.asked if not context]
+    assert blank == [("one two", "three", "four")]
+    assert np.array_equal(first.without_context, second.without_context)
+
+
+def test_likelihoods_alone_need_no_blank_context() -> None:
+    scorer = Lengths()
+
+    assert log_likelihoods(scorer, cases()).tolist() == [13, 15, 5, 15, 16]
+    assert () not in {context for context, _ in scorer.asked}
