@@ -1,8 +1,9 @@
 """Sessions so far become session states, all at once or one more query at a time.
 
 Knows the encoders of HRED and what copying needs of them; knows nothing of decoding. A state never
-changes: `extend` gives a new one, so that a service can keep and share states freely. What a state
-holds follows from its `queries`, which is all that needs to be stored.
+changes: `extend` gives a new one, so that a service can keep and share states freely; it owns its
+numbers, so that it does not keep those of a whole batch in memory. What a state holds follows from
+its `queries`, which is all that needs to be stored.
 """
 
 from collections.abc import Sequence
@@ -90,7 +91,7 @@ class ContextEncoder:
             words[row, : len(ids)] = torch.tensor(ids)
         vectors, states = self._model.encode_queries(words, lengths)
         return {
-            query: (vectors[row], states[row, : len(encoded[row]) - 1])
+            query: (vectors[row], states[row, : len(encoded[row]) - 1].clone())
             for row, query in enumerate(queries)
         }
 
@@ -115,7 +116,7 @@ class ContextEncoder:
         vectors = torch.stack([read[query][0] for query in queries])
         after, _ = self._model.extend_session(before, vectors)
         return [
-            self._longer(state, query, session_state, read[query][1])
+            self._longer(state, query, session_state.clone(), read[query][1])
             for state, query, session_state in zip(states, queries, after, strict=True)
         ]
 
