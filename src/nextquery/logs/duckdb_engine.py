@@ -11,6 +11,7 @@ from nextquery.logs.engine import (
     ROW_GROUP,
     BatchFunction,
     Frame,
+    Lookups,
     Rows,
     T,
     U,
@@ -84,8 +85,17 @@ class DuckdbEngine:
         """The expression over a user's rows by time and row."""
         return expression.over("user_id", order_by=["time", "row"])
 
-    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
+    def write(
+        self,
+        frame: Frame,
+        file: Path,
+        schema: pa.Schema,
+        by: Sequence[str],
+        lookups: Lookups = (),
+    ) -> int:
         """Write the rows sorted."""
+        for table, key in lookups:
+            frame = self.lookup(frame, table, key)
         names, downwards = sort_keys(by)
         rows = frame.sort(names, descending=downwards).select(*schema.names).to_native()
         return write_batches(rows.to_arrow_reader(ROW_GROUP), file, schema)

@@ -77,21 +77,25 @@ def tally_packed(rows: pl.DataFrame, keys: Sequence[str], user: str) -> pl.DataF
     packed = pack(rows, names, [False] * len(names))
     if packed is None:
         return None
-    pairs = packed.values.sort()
-    key = pairs // packed.fields[user].size
+    # Columns of this length are let go as soon as they have served: they decide the peak of memory.
+    fields, pairs = packed.fields, packed.values.sort()
+    del packed
+    fresh = (pairs != pairs.shift(1)).fill_null(True)
+    key = pairs // fields[user].size
+    del pairs
     # Equal keys lie together: their runs are as long as they have rows, or different pairs.
     by_row = key.rle().struct.unnest()
-    by_pair = key.filter((pairs != pairs.shift(1)).fill_null(True)).rle().struct.unnest()
+    by_pair = key.filter(fresh).rle().struct.unnest()
     counts = by_row.select(
         key="value", count=pl.col("len").cast(pl.Int64), users=by_pair["len"].cast(pl.Int64)
     )
-    return _unpack(counts, packed, keys).cast({key: rows.schema[key] for key in keys})
+    return _unpack(counts, fields, keys).cast({key: rows.schema[key] for key in keys})
 
 
-def _unpack(rows: pl.DataFrame, packed: Packed, names: Sequence[str]) -> pl.DataFrame:
+def _unpack(rows: pl.DataFrame, fields: Mapping[str, Field], names: Sequence[str]) -> pl.DataFrame:
     """Take the columns `names` out of the number that is their `key`."""
     for name in reversed(names):
-        field = packed.fields[name]
+        field = fields[name]
         column = (pl.col("key") % field.size + field.low).alias(name)
         rows = rows.with_columns(column, key=pl.col("key") // field.size)
     return rows.drop("key")

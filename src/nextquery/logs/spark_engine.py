@@ -21,6 +21,7 @@ from nextquery.logs.engine import (
     ROW_GROUP,
     BatchFunction,
     Frame,
+    Lookups,
     Rows,
     T,
     U,
@@ -110,8 +111,17 @@ class SparkEngine:
         """The expression over a user's rows by time and row."""
         return expression.over("user_id", order_by=["time", "row"])
 
-    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
+    def write(
+        self,
+        frame: Frame,
+        file: Path,
+        schema: pa.Schema,
+        by: Sequence[str],
+        lookups: Lookups = (),
+    ) -> int:
         """Sort on the workers, then copy the sorted parts into one file."""
+        for table, key in lookups:
+            frame = self.lookup(frame, table, key)
         names, downwards = sort_keys(by)
         rows = frame.sort(names, descending=downwards).select(*schema.names)
         name = f"sorted-{file.parent.name}-{file.stem}"
