@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from nextquery.cli.decoding import Beam, Diversity, Mode, Settings, decode_options, load_hred
+from nextquery.cli.decoding import (
+    Beam,
+    Blocklist,
+    Diversity,
+    Mode,
+    Settings,
+    decode_options,
+    load_hred,
+)
 
 
 def complete(
@@ -20,9 +28,7 @@ def complete(
         typer.Option("--context", help="A query of the session, oldest first; may be repeated."),
     ] = None,
     n: Annotated[int, typer.Option("-n", min=0, help="How many completions at most.")] = 5,
-    blocklist: Annotated[
-        Path | None, typer.Option(help="A file of words and phrases never to be suggested.")
-    ] = None,
+    blocklist: Blocklist = None,
     beam: Beam = None,
     diversity: Diversity = None,
     mode: Mode = None,

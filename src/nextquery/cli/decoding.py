@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from nextquery.inference.settings import DecodeConfig
     from nextquery.suggesters.neural import HREDSuggester
 
+Blocklist = Annotated[
+    Path | None, typer.Option(help="A file of words and phrases never to be suggested.")
+]
 Beam = Annotated[
     int | None, typer.Option(min=1, help="HRED: prefixes kept at every step (10 by default).")
 ]

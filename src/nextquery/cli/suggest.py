@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nextquery.cli.decoding import Beam, Diversity, Mode, Settings, decode_options
+from nextquery.cli.decoding import Beam, Blocklist, Diversity, Mode, Settings, decode_options
 
 
 def suggest(
@@ -16,9 +16,7 @@ def suggest(
         list[str] | None, typer.Argument(help="The session so far, oldest query first.")
     ] = None,
     n: Annotated[int, typer.Option("-n", min=0, help="How many suggestions at most.")] = 5,
-    blocklist: Annotated[
-        Path | None, typer.Option(help="A file of words and phrases never to be suggested.")
-    ] = None,
+    blocklist: Blocklist = None,
     hits: Annotated[
         Path | None,
         typer.Option(help="A file of known queries or titles: suggest only what one holds."),

@@ -6,7 +6,7 @@ The driver's work folder and `--out` must be on a file system that all workers s
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import narwhals as nw
@@ -21,16 +21,10 @@ from nextquery.logs.engine import (
     ROW_GROUP,
     BatchFunction,
     Frame,
-    Lookups,
-    Rows,
-    T,
-    U,
     apply_to_batches,
-    sort_keys,
-    tally_rows,
     write_batches,
 )
-from nextquery.logs.raw.parts import PartWriter, write_parquet
+from nextquery.logs.relational import RelationalEngine
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -39,11 +33,10 @@ _SETTINGS = {
 }
 
 
-class SparkEngine:
+class SparkEngine(RelationalEngine):
     """Spark: for a log that outgrows one machine."""
 
     name = "spark"
-    write_part: PartWriter = staticmethod(write_parquet)
 
     def __init__(self, work: Path, master: str) -> None:
         if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
@@ -77,66 +70,18 @@ class SparkEngine:
         rows = frame.to_native().mapInArrow(run, from_arrow_schema(schema))
         return self._keep(rows, name)
 
-    def encode(
-        self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
-    ) -> tuple[Frame, list[Frame]]:
-        """Number the distinct texts and join the numbers."""
-        dictionaries = []
-        for column, key in columns.items():
-            known = frame.filter(~nw.col(column).is_null()).select(column).unique()
-            dictionary = self._number(known, column, key, column not in unordered)
-            dictionaries.append(dictionary)
-            frame = frame.join(dictionary, on=column, how="left").drop(column)
-        return self.keep(frame, "-".join(["encoded", *columns.values()])), dictionaries
-
-    def scan_encoded(
-        self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
-    ) -> tuple[Frame, list[Frame]]:
-        """`encode` of `scan`."""
-        return self.encode(self.scan(folder), columns, unordered)
-
-    def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
-        """Join the other columns of `table`."""
-        return frame.join(table, on=key, how="left")
-
-    def tally(self, frame: Frame, keys: Sequence[str]) -> Frame:
-        """Group by user and ids, then by ids."""
-        return tally_rows(frame, keys)
-
-    def in_order(self, frame: Frame, name: str) -> Rows:
-        """The rows as they are: the windows of `ordered` sort them."""
-        return self.keep(frame, name)
-
-    def ordered(self, expression: nw.Expr) -> nw.Expr:
-        """The expression over a user's rows by time and row."""
-        return expression.over("user_id", order_by=["time", "row"])
-
-    def write(
-        self,
-        frame: Frame,
-        file: Path,
-        schema: pa.Schema,
-        by: Sequence[str],
-        lookups: Lookups = (),
-    ) -> int:
+    def write_rows(self, frame: Frame, file: Path, schema: pa.Schema) -> int:
         """Sort on the workers, then copy the sorted parts into one file."""
-        for table, key in lookups:
-            frame = self.lookup(frame, table, key)
-        names, downwards = sort_keys(by)
-        rows = frame.sort(names, descending=downwards).select(*schema.names)
         name = f"sorted-{file.parent.name}-{file.stem}"
-        self.keep(rows, name)
+        self.keep(frame, name)
         return write_batches(_read_in_order(self._work / name), file, schema)
-
-    def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
-        """Run them one after the other: each uses all cores."""
-        return first(), second()
 
     def close(self) -> None:
         """End the Spark application."""
         self.session.stop()
 
-    def _number(self, frame: Frame, column: str, key: str, in_text_order: bool) -> Frame:
+    def number(self, frame: Frame, column: str, key: str, in_text_order: bool) -> Frame:
+        """Distinct texts with an id each, kept."""
         rows = frame.sort(column).to_native() if in_text_order else frame.to_native()
         rows = rows.withColumn(key, monotonically_increasing_id())
         return self._keep(rows, f"dictionary-{key}")
