@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from nextquery.guard.guard import Guard
+from nextquery.inference import rescoring
 from nextquery.inference.contexts import ContextEncoder
 from nextquery.inference.decoder import ContextBatch
 from nextquery.inference.predictor import Predictor
@@ -74,3 +75,35 @@ def test_probabilities_of_one_word_sum_to_one_with_copying(make_model: ModelMake
     with torch.inference_mode():
         scores = decoder.predict(batch, decoder.start(batch)).of(torch.tensor([ids]))
     assert math.fsum(scores.exp()[0].tolist()) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_many_contexts_at_once_score_as_each_alone(
+    make_model: ModelMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Contexts without candidates, candidates twice, words of one session, parts of a level."""
+    predictor = Predictor(make_model(copy=True), Guard())
+    contexts = [["unheard w1"], [], ["w3 w4", "unheard w5"], ["w6"]]
+    candidates = [
+        ["unheard", "w1 w2", "w1 w2 w3"],
+        [],
+        ["w1 w2", "unheard w1", "w1 w2"],
+        ["", "w9"],
+    ]
+    states = predictor.encoder.encode_many(contexts)
+    together = predictor.score_many(states, candidates)
+    # One prefix at a time.
+    monkeypatch.setattr(rescoring, "MOST_LOGITS", 1)
+    in_parts = predictor.score_many(states, candidates)
+    for state, texts, row, parts in zip(states, candidates, together, in_parts, strict=True):
+        alone = predictor.score_many([state], [texts])[0]
+        assert [(each.text, each.unknown) for each in row] == [
+            (each.text, each.unknown) for each in alone
+        ]
+        expected = pytest.approx([each.log_likelihood for each in alone], abs=1e-5)
+        assert [each.log_likelihood for each in row] == expected
+        assert [each.log_likelihood for each in parts] == expected
+
+
+def test_no_candidates_give_no_scores(predictor: Predictor) -> None:
+    assert predictor.score_many([], []) == []
+    assert predictor.score_many([predictor.encoder.start()], [[]]) == [[]]
