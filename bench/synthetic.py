@@ -71,8 +71,9 @@ class Headroom:
             cases = SCENARIOS[name](sessions, self.background, Rules())
             qvmm = log_likelihoods(self.qvmm, cases)
             parts[split] = RankedPart(cases, baseline_features(cases, self.background, qvmm))
-        lessons = Lessons(parts["training"], parts["validation"])
-        ranker = train_ranker(lessons, SHAPES[0], SEED)
+        shape = SHAPES[0]
+        lessons = Lessons(parts["training"], parts["validation"], shape.smallest_leaf)
+        ranker = train_ranker(lessons, shape, SEED)
         test = parts["test"]
         column = test.features.column
         similar = np.column_stack([column(f"similarity_{back}") for back in range(1, 11)])

@@ -72,6 +72,11 @@ class Task:
     names: tuple[str, ...]
     shape: TreeShape
 
+    @property
+    def ready(self) -> tuple[tuple[str, ...], int]:
+        """What tasks have in common that learn from the same `Lessons`."""
+        return self.names, self.shape.smallest_leaf
+
 
 class RankerSchool:
     """Trains the rankers of one scenario, none of them twice."""
@@ -115,13 +120,13 @@ class RankerSchool:
         """A group for each task, with the first `seeds` seeds; all at once, a core for each."""
         missing = {task: self._seeds[len(self._taught.get(task, ())) : seeds] for task in tasks}
         lessons = {
-            names: Lessons(self._training.restricted(names), self._validation.restricted(names))
-            for names in dict.fromkeys(task.names for task in tasks if missing[task])
+            ready: self._lessons(*ready)
+            for ready in dict.fromkeys(task.ready for task in tasks if missing[task])
         }
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             waiting = {
                 task: [
-                    pool.submit(train_ranker, lessons[task.names], task.shape, seed)
+                    pool.submit(train_ranker, lessons[task.ready], task.shape, seed)
                     for seed in missing[task]
                 ]
                 for task in tasks
@@ -130,6 +135,10 @@ class RankerSchool:
             known = self._taught.get(task, ())
             self._taught[task] = (*known, *(each.result() for each in added))
         return [RankerGroup(task.forms, self._taught[task][:seeds]) for task in tasks]
+
+    def _lessons(self, names: tuple[str, ...], smallest_leaf: int) -> Lessons:
+        parts = self._training.restricted(names), self._validation.restricted(names)
+        return Lessons(*parts, smallest_leaf)
 
 
 def feature_names(model: str, forms: Iterable[str]) -> tuple[str, ...]:

@@ -20,8 +20,8 @@ PATIENCE = 50
 """Boosting stops after this many trees without a better validation MRR."""
 
 
-_BINNING = {"max_bin": 63, "data_random_seed": 1, "feature_pre_filter": False, "verbosity": -1}
-"""How features become bins: the same for every ranker, whatever its seed and shape."""
+_BINNING = {"max_bin": 63, "data_random_seed": 1, "verbosity": -1}
+"""How features become bins: the same for every ranker, whatever its seed."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,15 @@ class Ranker:
 
 
 class Lessons:
-    """The cases that rankers learn from and those that choose, made ready for many rankers."""
+    """The cases that rankers learn from and those that choose, made ready for many rankers.
 
-    def __init__(self, training: RankedPart, validation: RankedPart) -> None:
+    A feature that no leaf of `smallest_leaf` candidates could be split by is left out.
+    """
+
+    def __init__(self, training: RankedPart, validation: RankedPart, smallest_leaf: int) -> None:
         self.names = training.features.names
-        self.training = _dataset(training, None)
-        self.validation = _dataset(validation, self.training)
+        self.training = _dataset(training, smallest_leaf, None)
+        self.validation = _dataset(validation, smallest_leaf, self.training)
         self.chosen_by = validation.cases
         self.validation.construct()
 
@@ -124,7 +127,9 @@ def _parameters(shape: TreeShape, seed: int) -> dict[str, object]:
     }
 
 
-def _dataset(part: RankedPart, reference: lightgbm.Dataset | None) -> lightgbm.Dataset:
+def _dataset(
+    part: RankedPart, smallest_leaf: int, reference: lightgbm.Dataset | None
+) -> lightgbm.Dataset:
     labels = np.zeros(part.cases.rows)
     labels[part.cases.targets] = 1.0
     return lightgbm.Dataset(
@@ -133,7 +138,7 @@ def _dataset(part: RankedPart, reference: lightgbm.Dataset | None) -> lightgbm.D
         group=part.cases.sizes,
         feature_name=[f"f{number}" for number in range(len(part.features.names))],
         reference=reference,
-        params=_BINNING,
+        params=_BINNING | {"min_data_in_leaf": smallest_leaf},
     )
 
 

@@ -1,11 +1,12 @@
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks
 from nextquery.ranking.features import FeatureTable
-from nextquery.ranking.lambdamart import SHAPES, Lessons, RankedPart, train_ranker
+from nextquery.ranking.lambdamart import SHAPES, Lessons, RankedPart, Ranker, train_ranker
 
 
 def part(cases: int, seed: int) -> RankedPart:
@@ -24,11 +25,16 @@ def part(cases: int, seed: int) -> RankedPart:
     return RankedPart(CaseSet(tuple(made)), features)
 
 
+def trained(training: RankedPart, validation: RankedPart) -> Ranker:
+    shape = SHAPES[0]
+    return train_ranker(Lessons(training, validation, shape.smallest_leaf), shape, seed=1)
+
+
 def test_learns_which_feature_matters_and_repeats_itself() -> None:
     training, validation, test = part(400, 1), part(100, 2), part(200, 3)
 
-    first = train_ranker(Lessons(training, validation), SHAPES[0], seed=1)
-    second = train_ranker(Lessons(training, validation), SHAPES[0], seed=1)
+    first = trained(training, validation)
+    second = trained(training, validation)
 
     mrr = reciprocal_ranks(test.cases, first.scores(test.features)).mean()
     assert mrr > 0.75
@@ -39,12 +45,14 @@ def test_learns_which_feature_matters_and_repeats_itself() -> None:
 
 def test_rankers_trained_side_by_side_are_those_trained_alone() -> None:
     parts = part(400, 1), part(100, 2)
-    shared, wanted = Lessons(*parts), [(shape, seed) for shape in SHAPES for seed in (1, 2)]
+    shape = SHAPES[0]
+    shared = Lessons(*parts, shape.smallest_leaf)
+    wanted = [(replace(shape, leaves=leaves), seed) for leaves in (7, 15) for seed in (1, 2)]
 
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda each: train_ranker(shared, *each), wanted))
 
-    alone = [train_ranker(Lessons(*parts), *each) for each in wanted]
+    alone = [train_ranker(Lessons(*parts, shape.smallest_leaf), *each) for each in wanted]
     values = part(200, 3).features
     for one, other in zip(together, alone, strict=True):
         assert np.array_equal(one.scores(values), other.scores(values))
@@ -52,7 +60,7 @@ def test_rankers_trained_side_by_side_are_those_trained_alone() -> None:
 
 def test_the_validation_cases_decide_how_many_trees_are_kept() -> None:
     training, validation = part(400, 1), part(100, 2)
-    ranker = train_ranker(Lessons(training, validation), SHAPES[0], seed=1)
+    ranker = trained(training, validation)
 
     ranks = reciprocal_ranks(validation.cases, ranker.scores(validation.features))
     assert ranker.validation_mrr == pytest.approx(ranks.mean())
@@ -63,7 +71,7 @@ def test_without_signal_nothing_is_learnt() -> None:
     training, validation, test = (
         part(cases, seed).restricted(["noise"]) for cases, seed in ((400, 1), (100, 2), (400, 3))
     )
-    ranker = train_ranker(Lessons(training, validation), SHAPES[0], seed=1)
+    ranker = trained(training, validation)
 
     mrr = reciprocal_ranks(test.cases, ranker.scores(test.features)).mean()
     assert mrr < 0.36  # chance is the mean of 1/1 ... 1/10: 0.293
