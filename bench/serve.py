@@ -217,6 +217,7 @@ def schema(models: Models, quick: bool) -> dict[str, Any]:
             "schemathesis", "run", server.url + "/openapi.json", "--mode", "all",
             "--header", f"X-API-Key: {ADMIN}", "--header", f"X-Admin-Key: {ADMIN}",
             "--max-examples", "10" if quick else "100", "--seed", "1",
+            "--request-timeout", "60",  # a reload answers when the new model is warm
         ]  # fmt: skip
         ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     lines = [line for line in ended.stdout.splitlines() if "generated" in line]
@@ -232,7 +233,7 @@ def memory(models: Models, quick: bool) -> dict[str, Any]:
     name, hred = next(iter(models.hred.items()))
     return {
         "adjacency": _memory(models.adjacency, models.words, 2_000 if quick else 50_000),
-        name: _memory(hred, models.words, 500 if quick else 5_000),
+        name: _memory(hred, models.words, 500 if quick else 10_000),
     }
 
 
