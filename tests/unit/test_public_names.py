@@ -1,5 +1,6 @@
 """The public names of the package, and what importing it costs."""
 
+import os
 import subprocess
 import sys
 
@@ -24,6 +25,18 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     code = f"import nextquery, sys; print(sorted(set(sys.modules) & {heavy}))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_allocators_settings_are_a_default_only() -> None:
+    code = "import nextquery, os; print(os.environ['ARROW_DEFAULT_MEMORY_POOL'])"
+    for given, expected in (
+        ({}, "system"),
+        ({"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}, "mimalloc"),
+    ):
+        kept = {key: value for key, value in os.environ.items() if "MEMORY_POOL" not in key}
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=kept | given)
+        assert done.stdout.strip() == expected
 
 
 def test_the_count_models_run_without_torch() -> None:
