@@ -1,11 +1,12 @@
 """Requests that wait for one model are answered together.
 
 A batch is whatever waits when the model becomes free: nobody waits for company. The queue is
-bounded: it takes a burst whole, but once batches have left others waiting for `burst_seconds` it
-takes only what will be begun soon, within half a batch, until nobody has been refused for a
-second. So a lasting overload costs those who are refused nothing and those who are accepted
-little. A job whose client left is taken out. Knows nothing of models: it calls `run` in a thread
-of its own with jobs that share a `key`, and `run` gives an answer for each.
+bounded: it takes a burst whole, but once batches have left a whole one waiting for `burst_seconds`,
+and not fewer than before, it takes only what will be begun soon, within most of a batch, until the
+model has idled for that long or nobody has been refused for a second. So a lasting overload costs
+those who are refused nothing and those who are accepted little, and nobody is refused while a pause
+of the model is made up for. A job whose client left is taken out. Knows nothing of models: it calls
+`run` in a thread of its own with jobs that share a `key`, and `run` gives an answer for each.
 """
 
 import asyncio
@@ -19,8 +20,9 @@ from typing import Any
 Run = Callable[[Hashable, Sequence[Any]], Sequence[Any]]
 SECONDS_OF_CALM = 1.0
 """An overload is over when nobody was refused for so long."""
-PART_OF_A_BATCH = 0.5
-"""In an overload nobody is accepted who would wait longer for the next batch to begin."""
+PART_OF_A_BATCH = 0.7
+"""In an overload nobody is accepted who would wait longer for the next batch to begin; when the
+model has had nothing to do for so long, it is over."""
 NEW_SHARE = 0.1
 """How much the latest batch counts in the expected time of a batch of its size."""
 
@@ -65,7 +67,9 @@ class Batcher:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._seconds: dict[int, float] = {}  # expected, by the size of a batch
         self._free_at = clock()
+        self._idle_since: float | None = None
         self._behind_since: float | None = None
+        self._behind_by = 0
         self._overloaded = False
         self._refused_at = clock()
         self._loop_task: asyncio.Task[None] | None = None
@@ -119,12 +123,14 @@ class Batcher:
         """Whether one more may wait now."""
         if len(self._waiting) >= self._queue_size:
             return False
-        if self._overloaded and self._clock() - self._refused_at > SECONDS_OF_CALM:
+        soon = PART_OF_A_BATCH * self._time_of(self._batch_size)
+        now = self._clock()
+        idled = self._idle_since is not None and now - self._idle_since > soon
+        if idled or now - self._refused_at > SECONDS_OF_CALM:
             self._overloaded = False
         if not self._overloaded:
             return True
-        soon = self._remaining <= PART_OF_A_BATCH * self._time_of(self._batch_size)
-        return soon and len(self._waiting) < self._batch_size
+        return self._remaining <= soon and len(self._waiting) < self._batch_size
 
     def withdraw(self, jobs: Sequence[Job]) -> None:
         """Take jobs back whose client left or lost patience; what is being computed goes on."""
@@ -137,7 +143,9 @@ class Batcher:
         while True:
             if not self._waiting:
                 self._arrival.clear()
+                self._idle_since = self._clock()
                 await self._arrival.wait()
+                self._idle_since = None
             await self._answer(self._take())
 
     def _take(self) -> list[Job]:
@@ -155,14 +163,15 @@ class Batcher:
         return taken
 
     def _look_behind(self) -> None:
-        """Notice when batches have left others waiting for too long."""
-        if not self._waiting:
+        """Notice when batches leave a whole one waiting for too long, and not fewer and fewer."""
+        now, number = self._clock(), len(self._waiting)
+        if number < self._batch_size:
             self._behind_since = None
-        elif self._behind_since is None:
-            self._behind_since = self._clock()
-        elif self._clock() - self._behind_since > self._burst_seconds and not self._overloaded:
+        elif self._behind_since is None or number < self._behind_by:
+            self._behind_since, self._behind_by = now, number
+        elif now - self._behind_since > self._burst_seconds and not self._overloaded:
             self._overloaded = True
-            self._refused_at = self._clock()
+            self._refused_at = now
 
     def _time_of(self, size: int) -> float:
         """Seconds that a batch of this size is expected to take: those of the next larger known."""

@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # count models are served without torch
     from nextquery.suggesters.neural import HREDSuggester
 
 Context = tuple[str, ...]
+WARM_UP = 4
+"""Batches of up to so many contexts are decoded before the first request: each size that is new to
+the kernels takes some milliseconds more than later."""
 
 
 class Guarded(Suggester, Protocol):
@@ -172,7 +175,7 @@ class NeuralEngine(LocalEngine):
 
 
 def open_engine(path: Path, blocklist: Path | None, cache_size: int) -> LocalEngine:
-    """Open a model folder: every file is checked, then a first list is made."""
+    """Open a model folder: every file is checked, then first lists are made."""
     open_artifact(path).verify()
     suggester = cast("Guarded", load(path, blocklist=blocklist))
     version = sha256(path / MANIFEST)[:12]
@@ -182,5 +185,6 @@ def open_engine(path: Path, blocklist: Path | None, cache_size: int) -> LocalEng
 
         assert isinstance(suggester, HREDSuggester)
         engine = NeuralEngine(suggester, version, cache_size)
-    engine.suggest([("warm up",), ("warm", "up")], 5, 0.0)
+    for size in range(1, WARM_UP + 1):
+        engine.suggest([("warm up", str(number)) for number in range(size)], 5, 0.0)
     return engine

@@ -1,7 +1,8 @@
 """The process of one neural model: `python -m nextquery.service.model_process FD`.
 
 It is started by `isolation`, which holds the other end of the socket, and ends when that closes.
-Knows an engine and a socket; knows nothing of HTTP.
+What it does is in `model_answers`. Knows that loading must not slow down the model that is still
+answering, and imports nothing before that is seen to.
 """
 
 import contextlib
@@ -9,14 +10,10 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
-
-from nextquery.errors import BlocklistError, NextqueryError
-from nextquery.service import journal
-from nextquery.service.engine import Engine, open_engine
-from nextquery.service.messages import Facts, Failure, Opening, Question, Reply
 
 NICENESS = 15
 
@@ -27,12 +24,11 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with Connection(int(sys.argv[1])) as connection, contextlib.suppress(EOFError, BrokenPipeError):
-        # In a thread of its own, which alone gives way to others: a reload must not slow down the
-        # model that is still answering.
+        # In a thread of its own, which alone gives way to others.
         with ThreadPoolExecutor(1, initializer=_give_way) as loading:
-            engine = loading.submit(_open, connection).result()
-        while engine is not None:
-            connection.send(_answer(engine, connection.recv()))
+            answer = loading.submit(_load, connection).result()
+        while answer is not None:
+            connection.send(answer(connection.recv()))
 
 
 def _give_way() -> None:
@@ -41,28 +37,10 @@ def _give_way() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
-def _open(connection: "Connection[Any, Any]") -> Engine | None:
-    opening: Opening = connection.recv()
-    try:
-        engine = open_engine(opening.path, opening.blocklist, opening.cache_size)
-    except NextqueryError as error:
-        connection.send(error)
-        return None
-    connection.send(Facts(engine.kind, engine.version, engine.explains))
-    return engine
+def _load(connection: "Connection[Any, Any]") -> Callable[[Any], Any] | None:
+    from nextquery.service.model_answers import open_model  # half of the work of loading
 
-
-def _answer(engine: Engine, question: Question) -> Reply | Failure | NextqueryError:
-    # A bad blocklist leaves the old one; the service looks at the file too and reports it.
-    with contextlib.suppress(BlocklistError):
-        engine.guard.reload()
-    try:
-        result = getattr(engine, question.method)(*question.arguments)
-    except NextqueryError as error:
-        return error
-    except Exception as error:
-        return Failure(type(error).__name__, tuple(journal.places(error.__traceback__)))
-    return Reply(result, engine.blocked(), engine.states_found, engine.states_missed)
+    return open_model(connection)
 
 
 if __name__ == "__main__":

@@ -48,8 +48,8 @@ class ServedModel:
             self._run,
             settings.queue_size,
             settings.batch_size,
-            # A queue that lasts longer than a request may wait in it is no burst.
-            burst_seconds=settings.budget_ms / 1000,
+            # A queue that does not become shorter for a quarter of a request's time is no burst.
+            burst_seconds=settings.budget_ms / 4000,
             name=f"model-{named.name}",
         )
         self.batcher.on_batch = self._on_batch

@@ -160,9 +160,10 @@ def test_an_overload_takes_only_what_is_begun_soon_until_nobody_was_refused_for_
             model, queue_size=9, batch_size=2, burst_seconds=0.25, clock=lambda: model.now
         )
         batcher.start()
-        jobs = batcher.submit("k", [0, 1, 2, 3, 4, 5])  # a burst is taken whole
+        jobs = batcher.submit("k", [0, 1, 2, 3])  # a burst is taken whole
         await model.begun()
-        await model.step(2.0)  # a batch takes 2 s, and two still wait: an overload
+        jobs += batcher.submit("k", [4, 5])
+        await model.step(2.0)  # a batch takes 2 s, and as many wait as before: an overload
         model.now = 2.9
         with pytest.raises(QueueFullError) as refused:
             batcher.submit("k", [6])
@@ -177,6 +178,51 @@ def test_an_overload_takes_only_what_is_begun_soon_until_nobody_was_refused_for_
         jobs += batcher.submit("k", [7] * 9)  # nobody was refused for a second: it is over
         model.finish_all()
         assert len(await asyncio.gather(*(job.answer for job in jobs))) == 16
+        await batcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_an_overload_is_over_when_the_model_has_idled() -> None:
+    model = SteppedModel()
+
+    async def scenario() -> None:
+        batcher = Batcher(
+            model, queue_size=9, batch_size=2, burst_seconds=0.25, clock=lambda: model.now
+        )
+        batcher.start()
+        jobs = batcher.submit("k", [0, 1, 2, 3])
+        await model.begun()
+        jobs += batcher.submit("k", [4, 5])
+        await model.step(0.5)  # as many wait as before: an overload
+        with pytest.raises(QueueFullError):
+            batcher.submit("k", [6])
+        model.finish_all()
+        await asyncio.gather(*(job.answer for job in jobs))
+        await asyncio.sleep(0)
+        model.now += 0.4  # more than .7 of a batch of half a second
+        jobs = batcher.submit("k", [7] * 9)
+        assert len(await asyncio.gather(*(job.answer for job in jobs))) == 9
+        await batcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_burst_that_is_being_worked_off_is_no_overload() -> None:
+    model = SteppedModel()
+
+    async def scenario() -> None:
+        batcher = Batcher(
+            model, queue_size=9, batch_size=2, burst_seconds=0.25, clock=lambda: model.now
+        )
+        batcher.start()
+        jobs = batcher.submit("k", [0, 1, 2, 3, 4, 5, 6])
+        await model.begun()  # five wait
+        for number in range(3):  # one more comes with every batch, two go
+            await model.step(2.0 * (number + 1))
+            jobs += batcher.submit("k", [7 + number])
+        model.finish_all()
+        assert len(await asyncio.gather(*(job.answer for job in jobs))) == 10
         await batcher.stop()
 
     asyncio.run(scenario())
