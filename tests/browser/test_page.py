@@ -34,11 +34,21 @@ def test_queries_join_the_session_with_bars_and_can_be_removed(page: Any, servic
     page.wait_for_selector(".chip:nth-child(2) .gauge")
     assert chips(page) == ["red shoes", "paris"]
     assert page.locator(".gauge .bar").count() == 2
+    percents = [int(text[:-1]) for text in page.locator(".gauge .percent").all_inner_texts()]
+    assert sum(percents) in (99, 100, 101)
     assert page.locator(".source").count() > 0
     assert page.locator(".score .number").first.inner_text().startswith("−")
     with page.expect_response("**/v1/suggest"):
         page.get_by_role("button", name="Remove red shoes").click()
     assert chips(page) == ["paris"]
+
+
+def test_a_page_opened_too_early_waits_for_the_model(page: Any, service: Any) -> None:
+    early = {"models": [], "feedback": False}
+    page.route("**/v1/models", lambda route: route.fulfill(json=early), times=1)
+    page.goto(service.url)
+    expect(page.locator("#status")).to_have_text("The model is being loaded.")
+    page.wait_for_selector(".column li")
 
 
 def test_a_suggestion_joins_the_session_when_taken(page: Any, service: Any) -> None:

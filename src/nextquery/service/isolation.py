@@ -22,6 +22,7 @@ from nextquery.records import QueryWeight, ScoredQuery, Suggestion
 from nextquery.service import journal
 from nextquery.service.engine import Context, Engine, open_engine
 from nextquery.service.messages import Facts, Failure, Opening, Question, Reply
+from nextquery.service.model_process import GENTLY
 
 NEURAL = "hred"
 SECONDS_TO_END = 5.0
@@ -35,23 +36,28 @@ class ModelFailedError(Exception):
     """The model raised an error that was not expected."""
 
 
-def open_apart(path: Path, blocklist: Path | None, cache_size: int) -> Engine:
-    """Open a model folder; a neural one in a process of its own, look-ups in this one."""
+def open_apart(
+    path: Path, blocklist: Path | None, cache_size: int, *, gently: bool = False
+) -> Engine:
+    """Open a model folder; a neural one in a process of its own, look-ups in this one.
+
+    `gently` is for a replacement: loading it gives way to the model that is still answering.
+    """
     if open_artifact(path).kind == NEURAL:
-        return IsolatedEngine(Opening(path, blocklist, cache_size))
+        return IsolatedEngine(Opening(path, blocklist, cache_size), gently=gently)
     return open_engine(path, blocklist, cache_size)
 
 
 class IsolatedEngine(Engine):
     """An engine in another process; one question at a time."""
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: Opening, *, gently: bool = False) -> None:
         self._opening = opening
         self._lock = threading.Lock()
         self._blocked: Mapping[str, int] = {}
         # Only to notice a changed blocklist: what is shown is decided in the other process.
         self.guard = Guard(blocklist=opening.blocklist)
-        self._start()
+        self._start(gently=gently)
 
     @property
     def process_id(self) -> int:
@@ -94,12 +100,13 @@ class IsolatedEngine(Engine):
             self._process.kill()
             self._process.wait()
 
-    def _start(self) -> None:
+    def _start(self, *, gently: bool = False) -> None:
         # Both ends are this program, and the socket has no name: nobody else's data is unpickled.
         self._connection, other = Pipe()
         with other:
+            command = [sys.executable, "-m", "nextquery.service.model_process", str(other.fileno())]
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "nextquery.service.model_process", str(other.fileno())],
+                [*command, GENTLY] if gently else command,
                 pass_fds=[other.fileno()],
                 stdin=subprocess.DEVNULL,
             )

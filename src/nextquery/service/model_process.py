@@ -1,8 +1,8 @@
-"""The process of one neural model: `python -m nextquery.service.model_process FD`.
+"""The process of one neural model: `python -m nextquery.service.model_process FD [gently]`.
 
 It is started by `isolation`, which holds the other end of the socket, and ends when that closes.
-What it does is in `model_answers`. Knows that loading must not slow down the model that is still
-answering, and imports nothing before that is seen to.
+What it does is in `model_answers`. Knows that loading a replacement must not slow down the model
+that is still answering, and imports nothing before that is seen to.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
 
+GENTLY = "gently"
 NICENESS = 15
 
 
@@ -25,7 +26,8 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     with Connection(int(sys.argv[1])) as connection, contextlib.suppress(EOFError, BrokenPipeError):
         # In a thread of its own, which alone gives way to others.
-        with ThreadPoolExecutor(1, initializer=_give_way) as loading:
+        begin = _give_way if GENTLY in sys.argv else None
+        with ThreadPoolExecutor(1, initializer=begin) as loading:
             answer = loading.submit(_load, connection).result()
         while answer is not None:
             connection.send(answer(connection.recv()))

@@ -56,7 +56,8 @@ class ServedModel:
 
     async def open(self) -> Engine:
         """Open, check and warm up what is in the folder now, in another thread."""
-        return await asyncio.to_thread(open_apart, self._path, self._blocklist, self._cache_size)
+        where = self._path, self._blocklist, self._cache_size
+        return await asyncio.to_thread(open_apart, *where, gently=self.engine is not None)
 
     def use(self, engine: Engine) -> None:
         """Answer with `engine` from the next batch on; the old one ends with its last batch."""

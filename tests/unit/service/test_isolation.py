@@ -47,6 +47,14 @@ def test_a_model_that_is_killed_is_started_again(apart: IsolatedEngine) -> None:
     assert apart.process_id != first
 
 
+def test_only_the_loading_of_a_replacement_gives_way(served_models: dict[str, Path]) -> None:
+    engine = open_apart(served_models["hred"], None, 100, gently=True)
+    assert isinstance(engine, IsolatedEngine)
+    assert len(engine.suggest([SESSION], 3, 0.0)[0]) == 3
+    assert os.getpriority(os.PRIO_PROCESS, engine.process_id) == os.getpriority(os.PRIO_PROCESS, 0)
+    engine.close()
+
+
 def test_an_unexpected_error_says_where_but_quotes_nothing(apart: IsolatedEngine) -> None:
     with pytest.raises(ModelFailedError) as failed:
         apart.suggest([(3,)], 3, 0.0)  # type: ignore[list-item]

@@ -13,16 +13,22 @@ export class Chips {
     this.list.replaceChildren(...queries.map((query, index) => this.#chip(query, index)));
   }
 
-  /** Put a bar under each query; `weights` of `{update, share}` in the same order. */
+  /**
+   * Put a bar under each query; `weights` of `{update, share}` in the same order. A bar shows its
+   * part of what all queries make up: a cautious model keeps much of its first state, and bars of
+   * that whole would all be empty.
+   */
   weigh(weights) {
+    const total = weights.reduce((sum, weight) => sum + weight.share, 0);
     [...this.list.children].forEach((chip, index) => {
       const weight = weights[index];
       if (weight === undefined) return;
-      const percent = Math.round(weight.share * 100);
+      const part = total > 0 ? weight.share / total : 0;
+      const percent = Math.round(part * 100);
       const gauge = element(
         "span",
         { class: "gauge", title: `Update gate ${weight.update.toFixed(2)}` },
-        bar(weight.share, `counts ${percent} percent`),
+        bar(part, `counts ${percent} percent`),
         element("span", { class: "percent", "aria-hidden": "true" }, `${percent}%`),
       );
       chip.querySelector(".gauge")?.remove();

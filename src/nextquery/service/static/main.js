@@ -152,6 +152,11 @@ async function start() {
     $("status").textContent = error.message;
     return;
   }
+  if (!facts.models.length) {
+    $("status").textContent = "The model is being loaded.";
+    setTimeout(start, 1000);
+    return;
+  }
   state.models = facts.models;
   state.feedback = facts.feedback;
   $("model").replaceChildren(...facts.models.map(({ name }) => element("option", { value: name }, name)));
