@@ -233,7 +233,7 @@ def memory(models: Models, quick: bool) -> dict[str, Any]:
     name, hred = next(iter(models.hred.items()))
     return {
         "adjacency": _memory(models.adjacency, models.words, 2_000 if quick else 50_000),
-        name: _memory(hred, models.words, 500 if quick else 10_000),
+        name: _memory(hred, models.words, 500 if quick else 25_000),
     }
 
 

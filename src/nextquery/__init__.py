@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nextquery.suggesters.loading import load
 
 # Read by Polars and Arrow when they are loaded: they are to give freed memory back to the system
-# soon. Otherwise up to half of the peak of `prepare` is memory that nobody uses any more.
+# soon, since an eighth of the peak of `prepare` was memory that nobody used any more.
 os.environ.setdefault("_RJEM_MALLOC_CONF", "background_thread:true,muzzy_decay_ms:0")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 

@@ -73,7 +73,7 @@ class Task:
     shape: TreeShape
 
     @property
-    def ready(self) -> tuple[tuple[str, ...], int]:
+    def lessons_key(self) -> tuple[tuple[str, ...], int]:
         """What tasks have in common that learn from the same `Lessons`."""
         return self.names, self.shape.smallest_leaf
 
@@ -120,13 +120,13 @@ class RankerSchool:
         """A group for each task, with the first `seeds` seeds; all at once, a core for each."""
         missing = {task: self._seeds[len(self._taught.get(task, ())) : seeds] for task in tasks}
         lessons = {
-            ready: self._lessons(*ready)
-            for ready in dict.fromkeys(task.ready for task in tasks if missing[task])
+            key: self._lessons(*key)
+            for key in dict.fromkeys(task.lessons_key for task in tasks if missing[task])
         }
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             waiting = {
                 task: [
-                    pool.submit(train_ranker, lessons[task.ready], task.shape, seed)
+                    pool.submit(train_ranker, lessons[task.lessons_key], task.shape, seed)
                     for seed in missing[task]
                 ]
                 for task in tasks

@@ -20,9 +20,6 @@ Frame: TypeAlias = nw.LazyFrame[Any]
 Rows: TypeAlias = "nw.LazyFrame[Any] | nw.DataFrame[Any]"
 BatchFunction: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
 
-Lookups: TypeAlias = Sequence[tuple[Frame, str]]
-"""Tables with the names of their keys."""
-
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -81,18 +78,8 @@ class Engine(Protocol):
         """An expression that looks at earlier or later rows, over the rows of `in_order`."""
         ...
 
-    def write(
-        self,
-        frame: Frame,
-        file: Path,
-        schema: pa.Schema,
-        by: Sequence[str],
-        lookups: Lookups = (),
-    ) -> int:
-        """Write the rows sorted by `by` (`-name`: highest first); returns how many there were.
-
-        `lookups` are made on the way, each as `lookup` makes it.
-        """
+    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
+        """Write the rows sorted by `by` (`-name`: highest first); returns how many there were."""
         ...
 
     def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:

@@ -13,7 +13,6 @@ from nextquery.logs.engine import (
     ROW_GROUP,
     BatchFunction,
     Frame,
-    Lookups,
     Rows,
     T,
     U,
@@ -89,19 +88,9 @@ class PolarsEngine:
         """The expression itself: the rows lie in order."""
         return expression
 
-    def write(
-        self,
-        frame: Frame,
-        file: Path,
-        schema: pa.Schema,
-        by: Sequence[str],
-        lookups: Lookups = (),
-    ) -> int:
-        """Write the rows sorted; what is looked up comes after, so that no text is moved twice."""
-        frame = nw.from_native(sort_rows(_collect(frame), *sort_keys(by)).lazy())
-        for table, key in lookups:
-            frame = self.lookup(frame, table, key).drop(key)
-        rows = _collect(frame).select(schema.names)
+    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
+        """Write the rows sorted."""
+        rows = sort_rows(_collect(frame), *sort_keys(by)).select(schema.names)
         rows = rows.cast(pl.DataFrame(schema.empty_table()).schema)
         file.parent.mkdir(parents=True, exist_ok=True)
         rows.write_parquet(

@@ -156,12 +156,13 @@ def _split_rule(rows: Frame, settings: PrepareSettings) -> SplitRule:
 def _write_sessions(
     engine: Engine, rows: Frame, texts: Texts, folder: Path, splits: Sequence[str]
 ) -> None:
-    for name in reversed(splits):  # the background last: by then memory is free again
+    for name in reversed(splits):  # the background, the largest, when memory is free again
         chosen = rows.filter((nw.col("split") == SPLIT_CODES[name]) & ~nw.col("single"))
         chosen = chosen.select("session", "position", "user_id", "time", "query_id", "clicks")
+        chosen = engine.lookup(chosen, texts.queries, "query_id")
+        chosen = engine.lookup(chosen, texts.users, "user_id")
         file = folder / "sessions" / name / "part-00000.parquet"
-        lookups = ((texts.queries, "query_id"), (texts.users, "user_id"))
-        engine.write(chosen, file, tables.SESSIONS, ["session", "position"], lookups)
+        engine.write(chosen, file, tables.SESSIONS, ["session", "position"])
 
 
 def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import narwhals as nw
 import pyarrow as pa
 
-from nextquery.logs.engine import Frame, Lookups, Rows, T, U, sort_keys, tally_rows
+from nextquery.logs.engine import Frame, Rows, T, U, sort_keys, tally_rows
 from nextquery.logs.raw.parts import PartWriter, write_parquet
 
 
@@ -69,17 +69,8 @@ class RelationalEngine(ABC):
         """The expression over a user's rows by time and row."""
         return expression.over("user_id", order_by=["time", "row"])
 
-    def write(
-        self,
-        frame: Frame,
-        file: Path,
-        schema: pa.Schema,
-        by: Sequence[str],
-        lookups: Lookups = (),
-    ) -> int:
-        """Join what is to be looked up, then sort."""
-        for table, key in lookups:
-            frame = self.lookup(frame, table, key)
+    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
+        """Sort the rows and write them."""
         names, downwards = sort_keys(by)
         rows = frame.sort(names, descending=downwards).select(*schema.names)
         return self.write_rows(rows, file, schema)

@@ -152,14 +152,20 @@ class SteppedModel:
         self._finish.release(100)
 
 
+def started(model: SteppedModel) -> Batcher:
+    """Two jobs a batch, nine places, and a burst that lasts a quarter of the model's second."""
+    batcher = Batcher(
+        model, queue_size=9, batch_size=2, burst_seconds=0.25, clock=lambda: model.now
+    )
+    batcher.start()
+    return batcher
+
+
 def test_an_overload_takes_only_what_is_begun_soon_until_nobody_was_refused_for_a_while() -> None:
     model = SteppedModel()
 
     async def scenario() -> None:
-        batcher = Batcher(
-            model, queue_size=9, batch_size=2, burst_seconds=0.25, clock=lambda: model.now
-        )
-        batcher.start()
+        batcher = started(model)
         jobs = batcher.submit("k", [0, 1, 2, 3])  # a burst is taken whole
         await model.begun()
         jobs += batcher.submit("k", [4, 5])
@@ -187,10 +193,7 @@ def test_an_overload_is_over_when_the_model_has_idled() -> None:
     model = SteppedModel()
 
     async def scenario() -> None:
-        batcher = Batcher(
-            model, queue_size=9, batch_size=2, burst_seconds=0.25, clock=lambda: model.now
-        )
-        batcher.start()
+        batcher = started(model)
         jobs = batcher.submit("k", [0, 1, 2, 3])
         await model.begun()
         jobs += batcher.submit("k", [4, 5])
@@ -212,10 +215,7 @@ def test_a_burst_that_is_being_worked_off_is_no_overload() -> None:
     model = SteppedModel()
 
     async def scenario() -> None:
-        batcher = Batcher(
-            model, queue_size=9, batch_size=2, burst_seconds=0.25, clock=lambda: model.now
-        )
-        batcher.start()
+        batcher = started(model)
         jobs = batcher.submit("k", [0, 1, 2, 3, 4, 5, 6])
         await model.begun()  # five wait
         for number in range(3):  # one more comes with every batch, two go
