@@ -19,7 +19,7 @@ MIN_USERS = 3
 
 
 def main(quick: bool) -> dict[str, Any]:
-    from nextquery.logs.synthetic import write_log
+    from nextquery.logs.synthetic.log import write_log
 
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.tsv"
@@ -65,7 +65,7 @@ def _with_nextquery(version: str, log: Path, out: Path) -> int:
 def _with_pandas(log: Path, out: Path) -> int:
     import pandas as pd
 
-    from nextquery.logs.privacy import looks_personal
+    from nextquery.logs.stages.privacy import looks_personal
     from nextquery.normalise import normalise_query
 
     rows = pd.read_csv(log, sep="\t", quoting=3, dtype=str, keep_default_na=False)

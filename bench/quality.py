@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from nextquery import load
-from nextquery.evaluation.generation import list_diversity, word_overlap
+from nextquery.evaluation.generation.list_quality import list_diversity, word_overlap
 from nextquery.inference.settings import DecodeConfig
-from nextquery.logs.prepared import PreparedData
+from nextquery.logs.data_folder import PreparedData
 from nextquery.records import Suggestion
 from nextquery.suggesters.neural import HREDSuggester
 

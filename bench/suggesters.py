@@ -39,7 +39,7 @@ def main(quick: bool) -> dict[str, Any]:
 
 
 def _measure(folder: Path, sessions: int) -> dict[str, Any]:
-    from nextquery.logs.prepared import PreparedData
+    from nextquery.logs.data_folder import PreparedData
 
     log, data = folder / f"{sessions}.tsv", folder / f"{sessions}-data"
     _run("synth", log, "--sessions", sessions)

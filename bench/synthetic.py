@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nextquery.evaluation.scenarios import SCENARIOS, Rules
+from nextquery.evaluation.ranking.scenarios import SCENARIOS, Rules
+from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import PrepareSettings, prepare
-from nextquery.logs.prepared import PreparedData
-from nextquery.logs.synthetic import make_log, write_log
-from nextquery.logs.synthetic_lexicon import ENTITIES, INTENTS, OUTCOMES, load_lexicon
+from nextquery.logs.synthetic.lexicon import ENTITIES, INTENTS, OUTCOMES, load_lexicon
+from nextquery.logs.synthetic.log import make_log, write_log
 from nextquery.ranking.candidates import Background
 from nextquery.ranking.cases import CaseSet, Floats, reciprocal_ranks
 from nextquery.ranking.features import baseline_features
-from nextquery.ranking.lambdamart import SHAPES, Lessons, RankedPart, train_ranker
+from nextquery.ranking.lambdamart import SHAPES, RankedPart, RankerData, train_ranker
 from nextquery.ranking.scoring import log_likelihoods
 from nextquery.suggesters.qvmm import QVMM
 
@@ -72,8 +72,8 @@ class Headroom:
             qvmm = log_likelihoods(self.qvmm, cases)
             parts[split] = RankedPart(cases, baseline_features(cases, self.background, qvmm))
         shape = SHAPES[0]
-        lessons = Lessons(parts["training"], parts["validation"], shape.smallest_leaf)
-        ranker = train_ranker(lessons, shape, SEED)
+        data = RankerData(parts["training"], parts["validation"], shape.smallest_leaf)
+        ranker = train_ranker(data, shape, SEED)
         test = parts["test"]
         column = test.features.column
         similar = np.column_stack([column(f"similarity_{back}") for back in range(1, 11)])

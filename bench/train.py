@@ -20,14 +20,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nextquery.model.candidates import CandidateSampler
-from nextquery.model.feed import Feed
 from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood
-from nextquery.model.optimiser import Optimiser
+from nextquery.model.sampled_softmax import CandidateSampler
 from nextquery.model.settings import ModelConfig
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, SPECIAL, Vocabulary
+from nextquery.training.feed import Feed
+from nextquery.training.optimiser import Optimiser
 
 SIZES = {"small": (20_000, 128, 256, 384), "paper": (90_000, 300, 1000, 1500)}
 HEAD_AND_SAMPLED = {"small": (1000, 2000), "paper": (2000, 4000)}

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import settings
 
 from nextquery.artifacts import publish
-from nextquery.logs.prepared import PreparedData
+from nextquery.logs.data_folder import PreparedData
 
 # A busy machine is slow now and then: properties are about results, not about time.
 settings.register_profile("no deadline", deadline=None)
@@ -228,7 +228,7 @@ def make_untrained_hred(data: PreparedData, target: Path, seed: int = 0) -> None
     """A folder as training leaves it, with random weights."""
     import torch
 
-    from nextquery.guard.tabulation import write_tables
+    from nextquery.guard.build_tables import write_tables
     from nextquery.model.hred import HRED, KIND
     from nextquery.model.settings import ModelConfig
     from nextquery.text.vocabulary import Vocabulary

@@ -55,8 +55,8 @@ def _untrained(folder: Path) -> Path:
     import torch
 
     from nextquery.artifacts import publish
-    from nextquery.guard.tabulation import write_tables
-    from nextquery.logs.prepared import PreparedData
+    from nextquery.guard.build_tables import write_tables
+    from nextquery.logs.data_folder import PreparedData
     from nextquery.model.hred import HRED, KIND
     from nextquery.model.settings import ModelConfig
     from nextquery.text.vocabulary import Vocabulary

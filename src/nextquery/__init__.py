@@ -10,6 +10,8 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from nextquery._version import __version__
+
 if TYPE_CHECKING:
     from nextquery.model.hred import HRED
     from nextquery.suggesters.loading import load
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 # soon, since an eighth of the peak of `prepare` was memory that nobody used any more.
 os.environ.setdefault("_RJEM_MALLOC_CONF", "background_thread:true,muzzy_decay_ms:0")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-
-__version__ = "0.1.0"
 
 _PUBLIC = {"HRED": "nextquery.model.hred", "load": "nextquery.suggesters.loading"}
 

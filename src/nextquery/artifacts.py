@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from nextquery._version import __version__
 from nextquery.errors import ArtifactError, ChecksumError
 
 MANIFEST = "manifest.json"
@@ -134,8 +135,6 @@ def sha256(path: Path) -> str:
 
 def versions() -> dict[str, str]:
     """The versions that decide what an artifact looks like."""
-    from nextquery import __version__
-
     found = {"nextquery": __version__}
     for package in ("torch", "polars", "duckdb", "numpy", "lightgbm"):
         try:

@@ -16,11 +16,11 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright
 
-from nextquery.evaluation.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL, JudgementStore
-from nextquery.evaluation.study.pool import create_study
-from nextquery.evaluation.study.report import make_report
-from nextquery.evaluation.study.topics import Topic
 from nextquery.records import Suggestion
+from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL, JudgementStore
+from nextquery.study.pool import create_study
+from nextquery.study.report import make_report
+from nextquery.study.topics import Topic
 
 CHROMIUM = shutil.which("chromium")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed")

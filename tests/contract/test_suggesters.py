@@ -16,8 +16,8 @@ import torch
 from nextquery import load
 from nextquery.artifacts import publish
 from nextquery.errors import InputError
-from nextquery.guard.tabulation import write_tables
-from nextquery.logs.prepared import PreparedData
+from nextquery.guard.build_tables import write_tables
+from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
 from nextquery.normalise import normalise_query

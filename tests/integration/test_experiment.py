@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 from nextquery.artifacts import publish
 from nextquery.cli.main import app
 from nextquery.evaluation.experiment import run_experiment
-from nextquery.evaluation.run import ExperimentSettings
-from nextquery.evaluation.scenarios import SCENARIOS
-from nextquery.evaluation.steps import FOLDER
-from nextquery.guard.tabulation import write_tables
+from nextquery.evaluation.experiment_run import ExperimentSettings
+from nextquery.evaluation.ranking.scenarios import SCENARIOS
+from nextquery.evaluation.step_store import FOLDER
+from nextquery.guard.build_tables import write_tables
+from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import PrepareSettings, prepare
-from nextquery.logs.prepared import PreparedData
-from nextquery.logs.synthetic import write_log
+from nextquery.logs.synthetic.log import write_log
 from nextquery.model.hred import HRED, KIND
 from nextquery.model.settings import ModelConfig
 from nextquery.records import ScoredQuery

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from nextquery.artifacts import open_artifact
 from nextquery.cli.main import app
 from nextquery.errors import NextqueryError
-from nextquery.logs.prepared import PreparedData
-from nextquery.logs.synthetic import write_log
+from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.synthetic.log import write_log
 
 AOL_SAMPLE = Path(__file__).parents[3] / "shared" / "data" / "aol-sample" / "log.tsv.gz"
 HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"

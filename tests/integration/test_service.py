@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from nextquery.service.keys import new_key
+from nextquery.service.http.keys import new_key
 
 API, ADMIN = new_key("shop"), new_key("operator")
 KEY = {"X-API-Key": API.key}

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from nextquery.service.keys import new_key
+from nextquery.service.http.keys import new_key
 
 needs_redis = pytest.mark.skipif(
     shutil.which("redis-server") is None, reason="redis-server is not installed"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nextquery.service.keys import new_key
+from nextquery.service.http.keys import new_key
 
 
 @pytest.mark.slow

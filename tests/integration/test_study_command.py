@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from nextquery.cli.main import app
 from nextquery.errors import InputError
-from nextquery.evaluation.study.judgements import USEFUL, JudgementStore
-from nextquery.evaluation.study.pool import read_pool
+from nextquery.study.judgements import USEFUL, JudgementStore
+from nextquery.study.pool import read_pool
 
 SESSIONS = [
     ("ann", ["paris", "paris hotels"]),

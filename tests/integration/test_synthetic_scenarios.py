@@ -11,11 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nextquery.evaluation.scenarios import Rules, long_tail_cases, next_query_cases, robust_cases
+from nextquery.evaluation.ranking.scenarios import (
+    Rules,
+    long_tail_cases,
+    next_query_cases,
+    robust_cases,
+)
+from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import PrepareSettings, prepare
-from nextquery.logs.prepared import PreparedData
-from nextquery.logs.synthetic import write_log
-from nextquery.logs.synthetic_lexicon import ENTITIES, INTENTS, OUTCOMES, SIGNALS, load_lexicon
+from nextquery.logs.synthetic.lexicon import ENTITIES, INTENTS, OUTCOMES, SIGNALS, load_lexicon
+from nextquery.logs.synthetic.log import write_log
 from nextquery.ranking.candidates import Background
 from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks
 from nextquery.records import Session

@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import load_file
 
 from nextquery.logs.prepare import PrepareSettings, prepare
-from nextquery.logs.synthetic import write_log
+from nextquery.logs.synthetic.log import write_log
 
 from .training_runs import finish, losses, start, stop_after
 

@@ -15,12 +15,12 @@ import torch
 from nextquery.artifacts import sha256
 from nextquery.config import load_config
 from nextquery.errors import ArtifactError
+from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import PrepareSettings, prepare
-from nextquery.logs.prepared import PreparedData
-from nextquery.logs.synthetic import write_log
-from nextquery.model.distributed import Processes
-from nextquery.model.run import train as run
-from nextquery.model.settings import TrainingConfig
+from nextquery.logs.synthetic.log import write_log
+from nextquery.model.settings import RunConfig
+from nextquery.training.distributed import Processes
+from nextquery.training.run import train as run
 
 from .training_runs import (
     SETTINGS,
@@ -115,9 +115,9 @@ def assert_other_runs_are_refused(data: Path, out: Path) -> None:
         run(PreparedData(other), out, settings(), ALONE, resume=True, say=print)
 
 
-def settings(*changes: str) -> TrainingConfig:
+def settings(*changes: str) -> RunConfig:
     given = [option.removeprefix("--set=") for option in SETTINGS if option.startswith("--set=")]
-    return load_config(TrainingConfig, "tiny", [*given, *changes])
+    return load_config(RunConfig, "tiny", [*given, *changes])
 
 
 def test_sigterm_then_a_damaged_checkpoint(data: Path, undisturbed: Path, tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ import torch
 
 from nextquery.config import load_config
 from nextquery.evaluation.experiment import run_experiment
-from nextquery.evaluation.run import ExperimentSettings
+from nextquery.evaluation.experiment_run import ExperimentSettings
+from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import PrepareSettings, prepare
-from nextquery.logs.prepared import PreparedData
-from nextquery.logs.synthetic import write_log
-from nextquery.model.distributed import Processes
-from nextquery.model.run import train
-from nextquery.model.settings import TrainingConfig
+from nextquery.logs.synthetic.log import write_log
+from nextquery.model.settings import RunConfig
+from nextquery.training.distributed import Processes
+from nextquery.training.run import train
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -32,7 +32,7 @@ def figures(
     write_log(folder / "log.tsv", sessions, seed=1, shuffled=shuffled)
     prepare([folder / "log.tsv"], folder / "data", PrepareSettings(spelling=False))
     data = PreparedData(folder / "data")
-    config = load_config(TrainingConfig, "tiny", (f"train.epochs={epochs}",))
+    config = load_config(RunConfig, "tiny", (f"train.epochs={epochs}",))
     train(data, folder / "model", config, Processes(0, 1, torch.device("cpu")), say=print)
     results = run_experiment(data, folder / "report", {"hred": folder / "model"}, settings=settings)
     found: dict[str, Any] = results["scenarios"]

@@ -11,16 +11,16 @@ import pytest
 import torch
 
 from nextquery.config import load_config
-from nextquery.evaluation.ngrams import KneserNey
+from nextquery.evaluation.probes.ngrams import KneserNey
+from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import PrepareSettings, prepare
-from nextquery.logs.prepared import PreparedData
-from nextquery.logs.synthetic import write_log
-from nextquery.model.distributed import Processes
-from nextquery.model.perplexity import Perplexity
-from nextquery.model.run import train
-from nextquery.model.settings import TrainingConfig
+from nextquery.logs.synthetic.log import write_log
+from nextquery.model.settings import RunConfig
 from nextquery.text.corpus import SessionLimits, encode_sessions
 from nextquery.text.vocabulary import Vocabulary
+from nextquery.training.distributed import Processes
+from nextquery.training.perplexity import Perplexity
+from nextquery.training.run import train
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def learn(folder: Path, *, shuffled: bool) -> Learnt:
     write_log(folder / "log.tsv", 5000, seed=1, shuffled=shuffled)
     prepare([folder / "log.tsv"], folder / "data", PrepareSettings(spelling=False, min_users=1))
     data = PreparedData(folder / "data")
-    config = load_config(TrainingConfig, "tiny", SETTINGS)
+    config = load_config(RunConfig, "tiny", SETTINGS)
     alone = Processes(0, 1, torch.device("cpu"))
     outcome = train(data, folder / "model", config, alone, say=print)
     assert outcome.facts is not None

@@ -48,9 +48,9 @@ def experiment(
     # Read when torch is loaded: threads that wait by spinning slow each other down.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from nextquery.evaluation.experiment import run_experiment
-    from nextquery.evaluation.run import ExperimentSettings
-    from nextquery.evaluation.scenarios import SCENARIOS
-    from nextquery.logs.prepared import PreparedData
+    from nextquery.evaluation.experiment_run import ExperimentSettings
+    from nextquery.evaluation.ranking.scenarios import SCENARIOS
+    from nextquery.logs.data_folder import PreparedData
 
     settings = ExperimentSettings(
         scenarios=tuple(scenario or SCENARIOS),

@@ -32,7 +32,7 @@ def fit(
 
     from nextquery.artifacts import check_target
     from nextquery.config import from_overrides
-    from nextquery.logs.prepared import PreparedData
+    from nextquery.logs.data_folder import PreparedData
     from nextquery.suggesters.loading import count_model
 
     model_type = count_model(kind)

@@ -23,8 +23,8 @@ def inspect(
     """
     from dataclasses import asdict
 
+    from nextquery.logs.data_folder import PreparedData
     from nextquery.logs.facts import describe, draw_lengths
-    from nextquery.logs.prepared import PreparedData
 
     facts = describe(PreparedData(data))
     if figure:

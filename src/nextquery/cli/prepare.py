@@ -68,9 +68,9 @@ def prepare(
 
     Example: `nextquery prepare log.tsv.gz --out data/ --split-at 2006-05-01,2006-05-15,2006-05-23`
     """
-    from nextquery.logs.formats import ReadSettings
     from nextquery.logs.prepare import PrepareSettings
     from nextquery.logs.prepare import prepare as run
+    from nextquery.logs.reading.read_logs import ReadSettings
 
     settings = PrepareSettings(
         read=ReadSettings(log_format, _columns(columns), time_zone, max_rejected),

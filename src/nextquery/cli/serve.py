@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _print_new_key(name: str) -> None:
     if not name:
         return
-    from nextquery.service.keys import new_key
+    from nextquery.service.http.keys import new_key
 
     made = new_key(name)
     typer.echo(f"key, for the client:  {made.key}")
@@ -88,8 +88,8 @@ def serve(
 
     Example: `nextquery serve models/hred --compare adj=models/adj --fallback models/adj`
     """
+    from nextquery.service.operation.workers import serve as run
     from nextquery.service.settings import ServiceSettings
-    from nextquery.service.workers import serve as run
 
     with tempfile.TemporaryDirectory(prefix="nextquery-") as control:
         run(

@@ -33,9 +33,9 @@ def create(
     Example: `nextquery study create --topics topics.xml --data runs/data --model HRED=runs/hred
     --model ADJ=runs/adj --out runs/study`
     """
-    from nextquery.evaluation.study.pool import create_study
-    from nextquery.evaluation.study.topics import add_contexts, read_topics, sample_topics
-    from nextquery.logs.prepared import PreparedData
+    from nextquery.logs.data_folder import PreparedData
+    from nextquery.study.pool import create_study
+    from nextquery.study.topics import add_contexts, read_topics, sample_topics
     from nextquery.suggesters.loading import load
 
     folders = dict(_named(value) for value in model)
@@ -80,9 +80,9 @@ def serve(
     """
     import uvicorn
 
-    from nextquery.evaluation.study.judgements import JudgementStore
-    from nextquery.service.listening import address, listen
-    from nextquery.service.study import create_study_app
+    from nextquery.service.operation.listening import address, listen
+    from nextquery.study.app import create_study_app
+    from nextquery.study.judgements import JudgementStore
 
     app = create_study_app(folder)
     store = JudgementStore(folder)
@@ -108,8 +108,8 @@ def report(
 
     Example: `nextquery study report runs/study`
     """
-    from nextquery.evaluation.study.report import as_json as plain
-    from nextquery.evaluation.study.report import make_report
+    from nextquery.study.report import as_json as plain
+    from nextquery.study.report import make_report
 
     target = out or folder.with_name(f"{folder.name}-report")
     made = make_report(folder, target)

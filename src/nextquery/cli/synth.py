@@ -20,7 +20,7 @@ def synth(
 
     Example: `nextquery synth log.tsv --sessions 20000 --seed 1`
     """
-    from nextquery.logs.synthetic import write_log
+    from nextquery.logs.synthetic.log import write_log
 
     rows = write_log(out, sessions, seed, shuffled=shuffled)
     found = {

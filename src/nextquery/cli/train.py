@@ -35,12 +35,12 @@ def train(
     # several times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from nextquery.config import load_config
-    from nextquery.logs.prepared import PreparedData
-    from nextquery.model.distributed import processes
-    from nextquery.model.run import train as run
-    from nextquery.model.settings import TrainingConfig
+    from nextquery.logs.data_folder import PreparedData
+    from nextquery.model.settings import RunConfig
+    from nextquery.training.distributed import processes
+    from nextquery.training.run import train as run
 
-    settings = load_config(TrainingConfig, config, overrides or ())
+    settings = load_config(RunConfig, config, overrides or ())
     prepared = PreparedData(data)
     with processes(device) as group:
 
@@ -63,7 +63,7 @@ def train(
 
 
 def _summary(out: Path, facts: dict[str, object]) -> str:
-    from nextquery.model.publishing import duration
+    from nextquery.training.publishing import duration
 
     contexts = facts["validation_perplexity_by_context"]
     assert isinstance(contexts, dict)

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from nextquery.artifacts import check_target, versions, write_manifest, write_text
-from nextquery.evaluation.contestants import Entry, gathered, identity
+from nextquery.evaluation.experiment_run import ExperimentRun, ExperimentSettings
+from nextquery.evaluation.probes.training_table import training_table
 from nextquery.evaluation.progress import shown_steps
-from nextquery.evaluation.report import write_report
-from nextquery.evaluation.run import ExperimentRun, ExperimentSettings
-from nextquery.evaluation.steps import StepStore
-from nextquery.evaluation.training_table import training_table
-from nextquery.logs.prepared import PreparedData
+from nextquery.evaluation.report.report_page import write_report
+from nextquery.evaluation.step_store import StepStore
+from nextquery.evaluation.systems import Entry, gathered, identity
+from nextquery.logs.data_folder import PreparedData
 
 KIND = "report"
 COUNTED = "count_models"

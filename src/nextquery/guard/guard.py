@@ -24,7 +24,7 @@ from nextquery.guard.blocklist import Blocklist, read_blocklist
 from nextquery.guard.fingerprints import Keys, in_sorted, pair_keys, text_keys
 from nextquery.guard.hits import HitsCheck
 from nextquery.guard.tables import Tables, open_tables
-from nextquery.logs.privacy import looks_personal
+from nextquery.logs.stages.privacy import looks_personal
 from nextquery.normalise import normalise_query
 
 

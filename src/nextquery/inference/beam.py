@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nextquery.inference.decoder import ContextBatch, Decoder, Prediction, Prefixes
-from nextquery.inference.folding import essence
-from nextquery.inference.output import BestWords
+from nextquery.inference.folding import folding_key
+from nextquery.inference.kernels.output_layer import BestWords
 from nextquery.inference.rules import ContextRules, Ids
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY
@@ -33,7 +33,7 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
-class Found:
+class FinishedQuery:
     """A finished query with its text."""
 
     text: str
@@ -51,7 +51,7 @@ class Beam:
     """The search of one context: live prefixes, best first, and what is finished."""
 
     live: tuple[Hypothesis, ...] = (Hypothesis((), 0.0),)
-    finished: tuple[Found, ...] = ()
+    finished: tuple[FinishedQuery, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,9 @@ class BeamSearch:
         self._config = config
 
     @torch.inference_mode()
-    def search(self, batch: ContextBatch, rules: Sequence[ContextRules]) -> list[list[Found]]:
+    def search(
+        self, batch: ContextBatch, rules: Sequence[ContextRules]
+    ) -> list[list[FinishedQuery]]:
         """The finished queries of every context, best first."""
         return self.resume(batch, rules, self._decoder.start(batch), [Beam()] * len(rules))
 
@@ -84,7 +86,7 @@ class BeamSearch:
         rules: Sequence[ContextRules],
         prefixes: Prefixes,
         beams: Sequence[Beam],
-    ) -> list[list[Found]]:
+    ) -> list[list[FinishedQuery]]:
         """The same from where beams already stand; `prefixes` has a row for each live prefix."""
         while len(prefixes.contexts):
             prediction = self._decoder.predict(batch, prefixes)
@@ -141,7 +143,7 @@ class BeamSearch:
             if word == END_OF_QUERY:
                 text = rules.text(words)
                 if not shortest and rules.takes(text):
-                    finished.append(Found(text, score, len(words) + 1))
+                    finished.append(FinishedQuery(text, score, len(words) + 1))
                 continue
             live.append(Hypothesis((*words, word), score))
             rows.append(row)
@@ -152,7 +154,7 @@ class BeamSearch:
         return self._without_hopeless(live, rows, finished)
 
     def _without_hopeless(
-        self, live: list[Hypothesis], rows: list[int], finished: list[Found]
+        self, live: list[Hypothesis], rows: list[int], finished: list[FinishedQuery]
     ) -> tuple[Beam, list[int]]:
         """The new beam; prefixes that cannot become one of the k best are dropped."""
         best = self._distinct(finished)
@@ -161,15 +163,15 @@ class BeamSearch:
             live = [hypothesis for hypothesis in live if hypothesis.log_likelihood > bound]
         return Beam(tuple(live), tuple(finished)), rows[: len(live)]
 
-    def _distinct(self, finished: Sequence[Found]) -> list[float]:
+    def _distinct(self, finished: Sequence[FinishedQuery]) -> list[float]:
         """The likelihoods of the finished queries, best first; near-copies to be folded once."""
         best: dict[object, float] = {}
         for found in finished:
-            key = essence(found.text) if self._config.fold else found.text
+            key = folding_key(found.text) if self._config.fold else found.text
             best[key] = max(found.log_likelihood, best.get(key, -np.inf))
         return sorted(best.values(), reverse=True)
 
-    def finish(self, beam: Beam) -> list[Found]:
+    def finish(self, beam: Beam) -> list[FinishedQuery]:
         """The finished queries, best first, ties by text."""
         normalised = self._config.length_normalised
         return sorted(beam.finished, key=lambda found: (-found.value(normalised), found.text))

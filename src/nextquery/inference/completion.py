@@ -13,21 +13,21 @@ import numpy as np
 import torch
 
 from nextquery.inference.beam import Beam, Hypothesis
-from nextquery.inference.decoder import ContextBatch, Decoder, OwnWords, Prefixes
+from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes, SessionVocabulary
 from nextquery.inference.rules import ContextRules
 from nextquery.normalise import normalise_query
 from nextquery.text.vocabulary import SPECIAL, UNKNOWN, Vocabulary
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedPrefix:
     """A half-typed query: its whole words, and the beginning of one more (may be empty)."""
 
     words: tuple[str, ...]
     beginning: str
 
     @classmethod
-    def read(cls, text: str) -> "Typed":
+    def read(cls, text: str) -> "TypedPrefix":
         """What is typed; a last word is whole only when something follows it."""
         words = normalise_query(text).split()
         whole = not words or not text[-1].isalnum()
@@ -63,7 +63,7 @@ class Completer:
 
     @torch.inference_mode()
     def begin(
-        self, batch: ContextBatch, typed: Typed, rules: ContextRules, beam: int
+        self, batch: ContextBatch, typed: TypedPrefix, rules: ContextRules, beam: int
     ) -> tuple[Prefixes, Beam]:
         """The beam after what is typed: one prefix, or one for each word that it may go on with."""
         own = batch.own[0]
@@ -77,7 +77,7 @@ class Completer:
             return prefixes, Beam((hypothesis,))
         return self._branch(batch, (prefixes, hypothesis), possible, rules, beam)
 
-    def _possible(self, own: OwnWords, beginning: str) -> list[int]:
+    def _possible(self, own: SessionVocabulary, beginning: str) -> list[int]:
         if not beginning:
             return []
         found = self._index.beginning_with(beginning)

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from nextquery.inference.contexts import ContextState
-from nextquery.inference.output import BestWords, OutputLayer, WordScores
-from nextquery.inference.recurrence import PackedDecoder
+from nextquery.inference.kernels.output_layer import BestWords, OutputLayer, WordScores
+from nextquery.inference.kernels.packed_decoder import PackedDecoder
 from nextquery.model.copying import CopyMemory
 from nextquery.model.hred import HRED
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
@@ -24,7 +24,7 @@ LEAST_COPY = 1e-30
 """A pointer's share below this counts as this: its logarithm must stay finite."""
 
 
-class OwnWords:
+class SessionVocabulary:
     """The words of one context: those outside the vocabulary have ids from V on.
 
     `words` can be copied; `given` are words of a half-typed query, which may be unknown too.
@@ -148,7 +148,9 @@ class ContextBatch:
         self, model: HRED, contexts: Sequence[ContextState], given: Sequence[str] = ()
     ) -> None:
         self.contexts = contexts
-        self.own = [OwnWords(model.vocabulary, context.copied_words, given) for context in contexts]
+        self.own = [
+            SessionVocabulary(model.vocabulary, context.copied_words, given) for context in contexts
+        ]
         self.session_states = torch.stack([context.session_state for context in contexts])
         most = max(len(context.copied_words) for context in contexts)
         self.memory: CopyMemory | None = None

@@ -21,7 +21,7 @@ def fold(texts: Iterable[str]) -> list[int]:
     seen: set[tuple[str, ...]] = set()
     kept = []
     for place, text in enumerate(texts):
-        key = essence(text)
+        key = folding_key(text)
         if key not in seen:
             seen.add(key)
             kept.append(place)
@@ -29,7 +29,7 @@ def fold(texts: Iterable[str]) -> list[int]:
 
 
 @lru_cache(maxsize=65536)
-def essence(text: str) -> tuple[str, ...]:
+def folding_key(text: str) -> tuple[str, ...]:
     """What near-copies have in common: the singular of the words that carry meaning, in order."""
     words = text.split()
     carrying = [word for word in words if word not in _STOP_WORDS] or words

@@ -11,15 +11,15 @@ from functools import cached_property
 import torch
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.beam import BeamSearch, Found
-from nextquery.inference.completion import Completer, Typed, WordIndex
+from nextquery.inference.beam import BeamSearch, FinishedQuery
+from nextquery.inference.completion import Completer, TypedPrefix, WordIndex
 from nextquery.inference.contexts import ContextEncoder, ContextState
 from nextquery.inference.decoder import ContextBatch, Decoder
 from nextquery.inference.diversity import diversify
 from nextquery.inference.folding import fold
-from nextquery.inference.memory import MOST_LOGITS, give_back, keep_freed_memory
-from nextquery.inference.output import output_layer
-from nextquery.inference.recurrence import PackedDecoder
+from nextquery.inference.kernels.memory import MOST_LOGITS, give_back, keep_freed_memory
+from nextquery.inference.kernels.output_layer import output_layer
+from nextquery.inference.kernels.packed_decoder import PackedDecoder
 from nextquery.inference.rescoring import Rescorer
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.sampling import Sampler
@@ -67,7 +67,7 @@ class Predictor:
         config = config.model_copy(update={"beam": max(config.beam, n)})
         rows = MOST_LOGITS // len(self.model.vocabulary)  # prefixes that are decoded together
         together = max(1, rows // config.beam)
-        lists: list[list[Found]] = []
+        lists: list[list[FinishedQuery]] = []
         for start in range(0, len(contexts), together):
             lists += self._generate(contexts[start : start + together], config)
         return [self._choose(found, n, config) for found in lists]
@@ -76,7 +76,7 @@ class Predictor:
         self, context: ContextState, prefix: str, n: int, config: DecodeConfig
     ) -> list[Suggestion]:
         """At most `n` queries that begin with what is typed, best first."""
-        typed = Typed.read(prefix)
+        typed = TypedPrefix.read(prefix)
         if not typed.text:
             return self.suggest_many([context], n, config)[0]
         longest = max(config.max_words, len(typed.words) + 3)
@@ -98,7 +98,7 @@ class Predictor:
 
     def _generate(
         self, contexts: Sequence[ContextState], config: DecodeConfig
-    ) -> list[list[Found]]:
+    ) -> list[list[FinishedQuery]]:
         if config.strategy == "sample":
             return [self._sample(context, config) for context in contexts]
         batch = ContextBatch(self.model, contexts)
@@ -108,13 +108,15 @@ class Predictor:
         ]
         return BeamSearch(self._decoder(config), config).search(batch, rules)
 
-    def _sample(self, context: ContextState, config: DecodeConfig) -> list[Found]:
+    def _sample(self, context: ContextState, config: DecodeConfig) -> list[FinishedQuery]:
         """By itself, so that what is drawn does not depend on the other contexts."""
         batch = ContextBatch(self.model, [context])
         rules = self._rules.for_context(context.queries, batch.own[0])
         return Sampler(self._decoder(config), config).sample(batch, rules)
 
-    def _choose(self, found: Sequence[Found], n: int, config: DecodeConfig) -> list[Suggestion]:
+    def _choose(
+        self, found: Sequence[FinishedQuery], n: int, config: DecodeConfig
+    ) -> list[Suggestion]:
         """The `n` of a ranked list that are shown: near-copies folded, diversified if asked."""
         if config.fold:
             found = [found[place] for place in fold(each.text for each in found)]

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from nextquery.inference.contexts import ContextState
-from nextquery.inference.decoder import ContextBatch, Decoder, OwnWords, Prefixes
-from nextquery.inference.memory import MOST_LOGITS
+from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes, SessionVocabulary
+from nextquery.inference.kernels.memory import MOST_LOGITS
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
@@ -136,7 +136,7 @@ class Reader:
         self._vocabulary = vocabulary
         self._known: dict[str, Reading] = {}
 
-    def read(self, text: str, own: OwnWords) -> Reading:
+    def read(self, text: str, own: SessionVocabulary) -> Reading:
         """A candidate after a context that has words of its own."""
         if text not in self._known:
             words = normalise_query(text).split()

@@ -13,7 +13,7 @@ from nextquery.guard.blocklist import Blocklist
 from nextquery.guard.disguise import undisguise
 from nextquery.guard.fingerprints import Keys
 from nextquery.guard.guard import Guard, Reason
-from nextquery.inference.decoder import OwnWords
+from nextquery.inference.decoder import SessionVocabulary
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 
 Ids = NDArray[np.int64]
@@ -53,7 +53,7 @@ class VocabularyRules:
         blocks = (not blocklist.words.isdisjoint(line.split(" ")) for line in lines)
         return np.fromiter(blocks, dtype=np.bool_, count=len(self.vocabulary))
 
-    def for_context(self, queries: Sequence[str], own: OwnWords) -> "ContextRules":
+    def for_context(self, queries: Sequence[str], own: SessionVocabulary) -> "ContextRules":
         """The rules of one context."""
         return ContextRules(self, queries, own)
 
@@ -61,7 +61,9 @@ class VocabularyRules:
 class ContextRules:
     """The rules for the next query of one session."""
 
-    def __init__(self, rules: VocabularyRules, queries: Sequence[str], own: OwnWords) -> None:
+    def __init__(
+        self, rules: VocabularyRules, queries: Sequence[str], own: SessionVocabulary
+    ) -> None:
         self._guard = rules.guard
         self._own = own
         self._queries = tuple(queries)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nextquery.inference.beam import Found, Hypothesis
+from nextquery.inference.beam import FinishedQuery, Hypothesis
 from nextquery.inference.decoder import ContextBatch, Decoder, Prediction
 from nextquery.inference.rules import ContextRules
 from nextquery.inference.settings import DecodeConfig
@@ -20,11 +20,11 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SampleState:
     """Queries being drawn in one context, and those that are finished."""
 
     live: tuple[Hypothesis, ...]
-    finished: tuple[Found, ...] = ()
+    finished: tuple[FinishedQuery, ...] = ()
 
 
 class Sampler:
@@ -35,12 +35,12 @@ class Sampler:
         self._config = config
 
     @torch.inference_mode()
-    def sample(self, batch: ContextBatch, rules: ContextRules) -> list[Found]:
+    def sample(self, batch: ContextBatch, rules: ContextRules) -> list[FinishedQuery]:
         """The queries drawn for the one context of `batch`, most likely first."""
         rng = np.random.default_rng(self._config.seed)
         count = self._config.beam
         prefixes = self._decoder.start(batch).take(torch.zeros(count, dtype=torch.long))
-        drawn = Drawn((Hypothesis((), 0.0),) * count)
+        drawn = SampleState((Hypothesis((), 0.0),) * count)
         while drawn.live:
             prediction = self._decoder.predict(batch, prefixes)
             drawn, parents = self._step(drawn, prediction, rules, rng)
@@ -56,11 +56,11 @@ class Sampler:
 
     def _step(
         self,
-        drawn: Drawn,
+        drawn: SampleState,
         prediction: Prediction,
         rules: ContextRules,
         rng: np.random.Generator,
-    ) -> tuple[Drawn, list[int]]:
+    ) -> tuple[SampleState, list[int]]:
         """One more word for every query; one that no word may follow is given up."""
         live, parents, finished = [], [], list(drawn.finished)
         for row, hypothesis in enumerate(drawn.live):
@@ -74,8 +74,8 @@ class Sampler:
                 parents.append(row)
             elif rules.takes(rules.text(hypothesis.words)):
                 text = rules.text(hypothesis.words)
-                finished.append(Found(text, total, len(hypothesis.words) + 1))
-        return Drawn(tuple(live), tuple(finished)), parents
+                finished.append(FinishedQuery(text, total, len(hypothesis.words) + 1))
+        return SampleState(tuple(live), tuple(finished)), parents
 
     def _draw(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from nextquery.logs.prepared import PreparedData
+from nextquery.logs.data_folder import PreparedData
 
 FOLLOWERS_NEEDED = (20, 5)
 """The paper takes anchors with 20 followers; small logs also look at 5."""

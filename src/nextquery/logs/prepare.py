@@ -15,15 +15,16 @@ import polars as pl
 
 from nextquery.artifacts import publish, write_text
 from nextquery.errors import InputError, LogError
-from nextquery.logs import tables
-from nextquery.logs.cleaning import CleaningRules
-from nextquery.logs.counting import COUNT_KEYS, count_background
-from nextquery.logs.engine import Engine, Frame, open_engine
-from nextquery.logs.events import SpellingReport, Texts, correct_spelling, read_events
-from nextquery.logs.formats import ReadResult, ReadSettings, read_logs
-from nextquery.logs.prepared import SPLITS, UNSEEN_USERS
-from nextquery.logs.sessions import SessionRows, find_sessions
-from nextquery.logs.splits import SPLIT_CODES, SplitRule, paper_cuts, parse_cuts
+from nextquery.logs.data_folder import SPLITS, UNSEEN_USERS
+from nextquery.logs.engines import frames
+from nextquery.logs.engines.base import Engine, Frame
+from nextquery.logs.engines.opening import open_engine
+from nextquery.logs.reading.read_logs import ReadResult, ReadSettings, read_logs
+from nextquery.logs.stages.cleaning import CleaningRules
+from nextquery.logs.stages.counting import COUNT_KEYS, count_background
+from nextquery.logs.stages.events import SpellingReport, Texts, correct_spelling, read_events
+from nextquery.logs.stages.sessions import SessionRows, find_sessions
+from nextquery.logs.stages.splits import SPLIT_CODES, SplitRule, paper_cuts, parse_cuts
 
 Progress = Callable[[str, float], None]
 """Hears the name of the stage and how much of the stage is done, 0 to 1."""
@@ -104,8 +105,8 @@ def _read(
         )
     if settings.engine != "spark" or len(addresses) < len(logs):
         raise InputError(f"{addresses[0]}: addresses need --engine spark, and no files beside them")
-    from nextquery.logs.spark_engine import SparkEngine
-    from nextquery.logs.spark_reading import read_addresses
+    from nextquery.logs.engines.spark import SparkEngine
+    from nextquery.logs.reading.spark_reader import read_addresses
 
     assert isinstance(engine, SparkEngine)
     progress("reading", 0)
@@ -162,7 +163,7 @@ def _write_sessions(
         chosen = engine.lookup(chosen, texts.queries, "query_id")
         chosen = engine.lookup(chosen, texts.users, "user_id")
         file = folder / "sessions" / name / "part-00000.parquet"
-        engine.write(chosen, file, tables.SESSIONS, ["session", "position"])
+        engine.write(chosen, file, frames.SESSIONS, ["session", "position"])
 
 
 def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -194,7 +195,7 @@ def _write_counts(
     engine: Engine, sessions: SessionRows, texts: Texts, folder: Path, settings: PrepareSettings
 ) -> None:
     counts = count_background(engine, sessions, texts.queries, texts.urls, settings.min_users)
-    for name, schema in tables.COUNTS.items():
+    for name, schema in frames.COUNTS.items():
         file = folder / "counts" / f"{name}.parquet"
         engine.write(getattr(counts, name), file, schema, ["-count", *COUNT_KEYS[name]])
     words = pl.scan_parquet(folder / "counts" / "words.parquet").head(settings.vocabulary_size)

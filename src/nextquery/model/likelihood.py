@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nextquery.model.candidates import Candidates
 from nextquery.model.copying import pointed
 from nextquery.model.hred import HRED
 from nextquery.model.loss import log_likelihood
+from nextquery.model.sampled_softmax import Candidates
 from nextquery.text.batching import Batch
 from nextquery.text.vocabulary import PADDING
 

@@ -83,7 +83,7 @@ class TrainConfig(Section):
     """Steps between lines of `metrics.jsonl`."""
 
 
-class TrainingConfig(Section):
+class RunConfig(Section):
     """What a config file of `nextquery train` holds."""
 
     model: ModelConfig = ModelConfig()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from nextquery.logs.prepared import PreparedData
+from nextquery.logs.data_folder import PreparedData
 
 CANDIDATES = 20
 """The paper reranks the 20 queries with the highest ADJ score."""

@@ -75,7 +75,7 @@ class Ranker:
         return {name: float(gain) / total for name, gain in zip(self.names, gains, strict=True)}
 
 
-class Lessons:
+class RankerData:
     """The cases that rankers learn from and those that choose, made ready for many rankers.
 
     A feature that no leaf of `smallest_leaf` candidates could be split by is left out.
@@ -89,16 +89,16 @@ class Lessons:
         self.validation.construct()
 
 
-def train_ranker(lessons: Lessons, shape: TreeShape, seed: int) -> Ranker:
+def train_ranker(data: RankerData, shape: TreeShape, seed: int) -> Ranker:
     """Grow up to 500 trees and keep as many as order the validation cases best."""
     history: dict[str, dict[str, list[float]]] = {}
     booster = lightgbm.train(
         _parameters(shape, seed),
-        lessons.training,
+        data.training,
         TREES,
-        valid_sets=[lessons.validation],
+        valid_sets=[data.validation],
         valid_names=["validation"],
-        feval=lambda scores, _: ("mrr", _mrr(lessons.chosen_by, scores), True),
+        feval=lambda scores, _: ("mrr", _mrr(data.chosen_by, scores), True),
         callbacks=[
             lightgbm.early_stopping(PATIENCE, verbose=False),
             lightgbm.record_evaluation(history),
@@ -106,7 +106,7 @@ def train_ranker(lessons: Lessons, shape: TreeShape, seed: int) -> Ranker:
     )
     curve = history["validation"]["mrr"]
     trees = int(np.argmax(curve)) + 1
-    return Ranker(booster, lessons.names, shape, trees, curve[trees - 1])
+    return Ranker(booster, data.names, shape, trees, curve[trees - 1])
 
 
 def _parameters(shape: TreeShape, seed: int) -> dict[str, object]:

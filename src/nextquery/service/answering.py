@@ -11,17 +11,22 @@ from typing import Any
 
 from fastapi import Request
 
-from nextquery.service import journal
-from nextquery.service.batching import Job, QueueFullError
-from nextquery.service.control import Control
-from nextquery.service.feedback import FeedbackLog
-from nextquery.service.isolation import ModelEndedError
-from nextquery.service.keys import KeyRing, RateLimit
-from nextquery.service.metrics import Metrics
-from nextquery.service.models import Models, ServedModel, SuggestKey
-from nextquery.service.problems import BusyError, ProblemError
-from nextquery.service.schemas import InSession
-from nextquery.service.sessions import SessionStore, SessionsUnavailableError, joined, session_key
+from nextquery.service.http.keys import KeyRing, RateLimit
+from nextquery.service.http.problems import BusyError, ProblemError
+from nextquery.service.http.schemas import InSession
+from nextquery.service.models.batching import Job, QueueFullError
+from nextquery.service.models.isolation import ModelEndedError
+from nextquery.service.models.served_model import Models, ServedModel, SuggestKey
+from nextquery.service.operation import logging
+from nextquery.service.operation.control import Control
+from nextquery.service.operation.feedback_log import FeedbackLog
+from nextquery.service.operation.metrics import Metrics
+from nextquery.service.sessions.stores import (
+    SessionStore,
+    SessionsUnavailableError,
+    joined,
+    session_key,
+)
 from nextquery.service.settings import ServiceSettings
 
 
@@ -115,7 +120,7 @@ async def ask(
     try:
         return Answered([job.answer.result() for job in jobs], model.name)
     except ModelEndedError as error:
-        journal.write_failure("a model's process ended", error, model=model.name)
+        logging.log_failure("a model's process ended", error, model=model.name)
         raise BusyError("The model is being started again.", 2, "ended") from None
 
 

@@ -11,17 +11,18 @@ from fastapi.responses import Response
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from nextquery import __version__
+from nextquery._version import __version__
 from nextquery.errors import NextqueryError
-from nextquery.service import admin, journal, pages, problems, routes
 from nextquery.service.answering import ClientLeftError, Service
-from nextquery.service.control import Control
-from nextquery.service.feedback import FeedbackLog
-from nextquery.service.gateway import CLIENT_LEFT, Gateway
-from nextquery.service.keys import ADMIN_KEYS_VARIABLE, KEYS_VARIABLE, RateLimit, read_keys
-from nextquery.service.metrics import Metrics
-from nextquery.service.models import Models
-from nextquery.service.sessions import open_sessions
+from nextquery.service.http import admin, pages, problems, routes
+from nextquery.service.http.gateway import CLIENT_LEFT, Gateway
+from nextquery.service.http.keys import ADMIN_KEYS_VARIABLE, KEYS_VARIABLE, RateLimit, read_keys
+from nextquery.service.models.served_model import Models
+from nextquery.service.operation import logging
+from nextquery.service.operation.control import Control
+from nextquery.service.operation.feedback_log import FeedbackLog
+from nextquery.service.operation.metrics import Metrics
+from nextquery.service.sessions.stores import open_sessions
 from nextquery.service.settings import ServiceSettings
 
 DESCRIPTION = "Query suggestions learnt from a site's own query log."
@@ -102,11 +103,11 @@ async def _load(service: Service) -> None:
     except Exception as error:
         # The messages of expected errors name files and folders, never queries.
         reason = str(error) if isinstance(error, NextqueryError) else "unexpected"
-        journal.write_failure("models refused", error, reason=reason)
+        logging.log_failure("models refused", error, reason=reason)
         if not service.models.ready:
             service.failure = error
     else:
-        journal.write("models loaded", versions=versions)
+        logging.log_event("models loaded", versions=versions)
 
 
 async def _watch(service: Service) -> None:

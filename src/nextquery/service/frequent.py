@@ -14,7 +14,7 @@ from nextquery.guard.guard import Guard
 from nextquery.inference.diversity import diversify
 from nextquery.normalise import normalise_query
 from nextquery.records import Suggestion
-from nextquery.service.recent import Recent
+from nextquery.service.lru_cache import LruCache
 from nextquery.suggesters.base import Suggester
 
 CANDIDATES = 50
@@ -30,7 +30,7 @@ class FrequentCompletion:
         self._suggester = suggester
         self._guard = guard
         # A short prefix has many queries; the walk over them is made once.
-        self._frequent: Recent[str, list[str]] = Recent(_PREFIXES_REMEMBERED)
+        self._frequent: LruCache[str, list[str]] = LruCache(_PREFIXES_REMEMBERED)
 
     def complete(self, context: Sequence[str], prefix: str, n: int) -> list[Suggestion]:
         """At most `n` known queries that begin with `prefix`, likeliest in the session first."""

@@ -20,7 +20,7 @@ from nextquery.artifacts import Artifact
 from nextquery.config import Section
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
-from nextquery.suggesters.counted import CountSuggester, seen
+from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.followers import Followers
 from nextquery.suggesters.sequences import Log
 

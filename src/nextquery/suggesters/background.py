@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
 from nextquery.errors import InputError
-from nextquery.logs.prepared import PreparedData
-from nextquery.suggesters.stored import build_trie, load_array, load_trie, save_array
+from nextquery.logs.data_folder import PreparedData
+from nextquery.suggesters.storage import build_trie, load_array, load_trie, save_array
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ from pydantic import Field
 from nextquery.artifacts import Artifact
 from nextquery.config import Section
 from nextquery.errors import InputError
-from nextquery.logs.prepared import PreparedData
+from nextquery.logs.data_folder import PreparedData
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.concepts import find_concepts, unit_vectors
-from nextquery.suggesters.counted import CountSuggester, seen
+from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.sequences import Log, following, without_repeats
-from nextquery.suggesters.stored import load_array, save_array
+from nextquery.suggesters.storage import load_array, save_array
 from nextquery.suggesters.suffix_tree import SuffixTree
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
-from nextquery.suggesters.stored import load_array, save_array
+from nextquery.suggesters.storage import load_array, save_array
 
 
 @dataclass(frozen=True)

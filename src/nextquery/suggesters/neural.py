@@ -13,8 +13,8 @@ from nextquery.guard.guard import Guard
 from nextquery.inference import vectors
 from nextquery.inference.contexts import ContextState
 from nextquery.inference.explanation import query_weights, update_gates_many
+from nextquery.inference.kernels.stored_vectors import leave_on_disk
 from nextquery.inference.predictor import Predictor
-from nextquery.inference.rows import leave_on_disk
 from nextquery.inference.settings import DecodeConfig
 from nextquery.inference.vectors import Floats, Neighbour
 from nextquery.model.hred import HRED, KIND, WEIGHTS

@@ -19,7 +19,7 @@ from nextquery.artifacts import Artifact
 from nextquery.config import Section
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background, Known
-from nextquery.suggesters.counted import CountSuggester, seen
+from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.sequences import Log, following
 from nextquery.suggesters.suffix_tree import SuffixTree
 

@@ -14,8 +14,9 @@ from tempfile import TemporaryDirectory
 import narwhals as nw
 import polars as pl
 
-from nextquery.logs.engine import Engine, Frame, open_engine
-from nextquery.logs.prepared import PreparedData
+from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.engines.base import Engine, Frame
+from nextquery.logs.engines.opening import open_engine
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def following(log: Log, rows: Frame, depth: int) -> list[pl.DataFrame]:
     ]
     looking_back = rows.with_columns(*shifted).select("symbol", *earlier(depth))
     # Kept: each length counts the same rows.
-    kept = log.engine.keep(looking_back.drop_nulls(["symbol", "back1"]), "looking_back")
+    kept = log.engine.materialise(looking_back.drop_nulls(["symbol", "back1"]), "looking_back")
     return [_following(kept, length) for length in range(1, depth + 1)]
 
 

@@ -28,9 +28,9 @@ from nextquery.config import Section
 from nextquery.errors import InputError
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
-from nextquery.suggesters.counted import CountSuggester, seen
+from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.sequences import Log, collected
-from nextquery.suggesters.stored import load_array, save_array
+from nextquery.suggesters.storage import load_array, save_array
 
 
 class ShortcutsSettings(Section):

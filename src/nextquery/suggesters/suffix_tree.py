@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from nextquery.artifacts import Artifact
 from nextquery.suggesters.followers import Followers
 from nextquery.suggesters.sequences import earlier
-from nextquery.suggesters.stored import load_array, save_array
+from nextquery.suggesters.storage import load_array, save_array
 
 _FIRST_LOOK = 64
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from nextquery.artifacts import publish
-from nextquery.logs.prepared import PreparedData
+from nextquery.logs.data_folder import PreparedData
 
 Sessions = Sequence[tuple[str, Sequence[str]]]
 DataMaker = Callable[[Sessions, int], PreparedData]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from nextquery.errors import ArtifactError, BlocklistError
+from nextquery.guard.build_tables import write_tables
 from nextquery.guard.guard import Guard, Reason
 from nextquery.guard.hits import TitleHits, read_hits
-from nextquery.guard.tabulation import write_tables
-from nextquery.logs.prepared import PreparedData
+from nextquery.logs.data_folder import PreparedData
 
 from .conftest import DataMaker
 

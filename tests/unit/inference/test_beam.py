@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.beam import BeamSearch, Found
+from nextquery.inference.beam import BeamSearch, FinishedQuery
 from nextquery.inference.decoder import ContextBatch, Decoder
-from nextquery.inference.output import ExactOutput
+from nextquery.inference.kernels.output_layer import ExactOutput
+from nextquery.inference.kernels.packed_decoder import PackedDecoder
 from nextquery.inference.predictor import Predictor
-from nextquery.inference.recurrence import PackedDecoder
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
@@ -24,7 +24,7 @@ CONTEXTS = [["w1 w2", "w3 zebra"], [], ["w7"], ["w1 w2", "w5 w6", "yak w8"]]
 
 def search(
     model: HRED, contexts: Sequence[Sequence[str]], config: DecodeConfig
-) -> list[list[Found]]:
+) -> list[list[FinishedQuery]]:
     predictor = Predictor(model, Guard())
     states = predictor.encoder.encode_many(contexts)
     batch = ContextBatch(model, states)

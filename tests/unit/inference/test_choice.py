@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from nextquery.inference.diversity import diversify
-from nextquery.inference.folding import essence, fold
+from nextquery.inference.folding import fold, folding_key
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.sampling import shape
 from nextquery.inference.settings import DecodeConfig
@@ -18,28 +18,28 @@ from nextquery.inference.settings import DecodeConfig
     ["paris hotels", "hotel paris", "hotels in paris", "the hotel paris", "hotels paris"],
 )
 def test_near_copies_have_the_same_essence(copy: str) -> None:
-    assert essence(copy) == essence("hotel paris")
+    assert folding_key(copy) == folding_key("hotel paris")
 
 
 @pytest.mark.parametrize("other", ["paris", "hotel rome", "cheap hotel paris", "hostel paris"])
 def test_other_queries_do_not(other: str) -> None:
-    assert essence(other) != essence("hotel paris")
+    assert folding_key(other) != folding_key("hotel paris")
 
 
 @pytest.mark.parametrize(
     ("one", "many"), [("city", "cities"), ("church", "churches"), ("box", "boxes"), ("car", "cars")]
 )
 def test_plurals_fold(one: str, many: str) -> None:
-    assert essence(one) == essence(many)
+    assert folding_key(one) == folding_key(many)
 
 
 def test_words_that_only_look_plural_stay() -> None:
-    assert essence("bus") == ("bus",)
-    assert essence("glass") == ("glass",)
+    assert folding_key("bus") == ("bus",)
+    assert folding_key("glass") == ("glass",)
 
 
 def test_stop_words_alone_are_kept() -> None:
-    assert essence("the who") == ("the", "who")
+    assert folding_key("the who") == ("the", "who")
 
 
 def test_the_first_of_near_copies_is_kept() -> None:

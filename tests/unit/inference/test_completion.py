@@ -3,7 +3,7 @@
 import pytest
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.completion import Typed, WordIndex
+from nextquery.inference.completion import TypedPrefix, WordIndex
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import Vocabulary
@@ -27,7 +27,7 @@ CONFIG = DecodeConfig(beam=30, max_words=4, fold=False)
 def test_the_last_word_is_whole_only_when_something_follows(
     text: str, words: tuple[str, ...], beginning: str
 ) -> None:
-    assert Typed.read(text) == Typed(words, beginning)
+    assert TypedPrefix.read(text) == TypedPrefix(words, beginning)
 
 
 def test_words_are_found_by_their_beginning() -> None:

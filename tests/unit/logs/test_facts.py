@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.facts import Lengths, describe, draw_lengths
-from nextquery.logs.formats import ReadSettings
 from nextquery.logs.prepare import PrepareSettings, prepare
-from nextquery.logs.prepared import PreparedData
+from nextquery.logs.reading.read_logs import ReadSettings
 
 SESSIONS = {
     "2024-01-01": ["a b", "a b c a", "d a", "a b c d e"],

@@ -8,7 +8,7 @@ import pytest
 
 from nextquery.config import load_config, shipped_configs
 from nextquery.errors import ConfigError
-from nextquery.model.settings import ModelConfig, TrainConfig, TrainingConfig
+from nextquery.model.settings import ModelConfig, RunConfig, TrainConfig
 
 NAMES = ["paper", "small", "tiny"]
 
@@ -19,7 +19,7 @@ def test_there_are_three() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_key_is_there_with_a_comment(name: str) -> None:
-    load_config(TrainingConfig, name)
+    load_config(RunConfig, name)
     lines = shipped_configs()[name].read_text(encoding="utf-8").splitlines()
     keys = [line.split(" = ")[0] for line in lines if re.match(r"\w+ = ", line)]
     sections = (ModelConfig, TrainConfig)
@@ -29,14 +29,14 @@ def test_every_key_is_there_with_a_comment(name: str) -> None:
         assert not re.match(r"\w+ = ", line) or above.startswith("# "), line
 
 
-@pytest.mark.parametrize("section", [ModelConfig, TrainConfig, TrainingConfig])
-def test_every_field_has_a_docstring(section: type[TrainingConfig]) -> None:
+@pytest.mark.parametrize("section", [ModelConfig, TrainConfig, RunConfig])
+def test_every_field_has_a_docstring(section: type[RunConfig]) -> None:
     for key, field in section.model_fields.items():
         assert field.description, key
 
 
 def test_the_paper_config_is_the_paper() -> None:
-    config = load_config(TrainingConfig, "paper")
+    config = load_config(RunConfig, "paper")
     model = config.model
     sizes = (model.vocabulary_size, model.embedding_size, model.query_size, model.session_size)
     assert sizes == (90_000, 300, 1000, 1500)
@@ -56,12 +56,12 @@ def test_the_paper_config_is_the_paper() -> None:
 )
 def test_a_bad_value_is_named(override: str, named: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(named)):
-        load_config(TrainingConfig, "tiny", [override])
+        load_config(RunConfig, "tiny", [override])
 
 
 def test_tied_needs_factored() -> None:
     with pytest.raises(ConfigError, match="needs factored"):
-        load_config(TrainingConfig, "tiny", ["model.tied=true", "model.factored=false"])
+        load_config(RunConfig, "tiny", ["model.tied=true", "model.factored=false"])
 
 
 def test_the_docs_name_every_key() -> None:

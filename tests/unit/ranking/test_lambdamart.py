@@ -6,7 +6,7 @@ import pytest
 
 from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks
 from nextquery.ranking.features import FeatureTable
-from nextquery.ranking.lambdamart import SHAPES, Lessons, RankedPart, Ranker, train_ranker
+from nextquery.ranking.lambdamart import SHAPES, RankedPart, Ranker, RankerData, train_ranker
 
 
 def part(cases: int, seed: int) -> RankedPart:
@@ -27,7 +27,7 @@ def part(cases: int, seed: int) -> RankedPart:
 
 def trained(training: RankedPart, validation: RankedPart) -> Ranker:
     shape = SHAPES[0]
-    return train_ranker(Lessons(training, validation, shape.smallest_leaf), shape, seed=1)
+    return train_ranker(RankerData(training, validation, shape.smallest_leaf), shape, seed=1)
 
 
 def test_learns_which_feature_matters_and_repeats_itself() -> None:
@@ -46,13 +46,13 @@ def test_learns_which_feature_matters_and_repeats_itself() -> None:
 def test_rankers_trained_side_by_side_are_those_trained_alone() -> None:
     parts = part(400, 1), part(100, 2)
     shape = SHAPES[0]
-    shared = Lessons(*parts, shape.smallest_leaf)
+    shared = RankerData(*parts, shape.smallest_leaf)
     wanted = [(replace(shape, leaves=leaves), seed) for leaves in (7, 15) for seed in (1, 2)]
 
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda each: train_ranker(shared, *each), wanted))
 
-    alone = [train_ranker(Lessons(*parts, shape.smallest_leaf), *each) for each in wanted]
+    alone = [train_ranker(RankerData(*parts, shape.smallest_leaf), *each) for each in wanted]
     values = part(200, 3).features
     for one, other in zip(together, alone, strict=True):
         assert np.array_equal(one.scores(values), other.scores(values))

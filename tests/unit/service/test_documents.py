@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from nextquery.service.app import build_api, build_service
-from nextquery.service.keys import new_key
-from nextquery.service.metrics import Metrics
+from nextquery.service.http.keys import new_key
+from nextquery.service.operation.metrics import Metrics
 from nextquery.service.settings import ServiceSettings
 
 ROOT = Path(__file__).parents[3]

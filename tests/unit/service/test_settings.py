@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.service.listening import listen
+from nextquery.service.operation.listening import listen
 from nextquery.service.settings import NamedModel, ServiceSettings
 
 

@@ -1,0 +1,1 @@
+"""What systems suggest by themselves: quality of lists, samples, time."""

@@ -1,0 +1,1 @@
+"""What a model has learnt: gates, boundaries, vectors, perplexities."""

@@ -1,0 +1,101 @@
+"""Do noisy queries count less? The session update gates on clean and on corrupted contexts.
+
+The paper shows one example (its Figure 7); here it is measured over a whole test set. Knows
+sessions and any model that can say how far each query of a context updates its session state.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextquery.evaluation.ranking.noise import Noise
+from nextquery.evaluation.ranking.significance import bootstrap_interval, paired_t_test
+from nextquery.ranking.cases import Floats
+from nextquery.ranking.scoring import Track
+from nextquery.records import Session
+
+Gates = NDArray[np.float32]
+_BATCH = 256
+
+
+@runtime_checkable
+class Gated(Protocol):
+    """A model with session update gates."""
+
+    def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Gates]:
+        """The update gate of each query of each context: (queries, d_s), between 0 and 1."""
+        ...
+
+
+def gate_figures(
+    model: Gated, sessions: Sequence[Session], noise: Noise, track: Track
+) -> dict[str, Any]:
+    """Mean gates of inserted noise and of the query that stood at the same place before it.
+
+    Only contexts with a query at that place take part, so that both gates belong to the same
+    position; the first position is left out, where nothing is remembered yet.
+    """
+    contexts = [session.queries[:-1] for session in sessions]
+    noisy = [
+        noise.insert(context, session.id)
+        for context, session in zip(contexts, sessions, strict=True)
+    ]
+    clean_means = mean_gates(model, contexts, track)
+    noisy_means = mean_gates(model, [context.queries for context in noisy], track)
+    pairs = [
+        (clean[context.place], corrupted[context.place])
+        for clean, corrupted, context in zip(clean_means, noisy_means, noisy, strict=True)
+        if 0 < context.place < len(clean)
+    ]
+    figures: dict[str, Any] = {"contexts": len(pairs), "by_position": _by_position(clean_means)}
+    if len(pairs) > 1:
+        own, inserted = np.array(pairs).T
+        figures |= _difference(own, inserted)
+    return figures
+
+
+def gate_example(model: Gated, sessions: Sequence[Session], noise: Noise) -> dict[str, Any] | None:
+    """Gates of one corrupted context, as the paper shows them: two queries, then a noisy one."""
+    for session in sessions:
+        context = session.queries[:-1]
+        noisy = noise.insert(context, session.id)
+        if noisy.place == len(context) == 2 and not noise.within(context):
+            gates = model.update_gates_many([noisy.queries])[0]
+            return {
+                "queries": list(noisy.queries),
+                "gates": gates.round(3).astype(np.float64).tolist(),
+            }
+    return None
+
+
+def _difference(own: Floats, noisy: Floats) -> dict[str, Any]:
+    low, high = bootstrap_interval(noisy - own)
+    return {
+        "own_query": float(own.mean()),
+        "noisy_query": float(noisy.mean()),
+        "difference": float((noisy - own).mean()),
+        "difference_low": low,
+        "difference_high": high,
+        "p": paired_t_test(noisy, own),
+        "noise_updates_less": float((noisy < own).mean()),
+    }
+
+
+def _by_position(means: Sequence[Floats]) -> dict[str, float]:
+    """The mean gate of the first, second, ... fifth query of clean contexts."""
+    return {
+        str(place + 1): float(np.mean([row[place] for row in means if len(row) > place]))
+        for place in range(5)
+        if any(len(row) > place for row in means)
+    }
+
+
+def mean_gates(model: Gated, contexts: Sequence[tuple[str, ...]], track: Track) -> list[Floats]:
+    """The mean over the gate's elements, a number a query of each context."""
+    found: list[Floats] = []
+    for start in track(range(0, len(contexts), _BATCH)):
+        gates = model.update_gates_many(contexts[start : start + _BATCH])
+        found += [np.asarray(gate.mean(axis=1), np.float64) for gate in gates]
+    return found

@@ -1,0 +1,1 @@
+"""The paper's scenarios: cases, rankers, comparisons, significance."""

@@ -1,0 +1,163 @@
+"""The learnt systems of a scenario: the Baseline Ranker, and the same with a model's score.
+
+Knows parts with features; everything is chosen on the validation part. The shape of the trees is
+tuned for the Baseline Ranker and kept for the others, so that a model's gain never comes from
+tuning. Of the forms of a model's score, the set with the best validation MRR is taken.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from nextquery.ranking.cases import Floats
+from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
+from nextquery.ranking.lambdamart import (
+    SHAPES,
+    RankedPart,
+    Ranker,
+    RankerData,
+    TreeShape,
+    train_ranker,
+)
+
+FORM_SETS: tuple[tuple[str, ...], ...] = (
+    ("sum",),
+    ("sum", "per_word"),
+    ("share", "per_word"),
+    ("lift",),
+    ("sum", "per_word", "lift", "share"),
+)
+"""The forms of a score that are tried as features; the paper has the first."""
+
+CHOICE_SEEDS = 3
+"""How many seeds decide between shapes or sets of forms; one seed's luck must not decide. The other
+seeds are trained for the chosen one only."""
+
+
+@dataclass(frozen=True)
+class RankerGroup:
+    """One system: the same features and shape, a ranker a seed."""
+
+    forms: tuple[str, ...]
+    rankers: tuple[Ranker, ...]
+
+    @property
+    def validation_mrr(self) -> float:
+        """The mean over the seeds."""
+        return float(np.mean([ranker.validation_mrr for ranker in self.rankers]))
+
+    @property
+    def shape(self) -> TreeShape:
+        """The shape of all its trees."""
+        return self.rankers[0].shape
+
+    def scores(self, features: FeatureTable) -> Floats:
+        """The scores by each seed's ranker: (seeds, candidates)."""
+        return np.stack([ranker.scores(features) for ranker in self.rankers])
+
+    def importances(self) -> dict[str, float]:
+        """The mean share of the gain that each feature brought."""
+        shares = [ranker.importances() for ranker in self.rankers]
+        return {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the rankers of one group are to learn from."""
+
+    forms: tuple[str, ...]
+    names: tuple[str, ...]
+    shape: TreeShape
+
+    @property
+    def data_key(self) -> tuple[tuple[str, ...], int]:
+        """What tasks have in common that learn from the same `RankerData`."""
+        return self.names, self.shape.smallest_leaf
+
+
+class RankerTrainer:
+    """Trains the rankers of one scenario, none of them twice."""
+
+    def __init__(self, training: RankedPart, validation: RankedPart, seeds: Sequence[int]) -> None:
+        self._training = training
+        self._validation = validation
+        self._seeds = tuple(seeds)
+        self._shape: TreeShape | None = None
+        self._taught: dict[Task, tuple[Ranker, ...]] = {}
+
+    def baseline(self) -> RankerGroup:
+        """The Baseline Ranker, with the tuned shape."""
+        names = tuple(BASELINE_FEATURES)
+        tried = self._train([Task((), names, shape) for shape in SHAPES], CHOICE_SEEDS)
+        self._shape = max(tried, key=lambda group: group.validation_mrr).shape
+        return self._finish((), names)
+
+    def with_forms(self, model: str, forms: tuple[str, ...]) -> RankerGroup:
+        """The Baseline Ranker with a model's score in the given forms, for all seeds."""
+        return self._finish(forms, feature_names(model, forms))
+
+    def with_best_forms(self, model: str) -> tuple[RankerGroup, dict[str, float]]:
+        """The set of forms that is best on the validation part, and what each set reached."""
+        tasks = [Task(forms, feature_names(model, forms), self._tuned_shape) for forms in FORM_SETS]
+        tried = self._train(tasks, CHOICE_SEEDS)
+        reached = {"+".join(group.forms): group.validation_mrr for group in tried}
+        best = max(tried, key=lambda group: group.validation_mrr)
+        return self.with_forms(model, best.forms), reached
+
+    @property
+    def _tuned_shape(self) -> TreeShape:
+        assert self._shape is not None, "the Baseline Ranker is trained first"
+        return self._shape
+
+    def _finish(self, forms: tuple[str, ...], names: tuple[str, ...]) -> RankerGroup:
+        """The group with a ranker for each seed."""
+        return self._train([Task(forms, names, self._tuned_shape)], len(self._seeds))[0]
+
+    def _train(self, tasks: Sequence[Task], seeds: int) -> list[RankerGroup]:
+        """A group for each task, with the first `seeds` seeds; all at once, a core for each."""
+        missing = {task: self._seeds[len(self._taught.get(task, ())) : seeds] for task in tasks}
+        data = {
+            key: self._data(*key)
+            for key in dict.fromkeys(task.data_key for task in tasks if missing[task])
+        }
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            waiting = {
+                task: [
+                    pool.submit(train_ranker, data[task.data_key], task.shape, seed)
+                    for seed in missing[task]
+                ]
+                for task in tasks
+            }
+        for task, added in waiting.items():
+            known = self._taught.get(task, ())
+            self._taught[task] = (*known, *(each.result() for each in added))
+        return [RankerGroup(task.forms, self._taught[task][:seeds]) for task in tasks]
+
+    def _data(self, names: tuple[str, ...], smallest_leaf: int) -> RankerData:
+        parts = self._training.restricted(names), self._validation.restricted(names)
+        return RankerData(*parts, smallest_leaf)
+
+
+def feature_names(model: str, forms: Iterable[str]) -> tuple[str, ...]:
+    """The baseline's features and a model's score in the given forms."""
+    return (*BASELINE_FEATURES, *(f"{model}:{form}" for form in forms))
+
+
+def train_all(
+    trainer: RankerTrainer, models: Iterable[str], features: Iterable[str]
+) -> tuple[dict[str, RankerGroup], Mapping[str, dict[str, float]]]:
+    """Every learnt system by name, and the validation MRR of every set of forms by model.
+
+    `baseline+NAME:sum` has the paper's feature alone, `baseline+NAME` the chosen forms.
+    """
+    groups = {"baseline": trainer.baseline()}
+    choices = {}
+    for model in models:
+        groups[f"baseline+{model}:sum"] = trainer.with_forms(model, ("sum",))
+        groups[f"baseline+{model}"], choices[model] = trainer.with_best_forms(model)
+    for model in features:
+        groups[f"baseline+{model}"] = trainer.with_forms(model, ("sum",))
+    return groups, choices

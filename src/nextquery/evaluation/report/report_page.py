@@ -1,0 +1,240 @@
+"""The report's page and its figures, made from the results alone.
+
+Knows `results.json`, what the paper reports, and the order in which a reader wants to see it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nextquery.artifacts import write_text
+from nextquery.evaluation.paper import LONG_SESSION_GAINS, PAPER, TITLES
+from nextquery.evaluation.report import html, model_plots, ranking_plots, tables
+from nextquery.evaluation.report.ranking_plots import Results, label
+
+FIGURES = "figures"
+
+
+def write_report(out: Path, results: Results) -> None:
+    """Draw every figure and write `index.html` beside `results.json`."""
+    (out / FIGURES).mkdir(exist_ok=True)
+    parts = {
+        "summary": ("What was found", _summary(results)),
+        "scenarios": ("Ranking the next query", _scenarios(out, results)),
+        "lengths": ("Session and context length", _lengths(out, results)),
+        "generation": ("Suggestions without candidates", _generation(out, results)),
+        "gates": ("Update gates and noise", _gates(out, results)),
+        "boundaries": ("Session boundaries", _boundaries(out, results)),
+        "vectors": ("Words and queries in space", _vectors(out, results)),
+        "features": ("Features and rankers", _features(out, results)),
+        "run": ("Data, training and settings", _run(results)),
+    }
+    shown = {anchor: part for anchor, part in parts.items() if part[1]}
+    models = ", ".join(label(model) for model in results["systems"]["models"])
+    test = results["data"]["counts"].get("sessions", {}).get("test", 0)
+    text = html.document(
+        "Context-aware query suggestion: the experiments",
+        f"{models} on a log with {test:,} test sessions, as in section 4 of "
+        "Sordoni et al., CIKM 2015. The paper's own figures stand beside ours.",
+        [(anchor, title) for anchor, (title, _) in shown.items()],
+        [html.section(anchor, title, body) for anchor, (title, body) in shown.items()],
+    )
+    write_text(out / "index.html", text)
+
+
+def _summary(results: Results) -> str:
+    lines = [
+        finding
+        for name, found in results["scenarios"].items()
+        for finding in _findings(name, found, results["systems"]["models"])
+    ]
+    comparable = [
+        "Comparable with the paper: the rules for candidates, noise and the long tail, the "
+        "features, the measure, the test of significance, and so the relative gains.",
+        "Not comparable: absolute MRRs. They depend on the log's size, on how many followers an "
+        "anchor needs, and on how its queries were sampled and cleaned.",
+        "Intervals are 95% bootstrap intervals over cases; p-values are of the two-sided paired "
+        "t-test over cases, each case's reciprocal rank averaged over the rankers' seeds.",
+    ]
+    return html.bullets(lines) + html.heading("What is comparable") + html.bullets(comparable)
+
+
+def _findings(name: str, found: Mapping[str, Any], models: list[str]) -> list[str]:
+    """One sentence a model on what its score adds to the Baseline Ranker."""
+    if "too_few" in found:
+        return [f"{TITLES[name]}: too few cases for any figure ({found['too_few']})."]
+    sentences = []
+    for model in models:
+        each = tables.comparison(found, f"baseline+{model}", "baseline")
+        verdict = "significant" if each["p"] < 0.01 else "not significant at .01"
+        sentence = (
+            f"{TITLES[name]}: {label(model)} changes the Baseline Ranker's MRR by "
+            f"{each['relative']:+.1%} (p {tables.p_value(each['p'])}, {verdict}; "
+            f"{found['cases']['test']:,} test cases)."
+        )
+        if name in PAPER:
+            sentence += f" The paper reports {PAPER[name].gain('baseline'):+.1%}."
+        sentences.append(sentence)
+    return sentences
+
+
+def _scenarios(out: Path, results: Results) -> str:
+    if not results["scenarios"]:
+        return ""
+    parts = []
+    if ranking_plots.reported(results):
+        ranking_plots.draw_scenarios(results, out / FIGURES / "scenarios.svg")
+        message = "The paper's systems in each scenario: dots are MRRs, bars their 95% intervals."
+        parts.append(html.figure(f"{FIGURES}/scenarios.svg", message, "MRR by scenario and system"))
+    for name, found in results["scenarios"].items():
+        parts.append(html.heading(TITLES[name]))
+        parts.append(tables.scenario(name, found, results))
+    ranking_plots.draw_length_shares(results, out / FIGURES / "length_shares.svg")
+    parts.append(
+        html.figure(
+            f"{FIGURES}/length_shares.svg",
+            "How long the test sessions of each scenario are (the paper's Figure 4).",
+            "Shares of short, medium and long sessions",
+        )
+    )
+    return "".join(parts)
+
+
+def _lengths(out: Path, results: Results) -> str:
+    if not ranking_plots.reported(results):
+        return ""
+    ranking_plots.draw_session_lengths(results, out / FIGURES / "session_lengths.svg")
+    parts = [
+        html.figure(
+            f"{FIGURES}/session_lengths.svg",
+            "MRR in short (2 queries), medium (3-4) and long (5 or more) sessions, with the number "
+            "of cases (Figure 5). In the paper HRED gains most in long sessions: "
+            f"{LONG_SESSION_GAINS['baseline']:+.0%} over the Baseline Ranker.",
+            "MRR by session length",
+        ),
+        tables.length_gains(results),
+    ]
+    if ranking_plots.draw_context_lengths(results, out / FIGURES / "context_lengths.svg"):
+        parts.append(
+            html.figure(
+                f"{FIGURES}/context_lengths.svg",
+                "Long sessions, the model seeing only the last queries (Figure 6): a model that "
+                "uses the context rises to the right.",
+                "MRR by context length",
+            )
+        )
+    return "".join(parts)
+
+
+def _generation(out: Path, results: Results) -> str:
+    if not results["generation"].get("systems"):
+        return ""
+    model_plots.draw_generation(results, out / FIGURES / "generation.svg")
+    return "".join(
+        [
+            html.paragraph(
+                "Every system suggests by itself for the same sample of test contexts, behind its "
+                "guards. The paper leaves this to a user study and to future work."
+            ),
+            html.figure(
+                f"{FIGURES}/generation.svg",
+                "How often the query that the user typed next is among the first 20 suggestions "
+                "(light), the first 5, and the first alone (dark).",
+                "Hit rates of the suggestions",
+            ),
+            tables.generation(results),
+            html.heading("Sample suggestions (the paper's Table 1)"),
+            tables.samples(results),
+        ]
+    )
+
+
+def _gates(out: Path, results: Results) -> str:
+    if not results["gates"]:
+        return ""
+    parts = [tables.gates(results)]
+    if any("own_query" in each for each in results["gates"].values()):
+        model_plots.draw_gate_means(results, out / FIGURES / "gate_means.svg")
+        message = (
+            "Mean update gate of a query of the user and of a noisy query inserted at the same "
+            "place. The paper's claim is that noise updates less."
+        )
+        file = f"{FIGURES}/gate_means.svg"
+        parts.append(html.figure(file, message, "Mean gates of own queries and of noise"))
+    for model, each in results["gates"].items():
+        if each.get("example"):
+            file = f"{FIGURES}/gates_{model}.svg"
+            model_plots.draw_gates(each["example"], out / file)
+            message = f"{label(model)}: gates of one context with a noisy query at its end."
+            parts.append(html.figure(file, f"{message} (Figure 7)", message))
+    return "".join(parts)
+
+
+def _boundaries(out: Path, results: Results) -> str:
+    if not results["boundaries"].get("systems"):
+        return ""
+    model_plots.draw_boundaries(results, out / FIGURES / "boundaries.svg")
+    labelled = results["settings"]["boundary_labels"]
+    truth = (
+        f"the labels of {labelled}"
+        if labelled
+        else "the 30-minute cut, which minutes find almost by definition"
+    )
+    return "".join(
+        [
+            html.paragraph(
+                "A user's queries as one stream: where does a session end? Thresholds are chosen "
+                f"on other streams; the truth is {truth}."
+            ),
+            html.figure(
+                f"{FIGURES}/boundaries.svg",
+                "What the update gates know of boundaries (red), beside text and time (blue).",
+                "F1 of session boundaries",
+            ),
+            tables.boundaries(results),
+        ]
+    )
+
+
+def _vectors(out: Path, results: Results) -> str:
+    parts = []
+    for model, maps in results["projections"].items():
+        for kind in ("words", "queries"):
+            if maps[kind]:
+                file = f"{FIGURES}/{kind}_{model}.svg"
+                model_plots.draw_projection(maps[kind], out / file)
+                message = f"{label(model)}: the most frequent {kind}, near what they resemble"
+                parts.append(html.figure(file, f"{message} (t-SNE; Figure 1).", message))
+    return "".join(parts)
+
+
+def _features(out: Path, results: Results) -> str:
+    if not ranking_plots.reported(results):
+        return ""
+    ranking_plots.draw_importances(results, out / FIGURES / "importances.svg")
+    model = label(results["systems"]["models"][0])
+    return "".join(
+        [
+            html.figure(
+                f"{FIGURES}/importances.svg",
+                f"What the ranker with {model} looks at most (mean over its seeds).",
+                "Feature importances",
+            ),
+            tables.features(results),
+            html.heading("Which form of a model's score"),
+            tables.forms(results),
+        ]
+    )
+
+
+def _run(results: Results) -> str:
+    links = html.bullets(
+        [
+            "results.json holds every figure of this page, and more.",
+            "trec/ holds runs and qrels of the test cases for the field's own tools; of the learnt "
+            "systems the first seed's run.",
+        ]
+    )
+    return "".join(
+        [tables.data(results), tables.training(results), tables.settings(results), links]
+    )

@@ -1,0 +1,273 @@
+"""The report's tables. Knows `results.json` and the paper's figures; draws and measures nothing."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nextquery.evaluation.paper import PAPER, SESSIONS, TITLES, TRAINING
+from nextquery.evaluation.report.html import Cell, Row, paragraph, table
+from nextquery.evaluation.report.ranking_plots import Results, label, main_systems, reported
+from nextquery.logs.data_folder import UNSEEN_USERS
+from nextquery.ranking.features import BASELINE_FEATURES
+
+
+def scenario(name: str, found: Mapping[str, Any], results: Results) -> str:
+    """The systems of a scenario, the paper's figures and unseen users beside them."""
+    counts = ", ".join(f"{split} {count:,}" for split, count in found["cases"].items())
+    facts = f"Cases: {counts}."
+    if found["noisy_contexts"] is not None:
+        facts += f" {found['noisy_contexts']:.0%} of the test contexts hold a noisy query"
+        published = PAPER[name].noisy_contexts if name in PAPER else None
+        facts += f" (the paper: {published:.0%})." if published else "."
+    note = paragraph(facts, "note")
+    if "too_few" in found:
+        return note + paragraph(f"Too few cases for any figure: {found['too_few']}.", "none")
+    unseen = found.get(UNSEEN_USERS, {}).get("systems") or {}
+    heads: list[Cell | str] = ["System", "MRR", "hit at 1", "hit at 5", "over ADJ", "over Baseline"]
+    heads += ["MRR, unseen users"] if unseen else []
+    heads += [Cell(f"paper's MRR ({PAPER[name].table})", "paper")] if name in PAPER else []
+    rows = [_system_row(name, system, found, unseen, results) for system in found["systems"]]
+    return note + table(heads, rows)
+
+
+def _system_row(
+    name: str,
+    system: str,
+    found: Mapping[str, Any],
+    unseen: Mapping[str, Any],
+    results: Results,
+) -> Row:
+    each = found["systems"][system]
+    strong = "strong" if system in main_systems(results) else ""
+    row: list[Cell | str] = [
+        Cell(label(system), strong, _forms_note(system, found)),
+        Cell(f"{each['mrr']:.4f}", strong, interval(each["mrr_low"], each["mrr_high"])),
+        f"{each['hit_1']:.3f}",
+        f"{each['hit_5']:.3f}",
+        _gain(found, system, "adj"),
+        _gain(found, system, "baseline"),
+    ]
+    if unseen:
+        other = unseen[system]
+        row.append(Cell(f"{other['mrr']:.4f}", "", interval(other["mrr_low"], other["mrr_high"])))
+    if name in PAPER:
+        row.append(_paper_cell(name, system, results))
+    return row
+
+
+def _paper_cell(name: str, system: str, results: Results) -> Cell:
+    first = results["systems"]["models"][0]
+    published = {"adj": "adj", "baseline": "baseline", f"baseline+{first}": "baseline+hred"}
+    if system not in published:
+        return Cell("", "paper")
+    paper = PAPER[name]
+    key = published[system]
+    note = f"{paper.gain('adj'):+.1%} / {paper.gain('baseline'):+.1%}" if "+" in key else ""
+    return Cell(f"{paper.mrr[key]:.4f}", "paper", note)
+
+
+def _forms_note(system: str, found: Mapping[str, Any]) -> str:
+    forms = found["rankers"].get(system, {}).get("forms", [])
+    return f"score as {', '.join(forms).replace('_', ' ')}" if forms else ""
+
+
+def _gain(found: Mapping[str, Any], a: str, b: str) -> Cell:
+    each = comparison(found, a, b)
+    if not each:
+        return Cell("")
+    mark = "" if each["p"] >= 0.01 else "good" if each["relative"] > 0 else "bad"
+    return Cell(f"{each['relative']:+.1%}", mark, f"p {p_value(each['p'])}")
+
+
+def length_gains(results: Results) -> str:
+    """What each model gains over the Baseline Ranker in short, medium and long sessions."""
+    rows: list[Row] = []
+    for name, found in reported(results).items():
+        for model in results["systems"]["models"]:
+            row: list[Cell | str] = [f"{TITLES[name]}, {label(model)}"]
+            for length in found["by_session_length"].values():
+                gain = _gain(length, f"baseline+{model}", "baseline")
+                few = Cell("too few", "", f"{length['cases']} cases")
+                row.append(gain if "systems" in length else few)
+            rows.append(row)
+    return table(["Gain over the Baseline Ranker", "short", "medium", "long"], rows)
+
+
+def generation(results: Results) -> str:
+    """All figures of the systems' own suggestions."""
+    columns = {
+        "coverage": "coverage",
+        "hit_1": "hit at 1",
+        "hit_5": "hit at 5",
+        "hit_20": "hit at 20",
+        "mrr": "MRR",
+        "overlap_first": "word F1, first",
+        "overlap_best": "word F1, best of 5",
+        "synthetic": "synthetic",
+        "diversity": "diversity",
+    }
+    found = results["generation"]
+    names = {"all": "All contexts", "known_anchor": "Anchor known", "unknown_anchor": "Anchor new"}
+    parts = []
+    for group, title in names.items():
+        rows: list[Row] = [
+            [
+                label(system),
+                *(_share(figures[group][column]) for column in columns),
+                _share(figures["refused_by_guards"]),
+            ]
+            for system, figures in found["systems"].items()
+            if group in figures
+        ]
+        if rows:
+            contexts = next(f[group]["contexts"] for f in found["systems"].values() if group in f)
+            heads = ["System", *columns.values(), "refused by guards (all)"]
+            parts.append(table(heads, rows, f"{title}: {contexts:,}"))
+    return "".join(parts)
+
+
+def samples(results: Results) -> str:
+    """A few contexts with what every system suggests."""
+    contexts = results["samples"]["contexts"]
+    if not contexts:
+        return ""
+    systems = list(contexts[0]["suggestions"])
+    rows: list[Row] = []
+    for each in contexts:
+        context = Cell(" → ".join(each["context"]), "text", f"typed next: {each['next_query']}")
+        lists = (each["suggestions"][system] for system in systems)
+        rows.append([context, *(Cell("; ".join(texts) or "–", "text") for texts in lists)])
+    return table(["Context", *(Cell(label(system), "text") for system in systems)], rows)
+
+
+def gates(results: Results) -> str:
+    """Gates of own queries and of noise at the same place."""
+    heads = ["Model", "contexts", "own query", "noise", "difference", "p", "noise updates less in"]
+    rows: list[Row] = []
+    for model, each in results["gates"].items():
+        if "own_query" in each:
+            limits = interval(each["difference_low"], each["difference_high"])
+            rows.append(
+                [
+                    label(model),
+                    f"{each['contexts']:,}",
+                    f"{each['own_query']:.3f}",
+                    f"{each['noisy_query']:.3f}",
+                    Cell(f"{each['difference']:+.3f}", "", limits),
+                    p_value(each["p"]),
+                    f"{each['noise_updates_less']:.0%}",
+                ]
+            )
+    return table(heads, rows)
+
+
+def boundaries(results: Results) -> str:
+    """Precision, recall and F1 of the boundaries found."""
+    found = results["boundaries"]
+    rows: list[Row] = [
+        [name, *(f"{each[key]:.3f}" for key in ("precision", "recall", "f1"))]
+        for name, each in found["systems"].items()
+    ]
+    caption = f"{found['gaps']:,} gaps, {found['boundaries']:,} of them boundaries"
+    return table(["Score", "precision", "recall", "F1"], rows, caption)
+
+
+def features(results: Results) -> str:
+    """Every feature, its meaning, and how far it gets alone."""
+    scenarios = reported(results)
+    heads: Row = ["Feature", Cell("meaning", "text"), *(TITLES[name] for name in scenarios)]
+    rows: list[Row] = [
+        [
+            name,
+            Cell(meaning, "text"),
+            *(f"{found['single_features'][name]:.3f}" for found in scenarios.values()),
+        ]
+        for name, meaning in BASELINE_FEATURES.items()
+    ]
+    caption = "MRR of each baseline feature alone, in the direction that suits it better"
+    return table(heads, rows, caption)
+
+
+def forms(results: Results) -> str:
+    """Validation MRR of the Baseline Ranker with a model's score in several forms."""
+    scenarios = reported(results)
+    rows: list[Row] = []
+    for model in results["systems"]["models"]:
+        sets = next(iter(scenarios.values()))["form_choices"][model]
+        for tried in sets:
+            values = [found["form_choices"][model] for found in scenarios.values()]
+            marks = ["strong" if each[tried] == max(each.values()) else "" for each in values]
+            cells = [
+                Cell(f"{each[tried]:.4f}", mark) for each, mark in zip(values, marks, strict=True)
+            ]
+            rows.append([f"{label(model)}: {tried.replace('+', ', ').replace('_', ' ')}", *cells])
+    caption = "Validation MRR; the best set is the one reported"
+    return table(["Score as", *(TITLES[name] for name in scenarios)], rows, caption)
+
+
+def data(results: Results) -> str:
+    """Sessions by split beside the paper's."""
+    sessions = results["data"]["counts"].get("sessions", {})
+    rows: list[Row] = [
+        [split, f"{count:,}", Cell(f"{SESSIONS[split]:,}" if split in SESSIONS else "", "paper")]
+        for split, count in sessions.items()
+    ]
+    return table(["Sessions", "this log", Cell("the paper's", "paper")], rows)
+
+
+def training(results: Results) -> str:
+    """The paper's Table 2 beside what the models' folders say."""
+    heads = [
+        "Training", "batches seen", "training time", "a list, beam 50", "memory",
+        "validation perplexity",
+    ]  # fmt: skip
+    paper = ["the paper's HRED", *TRAINING.values(), ""]
+    rows: list[Row] = [[Cell(text, "paper") for text in paper]]
+    for model, each in results["training"].items():
+        decoding = results["decoding"].get(model)
+        facts = each["training"] or {}
+        seconds = facts.get("seconds")
+        perplexity = facts.get("validation_perplexity")
+        rows.append(
+            [
+                label(model),
+                f"{facts['steps']:,}" if "steps" in facts else "–",
+                f"{seconds / 60:.0f} min" if seconds else "–",
+                f"{decoding['median_ms']:.0f} ms" if decoding else "–",
+                f"{each['megabytes']:.0f} MB",
+                f"{perplexity:.1f}" if perplexity else "–",
+            ]
+        )
+    return table(heads, rows)
+
+
+def settings(results: Results) -> str:
+    """What the run was told, and the versions that made it."""
+    values = {**results["settings"], **results["versions"]}
+    rows: list[Row] = [
+        [name.replace("_", " "), Cell(_plain(value), "text")] for name, value in values.items()
+    ]
+    return table(["Setting", Cell("value", "text")], rows)
+
+
+def comparison(found: Mapping[str, Any], a: str, b: str) -> Mapping[str, Any]:
+    """The comparison of two systems, empty if it was not made."""
+    pairs: Sequence[Mapping[str, Any]] = found.get("comparisons", [])
+    return next((each for each in pairs if (each["a"], each["b"]) == (a, b)), {})
+
+
+def interval(low: float, high: float) -> str:
+    """A confidence interval."""
+    return f"{low:.3f} to {high:.3f}"
+
+
+def p_value(value: float) -> str:
+    """A p-value to two digits, or that it is tiny."""
+    return "< .001" if value < 0.001 else f"= {value:.2g}"
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

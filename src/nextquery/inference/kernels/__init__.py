@@ -1,0 +1,1 @@
+"""What makes decoding fast on a CPU: packed matrices, the output layer, memory."""

@@ -1,0 +1,1 @@
+"""Table engines behind Narwhals: Polars in memory, DuckDB on disk, Spark on a cluster."""

@@ -1,0 +1,29 @@
+"""Opening an engine by its name; each is imported when it is asked for, since Spark is optional."""
+
+from pathlib import Path
+
+from nextquery.errors import InputError, MissingDependencyError
+from nextquery.logs.engines.base import Engine
+
+ENGINES = ("polars", "duckdb", "spark")
+
+
+def open_engine(name: str, work: Path, spark_master: str = "local[*]") -> Engine:
+    """The engine called `name`, with a folder for its intermediate files."""
+    if name == "polars":
+        from nextquery.logs.engines.polars import PolarsEngine
+
+        return PolarsEngine()
+    if name == "duckdb":
+        from nextquery.logs.engines.duckdb import DuckdbEngine
+
+        return DuckdbEngine(work)
+    if name == "spark":
+        try:
+            from nextquery.logs.engines.spark import SparkEngine
+        except ModuleNotFoundError:
+            raise MissingDependencyError(
+                "--engine spark needs the extra: pip install 'nextquery[spark]'"
+            ) from None
+        return SparkEngine(work, spark_master)
+    raise InputError(f"--engine {name}: not one of {', '.join(ENGINES)}")

@@ -1,0 +1,80 @@
+"""What the engines have in common that keep tables in files and leave their order to sorts.
+
+Everything here is a join, a group or a window in Narwhals. Knows nothing of where the tables lie.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+import narwhals as nw
+import pyarrow as pa
+
+from nextquery.logs.engines.base import Frame, Rows, T, U, count_rows_with_users, sort_keys
+from nextquery.logs.reading.parts import PartWriter, write_parquet
+
+
+class RelationalEngine(ABC):
+    """An `Engine` but for reading, keeping, numbering and writing tables."""
+
+    write_part: PartWriter = staticmethod(write_parquet)
+
+    @abstractmethod
+    def scan(self, folder: Path) -> Frame:
+        """The rows of all Parquet files of a folder."""
+
+    @abstractmethod
+    def materialise(self, frame: Frame, name: str) -> Frame:
+        """The same rows, in files of their own."""
+
+    @abstractmethod
+    def number(self, frame: Frame, column: str, key: str, in_text_order: bool) -> Frame:
+        """Distinct texts with an id each, kept."""
+
+    @abstractmethod
+    def write_rows(self, frame: Frame, file: Path, schema: pa.Schema) -> int:
+        """Write rows that have an order; returns how many there were."""
+
+    def encode(
+        self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
+    ) -> tuple[Frame, list[Frame]]:
+        """Number the distinct texts and join the numbers."""
+        dictionaries = []
+        for column, key in columns.items():
+            known = frame.filter(~nw.col(column).is_null()).select(column).unique()
+            dictionary = self.number(known, column, key, column not in unordered)
+            dictionaries.append(dictionary)
+            frame = frame.join(dictionary, on=column, how="left").drop(column)
+        return self.materialise(frame, "-".join(["encoded", *columns.values()])), dictionaries
+
+    def scan_encoded(
+        self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
+    ) -> tuple[Frame, list[Frame]]:
+        """`encode` of `scan`."""
+        return self.encode(self.scan(folder), columns, unordered)
+
+    def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
+        """Join the other columns of `table`."""
+        return frame.join(table, on=key, how="left")
+
+    def count_with_users(self, frame: Frame, keys: Sequence[str]) -> Frame:
+        """Group by user and ids, then by ids."""
+        return count_rows_with_users(frame, keys)
+
+    def sort_rows(self, frame: Frame, name: str) -> Rows:
+        """The rows as they are: the windows of `ordered` sort them."""
+        return self.materialise(frame, name)
+
+    def ordered(self, expression: nw.Expr) -> nw.Expr:
+        """The expression over a user's rows by time and row."""
+        return expression.over("user_id", order_by=["time", "row"])
+
+    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
+        """Sort the rows and write them."""
+        names, downwards = sort_keys(by)
+        rows = frame.sort(names, descending=downwards).select(*schema.names)
+        return self.write_rows(rows, file, schema)
+
+    def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
+        """Run them one after the other: each uses all cores."""
+        return first(), second()

@@ -1,0 +1,97 @@
+"""The Spark engine: the same stages on a cluster, or on one machine with `local[*]`.
+
+The driver's work folder and `--out` must be on a file system that all workers share.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import narwhals as nw
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import monotonically_increasing_id
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from nextquery.errors import MissingDependencyError
+from nextquery.logs.engines.base import (
+    ROW_GROUP,
+    BatchFunction,
+    Frame,
+    apply_to_batches,
+    write_batches,
+)
+from nextquery.logs.engines.relational import RelationalEngine
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+class SparkEngine(RelationalEngine):
+    """Spark: for a log that outgrows one machine."""
+
+    name = "spark"
+
+    def __init__(self, work: Path, master: str) -> None:
+        if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+            raise MissingDependencyError("--engine spark needs Java 17 or newer: install a JRE")
+        self._work = work
+        # Python workers start whatever `python3` is on their path unless told.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = SparkSession.builder.master(master).appName("nextquery")
+        for key, value in _SETTINGS.items():
+            builder = builder.config(key, value)
+        self.session = builder.getOrCreate()
+        if master.startswith("local"):
+            # One machine gains nothing from Spark's 200 partitions: most would be empty files.
+            partitions = self.session.sparkContext.defaultParallelism
+            self.session.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
+    def scan(self, folder: Path) -> Frame:
+        """The rows of all Parquet files of a folder."""
+        return nw.from_native(self.session.read.parquet(folder.resolve().as_uri()))
+
+    def materialise(self, frame: Frame, name: str) -> Frame:
+        """The same rows, in files of their own."""
+        return self._keep(frame.to_native(), name)
+
+    def apply(self, frame: Frame, function: BatchFunction, schema: pa.Schema, name: str) -> Frame:
+        """What `function` makes of the rows, batch by batch, on the workers."""
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return apply_to_batches(batches, function, schema)
+
+        rows = frame.to_native().mapInArrow(run, from_arrow_schema(schema))
+        return self._keep(rows, name)
+
+    def write_rows(self, frame: Frame, file: Path, schema: pa.Schema) -> int:
+        """Sort on the workers, then copy the sorted parts into one file."""
+        name = f"sorted-{file.parent.name}-{file.stem}"
+        self.materialise(frame, name)
+        return write_batches(_read_in_order(self._work / name), file, schema)
+
+    def close(self) -> None:
+        """End the Spark application."""
+        self.session.stop()
+
+    def number(self, frame: Frame, column: str, key: str, in_text_order: bool) -> Frame:
+        """Distinct texts with an id each, kept."""
+        rows = frame.sort(column).to_native() if in_text_order else frame.to_native()
+        rows = rows.withColumn(key, monotonically_increasing_id())
+        return self._keep(rows, f"dictionary-{key}")
+
+    def _keep(self, rows: DataFrame, name: str) -> Frame:
+        folder = self._work / name
+        rows.write.parquet(folder.resolve().as_uri())
+        return self.scan(folder)
+
+
+def _read_in_order(folder: Path) -> Iterator[pa.RecordBatch]:
+    for file in sorted(folder.glob("part-*.parquet")):
+        yield from pq.ParquetFile(file).iter_batches(ROW_GROUP)

@@ -1,0 +1,1 @@
+"""Bytes of a raw log become rows: compression, lines, times, rejected rows."""

@@ -1,0 +1,131 @@
+"""Lines of a log become rows of the canonical table, or rejected rows with a reason.
+
+The canonical table: `user` string, `time` naive UTC, `query` the raw text, `click` what was
+clicked or null, `row` int64, the order over all files and lines. Knows the order in which a row is
+judged; a layout knows where the fields are. `parse_lines` is a pure function of numbered lines, so
+any engine can apply it to its own partitions of a log.
+"""
+
+from typing import NamedTuple, Protocol
+
+import polars as pl
+
+from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading.lines import LONGEST_LINE
+from nextquery.logs.reading.times import parse_times
+
+CANONICAL = ("user", "time", "query", "click", "row")
+_WORKING = ("text", "reason", "fault", "time_text")
+
+
+class Layout(Protocol):
+    """Where a format keeps its fields."""
+
+    @property
+    def time_pattern(self) -> str:
+        """How the format usually writes times."""
+
+    def is_header(self, text: pl.Expr) -> pl.Expr:
+        """Whether a line is a header and not a row."""
+
+    def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
+
+
+class Parsed(NamedTuple):
+    """Every row of the input once: taken with its fields, or rejected with its reason."""
+
+    accepted: pl.DataFrame
+    """line, user, time, query, click"""
+    rejected: pl.DataFrame
+    """line, reason, excerpt"""
+
+
+def parse_lines(layout: Layout, lines: pl.DataFrame, time_zone: str = "UTC") -> Parsed:
+    """Judge every line of `lines` (line int64, text binary or string, with or without its end).
+
+    A header on line 1 is no row and appears nowhere; a header on any other line is rejected.
+    """
+    rows = _without_headers(decode(lines), layout)
+    fields = layout.fields(rows)
+    return judge_fields(fields, parse_times(fields["time_text"], time_zone, layout.time_pattern))
+
+
+def judge_fields(fields: pl.DataFrame, times: pl.DataFrame) -> Parsed:
+    """Split rows of fields into those that are complete and those that are not."""
+    rows = fields.with_columns(times)
+    # Reasons are worked out for bad rows only: they are few, and naming them is slow.
+    is_fine = rows.select(pl.col("reason").is_null() & is_complete()).to_series()
+    bad = rows.filter(~is_fine).with_columns(
+        pl.coalesce(
+            "reason",
+            pl.when(_is_blank("user")).then(pl.lit(rejected_rows.NO_USER)),
+            pl.when(_is_blank("time_text")).then(pl.lit(rejected_rows.NO_TIME)),
+            "fault",
+            pl.lit(rejected_rows.EMPTY_QUERY),
+        )
+    )
+    accepted = rows if is_fine.all() else rows.filter(is_fine)
+    return Parsed(accepted.drop(_WORKING, strict=False), listed(bad))
+
+
+def is_complete() -> pl.Expr:
+    """Whether a row has a user, a time and a query."""
+    return pl.all_horizontal(pl.col("time").is_not_null(), ~_is_blank("user"), ~_is_blank("query"))
+
+
+def listed(bad: pl.DataFrame) -> pl.DataFrame:
+    """Rejected rows as they are listed: line, reason and a short excerpt of the text."""
+    return bad.select("line", "reason", rejected_rows.excerpt(pl.col("text")))
+
+
+def _without_headers(texts: pl.DataFrame, layout: Layout) -> pl.DataFrame:
+    """Leave out a header on line 1, and give the reason for one on any other line."""
+    header = texts.select(layout.is_header(pl.col("text")).fill_null(False)).to_series()
+    if not header.any():
+        return texts
+    rows = texts.with_columns(
+        pl.coalesce("reason", pl.when(header).then(pl.lit(rejected_rows.REPEATED_HEADER)))
+    )
+    return rows.filter(~header | (pl.col("line") != 1))
+
+
+def decode(lines: pl.DataFrame) -> pl.DataFrame:
+    """Columns line, text and reason: bytes as text, with the reason where they are none."""
+    text, malformed = as_text(lines["text"])
+    whole = text.str.strip_suffix("\n")
+    frame = pl.DataFrame([lines["line"], whole.str.strip_suffix("\r")])
+    # The length comes first: a line that was cut for it may end within a character.
+    faults = {
+        rejected_rows.TOO_LONG: whole.str.len_bytes() > LONGEST_LINE,
+        rejected_rows.MALFORMED_TEXT: malformed,
+        rejected_rows.NUL_BYTE: whole.str.contains("\0", literal=True),
+        rejected_rows.EMPTY_LINE: frame["text"] == "",
+    }
+    reasons = [pl.when(found).then(pl.lit(why)) for why, found in faults.items() if found.any()]
+    return frame.with_columns(reason=pl.coalesce(*reasons, pl.lit(None, pl.String)))
+
+
+def as_text(values: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Values as strings, and whether each is malformed UTF-8 (what can be read of it remains)."""
+    try:
+        return values.cast(pl.String), pl.repeat(False, len(values), eager=True)
+    except pl.exceptions.PolarsError:
+        if values.dtype != pl.Binary:
+            raise
+    read = [_readable(raw) for raw in values]
+    text = pl.Series(values.name, [shown for shown, _ in read], pl.String)
+    return text, pl.Series([bad for _, bad in read], dtype=pl.Boolean)
+
+
+def _readable(raw: bytes | None) -> tuple[str | None, bool]:
+    if raw is None:
+        return None, False
+    try:
+        return raw.decode(), False
+    except UnicodeDecodeError:
+        return raw.decode(errors="replace"), True
+
+
+def _is_blank(name: str) -> pl.Expr:
+    return pl.col(name).is_null() | (pl.col(name).str.strip_chars() == "")

@@ -1,0 +1,123 @@
+"""Reading logs where only Spark can: `hdfs://`, `s3a://` and any other address it knows.
+
+The workers parse their own lines with the same `parse_lines` that local files go through; the
+driver sees counts and rejected rows only. Line numbers and the order of rows follow the files, as
+on one machine.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import accumulate, groupby
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from nextquery.errors import LogError
+from nextquery.logs.formats.detection import Guess, Sample, detect
+from nextquery.logs.formats.layouts import check_columns, layout_of
+from nextquery.logs.reading.read_logs import ReadResult, ReadSettings
+from nextquery.logs.reading.rejected_rows import RejectedRows, check_share
+from nextquery.logs.reading.rows import Layout, parse_lines
+from nextquery.logs.reading.times import check_time_zone
+
+_SAMPLE_LINES = 100
+_INDEX_BITS = 33
+"""Spark's increasing id has the partition above and the index in it below this bit."""
+_JUDGED = pa.schema(
+    {
+        "user": pa.string(),
+        "time": pa.timestamp("us"),
+        "query": pa.string(),
+        "click": pa.string(),
+        "row": pa.int64(),
+        "file": pa.string(),
+        "line": pa.int64(),
+        "reason": pa.string(),
+        "excerpt": pa.string(),
+    }
+)
+
+
+def read_addresses(
+    spark: SparkSession, addresses: Sequence[str], settings: ReadSettings, work: Path
+) -> ReadResult:
+    """Read logs by address into `work`, as `read_logs` reads files."""
+    check_time_zone(settings.time_zone)
+    check_columns(settings.format, settings.columns)
+    samples = [_take_sample(spark, address) for address in addresses]
+    guess = Guess(settings.format, "it was given with --format")
+    if settings.format == "auto":
+        guess = detect(samples, settings.columns is not None)
+    if guess.format in ("ubi", "parquet"):
+        raise LogError(f"{guess.format} logs are read from local files only; copy them first")
+    layout = layout_of(guess.format, settings.columns, samples[0])
+    judge = partial(_judge, layout, settings.time_zone)
+    judged = _numbered(spark, addresses).mapInArrow(judge, from_arrow_schema(_JUDGED))
+    judged.write.parquet((work / "judged").resolve().as_uri())
+    return _sort_out(spark, work, guess, settings.max_rejected)
+
+
+def _take_sample(spark: SparkSession, address: str) -> Sample:
+    lines = spark.read.text(address, lineSep="\n").limit(_SAMPLE_LINES).collect()
+    return Sample(Path(address), False, tuple(line["value"] for line in lines))
+
+
+def _numbered(spark: SparkSession, addresses: Sequence[str]) -> DataFrame:
+    """Every line with its file, its number in the file and its number in the whole log."""
+    lines = spark.read.text(list(addresses), lineSep="\n").select(
+        sql.col("value").cast("binary").alias("text"),  # bytes that are no UTF-8 stay as they are
+        sql.input_file_name().alias("file"),
+        sql.monotonically_increasing_id().alias("id"),
+    )
+    part = sql.shiftright("id", _INDEX_BITS).alias("part")
+    sizes = lines.groupBy("file", part).agg(sql.min("id").alias("first"), sql.count("*").alias("n"))
+    offsets = spark.createDataFrame(
+        _offsets(sizes.collect()), "file string, part long, shift long, before long"
+    )
+    joined = lines.withColumn("part", part).join(sql.broadcast(offsets), ["file", "part"])
+    line = sql.col("id") + sql.col("shift")
+    row = line + sql.col("before")
+    return joined.select("text", "file", line.alias("line"), row.alias("row"))
+
+
+def _offsets(sizes: Sequence[Any]) -> list[tuple[str, int, int, int]]:
+    """For each file's part: what turns an id into a line number, and the lines of earlier files."""
+    ordered = sorted((size["file"], size["part"], size["first"], size["n"]) for size in sizes)
+    found, before = [], 0
+    for file, group in groupby(ordered, key=lambda size: size[0]):
+        parts = list(group)
+        starts = [0, *accumulate(size[3] for size in parts)]
+        for (_, part, first, _), start in zip(parts, starts, strict=False):
+            found.append((file, part, start + 1 - first, before))
+        before += starts[-1]
+    return found
+
+
+def _judge(
+    layout: Layout, time_zone: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for (_,), lines in pl.DataFrame(batch).group_by("file", maintain_order=True):
+            accepted, rejected = parse_lines(layout, lines.select("line", "text"), time_zone)
+            judged = pl.concat([accepted, rejected], how="diagonal_relaxed")
+            placed = judged.join(lines.select("line", "row", "file"), on="line")
+            yield from placed.select(_JUDGED.names).to_arrow().cast(_JUDGED).to_batches()
+
+
+def _sort_out(spark: SparkSession, work: Path, guess: Guess, most: float) -> ReadResult:
+    judged = spark.read.parquet((work / "judged").resolve().as_uri())
+    rows = judged.filter("reason is null").select("user", "time", "query", "click", "row")
+    rows.write.parquet((work / "rows").resolve().as_uri())
+    bad = judged.filter("reason is not null").select("file", "line", "reason", "excerpt")
+    with RejectedRows(work / "rejected.ndjson.gz") as rejected:
+        rejected.add(pl.DataFrame(bad.toArrow()).sort("file", "line"))
+    reasons = rejected.most_common()
+    accepted = spark.read.parquet((work / "rows").resolve().as_uri()).count()
+    check_share(accepted, reasons, most)
+    refused = sum(reasons.values())
+    return ReadResult(guess.format, guess.reason, accepted + refused, accepted, refused, reasons)

@@ -1,0 +1,1 @@
+"""The stages of `prepare`, each a module: cleaning, spelling, sessions, splits, counts."""

@@ -1,0 +1,1 @@
+"""What is said over HTTP: routes, schemas, keys, limits, pages."""

@@ -1,0 +1,1 @@
+"""The models of a running service: queues, batches, processes."""

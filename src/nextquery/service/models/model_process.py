@@ -1,0 +1,50 @@
+"""The process of one neural model.
+
+Run as `python -m nextquery.service.models.model_process FD [low_priority]`. It is
+started by `isolation`, which holds the other end of the socket, and ends when that closes. What it
+does is in `model_answers`. Knows that loading a replacement must not slow down the model
+that is still answering, and imports nothing before that is seen to.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from typing import Any
+
+LOW_PRIORITY = "low_priority"
+NICENESS = 15
+
+
+def main() -> None:
+    """Open what the first message names, then answer until the socket closes."""
+    # Stopping is decided by the service, which first finishes what it accepted.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with Connection(int(sys.argv[1])) as connection, contextlib.suppress(EOFError, BrokenPipeError):
+        # In a thread of its own, which alone gives way to others.
+        begin = _give_way if LOW_PRIORITY in sys.argv else None
+        with ThreadPoolExecutor(1, initializer=begin) as loading:
+            answer = loading.submit(_load, connection).result()
+        while answer is not None:
+            connection.send(answer(connection.recv()))
+
+
+def _give_way() -> None:
+    """Let the present thread have only what others leave; elsewhere than on Linux, nothing."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+
+
+def _load(connection: "Connection[Any, Any]") -> Callable[[Any], Any] | None:
+    from nextquery.service.models.model_answers import open_model  # half of the work of loading
+
+    return open_model(connection)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Running the service: workers, control files, logging, metrics, feedback."""

@@ -1,0 +1,74 @@
+"""The feedback log, in the format of OpenSearch's User Behavior Insights (UBI) 1.3.
+
+Every query whose suggestions were shown is a line of `queries-DAY.ndjson`, everything the user did
+a line of `events-DAY.ndjson`; `nextquery prepare` reads them back as a log. Knows nothing of HTTP.
+"""
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from nextquery.errors import InputError
+from nextquery.service.http.schemas import Clicked, Dismissed, Shown
+
+APPLICATION = "nextquery"
+_ACTIONS = {
+    "shown": "suggestions_shown",
+    "clicked": "suggestion_clicked",
+    "dismissed": "suggestions_dismissed",
+}
+
+
+class FeedbackLog:
+    """Appends to the files of the day. Each line is one write, so workers can share the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--feedback {folder}: {error.strerror}") from None
+
+    def write(self, feedback: Shown | Clicked | Dismissed, now: datetime | None = None) -> None:
+        """Append what a user did."""
+        moment = now or datetime.now(UTC)
+        common = {
+            "application": APPLICATION,
+            "query_id": feedback.query_id,
+            "client_id": feedback.client_id,
+            "timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        }
+        if isinstance(feedback, Shown):
+            query = {
+                "user_query": feedback.query,
+                "query_response_hit_ids": feedback.suggestions,
+            }
+            self._append("queries", moment, {**common, **query})
+        self._append("events", moment, {**common, **_event(feedback)})
+
+    def _append(self, table: str, moment: datetime, record: dict[str, Any]) -> None:
+        path = self._folder / f"{table}-{moment:%Y-%m-%d}.ndjson"
+        line = json.dumps(record, ensure_ascii=False) + "\n"
+        # 0600: the file holds what people typed.
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+
+
+def _event(feedback: Shown | Clicked | Dismissed) -> dict[str, Any]:
+    event: dict[str, Any] = {
+        "action_name": _ACTIONS[feedback.action],
+        "message_type": "SUGGESTION",
+        "user_query": feedback.query,
+    }
+    if isinstance(feedback, Clicked):
+        event["message"] = feedback.suggestion
+        event["event_attributes"] = {
+            "object": {"object_id": feedback.suggestion, "object_id_field": "suggestion"},
+            "position": {"ordinal": feedback.position},
+        }
+    return event

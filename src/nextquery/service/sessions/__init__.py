@@ -1,0 +1,1 @@
+"""The sessions of visitors, in memory or in Redis."""

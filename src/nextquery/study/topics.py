@@ -1,0 +1,115 @@
+"""Where the topics of a study come from, and the session that leads to each of them.
+
+A topic is a query; its context is that of a test session that ends exactly in it, as in the paper.
+Knows files and prepared data; knows no model.
+"""
+
+import csv
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from nextquery.errors import InputError
+from nextquery.logs.data_folder import PreparedData
+from nextquery.normalise import normalise_query
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A query to suggest for, what it is about, and the queries before it, oldest first."""
+
+    query: str
+    description: str = ""
+    context: tuple[str, ...] = ()
+
+
+def read_topics(path: Path) -> list[Topic]:
+    """Topics of a TREC file (XML), a CSV with a `query` column, or a text file, one a line."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"--topics {path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise InputError(f"--topics {path}: not UTF-8 text") from None
+    if text.lstrip().startswith("<"):
+        topics = _from_trec(path, text)
+    elif path.suffix.lower() == ".csv":
+        topics = _from_csv(path, text)
+    else:
+        topics = [Topic(line.strip()) for line in text.splitlines() if line.strip()]
+    if not topics:
+        raise InputError(f"--topics {path}: has no topic")
+    return _distinct(topics)
+
+
+def sample_topics(data: PreparedData, count: int, seed: int) -> list[Topic]:
+    """`count` test sessions drawn by seed: the last query is the topic, the others its context."""
+    sessions = list(data.sessions("test"))
+    random.Random(seed).shuffle(sessions)
+    topics = _distinct([Topic(s.queries[-1], context=s.queries[:-1]) for s in sessions])
+    if len(topics) < count:
+        raise InputError(f"--sample {count}: the test split has only {len(topics)} distinct topics")
+    return topics[:count]
+
+
+def add_contexts(topics: Sequence[Topic], data: PreparedData, seed: int) -> list[Topic]:
+    """Give each topic the context of a test session that ends in it, drawn by seed if several."""
+    wanted = {normalise_query(topic.query) for topic in topics}
+    contexts: dict[str, set[tuple[str, ...]]] = {}
+    for session in data.sessions("test"):
+        *context, last = session.queries
+        if last in wanted and context:
+            contexts.setdefault(last, set()).add(tuple(context))
+    draw = random.Random(seed)
+    return [
+        Topic(topic.query, topic.description, _drawn(contexts, normalise_query(topic.query), draw))
+        for topic in topics
+    ]
+
+
+def _drawn(
+    contexts: dict[str, set[tuple[str, ...]]], query: str, draw: random.Random
+) -> tuple[str, ...]:
+    found = sorted(contexts.get(query, ()))
+    return draw.choice(found) if found else ()
+
+
+def _from_trec(path: Path, text: str) -> list[Topic]:
+    if "<!ENTITY" in text:
+        raise InputError(f"--topics {path}: XML entities are not accepted")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise InputError(f"--topics {path}: not well-formed XML ({error})") from None
+    return [
+        Topic(_words(element.findtext("query")), _words(element.findtext("description")))
+        for element in root.iter("topic")
+        if _words(element.findtext("query"))
+    ]
+
+
+def _from_csv(path: Path, text: str) -> list[Topic]:
+    rows = csv.DictReader(text.splitlines())
+    if "query" not in (rows.fieldnames or ()):
+        raise InputError(f"--topics {path}: a CSV needs a header with a column 'query'")
+    return [
+        Topic(_words(row["query"]), _words(row.get("description")))
+        for row in rows
+        if _words(row["query"])
+    ]
+
+
+def _words(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def _distinct(topics: Sequence[Topic]) -> list[Topic]:
+    """The topics whose normalised query has not come before and is not empty."""
+    kept: dict[str, Topic] = {}
+    for topic in topics:
+        key = normalise_query(topic.query)
+        if key:
+            kept.setdefault(key, topic)
+    return list(kept.values())

@@ -1,0 +1,140 @@
+"""What the count models share: cleaning the context, the guard, saving and loading.
+
+A model gives its best candidates and the log-probability of given ones; the rest is here. Knows
+nothing of how a model counts.
+"""
+
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from nextquery.artifacts import Artifact, open_artifact, publish
+from nextquery.config import Section
+from nextquery.errors import InputError
+from nextquery.guard.build_tables import write_tables
+from nextquery.guard.guard import Guard
+from nextquery.guard.tables import FOLDER
+from nextquery.logs.data_folder import PreparedData
+from nextquery.normalise import normalise_query
+from nextquery.records import ScoredQuery, Suggestion
+from nextquery.suggesters.background import Background
+from nextquery.suggesters.sequences import Log, open_log
+
+SettingsT = TypeVar("SettingsT", bound=Section)
+
+
+class CountSuggester(ABC, Generic[SettingsT]):
+    """A suggester fitted by counting."""
+
+    kind: str
+    settings_type: ClassVar[type[Section]]
+
+    def __init__(self, settings: SettingsT, background: Background) -> None:
+        self.settings = settings
+        self.background = background
+        self.guard = Guard()
+        self.origin: PreparedData | Artifact | None = None
+        """Where the model comes from; `save` takes the guard's tables from there."""
+
+    @classmethod
+    def fit(
+        cls,
+        data: PreparedData,
+        settings: SettingsT | None = None,
+        *,
+        engine: str = "polars",
+        spark_master: str = "local[*]",
+    ) -> Self:
+        """Count what the model needs in the background of a prepared log."""
+        chosen: Any = settings or cls.settings_type()
+        with open_log(data, engine, spark_master) as log:
+            model = cls.count(log, chosen)
+        model.origin = data
+        return model
+
+    @classmethod
+    @abstractmethod
+    def count(cls, log: Log, settings: SettingsT) -> Self:
+        """The counting itself."""
+
+    @abstractmethod
+    def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
+        """Up to `limit` candidates for a normalised context, its own queries possibly included."""
+
+    @abstractmethod
+    def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
+        """The natural log-probability of each normalised candidate after a normalised context."""
+
+    @abstractmethod
+    def write(self, folder: Path) -> None:
+        """Write what is beyond the background counts."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, artifact: Artifact, settings: SettingsT, background: Background) -> Self:
+        """Map what `write` wrote."""
+
+    def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
+        """At most `n` suggestions, best first, ties by text; never a query of the context."""
+        if n < 0:
+            raise InputError(f"n is {n}; it must be 0 or more")
+        queries = clean(context)
+        shown = dict.fromkeys(queries, False)
+        limit = n + len(shown)
+        while True:
+            found = self.best(queries, limit)
+            for suggestion in found:
+                if suggestion.text not in shown:
+                    shown[suggestion.text] = bool(self.guard.allows(suggestion.text))
+            kept = [suggestion for suggestion in found if shown[suggestion.text]]
+            if len(kept) >= n or len(found) < limit:
+                return sorted(kept, key=lambda item: (-item.score, item.text))[:n]
+            # The guard refused some: look further down until n are left or nothing is.
+            limit *= 4
+
+    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+        """The natural-log likelihood of each candidate given the context, in the given order."""
+        texts = [normalise_query(candidate) for candidate in candidates]
+        return [
+            ScoredQuery(
+                candidate, likelihood, len(text.split()) + 1, self.background.unknown_words(text)
+            )
+            for candidate, text, likelihood in zip(
+                candidates, texts, self.log_probabilities(clean(context), texts), strict=True
+            )
+        ]
+
+    def save(self, path: Path) -> None:
+        """Publish the model as an artifact folder of its kind."""
+        entries: dict[str, Any] = {"settings": self.settings.model_dump(mode="json")}
+        entries["counts"] = {"queries": len(self.background.queries)}
+        with publish(path, self.kind, entries) as folder:
+            self.background.save(folder)
+            self.write(folder)
+            if isinstance(self.origin, PreparedData):
+                write_tables(self.origin, folder)
+            elif self.origin is not None:
+                shutil.copytree(self.origin.path / FOLDER, folder / FOLDER)
+
+    @classmethod
+    def load(cls, path: Path, guard: Guard | None = None) -> Self:
+        """Open a folder that `save` published; its own guard stands unless another is given."""
+        artifact = open_artifact(path, cls.kind)
+        settings: Any = cls.settings_type.model_validate(artifact.manifest["settings"])
+        model = cls.read(artifact, settings, Background.load(artifact))
+        model.guard = guard or Guard.open(path)
+        model.origin = artifact
+        return model
+
+
+def clean(context: Sequence[str]) -> tuple[str, ...]:
+    """The normalised queries of a context, those left out of which nothing remains."""
+    return tuple(filter(None, map(normalise_query, context)))
+
+
+def seen(times: int, where: str = "") -> str:
+    """The `source` of a suggestion that the log holds: how often it was seen, and where."""
+    place = f" {where}" if where else ""
+    return f"seen in the log ({times} time{'' if times == 1 else 's'}{place})"

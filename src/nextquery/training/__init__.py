@@ -1,0 +1,1 @@
+"""Training HRED: the run, the loop, batches, checkpoints, the finished model folder."""

@@ -1,0 +1,168 @@
+"""The finished model folder: weights, vocabulary, guard tables, metrics, curve and card.
+
+Knows what a reader of the folder needs; nothing of how the numbers came about.
+"""
+
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nextquery.artifacts import publish
+from nextquery.guard.build_tables import write_tables
+from nextquery.logs.data_folder import PreparedData
+from nextquery.model.hred import HRED, KIND
+from nextquery.model.settings import RunConfig
+from nextquery.training.perplexity import Perplexity
+from nextquery.training.training_log import EVENTS, METRICS, read_metrics
+
+CARD, CURVE = "README.md", "training.png"
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a finished run has to say of itself."""
+
+    steps: int
+    epochs: int
+    best_step: int
+    words: int
+    seconds: float
+    peak_memory_bytes: int
+    processes: int
+    device: str
+    perplexity: Mapping[int | None, Perplexity]
+    """On the validation sessions, by the number of earlier queries given; None: all."""
+
+    def entries(self) -> dict[str, Any]:
+        """The facts as manifest keys."""
+        return {
+            "steps": self.steps,
+            "epochs": self.epochs,
+            "best_step": self.best_step,
+            "words": self.words,
+            "seconds": round(self.seconds, 1),
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "processes": self.processes,
+            "device": self.device,
+            "validation_nll": self.perplexity[None].nll,
+            "validation_perplexity": self.perplexity[None].perplexity,
+            "validation_perplexity_known": self.perplexity[None].known_perplexity,
+            "validation_perplexity_by_context": {
+                _context(context): found.perplexity for context, found in self.perplexity.items()
+            },
+        }
+
+
+def publish_model(
+    out: Path,
+    model: HRED,
+    config: RunConfig,
+    data: PreparedData,
+    run: Path,
+    facts: RunFacts,
+) -> None:
+    """Make the model folder at `out` from the model and what the folder `run` gathered."""
+    settings = config.model_dump(by_alias=True)
+    entries = {**model.manifest_entries(), "settings": settings, "training": facts.entries()}
+    with publish(out, KIND, entries) as partial:
+        model.write_files(partial)
+        write_tables(data, partial)
+        shutil.copyfile(run / METRICS, partial / METRICS)
+        shutil.copytree(run / EVENTS, partial / EVENTS)
+        draw_curve(run / METRICS, partial / CURVE)
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        card = model_card(config, data, facts, len(model.vocabulary), parameters)
+        (partial / CARD).write_text(card, encoding="utf-8")
+
+
+def draw_curve(metrics: Path, target: Path) -> None:
+    """Draw training and validation perplexity over the steps."""
+    from matplotlib.figure import Figure
+
+    entries = list(read_metrics(metrics))
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot()
+    for key, label in (("loss", "training"), ("validation_nll", "validation")):
+        found = [
+            (entry["step"], math.exp(min(entry[key], 50))) for entry in entries if key in entry
+        ]
+        steps, values = [step for step, _ in found], [value for _, value in found]
+        axes.plot(steps, values, marker="o" if key == "validation_nll" else "", label=label)
+    axes.set(xlabel="step", ylabel="perplexity per word", yscale="log", title="Training")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(visible=True, which="both", alpha=0.3)
+    axes.legend()
+    figure.savefig(target, dpi=120)
+
+
+def model_card(
+    config: RunConfig, data: PreparedData, facts: RunFacts, words: int, parameters: int
+) -> str:
+    """The model folder's README: data, settings, perplexity and the figures of Table 2."""
+    counts = data.artifact.manifest["counts"]
+    perplexity = facts.perplexity[None]
+    rows = "".join(
+        f"| {_context(context)} | {found.perplexity:.2f} | {found.known_perplexity:.2f} |\n"
+        for context, found in facts.perplexity.items()
+    )
+    settings = "".join(
+        f"| `{section}.{key}` | {value} |\n"
+        for section, values in config.model_dump(by_alias=True).items()
+        for key, value in values.items()
+    )
+    size, peak = f"{parameters * 4 / 1e6:.1f} MB", f"{facts.peak_memory_bytes / 1e6:,.0f} MB"
+    time = duration(facts.seconds)
+    return f"""# HRED query-suggestion model
+
+Predicts the next query of a search session from the queries before it. Use it with
+`nextquery suggest`, `nextquery score` or `nextquery serve` on this folder.
+
+## Data
+
+| | background (trained on) | validation |
+|---|---|---|
+| sessions | {counts["sessions"]["background"]:,} | {counts["sessions"]["validation"]:,} |
+| queries | {counts["queries"]["background"]:,} | {counts["queries"]["validation"]:,} |
+
+Vocabulary: {words:,} symbols (padding, end of query and unknown word included); the log was
+prepared with a k-user rule of K = {data.min_users}.
+
+## Validation perplexity per word
+
+End-of-query symbols included; {perplexity.symbols:,} symbols. `known` leaves out words that the
+vocabulary lacks.
+
+| earlier queries given | perplexity | known words only |
+|---|---|---|
+{rows}
+## Training (the figures of the paper's Table 2)
+
+| batches seen | training time | parameters | model in memory | peak memory of training |
+|---|---|---|---|---|
+| {facts.steps:,} | {time} | {parameters:,} | {size} | {peak} |
+
+The weights are those of step {facts.best_step:,}, the best validation; {facts.words:,} symbols were
+trained on in {facts.epochs} epochs, by {facts.processes} process(es) on {facts.device}.
+`{METRICS}` has every report, `{EVENTS}/` the same for TensorBoard, `{CURVE}` the curve:
+
+![training curve]({CURVE})
+
+## Settings
+
+| key | value |
+|---|---|
+{settings}"""
+
+
+def duration(seconds: float) -> str:
+    """A time as people write it: `44h 01m`, `3m 20s`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes:02d}m" if hours else f"{minutes}m {rest:02d}s"
+
+
+def _context(context: int | None) -> str:
+    return "all" if context is None else str(context)

@@ -1,0 +1,249 @@
+"""A training run from data folder to model folder. Knows the files; the loop is in `training`.
+
+While it trains, a run keeps everything in `OUT.training/` beside the model folder to be made:
+checkpoints, metrics and the encoded sessions. The model folder appears once, complete; the folder
+of the run is removed then.
+"""
+
+import fcntl
+import hashlib
+import json
+import resource
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+
+from nextquery.artifacts import check_target
+from nextquery.errors import ArtifactError, TrainingError
+from nextquery.logs.data_folder import PreparedData
+from nextquery.model.hred import HRED
+from nextquery.model.likelihood import SessionLikelihood
+from nextquery.model.sampled_softmax import CandidateSampler
+from nextquery.model.settings import RunConfig, TrainConfig
+from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_sessions
+from nextquery.text.vocabulary import Vocabulary
+from nextquery.training.checkpoint import CheckpointFolder, Position
+from nextquery.training.distributed import Processes
+from nextquery.training.feed import Feed
+from nextquery.training.perplexity import Perplexity, measure
+from nextquery.training.publishing import RunFacts, publish_model
+from nextquery.training.trainer import Trainer
+from nextquery.training.training_log import TrainingLog
+
+CONTEXTS: tuple[int | None, ...] = (0, 1, 2, None)
+"""The numbers of earlier queries with which the finished model is measured; None: all."""
+_FREE_TO_CHANGE = {"epochs", "patience", "checkpoint_minutes", "checkpoint_every", "report_every"}
+"""Training keys that a resumed run may be given anew: they do not change what a step does."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: finished with a model folder, or stopped by a signal."""
+
+    position: Position
+    facts: RunFacts | None
+    signal: int
+
+
+def train(
+    data: PreparedData,
+    out: Path,
+    config: RunConfig,
+    processes: Processes,
+    *,
+    resume: bool = False,
+    say: Callable[[str], None],
+) -> Outcome:
+    """Train a model on the background sessions of `data` and publish it at `out`."""
+    check(data, out, processes, resume)
+    run = Run(data, out, config, processes)
+    with _disk_errors(run.folder), _claim(run.folder, processes):
+        trainer, validation = run.set_up(say)
+        signal = run.take_steps(trainer)
+        if signal:
+            return Outcome(trainer.position, None, signal)
+        return Outcome(trainer.position, run.publish(trainer, validation), 0)
+
+
+def check(data: PreparedData, out: Path, processes: Processes, resume: bool) -> None:
+    """Refuse what cannot go well, before anything is written."""
+    if processes.leads:
+        _check_folders(out, folder_of_run(out), resume)
+        data.artifact.verify()
+    processes.agree(0)  # no process writes before the leading one has looked
+
+
+def folder_of_run(out: Path) -> Path:
+    """Where a run keeps its files while it trains the model for `out`."""
+    return out.with_name(f"{out.name}.training")
+
+
+class Run:
+    """The stages of a run, in order."""
+
+    def __init__(
+        self, data: PreparedData, out: Path, config: RunConfig, processes: Processes
+    ) -> None:
+        self.folder = folder_of_run(out)
+        self._data = data
+        self._out = out
+        self._config = config
+        self._processes = processes
+        self._vocabulary = Vocabulary(data.words()[: config.model.vocabulary_size])
+        self._checkpoints = CheckpointFolder(
+            self.folder / "checkpoints", identity(config, data, self._vocabulary)
+        )
+
+    def set_up(self, say: Callable[[str], None]) -> tuple[Trainer, EncodedSessions]:
+        """Encode the sessions, build the model, and take up the newest checkpoint if any."""
+        config = self._config.train
+        sessions, validation = self._encode()
+        torch.manual_seed(config.seed)
+        likelihood = SessionLikelihood(HRED(self._config.model, self._vocabulary), config.chunk)
+        likelihood.to(self._processes.device)
+        feed = _feed(likelihood.model, config, sessions, self._processes)
+        watched = validation.first(config.validation_sessions)
+        trainer = Trainer(likelihood, config, feed, watched, self._checkpoints, self._processes)
+        newest = self._checkpoints.newest(say) if self._processes.leads else 0
+        step = self._processes.agree(newest)
+        if step:
+            trainer.restore(self._checkpoints.load(step))
+            say(f"resuming after step {step}, epoch {trainer.position.epoch + 1}")
+        if self._processes.leads:
+            self._checkpoints.clean_up(step)
+        return trainer, validation
+
+    def take_steps(self, trainer: Trainer) -> int:
+        """Train; returns the signal that ended it early, 0 if none did."""
+        if not self._processes.leads:
+            return trainer.run(None)
+        steps = trainer.steps_per_epoch()
+        with TrainingLog(
+            self.folder, trainer.position.step, steps, self._config.train.epochs
+        ) as training_log:
+            return trainer.run(training_log)
+
+    def publish(self, trainer: Trainer, validation: EncodedSessions) -> RunFacts:
+        """Measure the best weights, make the model folder and remove that of the run."""
+        processes = self._processes
+        processes.agree(0)  # the leading process has written the last checkpoint
+        trainer.load_weights(self._checkpoints.load(trainer.position.best_step).weights)
+        contexts = {
+            context: measure(trainer.likelihood, validation, processes, context)
+            for context in CONTEXTS
+        }
+        facts = _facts(trainer.position, contexts, processes)
+        if processes.leads:
+            model = trainer.likelihood.model
+            publish_model(self._out, model, self._config, self._data, self.folder, facts)
+            shutil.rmtree(self.folder)
+        processes.agree(0)  # no process ends before the folder is there
+        return facts
+
+    def _encode(self) -> tuple[EncodedSessions, EncodedSessions]:
+        """Background and validation; every process reads for itself: they may share no disk."""
+        limits = SessionLimits(self._config.train.max_queries, self._config.train.max_words)
+        folder = self.folder / f"sessions-{self._processes.rank}"
+        background, validation = (
+            encode_sessions(self._data.sessions(split), self._vocabulary, limits, folder / split)
+            for split in ("background", "validation")
+        )
+        return background, validation
+
+
+def identity(config: RunConfig, data: PreparedData, vocabulary: Vocabulary) -> dict[str, object]:
+    """What must be the same for a run to be resumed, by the names that a message uses."""
+    files = json.dumps(data.artifact.manifest["files"], sort_keys=True)
+    words = "\n".join(vocabulary.words)
+    fixed = {
+        f"train.{key}": value
+        for key, value in config.train.model_dump().items()
+        if key not in _FREE_TO_CHANGE
+    }
+    return {
+        "vocabulary": hashlib.sha256(words.encode()).hexdigest()[:16],
+        "data folder": hashlib.sha256(files.encode()).hexdigest()[:16],
+        **{f"model.{key}": v for key, v in config.model.model_dump(by_alias=True).items()},
+        **fixed,
+    }
+
+
+def _check_folders(out: Path, folder: Path, resume: bool) -> None:
+    check_target(out)
+    if folder.exists() and not resume:
+        raise ArtifactError(
+            f"{folder}: a run that was not finished; add --resume to go on with it, "
+            "or delete that folder to start anew"
+        )
+    if resume and not folder.exists() and out.exists():
+        raise ArtifactError(f"{out}: this run is finished; there is nothing to resume")
+
+
+def _feed(
+    model: HRED, config: TrainConfig, sessions: EncodedSessions, processes: Processes
+) -> Feed:
+    """The batches, with sampled candidates if the loss is sampled; decides sparse gradients."""
+    large = len(model.vocabulary) > config.exact_below
+    sampled = config.loss == "sampled" or (config.loss == "auto" and large)
+    if model.word_vectors is not None:
+        model.word_vectors.sparse = sampled or not model.config.tied
+    if sampled:
+        model.output_vectors.sparse = True
+    sampler = (
+        CandidateSampler(sessions.word_counts(), config.head_words, config.sampled_words)
+        if sampled
+        else None
+    )
+    share = (processes.rank, processes.count)
+    return Feed(sessions, config.batch_words, config.seed, sampler, share)
+
+
+@contextmanager
+def _claim(folder: Path, processes: Processes) -> Iterator[None]:
+    """Keep the folder to this run; the system lets go of it however the process ends."""
+    if not processes.leads:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ArtifactError(f"{folder}: another process is training there") from None
+        yield
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    """Say what to do when the disk is full or goes away."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(
+            f"{folder}: cannot be written ({error}); the checkpoints there are good: "
+            "free some space and run again with --resume"
+        ) from error
+
+
+def _facts(
+    position: Position, contexts: dict[int | None, Perplexity], processes: Processes
+) -> RunFacts:
+    # Kilobytes on Linux, bytes on macOS.
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return RunFacts(
+        steps=position.step,
+        epochs=position.epoch,
+        best_step=position.best_step,
+        words=position.words,
+        seconds=position.seconds,
+        peak_memory_bytes=peak if sys.platform == "darwin" else peak * 1024,
+        processes=processes.count,
+        device=str(processes.device),
+        perplexity=contexts,
+    )

@@ -1,0 +1,254 @@
+"""The training loop: steps, validations, early stopping, checkpoints. Knows no files.
+
+All that the next step depends on is the weights, the optimiser's state and a `Position`; order,
+dropout and sampled words follow from seed and step. So a run that is stopped anywhere and goes on
+from a checkpoint takes exactly the steps it would have taken.
+"""
+
+import math
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nextquery.errors import TrainingError
+from nextquery.model.likelihood import SessionLikelihood
+from nextquery.model.settings import TrainConfig
+from nextquery.text.corpus import EncodedSessions
+from nextquery.training.checkpoint import Checkpoint, CheckpointFolder, Position
+from nextquery.training.distributed import Processes
+from nextquery.training.feed import Feed, TrainingStep, dropout_seed
+from nextquery.training.optimiser import Optimiser
+from nextquery.training.perplexity import measure
+from nextquery.training.training_log import TrainingLog
+
+
+@dataclass
+class StopRequest:
+    """Set by SIGTERM or SIGINT; the loop looks at it between steps."""
+
+    signal: int = 0
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[StopRequest]:
+    """Turn the first SIGTERM or Ctrl-C into a request; a second one ends the process at once."""
+    request = StopRequest()
+    usual = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        request.signal = number
+        for each, handler in usual.items():
+            signal.signal(each, handler)
+
+    for number in usual:
+        signal.signal(number, ask)
+    try:
+        yield request
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+
+
+class Trainer:
+    """Trains a model from a position on."""
+
+    def __init__(
+        self,
+        likelihood: SessionLikelihood,
+        config: TrainConfig,
+        feed: Feed,
+        validation: EncodedSessions,
+        checkpoints: CheckpointFolder,
+        processes: Processes,
+    ) -> None:
+        self.likelihood = likelihood
+        self._shared = processes.share(likelihood)
+        self._config = config
+        self._feed = feed
+        self._validation = validation
+        self._checkpoints = checkpoints
+        self._processes = processes
+        self._optimiser = Optimiser(likelihood, config.optimiser, config.rate)
+        self.position = Position(rate=config.rate)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint."""
+        self.load_weights(checkpoint.weights)
+        self._optimiser.restore(checkpoint.optimiser)
+        self.position = checkpoint.position
+
+    def load_weights(self, weights: dict[str, Tensor]) -> None:
+        """Give the model these weights."""
+        with torch.no_grad():
+            for name, parameter in self.likelihood.model.named_parameters():
+                parameter.copy_(weights[name])
+
+    def steps_per_epoch(self) -> int:
+        """How many batches an epoch has, about: epochs are cut anew."""
+        return len(self._feed.epoch(self.position.epoch))
+
+    def run(self, training_log: TrainingLog | None) -> int:
+        """Train until the epochs are over, validation stops improving, or a signal asks to stop.
+
+        Returns the signal, 0 if there was none.
+        """
+        self._training_log = training_log
+        self._started = time.monotonic() - self.position.seconds
+        self._saved = self._reported = time.monotonic()
+        self._waited = 0.0
+        self._stopped = False  # only what all processes agreed on, lest one of them waits forever
+        with stop_on_signals() as request:
+            while not self._finished() and not self._stopped:
+                self._epoch(request)
+            if not self._stopped and self.position.validated_step < self.position.step:
+                self._validate()
+        self._save()
+        return (request.signal or signal.SIGTERM) if self._stopped else 0
+
+    def _finished(self) -> bool:
+        over = self.position.epoch >= self._config.epochs
+        return over or self.position.stale >= self._config.patience
+
+    def _epoch(self, request: StopRequest) -> None:
+        """Train on the rest of the epoch."""
+        batches = self._feed.epoch(self.position.epoch)
+        self._validate_if_due(batches)
+        steps = self._feed.steps(batches, self.position.batch, self.position.step + 1)
+        for training_step in self._timed(steps):
+            self._take(training_step, request)
+            if self._stopped:
+                return
+            self._validate_if_due(batches)
+            if self._finished():
+                return
+            self._save_if_due()
+        self._move(epoch=self.position.epoch + 1, batch=0)
+
+    def _timed(self, steps: Iterator[TrainingStep]) -> Iterator[TrainingStep]:
+        """The steps, adding up how long the model waited for its input."""
+        while True:
+            asked = time.monotonic()
+            step = next(steps, None)
+            self._waited += time.monotonic() - asked
+            if step is None:
+                return
+            yield step
+
+    def _take(self, training_step: TrainingStep, request: StopRequest) -> None:
+        """One step: gradients of the whole batch's mean loss, clipped, and the update."""
+        number, rank = self.position.step + 1, self._processes.rank
+        torch.manual_seed(dropout_seed(self._config.seed, number, rank))
+        self._optimiser.clear()
+        total, _ = self._shared(training_step.batch, training_step.candidates)
+        weight = float(training_step.counts) / training_step.words
+        # Gradients are averaged over the processes: undo that.
+        (total * (-weight * self._processes.count)).backward()
+        mine = -float(total.detach()) * weight
+        loss, asked = self._processes.total([mine, float(request.signal)])
+        norm = self._optimiser.clip(self._config.clip)
+        if not math.isfinite(loss) or not math.isfinite(norm):
+            raise TrainingError(self._describe(training_step.members, loss, norm))
+        self._optimiser.step(self.position.rate)
+        self._stopped = asked > 0
+        self._move(
+            step=number,
+            batch=self.position.batch + 1,
+            words=self.position.words + training_step.words,
+            loss_sum=self.position.loss_sum + loss * training_step.words,
+            loss_words=self.position.loss_words + training_step.words,
+        )
+        self._report(norm)
+
+    def _describe(self, members: NDArray[np.int64], loss: float, norm: float) -> str:
+        ids = ", ".join(str(identifier) for identifier in self._feed.ids(members)[:5])
+        more = f" and {len(members) - 5} more" if len(members) > 5 else ""
+        return (
+            f"step {self.position.step + 1}: loss {loss}, gradient norm {norm}: not finite; "
+            f"epoch {self.position.epoch + 1}, batch {self.position.batch + 1} "
+            f"(sessions {ids}{more}); the checkpoints before it are kept: "
+            "train anew with a lower train.rate"
+        )
+
+    def _report(self, norm: float) -> None:
+        position, now = self.position, time.monotonic()
+        if self._training_log is not None:
+            self._training_log.advance(position.step, position.epoch)
+        if position.step % self._config.report_every:
+            return
+        seconds = now - self._reported
+        if self._training_log is not None:
+            self._training_log.report(
+                position.step,
+                {
+                    "epoch": position.epoch + 1,
+                    "loss": position.loss_sum / position.loss_words,
+                    "words": position.words,
+                    "words_per_second": position.loss_words / seconds,
+                    "waiting_share": self._waited / seconds,
+                    "gradient_norm": norm,
+                    "rate": position.rate,
+                    "seconds": now - self._started,
+                },
+            )
+        self._reported, self._waited = now, 0.0
+        self._move(loss_sum=0.0, loss_words=0)
+
+    def _validate_if_due(self, batches: list[NDArray[np.int64]]) -> None:
+        position, every = self.position, self._config.validate_every
+        due = position.step % every == 0 if every else position.batch == len(batches)
+        if due and position.validated_step < position.step:
+            self._validate()
+
+    def _validate(self) -> None:
+        """Measure the validation sessions, remember the best result and write a checkpoint."""
+        position = self.position
+        result = measure(self.likelihood, self._validation, self._processes)
+        improved = position.best_nll is None or result.nll < position.best_nll
+        self._move(
+            validated_step=position.step,
+            best_step=position.step if improved else position.best_step,
+            best_nll=result.nll if improved else position.best_nll,
+            stale=0 if improved else position.stale + 1,
+            rate=position.rate if improved else position.rate * self._config.decay,
+        )
+        if self._training_log is not None:
+            self._training_log.validation(
+                position.step,
+                {
+                    "epoch": position.epoch + 1,
+                    "validation_nll": result.nll,
+                    "validation_perplexity": result.perplexity,
+                    "validation_perplexity_known": result.known_perplexity,
+                    "seconds": time.monotonic() - self._started,
+                },
+            )
+        self._save()
+
+    def _save_if_due(self) -> None:
+        every = self._config.checkpoint_every
+        by_time = time.monotonic() - self._saved > 60 * self._config.checkpoint_minutes
+        if by_time or (every and self.position.step % every == 0):
+            self._save()
+
+    def _save(self) -> None:
+        """Write a checkpoint; the other processes have nothing of their own to keep."""
+        self._saved = time.monotonic()
+        self._move(seconds=self._saved - self._started)
+        if self._processes.leads:
+            weights = dict(self.likelihood.model.named_parameters())
+            self._checkpoints.save(
+                self.position,
+                {name: tensor.detach() for name, tensor in weights.items()},
+                self._optimiser.tensors(),
+            )
+
+    def _move(self, **changes: float | None) -> None:
+        self.position = self.position.after(**changes)

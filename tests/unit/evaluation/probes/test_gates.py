@@ -1,0 +1,58 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from nextquery.evaluation.probes.gates import Gates, gate_example, gate_figures
+from nextquery.evaluation.ranking.noise import Noise
+from nextquery.ranking.candidates import Background
+from nextquery.records import Session
+
+
+class Sceptic:
+    """Updates fully on a first query, half on others, and hardly on noise."""
+
+    def __init__(self, noise: float) -> None:
+        self.noise = noise
+
+    def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Gates]:
+        return [self.gates(context) for context in contexts]
+
+    def gates(self, context: Sequence[str]) -> Gates:
+        rows = [
+            1.0 if place == 0 else self.noise if query == "google" else 0.5
+            for place, query in enumerate(context)
+        ]
+        return np.repeat(np.array(rows, dtype=np.float32)[:, None], 4, axis=1)
+
+
+BACKGROUND = Background({"google": 10}, {})
+SESSIONS = [Session(n, "u", (f"a{n}", f"b{n}", f"c{n}", f"d{n}")) for n in range(200)]
+
+
+def test_noise_is_compared_with_the_query_at_the_same_place() -> None:
+    found = gate_figures(Sceptic(0.1), SESSIONS, Noise(BACKGROUND, 0), iter)
+
+    assert found["own_query"] == pytest.approx(0.5)
+    assert found["noisy_query"] == pytest.approx(0.1)
+    assert found["difference"] == pytest.approx(-0.4)
+    assert found["noise_updates_less"] == 1.0
+    assert found["by_position"] == pytest.approx({"1": 1.0, "2": 0.5, "3": 0.5})
+    # of 4 places per context the first and the one behind the end have no query to compare with
+    assert 60 < found["contexts"] < 140
+
+
+def test_a_model_that_treats_noise_alike_shows_no_difference() -> None:
+    found = gate_figures(Sceptic(0.5), SESSIONS, Noise(BACKGROUND, 0), iter)
+
+    assert found["difference"] == 0
+    assert found["p"] == 1.0
+
+
+def test_the_example_ends_in_noise() -> None:
+    sessions = [Session(n, "u", (f"a{n}", f"b{n}", f"c{n}")) for n in range(20)]
+    example = gate_example(Sceptic(0.1), sessions, Noise(BACKGROUND, 0))
+
+    assert example is not None
+    assert example["queries"][-1] == "google"
+    assert np.shape(example["gates"]) == (3, 4)

@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+
+from nextquery.evaluation.ranking.analyses import by_session_length, session_lengths
+from nextquery.evaluation.ranking.comparison import FEWEST_CASES, compare, standings, system_pairs
+from nextquery.ranking.cases import CaseSet, RankingCase
+
+
+def cases(n: int) -> CaseSet:
+    made = (
+        RankingCase(number, ("a",), "a", ("right", "wrong"), 0, 2 + number % 4)
+        for number in range(n)
+    )
+    return CaseSet(tuple(made))
+
+
+def test_gain_and_test_are_of_the_means_over_seeds() -> None:
+    ranks = {"adj": np.array([[2, 2, 1, 2]]), "baseline": np.array([[1, 1, 1, 2], [1, 2, 1, 2]])}
+    found = compare(ranks, "baseline", "adj")
+
+    assert found.relative == pytest.approx((1 + 0.75 + 1 + 0.5) / (0.5 + 0.5 + 1 + 0.5) - 1)
+    assert found.difference == pytest.approx(0.1875)
+    assert found.difference_low <= found.difference <= found.difference_high
+    # differences .5, .25, 0, 0: t = .1875 / (.2394 / 2) = 1.567 with 3 degrees of freedom
+    assert found.p == pytest.approx(0.215, abs=0.001)
+
+
+def test_every_ranker_is_compared_with_adj_and_with_the_baseline() -> None:
+    assert system_pairs(["adj", "baseline", "baseline+hred", "hred"]) == [
+        ("baseline", "adj"),
+        ("baseline+hred", "adj"),
+        ("baseline+hred", "baseline"),
+    ]
+
+
+def test_few_cases_give_a_reason_instead_of_a_figure() -> None:
+    few = standings(cases(FEWEST_CASES - 1), {"adj": np.zeros(2 * (FEWEST_CASES - 1))})
+    enough = standings(cases(FEWEST_CASES), {"adj": np.zeros(2 * FEWEST_CASES)})
+
+    assert "systems" not in few.summary([])
+    assert few.summary([])["too_few"].startswith("29 cases")
+    assert enough.summary([])["systems"]["adj"]["mrr"] == 1.0
+
+
+def test_sessions_are_short_medium_or_long() -> None:
+    made = cases(200)
+    found = by_session_length(standings(made, {"adj": np.zeros(400)}))
+
+    assert {name: part["cases"] for name, part in found.items()} == {
+        "short": 50,
+        "medium": 100,
+        "long": 50,
+    }
+    assert session_lengths(made) == {"short": 0.25, "medium": 0.5, "long": 0.25}

@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+
+from nextquery.evaluation.ranking.rankers import FORM_SETS, RankerTrainer, train_all
+from nextquery.ranking.cases import CaseSet, RankingCase
+from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
+from nextquery.ranking.lambdamart import RankedPart
+from nextquery.ranking.scoring import FORMS
+
+pytestmark = pytest.mark.slow
+
+
+def part(cases: int, seed: int) -> RankedPart:
+    """Only the lift of the model's score says which of ten candidates is right."""
+    generator = np.random.default_rng(seed)
+    texts = tuple(f"q{number}" for number in range(10))
+    made = [
+        RankingCase(number, ("a",), "a", texts, int(generator.integers(10)), 2)
+        for number in range(cases)
+    ]
+    case_set = CaseSet(tuple(made))
+    names = (*BASELINE_FEATURES, *(f"hred:{form}" for form in FORMS), "other:sum")
+    values = generator.normal(size=(case_set.rows, len(names)))
+    values[case_set.targets, names.index("hred:lift")] += 3.0
+    return RankedPart(case_set, FeatureTable(names, values))
+
+
+def test_the_forms_that_help_on_the_validation_part_are_chosen() -> None:
+    trainer = RankerTrainer(part(150, 1), part(80, 2), range(1, 5))
+    groups, choices = train_all(trainer, ["hred"], ["other"])
+
+    assert set(groups) == {"baseline", "baseline+hred:sum", "baseline+hred", "baseline+other"}
+    assert "lift" in groups["baseline+hred"].forms
+    assert groups["baseline+hred:sum"].forms == ("sum",)
+    assert set(choices["hred"]) == {"+".join(forms) for forms in FORM_SETS}
+    assert choices["hred"]["lift"] > choices["hred"]["sum"] + 0.2
+
+
+def test_every_system_has_a_ranker_a_seed_and_the_shape_of_the_baseline() -> None:
+    trainer = RankerTrainer(part(150, 1), part(80, 2), range(1, 5))
+    groups, _ = train_all(trainer, ["hred"], [])
+
+    assert {len(group.rankers) for group in groups.values()} == {4}
+    assert len({group.shape for group in groups.values()}) == 1
+    test = part(50, 3)
+    assert groups["baseline+hred"].scores(test.features).shape == (4, 500)

@@ -1,0 +1,32 @@
+import numpy as np
+import pytest
+
+from nextquery.evaluation.ranking.significance import bootstrap_interval, paired_t_test
+
+
+def test_paired_t_test_by_hand() -> None:
+    # differences 1, 2, 3: mean 2, standard error 1/sqrt(3), t = 3.464 with 2 degrees of freedom
+    first, second = np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0])
+
+    assert paired_t_test(first, second) == pytest.approx(0.0742, abs=1e-4)
+
+
+def test_equal_systems_do_not_differ() -> None:
+    values = np.array([0.5, 1.0, 0.2])
+
+    assert paired_t_test(values, values) == 1.0
+    assert paired_t_test(values[:1], values[:1]) == 1.0
+
+
+def test_bootstrap_interval_has_the_width_theory_says() -> None:
+    values = np.random.default_rng(5).normal(3.0, 2.0, size=4000)
+    low, high = bootstrap_interval(values)
+
+    error = values.std() / np.sqrt(len(values))
+    assert low == pytest.approx(values.mean() - 1.96 * error, abs=0.01)
+    assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.01)
+    assert bootstrap_interval(values) == (low, high)
+
+
+def test_no_values_have_no_interval() -> None:
+    assert all(np.isnan(bootstrap_interval(np.zeros(0))))

@@ -1,0 +1,99 @@
+import gzip
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from nextquery.errors import LogError
+from nextquery.logs.formats.detection import detect, take_sample
+
+AOL_HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
+AOL_ROW = "7\tred shoes\t2006-03-01 07:17:12\t\t\n"
+EXCITE_ROW = "A1\t970916105432\tred shoes\n"
+UBI_QUERY = json.dumps({"query_id": "a", "client_id": "u", "user_query": "red", "timestamp": "x"})
+UBI_EVENT = json.dumps({"action_name": "click", "query_id": "a", "timestamp": "x"})
+ELASTIC = {"event": {"action": "search"}, "session": {"id": "s"}, "search": {"query": "red"}}
+
+
+def guess(tmp_path: Path, *texts: str | bytes, has_columns: bool = False) -> str:
+    samples = []
+    for number, text in enumerate(texts):
+        path = tmp_path / f"log-{number}"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        samples.append(take_sample(path))
+    found = detect(samples, has_columns)
+    assert len(found.reason.split()) > 4
+    return found.format
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        (AOL_HEADER + AOL_ROW, "aol"),
+        (AOL_HEADER.lower() + AOL_ROW, "aol"),
+        ("\ufeff" + AOL_HEADER + AOL_ROW, "aol"),
+        (AOL_HEADER, "aol"),
+        (AOL_ROW * 3, "aol"),
+        (AOL_ROW.replace("\t\t", ""), "aol"),
+        ("broken\n" + AOL_ROW * 3, "aol"),
+        (EXCITE_ROW, "excite"),
+        (EXCITE_ROW.replace("red shoes", "") + EXCITE_ROW * 2, "excite"),
+        (UBI_QUERY, "ubi"),
+        (UBI_EVENT, "ubi"),
+        (json.dumps({"_source": json.loads(UBI_QUERY)}), "ubi"),
+        (json.dumps(ELASTIC), "elastic"),
+        (
+            json.dumps({"event.action": "search", "session.id": "s", "search.query": "red"}),
+            "elastic",
+        ),
+        ('{"user": 1, "time": 2, "query": "red"}', "ndjson"),
+        ("user,time,query\n1,2,red\n", "csv"),
+        ('"time";"user";"query"\n', "csv"),
+        ("user\ttime\tquery\tclick\n", "tsv"),
+    ],
+)
+def test_format_is_told_by_content(tmp_path: Path, text: str, format: str) -> None:
+    assert guess(tmp_path, text) == format
+    assert guess(tmp_path, gzip.compress(text.encode())) == format
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [("who,when,what\n", "csv"), ("who\twhen\twhat\n", "tsv"), ('{"who": 1}\n', "ndjson")],
+)
+def test_columns_leave_only_the_kind_of_file_open(tmp_path: Path, text: str, format: str) -> None:
+    assert guess(tmp_path, text, has_columns=True) == format
+
+
+def test_parquet_is_told_by_its_mark(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    pl.DataFrame({"user": ["a"]}).write_parquet(path)
+    assert detect([take_sample(path)], has_columns=False).format == "parquet"
+
+
+def test_queries_and_events_of_ubi_go_together_in_any_order(tmp_path: Path) -> None:
+    assert guess(tmp_path, UBI_EVENT, UBI_QUERY) == "ubi"
+    assert guess(tmp_path, UBI_QUERY, UBI_EVENT) == "ubi"
+
+
+def test_empty_files_do_not_speak(tmp_path: Path) -> None:
+    assert guess(tmp_path, "", EXCITE_ROW, "") == "excite"
+    with pytest.raises(LogError, match=r"log-0, .*log-1: no rows"):
+        guess(tmp_path, "", "")
+
+
+def test_files_of_two_formats_are_not_mixed(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"log-0 looks like aol and .*log-1 like excite"):
+        guess(tmp_path, AOL_ROW, EXCITE_ROW)
+
+
+@pytest.mark.parametrize("text", ["red shoes\n", "a,b,c\n", '{"a": 1}\n', "1\t2\n", "\n\n"])
+def test_unknown_start_asks_for_help(tmp_path: Path, text: str) -> None:
+    with pytest.raises(LogError, match=r"log-0: the format cannot be told .* --columns user="):
+        guess(tmp_path, text)
+
+
+def test_other_encodings_are_named(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"is UTF-16; convert it to UTF-8"):
+        guess(tmp_path, AOL_ROW.encode("utf-16"))

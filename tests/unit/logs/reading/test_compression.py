@@ -1,0 +1,75 @@
+import bz2
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from nextquery.errors import LogError
+from nextquery.logs.reading.compression import LogFile
+
+TEXT = b"".join(b"line %d of a log\n" % number for number in range(5000))
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "bz2": bz2.compress,
+    "zstd": zstandard.ZstdCompressor().compress,
+}
+
+
+def read(path: Path, size: int = 1000) -> bytes:
+    with LogFile(path) as file:
+        return b"".join(file.chunks(size))
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_compression_is_told_by_content_not_by_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "log.txt"
+    path.write_bytes(PACKERS[kind](TEXT))
+    with LogFile(path) as file:
+        assert file.compression == kind
+        assert b"".join(file.chunks(1000)) == TEXT
+        assert file.position() == path.stat().st_size
+
+
+def test_plain_file_with_a_gzip_name_is_plain(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(TEXT)
+    assert read(path) == TEXT
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_concatenated_archives_are_read_to_the_end(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(PACKERS[kind](TEXT[:900]) + PACKERS[kind](TEXT[900:]))
+    assert read(path) == TEXT
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.99])
+def test_truncated_archive_stops_the_job(tmp_path: Path, kind: str, kept: float) -> None:
+    path = tmp_path / "log"
+    packed = PACKERS[kind](TEXT)
+    path.write_bytes(packed[: int(len(packed) * kept)])
+    with pytest.raises(LogError, match=rf"log: the {kind} data is truncated or damaged"):
+        read(path)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "bz2"])
+def test_damaged_archive_stops_the_job(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "log"
+    packed = bytearray(PACKERS[kind](TEXT))
+    packed[len(packed) // 2] ^= 0xFF
+    path.write_bytes(packed)
+    with pytest.raises(LogError, match="truncated or damaged"):
+        read(path)
+
+
+def test_folder_is_refused_with_advice(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"a folder, not a file; name its files"):
+        LogFile(tmp_path)
+
+
+def test_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="no such file"):
+        LogFile(tmp_path / "nowhere")

@@ -1,0 +1,262 @@
+import gzip
+import json
+import random
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nextquery.errors import LogError
+from nextquery.logs.reading import pieces, rejected_rows
+from nextquery.logs.reading.read_logs import ReadResult, ReadSettings, read_logs
+
+HEADER = b"AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
+ROW = b"7\tred shoes\t2006-03-01 07:17:12\t1\thttp://a.example\n"
+MANY = ROW * 200
+CANONICAL = {
+    "user": pl.String(),
+    "time": pl.Datetime("us"),
+    "query": pl.String(),
+    "click": pl.String(),
+    "row": pl.Int64(),
+}
+
+
+def write(folder: Path, *contents: bytes) -> list[Path]:
+    paths = []
+    for number, content in enumerate(contents):
+        paths.append(folder / f"log-{number}")
+        paths[-1].write_bytes(content)
+    return paths
+
+
+def read(folder: Path, *contents: bytes, **choices: Any) -> tuple[ReadResult, pl.DataFrame]:
+    result = read_logs(write(folder, *contents), ReadSettings(**choices), folder / "work")
+    rows = pl.read_parquet(folder / "work" / "rows")
+    assert dict(rows.schema) == CANONICAL
+    assert result.rows_accepted == len(rows)
+    assert result.rows_read == result.rows_accepted + result.rows_rejected
+    assert sum(result.reasons.values()) == result.rows_rejected == len(rejected(folder))
+    return result, rows
+
+
+def rejected(folder: Path) -> list[dict[str, Any]]:
+    text = gzip.decompress((folder / "work" / "rejected.ndjson.gz").read_bytes())
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_plain_log(tmp_path: Path) -> None:
+    result, rows = read(tmp_path, HEADER + MANY)
+    assert (result.format, result.rows_read, result.rows_rejected) == ("aol", 200, 0)
+    assert (
+        result.reason == "its first line is the header AnonID, Query, QueryTime, ItemRank, ClickURL"
+    )
+    assert rows["row"].to_list() == list(range(2, 202))
+
+
+@pytest.mark.parametrize("block", [100, 1000, 8 << 20])
+def test_order_runs_over_files_and_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(pieces, "BLOCK_BYTES", block)
+    texts = [b"7\tquery %d\t2006-03-01 07:17:12\t\t\n" % number for number in range(90)]
+    _, rows = read(
+        tmp_path,
+        HEADER + b"".join(texts[:30]),
+        gzip.compress(b"".join(texts[30:60])),
+        b"",
+        HEADER + b"".join(texts[60:]),
+    )
+    assert rows["query"].to_list() == [f"query {number}" for number in range(90)]
+    assert rows["row"].to_list() == sorted(set(rows["row"]))
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (b"7\tred\xff\t2006-03-01 07:17:12\t\t\n", rejected_rows.MALFORMED_TEXT),
+        (b"7\tr\0d\t2006-03-01 07:17:12\t\t\n", rejected_rows.NUL_BYTE),
+        (b"7\tred\n", rejected_rows.WRONG_COLUMNS),
+        (HEADER, rejected_rows.REPEATED_HEADER),
+        (b"\n", rejected_rows.EMPTY_LINE),
+        (b"7\t\t2006-03-01 07:17:12\t\t\n", rejected_rows.EMPTY_QUERY),
+    ],
+)
+def test_bad_row_is_listed_with_file_line_and_reason(
+    tmp_path: Path, bad: bytes, reason: str
+) -> None:
+    result, _ = read(tmp_path, HEADER + MANY, HEADER + ROW * 2 + bad + ROW)
+    assert result.reasons == {reason: 1}
+    (row,) = rejected(tmp_path)
+    assert (row["file"], row["line"], row["reason"]) == (str(tmp_path / "log-1"), 4, reason)
+    assert result.rows_read == 204
+
+
+def test_quotes_in_the_middle_of_fields_take_nothing_with_them(tmp_path: Path) -> None:
+    odd = b'7\t"open\t2006-03-01 07:17:12\t\t\n7\tclosed" or so\t2006-03-01 07:17:12\t\t\n'
+    result, rows = read(tmp_path, HEADER + ROW + odd + ROW)
+    assert result.rows_accepted == 4
+    assert rows["query"].to_list()[1:3] == ['"open', 'closed" or so']
+
+
+def test_hundred_megabyte_line_is_skipped_in_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        stream.write(HEADER + MANY + b"7\t")
+        for _ in range(100):
+            stream.write(b"x" * (1 << 20))
+        stream.write(b"\t2006-03-01 07:17:12\t\t\n" + ROW)
+    tracemalloc.start()
+    result = read_logs([path], ReadSettings(), tmp_path / "work")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (result.rows_accepted, result.reasons) == (201, {rejected_rows.TOO_LONG: 1})
+    assert [row["line"] for row in rejected(tmp_path)] == [202]
+    # Two blocks and a line of the limit: the 100 MB never stand in memory together.
+    assert peak < 40 << 20
+
+
+def test_too_many_bad_rows_stop_the_job(tmp_path: Path) -> None:
+    bad = b"7\tred\n" * 9 + b"7\tred\tnever\t\t\n" * 3 + b"\t\t\t\t\n" * 2 + b"\xff\n"
+    with pytest.raises(LogError) as caught:
+        read(tmp_path, HEADER + MANY + bad)
+    assert "15 of 215 rows are bad (7.0%, at most 5.0% allowed)" in str(caught.value)
+    assert "wrong number of columns: 9; time not understood: 3; no user: 2;" in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_share_that_stops_the_job_is_a_setting(tmp_path: Path) -> None:
+    result, _ = read(tmp_path, HEADER + ROW + b"7\tred\n", max_rejected=0.5)
+    assert result.rows_rejected == 1
+
+
+def test_rows_without_a_query_do_not_stop_the_job(tmp_path: Path) -> None:
+    result, _ = read(tmp_path, b"A\t970916105432\tred\n" + b"A\t970916105433\t\n" * 9)
+    assert (result.format, result.rows_rejected) == ("excite", 9)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n\n"])
+def test_empty_log_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(LogError):
+        read(tmp_path, content)
+    with pytest.raises(LogError):
+        read_logs(write(tmp_path, content), ReadSettings(format="aol"), tmp_path / "again")
+
+
+def test_header_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="no row could be taken"):
+        read(tmp_path, HEADER)
+
+
+def test_truncated_gzip_is_refused(tmp_path: Path) -> None:
+    noise = random.Random(1)
+    rows = b"".join(
+        b"7\t%d\t2006-03-01 07:17:12\t\t\n" % noise.getrandbits(200) for _ in range(3000)
+    )
+    with pytest.raises(LogError, match=r"log-0: the gzip data is truncated or damaged"):
+        read(tmp_path, gzip.compress(HEADER + rows)[:90_000])
+
+
+def test_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="a folder, not a file"):
+        read_logs([tmp_path], ReadSettings(), tmp_path / "work")
+
+
+def test_wrong_guess_can_be_overridden(tmp_path: Path) -> None:
+    # Twelve digits: 1997 written as yymmddhhmmss, or milliseconds that end in the year 2000.
+    result, rows = read(tmp_path, b"A\t970916105432\tred\n")
+    assert (result.format, rows["time"].dt.year()[0]) == ("excite", 1997)
+    columns = {"user": "1", "time": "2", "query": "3"}
+    again = read_logs([tmp_path / "log-0"], ReadSettings("tsv", columns), tmp_path / "again")
+    assert (again.format, again.reason) == ("tsv", "it was given with --format")
+    assert pl.read_parquet(tmp_path / "again" / "rows")["time"].dt.year()[0] == 2000
+
+
+def test_csv_with_chosen_columns_and_zone(tmp_path: Path) -> None:
+    content = b'id,what,when,who\n1,"red, blue",2006-03-01 02:17:12,7\n'
+    columns = {"user": "who", "time": "when", "query": "what"}
+    result, rows = read(tmp_path, content, columns=columns, time_zone="America/New_York")
+    assert result.format == "csv"
+    assert [str(value) for value in rows.row(0)[:3]] == ["7", "2006-03-01 07:17:12", "red, blue"]
+
+
+def test_ndjson_and_parquet_with_chosen_columns(tmp_path: Path) -> None:
+    table = pl.DataFrame({"who": ["7"], "when": [1141197432], "what": ["red"]})
+    columns = {"user": "who", "time": "when", "query": "what"}
+    for name in ("parquet", "ndjson"):
+        path = tmp_path / name
+        getattr(table, f"write_{name}")(path)
+        result = read_logs([path], ReadSettings(columns=columns), tmp_path / f"{name}-work")
+        assert (result.format, result.rows_accepted) == (name, 1)
+
+
+def test_unknown_zone_and_format_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="time zone 'Moon' is unknown"):
+        read(tmp_path, ROW, time_zone="Moon")
+    with pytest.raises(LogError, match="format 'xml' is unknown"):
+        read(tmp_path, ROW, format="xml")
+
+
+def test_progress_grows_to_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "BLOCK_BYTES", 1000)
+    heard: list[tuple[int, int]] = []
+    paths = write(tmp_path, MANY, gzip.compress(MANY))
+    total = sum(path.stat().st_size for path in paths)
+    read_logs(paths, ReadSettings(), tmp_path / "work", lambda *seen: heard.append(seen))
+    assert [done for done, _ in heard] == sorted(done for done, _ in heard)
+    assert heard[-1] == (total, total)
+
+
+def test_same_input_gives_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "BLOCK_BYTES", 1000)
+    paths = write(tmp_path, HEADER + MANY + b"\xff\n" + MANY)
+    for name in ("one", "other"):
+        read_logs(paths, ReadSettings(), tmp_path / name)
+    files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*.*"))
+    assert len(files) > 10
+    for file in files:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
+
+
+LINES = st.lists(
+    st.sampled_from(
+        [ROW[:-1], HEADER[:-1], b"", b"\r", b"7\tred", b"\0", b"\xff", b'7\t"\t2006-03-01 07:17:12']
+    )
+    | st.binary(max_size=12),
+    max_size=30,
+)
+
+
+@settings(max_examples=40)
+@given(lines=LINES, ended=st.booleans(), block=st.integers(1, 300))
+def test_accepted_and_rejected_are_the_rows_read(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], ended: bool, block: int
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    content = ROW + b"\n".join(lines) + (b"\n" if ended else b"")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "BLOCK_BYTES", block)
+        result, _ = read(folder, content, format="aol", max_rejected=1.0)
+    whole = content.split(b"\n")
+    assert result.rows_read == len(whole) - (whole[-1] == b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "rows", "reasons"),
+    [
+        ("aol-sample/log.tsv.gz", "aol", 360_956, {}),
+        ("excite-1997/excite-small.log", "excite", 4_501, {rejected_rows.EMPTY_QUERY: 533}),
+    ],
+)
+def test_real_logs(
+    tmp_path: Path, name: str, format: str, rows: int, reasons: dict[str, int]
+) -> None:
+    path = Path(__file__).parents[4] / "shared" / "data" / name
+    if not path.exists():
+        pytest.skip(f"../shared/data/{name} is not there: it may not be shipped")
+    result = read_logs([path], ReadSettings(), tmp_path / "work")
+    assert (result.format, result.rows_read, result.reasons) == (format, rows, reasons)

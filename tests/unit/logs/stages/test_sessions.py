@@ -1,0 +1,125 @@
+"""Sessions by hand, and against a plain loop, on every engine that starts quickly."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nextquery.logs.engines.base import Engine
+from nextquery.logs.engines.opening import open_engine
+from nextquery.logs.stages.sessions import find_sessions
+
+START = datetime(2024, 1, 1)
+Row = tuple[int, int, int, int | None]
+"""User, minute, query and clicked URL."""
+
+
+@pytest.fixture(params=["polars", "duckdb"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    opened = open_engine(request.param, tmp_path / "work")
+    yield opened
+    opened.close()
+
+
+def _sessions(engine: Engine, folder: Path, rows: list[Row]) -> list[dict[str, Any]]:
+    folder.mkdir(parents=True)
+    frame = pl.DataFrame(
+        [(user, START + timedelta(minutes=minute), *rest) for user, minute, *rest in rows],
+        schema={
+            "user_id": pl.Int64,
+            "time": pl.Datetime("us"),
+            "query_id": pl.Int64,
+            "url_id": pl.Int64,
+        },
+        orient="row",
+    ).with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64))
+    frame.write_parquet(folder / "part-00000.parquet")
+    found = find_sessions(engine, engine.scan(folder), nw.lit(0), idle_minutes=30)
+    table = found.queries.collect("pyarrow").rows(named=True)
+    return sorted(table, key=lambda row: (row["session"], row["position"]))
+
+
+def _shape(found: list[dict[str, Any]]) -> list[tuple[int, int, int, int, int | None, bool]]:
+    columns = ("session", "position", "query_id", "clicks", "next_id", "single")
+    return [tuple(row[column] for column in columns) for row in found]
+
+
+def test_a_pause_ends_a_session_and_half_an_hour_does_not(engine: Engine, tmp_path: Path) -> None:
+    rows: list[Row] = [(1, 0, 7, None), (1, 30, 8, None), (1, 61, 9, None)]
+    assert _shape(_sessions(engine, tmp_path / "rows", rows)) == [
+        (0, 0, 7, 0, 8, False),
+        (0, 1, 8, 0, None, False),
+        (2, 0, 9, 0, None, True),
+    ]
+
+
+def test_repeats_are_one_query_with_their_clicks_summed(engine: Engine, tmp_path: Path) -> None:
+    rows: list[Row] = [(1, 0, 7, 1), (1, 1, 7, 2), (1, 2, 7, None), (1, 3, 8, 1), (1, 4, 7, 1)]
+    assert _shape(_sessions(engine, tmp_path / "rows", rows)) == [
+        (0, 0, 7, 2, 8, False),
+        (0, 1, 8, 1, 7, False),
+        (0, 2, 7, 1, None, False),
+    ]
+
+
+def test_equal_times_keep_the_order_of_the_file(engine: Engine, tmp_path: Path) -> None:
+    rows: list[Row] = [(1, 0, query, None) for query in (5, 3, 9, 1)]
+    found = _sessions(engine, tmp_path / "rows", rows)
+    assert [row["query_id"] for row in found] == [5, 3, 9, 1]
+
+
+def test_users_do_not_mix(engine: Engine, tmp_path: Path) -> None:
+    rows: list[Row] = [(1, 0, 7, None), (2, 0, 7, None), (1, 1, 8, None), (2, 1, 8, None)]
+    found = _sessions(engine, tmp_path / "rows", rows)
+    assert [(row["session"], row["user_id"], row["query_id"]) for row in found] == [
+        (0, 1, 7),
+        (0, 1, 8),
+        (1, 2, 7),
+        (1, 2, 8),
+    ]
+
+
+def _by_hand(rows: list[Row]) -> list[tuple[int, int, int, int]]:
+    """Session, position, query and clicks, found with plain loops."""
+    numbered = sorted((user, minute, row) for row, (user, minute, *_) in enumerate(rows))
+    found: list[tuple[int, int, int, int]] = []
+    for _, group in groupby(numbered, key=lambda item: item[0]):
+        last_minute = None
+        for _, minute, row in group:
+            query, click = rows[row][2], int(rows[row][3] is not None)
+            if last_minute is None or minute - last_minute > 30:
+                found.append((row, 0, query, click))
+            elif found[-1][2] == query:
+                session, position, _, clicks = found[-1]
+                found[-1] = (session, position, query, clicks + click)
+            else:
+                found.append((found[-1][0], found[-1][1] + 1, query, click))
+            last_minute = minute
+    return sorted(found)
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(1, 3), st.integers(0, 150), st.integers(1, 3), st.none() | st.integers(1, 2)
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(rows=ROWS)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_rows_give_what_a_plain_loop_finds(
+    rows: list[Row], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("rows")
+    found = _sessions(open_engine("polars", folder / "work"), folder / "rows", rows)
+    shape = [(row["session"], row["position"], row["query_id"], row["clicks"]) for row in found]
+    assert shape == _by_hand(rows)

@@ -1,0 +1,251 @@
+"""The queue before a model. The model here is a function that a test can hold back."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any
+
+import pytest
+
+from nextquery.service.models.batching import Batcher, QueueFullError
+
+
+class HeldModel:
+    """Answers with the question doubled, once it is released."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.entered = threading.Event()
+        self.batches: list[list[Any]] = []
+
+    def __call__(self, key: Hashable, questions: Sequence[Any]) -> list[Any]:
+        self.batches.append(list(questions))
+        self.entered.set()
+        assert self.released.wait(10)
+        return [question * 2 for question in questions]
+
+
+def run(model: Any, scenario: Callable[[Batcher], Awaitable[None]]) -> None:
+    async def main() -> None:
+        batcher = Batcher(model, queue_size=4, batch_size=3, burst_seconds=0.25)
+        batcher.start()
+        try:
+            await scenario(batcher)
+        finally:
+            if isinstance(model, HeldModel):
+                model.released.set()
+            await batcher.stop()
+
+    asyncio.run(main())
+
+
+async def begun(batcher: Batcher, model: HeldModel) -> None:
+    """Put one question into the model's hands."""
+    batcher.submit("k", [0])
+    await asyncio.to_thread(model.entered.wait, 10)
+
+
+def test_what_waits_is_answered_together() -> None:
+    model = HeldModel()
+
+    async def scenario(batcher: Batcher) -> None:
+        await begun(batcher, model)
+        jobs = [batcher.submit("k", [number])[0] for number in (1, 2, 3, 4)]
+        model.released.set()
+        assert [await job.answer for job in jobs] == [2, 4, 6, 8]
+        assert model.batches == [[0], [1, 2, 3], [4]]
+
+    run(model, scenario)
+
+
+def test_only_like_questions_share_a_batch() -> None:
+    model = HeldModel()
+
+    async def scenario(batcher: Batcher) -> None:
+        await begun(batcher, model)
+        jobs = [batcher.submit(key, [number])[0] for key, number in [("a", 1), ("b", 2), ("a", 3)]]
+        model.released.set()
+        assert [await job.answer for job in jobs] == [2, 4, 6]
+        assert model.batches == [[0], [1, 3], [2]]
+
+    run(model, scenario)
+
+
+def test_a_full_queue_refuses_at_once() -> None:
+    model = HeldModel()
+
+    async def scenario(batcher: Batcher) -> None:
+        await begun(batcher, model)
+        batcher.submit("k", [1, 2, 3, 4])
+        with pytest.raises(QueueFullError):
+            batcher.submit("k", [5])
+
+    run(model, scenario)
+
+
+def test_a_withdrawn_job_leaves_the_queue() -> None:
+    model = HeldModel()
+
+    async def scenario(batcher: Batcher) -> None:
+        await begun(batcher, model)
+        left, stays = batcher.submit("k", [1]), batcher.submit("k", [2])
+        batcher.withdraw(left)
+        assert len(batcher) == 1
+        model.released.set()
+        assert await stays[0].answer == 4
+        assert model.batches == [[0], [2]]
+
+    run(model, scenario)
+
+
+def test_a_job_in_the_models_hands_is_finished_though_nobody_waits() -> None:
+    model = HeldModel()
+
+    async def scenario(batcher: Batcher) -> None:
+        job = batcher.submit("k", [7])
+        await asyncio.to_thread(model.entered.wait, 10)
+        batcher.withdraw(job)
+        model.released.set()
+        assert await job[0].answer == 14
+
+    run(model, scenario)
+
+
+def test_an_error_reaches_those_who_asked_and_no_one_else() -> None:
+    def fails_on_zero(key: Hashable, questions: Sequence[Any]) -> list[float]:
+        return [1 / question for question in questions]
+
+    async def scenario(batcher: Batcher) -> None:
+        bad = batcher.submit("bad", [0])[0]
+        good = batcher.submit("good", [4])[0]
+        with pytest.raises(ZeroDivisionError):
+            await bad.answer
+        assert await good.answer == 0.25
+
+    run(fails_on_zero, scenario)
+
+
+class SteppedModel:
+    """Finishes one batch at every step, at the time that the test says."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._begun = threading.Semaphore(0)
+        self._finish = threading.Semaphore(0)
+
+    def __call__(self, key: Hashable, questions: Sequence[Any]) -> list[Any]:
+        self._begun.release()
+        assert self._finish.acquire(timeout=10)
+        return list(questions)
+
+    async def begun(self) -> None:
+        """Until a batch has begun."""
+        assert await asyncio.to_thread(self._begun.acquire, timeout=10)
+
+    async def step(self, now: float) -> None:
+        """Finish the present batch and wait until the next one has begun."""
+        self.now = now
+        self._finish.release()
+        await self.begun()
+
+    def finish_all(self) -> None:
+        self._finish.release(100)
+
+
+def started(model: SteppedModel) -> Batcher:
+    """Two jobs a batch, nine places, and a burst that lasts a quarter of the model's second."""
+    batcher = Batcher(
+        model, queue_size=9, batch_size=2, burst_seconds=0.25, clock=lambda: model.now
+    )
+    batcher.start()
+    return batcher
+
+
+def test_an_overload_takes_only_what_is_begun_soon_until_nobody_was_refused_for_a_while() -> None:
+    model = SteppedModel()
+
+    async def scenario() -> None:
+        batcher = started(model)
+        jobs = batcher.submit("k", [0, 1, 2, 3])  # a burst is taken whole
+        await model.begun()
+        jobs += batcher.submit("k", [4, 5])
+        await model.step(2.0)  # a batch takes 2 s, and as many wait as before: an overload
+        model.now = 2.9
+        with pytest.raises(QueueFullError) as refused:
+            batcher.submit("k", [6])
+        assert refused.value.retry_after >= 1.1  # what is left of this batch, at least
+        await model.step(3.5)
+        model.now = 3.9
+        with pytest.raises(QueueFullError):
+            batcher.submit("k", [6])  # nobody waits, but the last batch has hardly begun
+        model.now = 4.75
+        jobs += batcher.submit("k", [6])  # its batch begins soon
+        await model.step(5.5)
+        jobs += batcher.submit("k", [7] * 9)  # nobody was refused for a second: it is over
+        model.finish_all()
+        assert len(await asyncio.gather(*(job.answer for job in jobs))) == 16
+        await batcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_an_overload_is_over_when_the_model_has_idled() -> None:
+    model = SteppedModel()
+
+    async def scenario() -> None:
+        batcher = started(model)
+        jobs = batcher.submit("k", [0, 1, 2, 3])
+        await model.begun()
+        jobs += batcher.submit("k", [4, 5])
+        await model.step(0.5)  # as many wait as before: an overload
+        with pytest.raises(QueueFullError):
+            batcher.submit("k", [6])
+        model.finish_all()
+        await asyncio.gather(*(job.answer for job in jobs))
+        await asyncio.sleep(0)
+        model.now += 0.4  # more than .7 of a batch of half a second
+        jobs = batcher.submit("k", [7] * 9)
+        assert len(await asyncio.gather(*(job.answer for job in jobs))) == 9
+        await batcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_burst_that_is_being_worked_off_is_no_overload() -> None:
+    model = SteppedModel()
+
+    async def scenario() -> None:
+        batcher = started(model)
+        jobs = batcher.submit("k", [0, 1, 2, 3, 4, 5, 6])
+        await model.begun()  # five wait
+        for number in range(3):  # one more comes with every batch, two go
+            await model.step(2.0 * (number + 1))
+            jobs += batcher.submit("k", [7 + number])
+        model.finish_all()
+        assert len(await asyncio.gather(*(job.answer for job in jobs))) == 10
+        await batcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_clients_that_keep_the_model_just_busy_are_not_refused() -> None:
+    async def scenario() -> None:
+        now = [0.0]
+
+        def takes_two_seconds(key: Hashable, questions: Sequence[Any]) -> list[Any]:
+            now[0] += 2.0
+            return list(questions)
+
+        batcher = Batcher(
+            takes_two_seconds, queue_size=9, batch_size=2, burst_seconds=0.25, clock=lambda: now[0]
+        )
+        batcher.start()
+
+        async def client() -> None:
+            for number in range(20):
+                assert await batcher.submit("k", [number])[0].answer == number
+
+        await asyncio.gather(*(client() for _ in range(4)))  # two batches: one waits
+        await batcher.stop()
+
+    asyncio.run(scenario())

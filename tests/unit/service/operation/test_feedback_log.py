@@ -1,0 +1,60 @@
+import json
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from nextquery.errors import InputError
+from nextquery.service.http.schemas import Clicked, Dismissed, Shown
+from nextquery.service.operation.feedback_log import FeedbackLog
+
+NOON = datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)
+WHO = {"query_id": "list-1", "client_id": "browser-1", "query": "red shoes"}
+
+
+def read(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_shown_is_a_query_and_an_event(tmp_path: Path) -> None:
+    log = FeedbackLog(tmp_path)
+    log.write(Shown(action="shown", suggestions=["red boots"], **WHO), NOON)
+    assert read(tmp_path / "queries-2026-05-01.ndjson") == [
+        {
+            "application": "nextquery",
+            "query_id": "list-1",
+            "client_id": "browser-1",
+            "timestamp": "2026-05-01T12:00:00.250Z",
+            "user_query": "red shoes",
+            "query_response_hit_ids": ["red boots"],
+        }
+    ]
+    [event] = read(tmp_path / "events-2026-05-01.ndjson")
+    assert event["action_name"] == "suggestions_shown"
+
+
+def test_clicked_and_dismissed_are_events(tmp_path: Path) -> None:
+    log = FeedbackLog(tmp_path)
+    log.write(Clicked(action="clicked", suggestion="red boots", position=2, **WHO), NOON)
+    log.write(Dismissed(action="dismissed", **WHO), NOON)
+    clicked, dismissed = read(tmp_path / "events-2026-05-01.ndjson")
+    assert clicked["action_name"] == "suggestion_clicked"
+    assert clicked["event_attributes"] == {
+        "object": {"object_id": "red boots", "object_id_field": "suggestion"},
+        "position": {"ordinal": 2},
+    }
+    assert dismissed["action_name"] == "suggestions_dismissed"
+    assert not (tmp_path / "queries-2026-05-01.ndjson").exists()
+
+
+def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
+    FeedbackLog(tmp_path).write(Dismissed(action="dismissed", **WHO), NOON)
+    mode = (tmp_path / "events-2026-05-01.ndjson").stat().st_mode
+    assert stat.S_IMODE(mode) == 0o600
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="--feedback"):
+        FeedbackLog(tmp_path / "file" / "log")

@@ -1,0 +1,91 @@
+"""The study's HTTP surface: tokens, browsers, judgements, and no model's name anywhere."""
+
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from nextquery.records import Suggestion
+from nextquery.study.app import create_study_app
+from nextquery.study.judgements import Judgement, JudgementStore
+from nextquery.study.pool import create_study
+from nextquery.study.topics import Topic
+
+
+class _Fixed:
+    kind = "fixed"
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+
+    def suggest(self, context: object, n: int = 5) -> list[Suggestion]:
+        return [Suggestion(text, 0.0, "made up") for text in self.texts[:n]]
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    models = {"HiddenA": _Fixed("a", "b"), "HiddenB": _Fixed("<img src=x onerror=alert(1)>")}
+    create_study(tmp_path / "study", [Topic("q", "", ("before",))], models)  # type: ignore[arg-type]
+    return tmp_path / "study"
+
+
+@pytest.fixture
+def token(study: Path) -> str:
+    return JudgementStore(study).tokens(2)[1]
+
+
+def _client(study: Path) -> TestClient:
+    return TestClient(create_study_app(study), base_url="http://localhost")
+
+
+def test_a_judgement_is_stored_and_survives_a_restart(study: Path, token: str) -> None:
+    client = _client(study)
+    assert client.get(f"/a/{token}").status_code == 200
+    answer = client.post(f"/a/{token}/judgements", json={"item": 1, "value": "useful"})
+    assert answer.json() == {"item": 1, "value": "useful"}
+    assert JudgementStore(study).current() == [Judgement(1, 1, "useful")]
+    again = _client(study)
+    again.cookies.update(client.cookies)
+    shown = again.get(f"/a/{token}/state").json()["topics"][0]["suggestions"]
+    assert {s["item"]: s["value"] for s in shown}[1] == "useful"
+
+
+def test_a_wrong_token_is_403(study: Path) -> None:
+    client = _client(study)
+    assert "not valid" in client.get("/a/wrong").text
+    assert client.get("/a/wrong").status_code == 403
+    assert client.get("/a/wrong/state").status_code == 403
+    body = {"item": 0, "value": "useful"}
+    assert client.post("/a/wrong/judgements", json=body).status_code == 403
+
+
+def test_a_link_in_use_elsewhere_is_403(study: Path, token: str) -> None:
+    assert _client(study).get(f"/a/{token}").status_code == 200
+    other = _client(study)
+    assert other.get(f"/a/{token}").status_code == 403
+    assert "another browser" in other.get(f"/a/{token}").text
+    assert other.get(f"/a/{token}/state").status_code == 403
+
+
+def test_nothing_served_names_a_model(study: Path, token: str) -> None:
+    client = _client(study)
+    served = [client.get(f"/a/{token}"), client.get(f"/a/{token}/state")]
+    served += [client.get(f"/static/study.{end}") for end in ("js", "css")]
+    for answer in served:
+        assert answer.status_code == 200
+        assert "Hidden" not in answer.text
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+    assert client.get("/key.json").status_code == 404
+    assert client.get("/static/../../../key.json").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body", [{"item": 99, "value": "useful"}, {"item": 0, "value": "great"}, {"item": 0}, {}]
+)
+def test_bad_judgements_are_422_and_not_stored(
+    study: Path, token: str, body: dict[str, object]
+) -> None:
+    client = _client(study)
+    client.get(f"/a/{token}")
+    assert client.post(f"/a/{token}/judgements", json=body).status_code == 422
+    assert JudgementStore(study).current() == []

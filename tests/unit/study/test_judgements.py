@@ -1,0 +1,49 @@
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from nextquery.errors import InputError
+from nextquery.study.judgements import NOT_USEFUL, USEFUL, Judgement, JudgementStore
+
+
+def test_the_last_judgement_stands_and_undo_takes_it_back(tmp_path: Path) -> None:
+    store = JudgementStore(tmp_path)
+    store.judge(1, 4, USEFUL)
+    store.judge(1, 4, NOT_USEFUL)
+    store.judge(2, 4, USEFUL)
+    assert store.current(1) == [Judgement(1, 4, NOT_USEFUL)]
+    store.judge(1, 4, None)
+    assert store.current() == [Judgement(2, 4, USEFUL)]
+
+
+def test_tokens_are_unguessable_and_stay(tmp_path: Path) -> None:
+    tokens = JudgementStore(tmp_path).tokens(3)
+    again = JudgementStore(tmp_path).tokens(5)
+    assert {n: again[n] for n in tokens} == tokens
+    assert len(set(again.values())) == 5
+    assert min(map(len, again.values())) >= 32
+
+
+def test_a_link_belongs_to_the_first_browser_until_released(tmp_path: Path) -> None:
+    store = JudgementStore(tmp_path)
+    store.tokens(1)
+    assert store.claim(1, "laptop")
+    assert not store.claim(1, "phone")
+    assert store.claim(1, "laptop")
+    store.release(1)
+    assert store.claim(1, "phone")
+    with pytest.raises(InputError, match="no such assessor"):
+        store.release(9)
+
+
+def test_several_assessors_write_at_once(tmp_path: Path) -> None:
+    store = JudgementStore(tmp_path)
+
+    def judge_twenty(assessor: int) -> None:
+        for item in range(20):
+            store.judge(assessor, item, USEFUL)
+
+    with ThreadPoolExecutor(5) as threads:
+        list(threads.map(judge_twenty, range(5)))
+    assert len(store.current()) == 100

@@ -1,0 +1,72 @@
+"""Row-wise updates equal dense ones where every row is touched; clipping; states that return."""
+
+import pytest
+import torch
+from torch import nn
+
+from nextquery.training.optimiser import Optimiser
+
+WORDS = torch.tensor([0, 1, 2, 3])
+
+
+class Table(nn.Module):
+    def __init__(self, sparse: bool) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.words = nn.Embedding(4, 3, sparse=sparse)
+        self.output = nn.Linear(3, 1)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return self.output(torch.tanh(self.words(words))).square().sum()  # type: ignore[no-any-return]
+
+
+def take_steps(module: Table, optimiser: Optimiser, steps: int, words: torch.Tensor) -> None:
+    for _ in range(steps):
+        optimiser.clear()
+        module(words).backward()
+        optimiser.clip(1.0)
+        optimiser.step(0.01)
+
+
+@pytest.mark.parametrize("kind", ["adam", "rmsprop"])
+def test_rows_are_updated_as_the_dense_optimiser_would(kind: str) -> None:
+    tables = [Table(sparse) for sparse in (False, True)]
+    for table in tables:
+        take_steps(table, Optimiser(table, kind, 0.01), 5, WORDS)
+    for dense, by_rows in zip(tables[0].parameters(), tables[1].parameters(), strict=True):
+        torch.testing.assert_close(by_rows, dense)
+
+
+@pytest.mark.parametrize("kind", ["adam", "rmsprop"])
+def test_rows_without_a_gradient_stay(kind: str) -> None:
+    table = Table(sparse=True)
+    before = table.words.weight.detach().clone()
+    take_steps(table, Optimiser(table, kind, 0.01), 3, torch.tensor([1, 1, 2]))
+    moved = (table.words.weight != before).any(dim=1)
+    assert moved.tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_clipping_scales_the_norm_down(sparse: bool) -> None:
+    table = Table(sparse)
+    optimiser = Optimiser(table, "adam", 0.01)
+    table(WORDS).backward()
+    dense = [p.grad.to_dense() for p in table.parameters() if p.grad is not None]
+    expected = float(torch.cat([gradient.flatten() for gradient in dense]).norm())
+    assert optimiser.clip(1e9) == pytest.approx(expected)
+    assert optimiser.clip(expected / 4) == pytest.approx(expected)
+    assert optimiser.clip(1e9) == pytest.approx(expected / 4)
+
+
+@pytest.mark.parametrize("kind", ["adam", "rmsprop"])
+def test_a_restored_optimiser_goes_on_bit_for_bit(kind: str) -> None:
+    first, second = Table(True), Table(True)
+    going = Optimiser(first, kind, 0.01)
+    take_steps(first, going, 3, WORDS[:2])
+    second.load_state_dict(first.state_dict())
+    restored = Optimiser(second, kind, 0.01)
+    restored.restore({name: tensor.clone() for name, tensor in going.tensors().items()})
+    take_steps(first, going, 3, WORDS)
+    take_steps(second, restored, 3, WORDS)
+    for one, other in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, other)
