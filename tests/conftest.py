@@ -94,7 +94,7 @@ def _write_sessions(folder: Path, log: TinyLog) -> None:
 
 def _write_counts(folder: Path, log: TinyLog) -> None:
     (folder / "counts").mkdir()
-    rows = _rows(log).select("session", "user", "query")
+    rows = _rows(log).select("session", "position", "user", "query")
     common = pl.col("users") >= log.min_users
     queries = _counted(rows, "query").filter(common)
     words = rows.with_columns(word=pl.col("query").str.split(" ")).explode("word")
@@ -103,7 +103,7 @@ def _write_counts(folder: Path, log: TinyLog) -> None:
     clicks = pl.DataFrame(
         list(log.clicks), {"user": pl.String, "query": pl.String, "url": pl.String}, orient="row"
     )
-    second = pl.col("word").shift(-1).over("session", "query")
+    second = pl.col("word").shift(-1).over("session", "position")
     word_pairs = words.with_columns(second=second).drop_nulls().rename({"word": "first"})
     tables = {
         "queries": queries,

@@ -61,27 +61,9 @@ def _write_pairs(data: PreparedData, secret: bytes, target: Path) -> None:
 
 
 def _pair_users(data: PreparedData) -> pl.DataFrame:
-    """How many users typed each pair of adjacent words of the background, however few.
-
-    From the sessions, since a count table may leave out the rare pairs, which matter here.
-    """
-    words = pl.col("query").str.split(" ")
-    return (
-        data.session_rows("background")
-        .select("query", "user")
-        .unique()
-        .filter(pl.col("query").str.contains(" ", literal=True))
-        .select(
-            words.list.slice(0, words.list.len() - 1).alias("first"),
-            words.list.slice(1).alias("second"),
-            "user",
-        )
-        .explode("first", "second")
-        .group_by("first", "second")
-        .agg(pl.col("user").n_unique().alias("users"))
-        .sort("first", "second")
-        .collect()
-    )
+    """How many users typed each pair of adjacent words of the background, however few."""
+    pairs = data.counts("word_pairs").select("first", "second", "users")
+    return pairs.sort("first", "second").collect()
 
 
 def _rare_queries(data: PreparedData) -> pl.Series:

@@ -49,7 +49,7 @@ def make_data(tmp_path: Path) -> DataMaker:
             queries_table = _table([((query,), user) for query, user in typed], ["query"])
             queries_table.filter(common).write_parquet(counts / "queries.parquet")
             _table(words, ["word"]).filter(common).write_parquet(counts / "words.parquet")
-            pair_table = _table(pairs, ["first", "second"]).filter(common)
+            pair_table = _table(pairs, ["first", "second"])  # all: rare pairs matter to the guard
             pair_table.write_parquet(counts / "word_pairs.parquet")
             pl.DataFrame(rows).write_parquet(folder / "sessions/background/part-00000.parquet")
         return PreparedData(target)
