@@ -84,6 +84,34 @@ def test_completions_and_samples_are_guarded_too(
         assert "w5 w2 " not in f"{each.text} "
 
 
+@pytest.mark.parametrize("mode", ["exact", "fast"])
+def test_where_all_is_refused_every_list_is_empty(model: HRED, tmp_path: Path, mode: str) -> None:
+    words = [f"w{number}" for number in range(40)]
+    guard = Guard(blocklist=blocked(tmp_path / "list.txt", *words))
+    predictor = Predictor(model, guard)
+    config = CONFIG.model_copy(update={"mode": mode})
+    state = predictor.encoder.encode(["w1 w2"])
+    for prefix in ("w", "w1", "w2 w3", "w4 ", "w5 unheard", "unheard w"):
+        assert predictor.complete(state, prefix, 5, config) == []
+    assert predictor.suggest_many([state, state], 5, config) == [[], []]
+    diverse = config.model_copy(update={"diversity": 0.5})
+    assert predictor.suggest_many([state], 5, diverse) == [[]]
+    sampling = config.model_copy(update={"strategy": "sample"})
+    assert predictor.suggest_many([state, state], 5, sampling) == [[], []]
+
+
+def test_one_context_without_an_allowed_word_leaves_the_others_alone(
+    make_model: ModelMaker, tmp_path: Path
+) -> None:
+    words = [f"w{number}" for number in range(40)]
+    guard = Guard(blocklist=blocked(tmp_path / "list.txt", *words))
+    predictor = Predictor(make_model(copy=True), guard)
+    states = predictor.encoder.encode_many([["w1"], ["zebra fish"], ["w2 w3"]])
+    empty, copied, last = predictor.suggest_many(states, 5, CONFIG)
+    assert (empty, last) == ([], [])
+    assert {each.text for each in copied} >= {"zebra", "fish"}
+
+
 def test_a_hits_check_holds_in_the_search(model: HRED) -> None:
     guard = Guard(hits=lambda text: len(text.split()) == 2)
     shown = texts(Predictor(model, guard), DecodeConfig(beam=40, max_words=2))

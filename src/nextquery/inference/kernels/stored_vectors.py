@@ -52,7 +52,7 @@ class StoredVectors(nn.Embedding):
                 page_out(self.weight)
                 return rows
             places = torch.from_numpy(self._places[ids])
-            return functional.embedding(places, self._kept).view(*words.shape, -1)
+            return functional.embedding(places, self._kept).view(*words.shape, self.embedding_dim)
 
     def blocks(self, rows: int, whole: int) -> Iterator[Tensor]:
         """What the function `blocks` gives, read without being kept or mapped."""

@@ -65,6 +65,21 @@ def test_any_number_of_kept_rows_gives_the_same_rows(
     assert torch.equal(filled, torch.cat(list(blocks(plain.output_vectors, 14, 7))))
 
 
+def test_no_words_have_no_vectors(folder: Path) -> None:
+    model = HRED.from_pretrained(folder)
+    leave_on_disk(model, folder / WEIGHTS)
+    assert model.output_vectors(torch.empty(0, dtype=torch.long)).shape == (0, 12)
+
+
+def test_a_completion_that_the_guard_refuses_wholly_is_an_empty_list(
+    folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "blocked.txt").write_text("\n".join(f"w{n}" for n in range(40)) + "\n")
+    suggester = HREDSuggester.load(folder, Guard(blocklist=tmp_path / "blocked.txt"))
+    for prefix in ("w", "w1", "w2 w3", "w5 unheard"):
+        assert suggester.complete(["w1 w2"], prefix) == []
+
+
 def test_a_file_cut_short_is_an_error(folder: Path) -> None:
     model = HRED.from_pretrained(folder)
     leave_on_disk(model, folder / WEIGHTS)
