@@ -36,6 +36,14 @@ class ScoredQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A word or query and its cosine with what was asked for."""
+
+    text: str
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
 class QueryWeight:
     """One query of a session: its mean update gate, and its mean weight in the last state."""
 

@@ -21,8 +21,8 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
 from nextquery.normalise import normalise_query
-from nextquery.suggesters.base import Suggester
-from nextquery.suggesters.loading import COUNT_MODELS, LOADERS, count_model
+from nextquery.suggesters.base import Completer, Guarded, Suggester
+from nextquery.suggesters.loading import COUNT_MODELS, MODEL_KINDS, count_model
 from nextquery.text.vocabulary import Vocabulary
 
 
@@ -95,12 +95,23 @@ def suggester(folder: Path) -> Suggester:
 
 
 def test_every_kind_is_under_the_contract() -> None:
-    assert set(MAKERS) == set(LOADERS)
+    assert set(MAKERS) == set(MODEL_KINDS)
 
 
 def test_it_follows_the_protocol(suggester: Suggester, folder: Path) -> None:
     assert isinstance(suggester, Suggester)
+    assert isinstance(suggester, Guarded)
     assert suggester.kind == folder.name
+
+
+def test_every_kind_completes(suggester: Suggester) -> None:
+    assert isinstance(suggester, Completer)
+    found = suggester.complete(["paris map"], "Paris", 4)
+    assert 0 < len(found) <= 4
+    assert all(item.text.startswith("paris") and item.text != "paris map" for item in found)
+    assert suggester.complete([], "paris", 0) == []
+    with pytest.raises(InputError, match="-1"):
+        suggester.complete([], "paris", -1)
 
 
 @pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)

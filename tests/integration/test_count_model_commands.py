@@ -45,6 +45,8 @@ def test_a_model_is_fitted_and_asked(kind: str, data: Path, tmp_path: Path) -> N
     assert [item["text"] for item in scores["scores"]] == ["rome", "oslo"]
     assert scores["scores"][0]["log_likelihood"] > scores["scores"][1]["log_likelihood"]
     assert scores["scores"][0]["words"] == 2
+    completed = json.loads(run("complete", tmp_path / "model", "--prefix", "paris h", "--json"))
+    assert [item["text"] for item in completed["completions"]] == ["paris hotels"]
 
 
 def test_people_can_read_the_answers(data: Path, tmp_path: Path) -> None:
@@ -74,6 +76,16 @@ def test_a_wrong_option_says_what_is_right(
     with pytest.raises(error, match=message):
         run("fit", data, "--out", tmp_path / "model", *arguments)
     assert not (tmp_path / "model").exists()
+
+
+def test_what_a_count_model_cannot_do_is_said(data: Path, tmp_path: Path) -> None:
+    run("fit", data, "--kind", "adjacency", "--out", tmp_path / "m")
+    with pytest.raises(InputError, match="kind 'adjacency' has no gates"):
+        run("explain", tmp_path / "m", "paris")
+    with pytest.raises(InputError, match="kind 'adjacency' has no vectors"):
+        run("neighbours", tmp_path / "m", "paris")
+    with pytest.raises(InputError, match="--beam: for HRED only; this model is 'adjacency'"):
+        run("complete", tmp_path / "m", "--prefix", "p", "--beam", "3")
 
 
 def test_a_data_folder_is_no_model(data: Path) -> None:

@@ -14,12 +14,12 @@ from nextquery.cli.decoding import (
     Mode,
     Settings,
     decode_options,
-    load_hred,
+    unable,
 )
 
 
 def complete(
-    model: Annotated[Path, typer.Argument(help="A model folder made by `nextquery train`.")],
+    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
     prefix: Annotated[
         str, typer.Option("--prefix", help="What is typed so far; its last word may be unfinished.")
     ] = "",
@@ -41,7 +41,12 @@ def complete(
     """
     from dataclasses import asdict
 
-    suggester = load_hred(model, blocklist)
+    from nextquery import load
+    from nextquery.suggesters.base import Completer
+
+    suggester = load(model, blocklist=blocklist)
+    if not isinstance(suggester, Completer):
+        raise unable(model, suggester, "completes nothing")
     given = {"beam": beam, "diversity": diversity, "mode": mode}
     options = decode_options(suggester, given, settings or ())
     start = time.perf_counter()

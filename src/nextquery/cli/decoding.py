@@ -10,7 +10,7 @@ from nextquery.errors import InputError
 
 if TYPE_CHECKING:
     from nextquery.inference.settings import DecodeConfig
-    from nextquery.suggesters.neural import HREDSuggester
+    from nextquery.suggesters.base import Suggester
 
 Blocklist = Annotated[
     Path | None, typer.Option(help="A file of words and phrases never to be suggested.")
@@ -30,13 +30,15 @@ Settings = Annotated[
 
 
 def decode_options(
-    suggester: Any, options: dict[str, Any], sets: Sequence[str]
+    suggester: "Suggester", options: dict[str, Any], sets: Sequence[str]
 ) -> dict[str, "DecodeConfig"]:
-    """The keyword arguments that the given options make; only HRED takes any."""
+    """The keyword arguments that the given options make; only a model that decodes takes any."""
     given = {key: value for key, value in options.items() if value is not None}
     if not given and not sets:
         return {}
-    if suggester.kind != "hred":
+    from nextquery.suggesters.base import Decoding
+
+    if not isinstance(suggester, Decoding):
         names = ", ".join([*(f"--{key}" for key in given), *(f"--set {one}" for one in sets)])
         raise InputError(f"{names}: for HRED only; this model is {suggester.kind!r}")
     from nextquery.inference.settings import override
@@ -44,13 +46,6 @@ def decode_options(
     return {"config": override(suggester.config, given, sets)}
 
 
-def load_hred(path: Path, blocklist: Path | None = None) -> "HREDSuggester":
-    """Open a model folder that must hold an HRED."""
-    from nextquery import load
-    from nextquery.artifacts import open_artifact
-    from nextquery.suggesters.neural import HREDSuggester
-
-    open_artifact(path, HREDSuggester.kind)
-    suggester = load(path, blocklist=blocklist)
-    assert isinstance(suggester, HREDSuggester)
-    return suggester
+def unable(path: Path, suggester: "Suggester", what: str) -> InputError:
+    """The error of a command that a model cannot serve."""
+    return InputError(f"{path}: a model of kind {suggester.kind!r} {what}; give a trained one")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nextquery.cli.decoding import load_hred
+from nextquery.cli.decoding import unable
 
 
 def explain(
@@ -23,11 +23,15 @@ def explain(
     """
     from dataclasses import asdict
 
+    from nextquery import load
     from nextquery.errors import InputError
     from nextquery.inference.explanation import draw_gates, query_weights
+    from nextquery.suggesters.base import Gated
 
-    suggester = load_hred(model)
-    gates = suggester.update_gates(queries)
+    suggester = load(model)
+    if not isinstance(suggester, Gated):
+        raise unable(model, suggester, "has no gates")
+    gates = suggester.update_gates_many([queries])[0]
     weights = query_weights(queries, gates)
     if figure is not None:
         if figure.suffix.lower() not in (".png", ".svg", ".pdf"):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nextquery.cli.decoding import load_hred
+from nextquery.cli.decoding import unable
 
 
 def neighbours(
@@ -24,7 +24,13 @@ def neighbours(
     """
     from dataclasses import asdict
 
-    found = load_hred(model).neighbours(text, n, words=words)
+    from nextquery import load
+    from nextquery.suggesters.base import Embedder
+
+    suggester = load(model)
+    if not isinstance(suggester, Embedder):
+        raise unable(model, suggester, "has no vectors")
+    found = suggester.neighbours(text, n, words=words)
     if as_json:
         document = {"text": text, "neighbours": [asdict(each) for each in found]}
         typer.echo(json.dumps(document, ensure_ascii=False))

@@ -11,12 +11,12 @@ from typing import Any
 
 from nextquery.artifacts import versions
 from nextquery.errors import InputError
-from nextquery.evaluation.generation.decoding_time import Decoding, decoding_time
+from nextquery.evaluation.generation.decoding_time import decoding_time
 from nextquery.evaluation.generation.list_quality import run_generation, sample_contexts
 from nextquery.evaluation.generation.samples import sample_suggestions
 from nextquery.evaluation.probes.boundaries import boundary_figures, read_gaps
-from nextquery.evaluation.probes.gates import Gated, gate_example, gate_figures
-from nextquery.evaluation.probes.projections import Embedding, projections
+from nextquery.evaluation.probes.gates import gate_example, gate_figures
+from nextquery.evaluation.probes.projections import projections
 from nextquery.evaluation.progress import Steps
 from nextquery.evaluation.ranking.noise import Noise
 from nextquery.evaluation.ranking.parts import Evaluated, read_evaluated
@@ -25,6 +25,7 @@ from nextquery.evaluation.ranking.scenarios import SCENARIOS, Rules
 from nextquery.evaluation.step_store import StepStore
 from nextquery.evaluation.systems import Contestants
 from nextquery.logs.data_folder import PreparedData
+from nextquery.suggesters.base import Decoding, Embedder, Gated
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class ExperimentRun:
         return {
             name: projections(model, self._data, self._settings.seed)
             for name, model in self._contestants.models.items()
-            if isinstance(model, Embedding)
+            if isinstance(model, Embedder)
         }
 
     def _decoding(self) -> Figures:

@@ -16,8 +16,8 @@ from typing import Any
 from nextquery.artifacts import open_artifact
 from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
-from nextquery.ranking.scoring import CaseScorer, Scorer
-from nextquery.suggesters.base import Suggester
+from nextquery.ranking.scoring import CaseScorer
+from nextquery.suggesters.base import Scorer, Suggester
 from nextquery.suggesters.loading import count_model, load
 
 COUNT_MODELS = {

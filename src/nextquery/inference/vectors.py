@@ -5,7 +5,6 @@ Knows cosines; knows nothing of suggesting.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +13,11 @@ from nextquery.errors import InputError
 from nextquery.inference.contexts import ContextEncoder
 from nextquery.model.hred import HRED
 from nextquery.normalise import normalise_query
+from nextquery.records import Neighbour
 from nextquery.text.vocabulary import SPECIAL
 
 Floats = NDArray[np.float32]
 _BATCH = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """A word or query and its cosine with what was asked for."""
-
-    text: str
-    cosine: float
 
 
 def word_vectors(model: HRED) -> Floats:

@@ -7,12 +7,12 @@ Does not know how a suggester arrives at its score. A suggester that scores many
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from nextquery.ranking.cases import CaseSet, Floats, Integers
 from nextquery.records import ScoredQuery
+from nextquery.suggesters.base import BatchScorer, Scorer
 
 BATCH = 256
 LOWEST = -1000.0
@@ -26,25 +26,6 @@ the likelihood of all candidates of its case, which frees trees from the level o
 Context = tuple[str, ...]
 Track = Callable[[range], Iterable[int]]
 """Passes on the batches' starts and shows how far they are."""
-
-
-class Scorer(Protocol):
-    """The part of a suggester that ranking needs; a system of one's own needs no more."""
-
-    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
-        """The natural-log likelihood of each candidate given the context."""
-        ...
-
-
-@runtime_checkable
-class BatchScorer(Protocol):
-    """A suggester that scores many contexts faster together than one by one."""
-
-    def score_many(
-        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
-    ) -> list[list[ScoredQuery]]:
-        """What `score` gives for each context and its candidates."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -1,31 +1,185 @@
-"""The protocol of every suggester. Knows no model; count models and HRED both follow it."""
+"""What a model can do, as protocols. Whoever needs a capability asks for it, never for a kind.
+
+    Suggester         suggests, scores and can be saved: every model of a folder
+    Scorer            gives likelihoods: all that ranking needs of a system
+    BatchSuggester    suggests for many contexts together
+    BatchScorer       scores many contexts together
+    Completer         finishes a half-typed query
+    Decoding          suggests under a decode config (beam, diversity, ...)
+    Stateful          keeps a session as a state, so that only a new query is read
+    Explainer         says how much each query of a session counts
+    Gated             has the session update gates behind that
+    Embedder          has a vector for every word and query
+    Guarded           shows nothing that its guard refuses
+
+A context is a session so far, oldest query first, as the user typed it: the model normalises it.
+The last query is the anchor. An empty context is allowed.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
-from nextquery.records import ScoredQuery, Suggestion
+import numpy as np
+from numpy.typing import NDArray
+
+from nextquery.guard.guard import Guard
+from nextquery.inference.settings import DecodeConfig
+from nextquery.records import Neighbour, QueryWeight, ScoredQuery, Suggestion
+from nextquery.text.vocabulary import Vocabulary
+
+Floats = NDArray[np.float32]
+State = TypeVar("State")
 
 
 @runtime_checkable
-class Suggester(Protocol):
-    """Anything that proposes and scores next queries.
-
-    A context is the session so far, oldest query first, as the user typed it: the suggester
-    normalises it. The last query is the anchor. An empty context is allowed.
-    """
-
-    kind: str
-    """The artifact kind: `popularity`, `adjacency`, `qvmm`, `cacb`, `shortcuts`, `hred`."""
-
-    def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
-        """At most `n` suggestions, best first, ties by text; never a query of the context."""
-        ...
+class Scorer(Protocol):
+    """The part of a suggester that ranking needs; a system of one's own needs no more."""
 
     def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
         """The natural-log likelihood of each candidate given the context, in the given order."""
         ...
 
+
+@runtime_checkable
+class Suggester(Scorer, Protocol):
+    """Anything that proposes and scores next queries and lives in a model folder."""
+
+    kind: str
+    """The artifact kind, as in the table of `suggesters/loading.py`."""
+
+    def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
+        """At most `n` suggestions, best first, ties by text; never a query of the context."""
+        ...
+
     def save(self, path: Path) -> None:
         """Publish the suggester as an artifact folder of its kind."""
         ...
+
+
+@runtime_checkable
+class BatchSuggester(Protocol):
+    """A suggester that suggests for many contexts faster together than one by one."""
+
+    def suggest_many(self, contexts: Sequence[Sequence[str]], n: int = 5) -> list[list[Suggestion]]:
+        """What `suggest` gives for each context."""
+        ...
+
+
+@runtime_checkable
+class BatchScorer(Protocol):
+    """A suggester that scores many contexts faster together than one by one."""
+
+    def score_many(
+        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
+    ) -> list[list[ScoredQuery]]:
+        """What `score` gives for each context and its candidates."""
+        ...
+
+
+@runtime_checkable
+class Completer(Protocol):
+    """A suggester that finishes a half-typed query."""
+
+    def complete(self, context: Sequence[str], prefix: str, n: int = 5) -> list[Suggestion]:
+        """At most `n` queries that begin with `prefix`, best first; none of the context."""
+        ...
+
+
+@runtime_checkable
+class Decoding(Protocol):
+    """A suggester whose lists are decoded under a config, which a call can replace."""
+
+    config: DecodeConfig
+
+    def suggest(
+        self, context: Sequence[str], n: int = 5, *, config: DecodeConfig | None = None
+    ) -> list[Suggestion]:
+        """What `suggest` gives under a config."""
+        ...
+
+    def suggest_many(
+        self, contexts: Sequence[Sequence[str]], n: int = 5, *, config: DecodeConfig | None = None
+    ) -> list[list[Suggestion]]:
+        """What `suggest` gives for each context under a config."""
+        ...
+
+    def complete(
+        self, context: Sequence[str], prefix: str, n: int = 5, *, config: DecodeConfig | None = None
+    ) -> list[Suggestion]:
+        """What `complete` gives under a config."""
+        ...
+
+
+@runtime_checkable
+class Stateful(Protocol[State]):
+    """A suggester that keeps a session as a state; what a state is made of is its own business."""
+
+    config: DecodeConfig
+
+    def encode_many(self, contexts: Sequence[Sequence[str]]) -> list[State]:
+        """The state of each session, computed together."""
+        ...
+
+    def extend(self, state: State, query: str) -> State:
+        """The state after one more query, which alone is encoded."""
+        ...
+
+    def suggest_after(
+        self, states: Sequence[State], n: int = 5, *, config: DecodeConfig | None = None
+    ) -> list[list[Suggestion]]:
+        """A list for each session whose state is known."""
+        ...
+
+
+@runtime_checkable
+class Explainer(Protocol):
+    """A suggester that says how much each query of a session counts."""
+
+    def explain(self, context: Sequence[str]) -> list[QueryWeight]:
+        """One weight per query of the context."""
+        ...
+
+
+@runtime_checkable
+class Gated(Protocol):
+    """A model with session update gates."""
+
+    def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Floats]:
+        """The update gate of each query of each context: (queries, d_s), between 0 and 1."""
+        ...
+
+
+class _Wordy(Protocol):
+    """A model that knows its words."""
+
+    vocabulary: Vocabulary
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """A suggester with a vector for every word and query."""
+
+    @property
+    def model(self) -> _Wordy:
+        """The model with its vocabulary."""
+        ...
+
+    def word_vectors(self) -> Floats:
+        """The vectors of all words, in the order of the vocabulary."""
+        ...
+
+    def query_vectors(self, queries: Sequence[str]) -> Floats:
+        """The vectors of queries: (queries, size)."""
+        ...
+
+    def neighbours(self, text: str, n: int = 10, *, words: bool = False) -> list[Neighbour]:
+        """The nearest known queries, or with `words` the nearest words to a word."""
+        ...
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """A suggester behind a guard."""
+
+    guard: Guard

@@ -7,6 +7,7 @@ nothing of how a model counts.
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -20,6 +21,7 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.background import Background
+from nextquery.suggesters.count_completion import FrequentCompletion
 from nextquery.suggesters.sequences import Log, open_log
 
 SettingsT = TypeVar("SettingsT", bound=Section)
@@ -105,6 +107,16 @@ class CountSuggester(ABC, Generic[SettingsT]):
                 candidates, texts, self.log_probabilities(clean(context), texts), strict=True
             )
         ]
+
+    def complete(self, context: Sequence[str], prefix: str, n: int = 5) -> list[Suggestion]:
+        """At most `n` known queries that begin with `prefix`, likeliest in the session first."""
+        if n < 0:
+            raise InputError(f"n is {n}; it must be 0 or more")
+        return self._completion.complete(context, prefix, n)
+
+    @cached_property
+    def _completion(self) -> FrequentCompletion:
+        return FrequentCompletion(self, self.guard)
 
     def save(self, path: Path) -> None:
         """Publish the model as an artifact folder of its kind."""

@@ -3,6 +3,7 @@
 Classes are named by module, so that a count model opens without torch.
 """
 
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,30 @@ from nextquery.guard.guard import Guard
 from nextquery.guard.hits import HitsCheck
 from nextquery.suggesters.base import Suggester
 
-COUNT_MODELS = {
-    "popularity": "nextquery.suggesters.popularity:Popularity",
-    "adjacency": "nextquery.suggesters.adjacency:Adjacency",
-    "qvmm": "nextquery.suggesters.qvmm:QVMM",
-    "cacb": "nextquery.suggesters.cacb:CACB",
-    "shortcuts": "nextquery.suggesters.shortcuts:Shortcuts",
-}
-"""The kinds that `fit` can make."""
 
-LOADERS = {**COUNT_MODELS, "hred": "nextquery.suggesters.neural:HREDSuggester"}
-"""Every kind that `load` can open."""
+@dataclass(frozen=True)
+class ModelKind:
+    """What opens a kind of model, and how it wants to be treated."""
+
+    loader: str
+    """`module:class`; the class has `load(folder, guard)`."""
+    neural: bool = False
+    """Trained rather than counted: it computes where others look up, so that a service gives it a
+    process of its own."""
+
+
+MODEL_KINDS = {
+    "popularity": ModelKind("nextquery.suggesters.popularity:Popularity"),
+    "adjacency": ModelKind("nextquery.suggesters.adjacency:Adjacency"),
+    "qvmm": ModelKind("nextquery.suggesters.qvmm:QVMM"),
+    "cacb": ModelKind("nextquery.suggesters.cacb:CACB"),
+    "shortcuts": ModelKind("nextquery.suggesters.shortcuts:Shortcuts"),
+    "hred": ModelKind("nextquery.suggesters.neural:HREDSuggester", neural=True),
+}
+"""Every kind that `load` can open. A further kind is one row here and one class."""
+
+COUNT_MODELS = tuple(kind for kind, facts in MODEL_KINDS.items() if not facts.neural)
+"""The kinds that `fit` can make."""
 
 
 def load(
@@ -40,20 +54,26 @@ def load(
     people's eyes.
     """
     folder = Path(path)
-    kind = open_artifact(folder).kind
-    if kind not in LOADERS:
-        known = ", ".join(LOADERS)
-        raise ArtifactError(f"{folder}: holds {kind!r}, not a model; models are: {known}")
+    loader = model_kind(folder).loader
     guard = Guard.open(folder, blocklist, hits, enforced=guarded)
-    suggester: Suggester = _named(LOADERS[kind]).load(folder, guard)
+    suggester: Suggester = _named(loader).load(folder, guard)
     return suggester
+
+
+def model_kind(folder: Path) -> ModelKind:
+    """What the table says of the model in a folder; a folder without a model is refused."""
+    kind = open_artifact(folder).kind
+    if kind not in MODEL_KINDS:
+        known = ", ".join(MODEL_KINDS)
+        raise ArtifactError(f"{folder}: holds {kind!r}, not a model; models are: {known}")
+    return MODEL_KINDS[kind]
 
 
 def count_model(kind: str) -> Any:
     """The class of a count model."""
     if kind not in COUNT_MODELS:
         raise InputError(f"--kind {kind}: must be one of {', '.join(COUNT_MODELS)}")
-    return _named(COUNT_MODELS[kind])
+    return _named(MODEL_KINDS[kind].loader)
 
 
 def _named(place: str) -> Any:

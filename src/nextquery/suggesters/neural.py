@@ -16,9 +16,9 @@ from nextquery.inference.explanation import query_weights, update_gates_many
 from nextquery.inference.kernels.stored_vectors import leave_on_disk
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
-from nextquery.inference.vectors import Floats, Neighbour
+from nextquery.inference.vectors import Floats
 from nextquery.model.hred import HRED, KIND, WEIGHTS
-from nextquery.records import QueryWeight, ScoredQuery, Suggestion
+from nextquery.records import Neighbour, QueryWeight, ScoredQuery, Suggestion
 
 
 class HREDSuggester:

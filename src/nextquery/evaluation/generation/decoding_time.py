@@ -7,26 +7,13 @@ finished steps. Knows any model that decodes.
 import statistics
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from nextquery.inference.settings import DecodeConfig
-from nextquery.records import Session, Suggestion
+from nextquery.records import Session
+from nextquery.suggesters.base import Decoding
 
 BEAM = 50
 CONTEXTS = 20
-
-
-@runtime_checkable
-class Decoding(Protocol):
-    """A model whose suggestions are decoded under a config."""
-
-    config: DecodeConfig
-
-    def suggest_many(
-        self, contexts: Sequence[Sequence[str]], n: int = 5, *, config: DecodeConfig | None = None
-    ) -> list[list[Suggestion]]:
-        """Lists for contexts."""
-        ...
 
 
 def decoding_time(model: Decoding, sessions: Sequence[Session]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ and no ranker. Figures are given for all contexts and apart for known and unknow
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -16,22 +16,13 @@ from nextquery.evaluation.progress import Steps
 from nextquery.guard.guard import Guard
 from nextquery.ranking.candidates import Background
 from nextquery.records import Session
-from nextquery.suggesters.base import Suggester
+from nextquery.suggesters.base import BatchSuggester, Suggester
 
 LISTED = 20
 SHOWN = 5
 """Overlap, synthetic share and diversity are of the suggestions that a person would see."""
 
 _BATCH = 16
-
-
-@runtime_checkable
-class BatchSuggester(Protocol):
-    """A suggester that suggests for many contexts faster together than one by one."""
-
-    def suggest_many(self, contexts: Sequence[Sequence[str]], n: int) -> list[list[Any]]:
-        """What `suggest` gives for each context."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nextquery.errors import InputError
-from nextquery.evaluation.probes.gates import Gated, mean_gates
+from nextquery.evaluation.probes.gates import mean_gates
 from nextquery.logs.data_folder import PreparedData
 from nextquery.ranking.cases import Floats
 from nextquery.ranking.scoring import Track
+from nextquery.suggesters.base import Gated
 
 MEMORY = 5
 """The gates see this many queries before the gap; a longer stream would only slow them down."""

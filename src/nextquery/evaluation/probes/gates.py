@@ -5,28 +5,18 @@ sessions and any model that can say how far each query of a context updates its 
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nextquery.evaluation.ranking.noise import Noise
 from nextquery.evaluation.ranking.significance import bootstrap_interval, paired_t_test
 from nextquery.ranking.cases import Floats
 from nextquery.ranking.scoring import Track
 from nextquery.records import Session
+from nextquery.suggesters.base import Gated
 
-Gates = NDArray[np.float32]
 _BATCH = 256
-
-
-@runtime_checkable
-class Gated(Protocol):
-    """A model with session update gates."""
-
-    def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Gates]:
-        """The update gate of each query of each context: (queries, d_s), between 0 and 1."""
-        ...
 
 
 def gate_figures(

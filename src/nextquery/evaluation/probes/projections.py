@@ -4,7 +4,7 @@ t-SNE keeps neighbours together; distances between far groups mean nothing.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.manifold import TSNE
 
 from nextquery.logs.data_folder import PreparedData
-from nextquery.text.vocabulary import Vocabulary
+from nextquery.suggesters.base import Embedder
 
 POINTS = 300
 GROUPS = 10
@@ -20,31 +20,7 @@ GROUPS = 10
 Vectors = NDArray[np.float32]
 
 
-class Known(Protocol):
-    """A model that knows its words."""
-
-    vocabulary: Vocabulary
-
-
-@runtime_checkable
-class Embedding(Protocol):
-    """A suggester with a vector for every word and query."""
-
-    @property
-    def model(self) -> Known:
-        """The model with its vocabulary."""
-        ...
-
-    def word_vectors(self) -> Vectors:
-        """The vectors of all words, in the order of the vocabulary."""
-        ...
-
-    def query_vectors(self, queries: Sequence[str]) -> Vectors:
-        """The vectors of queries: (queries, size)."""
-        ...
-
-
-def projections(suggester: Embedding, data: PreparedData, seed: int) -> dict[str, Any]:
+def projections(suggester: Embedder, data: PreparedData, seed: int) -> dict[str, Any]:
     """The most frequent words of four letters or more, and the most frequent longer queries.
 
     Short words and one-word queries are mostly function words and site names, which the paper's

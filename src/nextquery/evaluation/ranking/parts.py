@@ -16,8 +16,9 @@ from nextquery.ranking.candidates import Background
 from nextquery.ranking.cases import CaseSet, Floats
 from nextquery.ranking.features import baseline_features
 from nextquery.ranking.lambdamart import RankedPart
-from nextquery.ranking.scoring import FORMS, Scorer, Track, log_likelihoods
+from nextquery.ranking.scoring import FORMS, Track, log_likelihoods
 from nextquery.records import Session
+from nextquery.suggesters.base import Scorer
 
 LEARNING = ("training", "validation")
 

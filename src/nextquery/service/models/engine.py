@@ -6,19 +6,15 @@ Knows what a model can do beyond the protocol; knows nothing of queues, processe
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Any, Protocol, cast
 
 from nextquery.artifacts import MANIFEST, open_artifact, sha256
 from nextquery.guard.guard import Guard
 from nextquery.records import QueryWeight, ScoredQuery, Suggestion
-from nextquery.service.frequent import LISTS_LOOKED_AT, FrequentCompletion, diverse
 from nextquery.service.lru_cache import LruCache
-from nextquery.suggesters.base import Suggester
+from nextquery.suggesters.base import Completer, Explainer, Guarded, Stateful, Suggester
+from nextquery.suggesters.count_completion import suggest_diverse
 from nextquery.suggesters.loading import load
-
-if TYPE_CHECKING:  # count models are served without torch
-    from nextquery.inference.contexts import ContextState
-    from nextquery.suggesters.neural import HREDSuggester
 
 Context = tuple[str, ...]
 WARM_UP = 4
@@ -26,10 +22,12 @@ WARM_UP = 4
 the kernels takes some milliseconds more than later."""
 
 
-class Guarded(Suggester, Protocol):
-    """A suggester as `load` gives it: behind a guard."""
+class Served(Suggester, Completer, Guarded, Protocol):
+    """A suggester as `load` gives it: every kind completes and stands behind a guard."""
 
-    guard: Guard
+
+class ServedWithStates(Served, Stateful[Any], Protocol):
+    """One that reads only the new queries of a session."""
 
 
 class Engine(ABC):
@@ -75,11 +73,21 @@ class Engine(ABC):
 class LocalEngine(Engine):
     """A model in this process."""
 
-    def __init__(self, suggester: Guarded, version: str) -> None:
+    def __init__(self, suggester: Served, version: str) -> None:
         self.suggester = suggester
         self.kind = suggester.kind
         self.guard = suggester.guard
         self.version = version
+        self.explains = isinstance(suggester, Explainer)
+
+    def complete(self, context: Context, prefix: str, n: int) -> list[Suggestion]:
+        """How a half-typed query may end."""
+        return self.suggester.complete(context, prefix, n)
+
+    def explain(self, context: Context) -> list[QueryWeight]:
+        """How much each query of the context counts; the routes ask `explains` first."""
+        assert isinstance(self.suggester, Explainer)
+        return self.suggester.explain(context)
 
     def score(self, context: Context, candidates: Sequence[str]) -> list[ScoredQuery]:
         """The log-likelihood of each candidate."""
@@ -96,77 +104,52 @@ class LocalEngine(Engine):
 class CountEngine(LocalEngine):
     """A model that looks up counts."""
 
-    def __init__(self, suggester: Guarded, version: str) -> None:
-        super().__init__(suggester, version)
-        self._completion = FrequentCompletion(suggester, self.guard)
-
     def suggest(
         self, contexts: Sequence[Context], n: int, diversity: float
     ) -> list[list[Suggestion]]:
         """A list for each context."""
-        if not diversity:
-            return [self.suggester.suggest(context, n) for context in contexts]
-        wider = n * LISTS_LOOKED_AT
-        return [diverse(self.suggester.suggest(item, wider), n, diversity) for item in contexts]
-
-    def complete(self, context: Context, prefix: str, n: int) -> list[Suggestion]:
-        """Known queries with this beginning."""
-        return self._completion.complete(context, prefix, n)
-
-    def explain(self, context: Context) -> list[QueryWeight]:
-        """Counts have no gates; the routes ask `explains` first."""
-        raise NotImplementedError
+        return [suggest_diverse(self.suggester, context, n, diversity) for context in contexts]
 
 
 class NeuralEngine(LocalEngine):
-    """HRED: contexts decoded together, encoded states kept, so that only new queries are read."""
+    """Contexts are decoded together and their states kept, so that only new queries are read."""
 
-    explains = True
-
-    def __init__(self, suggester: "HREDSuggester", version: str, cache_size: int) -> None:
+    def __init__(self, suggester: ServedWithStates, version: str, cache_size: int) -> None:
         super().__init__(suggester, version)
-        self._hred = suggester
-        self._states: LruCache[Context, ContextState] = LruCache(cache_size)
+        self._model = suggester
+        self._states: LruCache[Context, Any] = LruCache(cache_size)
 
     def suggest(
         self, contexts: Sequence[Context], n: int, diversity: float
     ) -> list[list[Suggestion]]:
         """A list for each context, all decoded in one batch."""
-        config = self._hred.config
+        config = self._model.config
         wanted = {"diversity": diversity, "beam": max(config.beam, n)}
         states = self._encoded(contexts)
-        return self._hred.suggest_after(states, n, config=config.model_copy(update=wanted))
-
-    def complete(self, context: Context, prefix: str, n: int) -> list[Suggestion]:
-        """Queries decoded under the condition that they begin so."""
-        return self._hred.complete(context, prefix, n)
-
-    def explain(self, context: Context) -> list[QueryWeight]:
-        """The session's update gates."""
-        return self._hred.explain(context)
+        return self._model.suggest_after(states, n, config=config.model_copy(update=wanted))
 
     @property
     def states_kept(self) -> int:
         """How many encoded contexts are kept."""
         return len(self._states)
 
-    def _encoded(self, contexts: Sequence[Context]) -> "list[ContextState]":
+    def _encoded(self, contexts: Sequence[Context]) -> list[Any]:
         """The states of sessions; where a beginning is known, only the rest is encoded."""
         known = [self._longest_known(context) for context in contexts]
         new = [context for context, (state, _) in zip(contexts, known, strict=True) if not state]
-        fresh = iter(self._hred.encode_many(new))
+        fresh = iter(self._model.encode_many(new))
         self.states_missed += len(new)
         self.states_found += len(contexts) - len(new)
         states = []
         for context, (state, length) in zip(contexts, known, strict=True):
             reached = state or next(fresh)
             for query in context[length:] if state else ():
-                reached = self._hred.extend(reached, query)
+                reached = self._model.extend(reached, query)
             self._states.put(context, reached)
             states.append(reached)
         return states
 
-    def _longest_known(self, context: Context) -> "tuple[ContextState | None, int]":
+    def _longest_known(self, context: Context) -> tuple[Any | None, int]:
         for length in range(len(context), 0, -1):
             state = self._states.get(context[:length])
             if state is not None:
@@ -177,14 +160,11 @@ class NeuralEngine(LocalEngine):
 def open_engine(path: Path, blocklist: Path | None, cache_size: int) -> LocalEngine:
     """Open a model folder: every file is checked, then first lists are made."""
     open_artifact(path).verify()
-    suggester = cast("Guarded", load(path, blocklist=blocklist))
+    suggester = cast("Served", load(path, blocklist=blocklist))
     version = sha256(path / MANIFEST)[:12]
     engine: LocalEngine = CountEngine(suggester, version)
-    if suggester.kind == "hred":
-        from nextquery.suggesters.neural import HREDSuggester
-
-        assert isinstance(suggester, HREDSuggester)
-        engine = NeuralEngine(suggester, version, cache_size)
+    if isinstance(suggester, Stateful):
+        engine = NeuralEngine(cast("ServedWithStates", suggester), version, cache_size)
     for size in range(1, WARM_UP + 1):
         engine.suggest([("warm up", str(number)) for number in range(size)], 5, 0.0)
     return engine

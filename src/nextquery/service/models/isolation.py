@@ -15,7 +15,6 @@ from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any
 
-from nextquery.artifacts import open_artifact
 from nextquery.errors import NextqueryError
 from nextquery.guard.guard import Guard
 from nextquery.records import QueryWeight, ScoredQuery, Suggestion
@@ -23,8 +22,8 @@ from nextquery.service.models.engine import Context, Engine, open_engine
 from nextquery.service.models.messages import Facts, Failure, Opening, Question, Reply
 from nextquery.service.models.model_process import LOW_PRIORITY
 from nextquery.service.operation import logging
+from nextquery.suggesters.loading import model_kind
 
-NEURAL = "hred"
 SECONDS_TO_END = 5.0
 
 
@@ -43,7 +42,7 @@ def open_apart(
 
     `low_priority` is for a replacement: loading it gives way to the model that is still answering.
     """
-    if open_artifact(path).kind == NEURAL:
+    if model_kind(path).neural:
         return IsolatedEngine(Opening(path, blocklist, cache_size), low_priority=low_priority)
     return open_engine(path, blocklist, cache_size)
 

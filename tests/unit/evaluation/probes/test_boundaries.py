@@ -13,16 +13,16 @@ from nextquery.evaluation.probes.boundaries import (
     found,
     gaps_of_file,
 )
-from nextquery.evaluation.probes.gates import Gates
+from nextquery.suggesters.base import Floats
 
 
 class Topical:
     """A gate that opens wide when a query shares no word with the one before it."""
 
-    def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Gates]:
+    def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Floats]:
         return [self.gates(context) for context in contexts]
 
-    def gates(self, context: Sequence[str]) -> Gates:
+    def gates(self, context: Sequence[str]) -> Floats:
         last, before = set(context[-1].split()), set(context[-2].split())
         return np.array([[0.0], [0.1 if last & before else 0.9]], dtype=np.float32)
 

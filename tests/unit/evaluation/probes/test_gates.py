@@ -3,10 +3,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from nextquery.evaluation.probes.gates import Gates, gate_example, gate_figures
+from nextquery.evaluation.probes.gates import gate_example, gate_figures
 from nextquery.evaluation.ranking.noise import Noise
 from nextquery.ranking.candidates import Background
 from nextquery.records import Session
+from nextquery.suggesters.base import Floats
 
 
 class Sceptic:
@@ -15,10 +16,10 @@ class Sceptic:
     def __init__(self, noise: float) -> None:
         self.noise = noise
 
-    def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Gates]:
+    def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Floats]:
         return [self.gates(context) for context in contexts]
 
-    def gates(self, context: Sequence[str]) -> Gates:
+    def gates(self, context: Sequence[str]) -> Floats:
         rows = [
             1.0 if place == 0 else self.noise if query == "google" else 0.5
             for place, query in enumerate(context)

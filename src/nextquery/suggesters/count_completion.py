@@ -7,6 +7,7 @@ maximal marginal relevance over the words that suggestions share.
 
 import heapq
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,8 +15,7 @@ from nextquery.guard.guard import Guard
 from nextquery.inference.diversity import diversify
 from nextquery.normalise import normalise_query
 from nextquery.records import Suggestion
-from nextquery.service.lru_cache import LruCache
-from nextquery.suggesters.base import Suggester
+from nextquery.suggesters.base import Scorer, Suggester
 
 CANDIDATES = 50
 LISTS_LOOKED_AT = 4
@@ -26,11 +26,11 @@ _PREFIXES_REMEMBERED = 10_000
 class FrequentCompletion:
     """Known queries by their beginning, for one model."""
 
-    def __init__(self, suggester: Suggester, guard: Guard) -> None:
-        self._suggester = suggester
+    def __init__(self, scorer: Scorer, guard: Guard) -> None:
+        self._scorer = scorer
         self._guard = guard
         # A short prefix has many queries; the walk over them is made once.
-        self._frequent: LruCache[str, list[str]] = LruCache(_PREFIXES_REMEMBERED)
+        self._candidates = lru_cache(_PREFIXES_REMEMBERED)(self._most_frequent)
 
     def complete(self, context: Sequence[str], prefix: str, n: int) -> list[Suggestion]:
         """At most `n` known queries that begin with `prefix`, likeliest in the session first."""
@@ -43,25 +43,39 @@ class FrequentCompletion:
             for query in self._candidates(typed)
             if query not in present and self._guard.allows(query, context)
         ]
-        scored = self._suggester.score(context, shown) if shown else []
+        scored = self._scorer.score(context, shown) if shown else []
         ordered = sorted(scored, key=lambda item: (-item.log_likelihood, item.text))
         return [
             Suggestion(item.text, item.log_likelihood, self._guard.source(item.text))
             for item in ordered[:n]
         ]
 
-    def _candidates(self, typed: str) -> list[str]:
-        known = self._frequent.get(typed)
-        if known is None:
-            items = self._guard.tables.queries.iteritems(typed)
-            best = heapq.nsmallest(CANDIDATES, items, key=lambda item: (-item[1][0], item[0]))
-            known = [query for query, _ in best]
-            self._frequent.put(typed, known)
-        return known
+    def _most_frequent(self, typed: str) -> tuple[str, ...]:
+        items = self._guard.tables.queries.iteritems(typed)
+        best = heapq.nsmallest(CANDIDATES, items, key=lambda item: (-item[1][0], item[0]))
+        return tuple(query for query, _ in best)
+
+
+def suggest_diverse(
+    suggester: Suggester, context: Sequence[str], n: int, diversity: float
+) -> list[Suggestion]:
+    """`n` suggestions of any model, likelihood traded for words not yet shown."""
+    if not diversity:
+        return suggester.suggest(context, n)
+    return diverse(suggester.suggest(context, n * LISTS_LOOKED_AT), n, diversity)
 
 
 def diverse(found: Sequence[Suggestion], n: int, diversity: float) -> list[Suggestion]:
-    """`n` of the suggestions, likelihood traded for words not yet shown."""
+    """`n` of the suggestions, likelihood traded for words not yet shown.
+
+    >>> found = [
+    ...     Suggestion("red shoes", -1.0, ""),
+    ...     Suggestion("red shoes sale", -1.1, ""),
+    ...     Suggestion("blue hat", -2.0, ""),
+    ... ]
+    >>> [item.text for item in diverse(found, 2, 0.8)]
+    ['red shoes', 'blue hat']
+    """
     words = sorted({word for item in found for word in item.text.split()})
     places = {word: place for place, word in enumerate(words)}
     vectors = np.zeros((len(found), len(words)))

@@ -5,8 +5,9 @@ import pytest
 
 from nextquery import load
 from nextquery.records import Suggestion
-from nextquery.service.frequent import FrequentCompletion, diverse
 from nextquery.suggesters.adjacency import Adjacency
+from nextquery.suggesters.count_completion import FrequentCompletion, diverse, suggest_diverse
+from nextquery.suggesters.popularity import Popularity
 
 SESSIONS = [
     ("u1", ["red shoes", "red boots"]),
@@ -55,3 +56,10 @@ def test_diversity_prefers_words_not_yet_shown() -> None:
     ]
     assert texts(diverse(found, 2, 0.0)) == ["red shoes", "red shoes sale"]
     assert texts(diverse(found, 2, 0.8)) == ["red shoes", "blue hat"]
+
+
+def test_any_model_can_give_a_diverse_list(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
+    Popularity.fit(prepared(tiny_log(SESSIONS))).save(tmp_path / "model")
+    model = load(tmp_path / "model")
+    assert texts(suggest_diverse(model, [], 2, 0.0)) == ["red boots", "red shoes"]
+    assert texts(suggest_diverse(model, [], 2, 0.9)) == ["red boots", "blue hat"]
