@@ -98,9 +98,9 @@ def check_target(target: Path) -> None:
     """Refuse a place where something that is not an artifact would be overwritten."""
     if target.is_dir():
         if any(target.iterdir()) and not (target / MANIFEST).is_file():
-            raise ArtifactError(f"{target}: a folder that is not an artifact; choose another --out")
+            raise ArtifactError(f"{target}: a folder that is not an artifact; choose another `out`")
     elif target.exists():
-        raise ArtifactError(f"{target}: a file; --out needs a folder")
+        raise ArtifactError(f"{target}: a file; `out` needs a folder")
 
 
 def write_manifest(folder: Path, kind: str, entries: Mapping[str, Any]) -> None:

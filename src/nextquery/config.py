@@ -39,7 +39,7 @@ def load_config(
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError:
         names = ", ".join(shipped_configs())
-        raise ConfigError(f"--config {source}: neither a file nor one of: {names}") from None
+        raise ConfigError(f"`config` {source}: neither a file nor one of: {names}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     return _validated(kind, values, overrides, str(path))
@@ -47,7 +47,7 @@ def load_config(
 
 def from_overrides(kind: type[SectionT], overrides: Sequence[str]) -> SectionT:
     """The defaults of a section with `key=value` overrides."""
-    return _validated(kind, {}, overrides, "--set")
+    return _validated(kind, {}, overrides, "`overrides`")
 
 
 def _validated(
@@ -64,12 +64,12 @@ def _validated(
 def _apply(values: dict[str, Any], override: str) -> None:
     key, separator, text = override.partition("=")
     if not separator or not key:
-        raise ConfigError(f"--set {override}: write section.key=value, e.g. --set train.epochs=3")
+        raise ConfigError(f"`overrides` {override}: write section.key=value, e.g. `train.epochs=3`")
     *sections, leaf = key.split(".")
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
-            raise ConfigError(f"--set {override}: {section} is a value, not a section")
+            raise ConfigError(f"`overrides` {override}: {section} is a value, not a section")
     values[leaf] = _toml_value(text)
 
 

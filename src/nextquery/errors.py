@@ -10,8 +10,10 @@
     ├── TrainingError         training cannot go on (a loss that is not finite, ...)
     └── MissingDependencyError  an optional extra is not installed
 
-A message says what is wrong, where, and what to do. The command line prints it on one line and
-exits with the class's `exit_code`; the service turns it into a JSON answer.
+A message says what is wrong, where, and what to do. A setting stands in it between backquotes,
+under its name in the settings class (`min_users`); the command line turns it into its option,
+prints the message on one line and exits with the class's `exit_code`; the service makes a JSON
+answer of it.
 """
 
 

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from nextquery import __version__
+from nextquery._version import __version__
 from nextquery.cli.bench import bench
 from nextquery.cli.complete import complete
 from nextquery.cli.experiment import experiment
@@ -16,6 +16,7 @@ from nextquery.cli.explain import explain
 from nextquery.cli.fit import fit
 from nextquery.cli.inspect import inspect
 from nextquery.cli.neighbours import neighbours
+from nextquery.cli.option_names import in_options, option_names
 from nextquery.cli.prepare import prepare
 from nextquery.cli.score import score
 from nextquery.cli.serve import serve
@@ -72,5 +73,6 @@ def run() -> None:
     try:
         app()
     except NextqueryError as error:
-        typer.echo(f"error: {error}", err=True)
+        message = in_options(str(error), option_names(app))
+        typer.echo(f"error: {message}", err=True)
         sys.exit(error.exit_code)

@@ -49,9 +49,9 @@ class ExperimentSettings:
     def __post_init__(self) -> None:
         unknown = set(self.scenarios) - set(SCENARIOS)
         if unknown:
-            raise InputError(f"--scenario {min(unknown)}: must be one of {', '.join(SCENARIOS)}")
+            raise InputError(f"`scenario` {min(unknown)!r}: must be one of {', '.join(SCENARIOS)}")
         if self.min_followers < 1 or self.seeds < 1:
-            raise InputError("--min-followers and --seeds must be at least 1")
+            raise InputError("`min_followers` and `seeds` must be at least 1")
 
 
 Figures = dict[str, Any]

@@ -85,11 +85,11 @@ def check_names(names: Sequence[str]) -> None:
     for name in names:
         if name in RESERVED or not re.fullmatch(r"[a-z0-9_-]+", name):
             raise InputError(
-                f"--model {name}=...: a name has small letters, digits, - and _, "
+                f"`model` {name}=...: a name has small letters, digits, - and _, "
                 f"and is none of {', '.join(RESERVED)}"
             )
     if len(set(names)) < len(names):
-        raise InputError(f"--model: a name is given twice ({', '.join(names)})")
+        raise InputError(f"`model`: a name is given twice ({', '.join(names)})")
 
 
 def identity(entry: Entry) -> Any:

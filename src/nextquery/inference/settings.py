@@ -64,10 +64,10 @@ def override(
     for text in sets:
         key, separator, value = text.partition("=")
         if not separator:
-            raise ConfigError(f"--set {text}: write key=value, e.g. --set max_words=6")
+            raise ConfigError(f"`overrides` {text}: write key=value, e.g. `max_words=6`")
         if key not in DecodeConfig.model_fields:
             known = ", ".join(DecodeConfig.model_fields)
-            raise ConfigError(f"--set {text}: no such decode setting; there are: {known}")
+            raise ConfigError(f"`overrides` {text}: no such decode setting; there are: {known}")
         changed[key] = value
     try:
         return DecodeConfig.model_validate(changed)

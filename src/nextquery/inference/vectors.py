@@ -59,7 +59,7 @@ def nearest_queries(
         raise InputError(f"{text!r}: has no word")
     others = [other for other in known if other != query]
     if not others:
-        raise InputError("the model folder knows no queries to compare with; try --words")
+        raise InputError("the model folder knows no queries to compare with; try `words`")
     cosines = _cosines(query_vectors(encoder, others), query_vectors(encoder, [query])[0])
     return _nearest(others, cosines, n)
 

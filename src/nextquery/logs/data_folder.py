@@ -14,7 +14,7 @@
     DATA/rejected.ndjson.gz       every row not taken: file, line, reason
 
 All counts are over the background sessions of two or more queries, except `clicks`, which also
-counts sessions of one query. K is `--min-users`. `session` is the row number of the session's
+counts sessions of one query. K is `min_users`. `session` is the row number of the session's
 first query in the log, `user` a pseudonym. Count tables are sorted by count, highest first,
 then by text.
 """

@@ -51,9 +51,9 @@ class PrepareSettings:
         """Refuse values that make no sense before hours of work."""
         for name in ("idle_minutes", "vocabulary_size", "min_users"):
             if getattr(self, name) < 1:
-                raise InputError(f"--{name.replace('_', '-')}: must be 1 or more")
+                raise InputError(f"`{name}`: must be 1 or more")
         if not 0 <= self.holdout_users < 1:
-            raise InputError(f"--holdout-users {self.holdout_users}: give a share below 1")
+            raise InputError(f"`holdout_users` {self.holdout_users}: give a share below 1")
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def _read(
             engine.write_part,
         )
     if settings.engine != "spark" or len(addresses) < len(logs):
-        raise InputError(f"{addresses[0]}: addresses need --engine spark, and no files beside them")
+        raise InputError(f"{addresses[0]}: addresses need `engine=spark`, and no files beside them")
     from nextquery.logs.engines.spark import SparkEngine
     from nextquery.logs.reading.spark_reader import read_addresses
 
@@ -187,7 +187,7 @@ def _check_background(sizes: Mapping[str, Mapping[str, int]]) -> None:
     if not sizes["sessions"]["background"]:
         raise LogError(
             "no session of two or more queries in the background: "
-            "the log is too short, or --split-at lies before it"
+            "the log is too short, or `split_at` lies before it"
         )
 
 

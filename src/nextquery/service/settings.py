@@ -69,5 +69,4 @@ class ServiceSettings:
             raise InputError(f"two models are named the same: {', '.join(names)}")
         for name in ("workers", "queue_size", "batch_size", "max_sessions", "budget_ms"):
             if getattr(self, name) < 1:
-                option = name.replace("_", "-")
-                raise InputError(f"--{option} {getattr(self, name)}: must be at least 1")
+                raise InputError(f"`{name}` {getattr(self, name)}: must be at least 1")

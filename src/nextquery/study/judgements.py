@@ -53,7 +53,7 @@ class JudgementStore:
     def tokens(self, assessors: int) -> dict[int, str]:
         """The token of each assessor, numbered from 1; missing ones are made, none is changed."""
         if assessors < 1:
-            raise InputError("--assessors: at least 1")
+            raise InputError("`assessors`: at least 1")
         with self._connection() as connection:
             for number in range(1, assessors + 1):
                 connection.execute(
@@ -91,7 +91,7 @@ class JudgementStore:
                 "UPDATE assessors SET browser = NULL WHERE number = ?", (assessor,)
             )
             if not changed.rowcount:
-                raise InputError(f"--release {assessor}: the study has no such assessor")
+                raise InputError(f"`release` {assessor}: the study has no such assessor")
 
     def judge(self, assessor: int, item: int, value: str | None) -> None:
         """Store a judgement, or with None take the current one back."""

@@ -76,9 +76,9 @@ def create_study(
 ) -> Pool:
     """Ask every model for its top `places` on every topic and publish the study folder."""
     if len(models) < 2:
-        raise InputError("a study compares at least two models; give --model NAME=FOLDER twice")
+        raise InputError("a study compares at least two models; give `model=NAME=FOLDER` twice")
     if (target / "judgements.sqlite").exists():
-        raise ArtifactError(f"{target}: already has judgements; choose another --out")
+        raise ArtifactError(f"{target}: already has judgements; choose another `out`")
     given: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in models}
     pooled: list[PooledTopic] = []
     next_item = 0

@@ -30,9 +30,9 @@ def read_topics(path: Path) -> list[Topic]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise InputError(f"--topics {path}: cannot be read ({error.strerror})") from None
+        raise InputError(f"`topics` {path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise InputError(f"--topics {path}: not UTF-8 text") from None
+        raise InputError(f"`topics` {path}: not UTF-8 text") from None
     if text.lstrip().startswith("<"):
         topics = _from_trec(path, text)
     elif path.suffix.lower() == ".csv":
@@ -40,7 +40,7 @@ def read_topics(path: Path) -> list[Topic]:
     else:
         topics = [Topic(line.strip()) for line in text.splitlines() if line.strip()]
     if not topics:
-        raise InputError(f"--topics {path}: has no topic")
+        raise InputError(f"`topics` {path}: has no topic")
     return _distinct(topics)
 
 
@@ -50,7 +50,7 @@ def sample_topics(data: PreparedData, count: int, seed: int) -> list[Topic]:
     random.Random(seed).shuffle(sessions)
     topics = _distinct([Topic(s.queries[-1], context=s.queries[:-1]) for s in sessions])
     if len(topics) < count:
-        raise InputError(f"--sample {count}: the test split has only {len(topics)} distinct topics")
+        raise InputError(f"`sample` {count}: the test split has only {len(topics)} distinct topics")
     return topics[:count]
 
 
@@ -78,11 +78,11 @@ def _drawn(
 
 def _from_trec(path: Path, text: str) -> list[Topic]:
     if "<!ENTITY" in text:
-        raise InputError(f"--topics {path}: XML entities are not accepted")
+        raise InputError(f"`topics` {path}: XML entities are not accepted")
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise InputError(f"--topics {path}: not well-formed XML ({error})") from None
+        raise InputError(f"`topics` {path}: not well-formed XML ({error})") from None
     return [
         Topic(_words(element.findtext("query")), _words(element.findtext("description")))
         for element in root.iter("topic")
@@ -93,7 +93,7 @@ def _from_trec(path: Path, text: str) -> list[Topic]:
 def _from_csv(path: Path, text: str) -> list[Topic]:
     rows = csv.DictReader(text.splitlines())
     if "query" not in (rows.fieldnames or ()):
-        raise InputError(f"--topics {path}: a CSV needs a header with a column 'query'")
+        raise InputError(f"`topics` {path}: a CSV needs a header with a column 'query'")
     return [
         Topic(_words(row["query"]), _words(row.get("description")))
         for row in rows

@@ -51,7 +51,7 @@ class Background:
         if not len(queries):
             raise InputError(
                 f"{data.path}: no query was typed by {data.min_users} users; "
-                "prepare it again with a lower --min-users"
+                "prepare it again with a lower `min_users`"
             )
         return cls(queries, counts, words, word_counts)
 

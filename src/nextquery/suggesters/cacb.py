@@ -197,7 +197,7 @@ def _clicks(data: PreparedData, background: Background) -> pl.DataFrame:
     if clicks.is_empty():
         raise InputError(
             f"{data.path}: the log has no clicks to find concepts by; "
-            "group queries by shared words with --set clusters=words"
+            "group queries by shared words with `clusters=words`"
         )
     return pl.DataFrame(
         {

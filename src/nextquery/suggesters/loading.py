@@ -72,7 +72,7 @@ def model_kind(folder: Path) -> ModelKind:
 def count_model(kind: str) -> Any:
     """The class of a count model."""
     if kind not in COUNT_MODELS:
-        raise InputError(f"--kind {kind}: must be one of {', '.join(COUNT_MODELS)}")
+        raise InputError(f"`kind` {kind}: must be one of {', '.join(COUNT_MODELS)}")
     return _named(MODEL_KINDS[kind].loader)
 
 

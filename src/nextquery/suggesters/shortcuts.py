@@ -198,7 +198,7 @@ def _documents(log: Log, satisfactory: bool) -> tuple[pl.DataFrame, pl.DataFrame
     if endings.is_empty():
         raise InputError(
             f"{log.data.path}: no session ends in a known query that was clicked; "
-            "take all sessions with --set satisfactory=false"
+            "take all sessions with `satisfactory=false`"
         )
     held = rows.join(ends, on="session", how="inner").group_by("ending", "query")
     return endings, collected(held.agg(nw.len().alias("count")))

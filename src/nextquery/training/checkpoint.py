@@ -154,7 +154,7 @@ class CheckpointFolder:
         good = next((str(self.place(kept)) for kept in self.steps()), "none")
         return (
             f"the checkpoint of step {step} could not be written to {self._path} ({error}); "
-            f"the last good one is {good}; free some space and run again with --resume"
+            f"the last good one is {good}; free some space and run again with `resume`"
         )
 
 
@@ -164,7 +164,7 @@ def _refuse_other_run(path: Path, stored: Mapping[str, Any], given: Mapping[str,
             was, now = (json.dumps(side, sort_keys=True) for side in (stored.get(key), value))
             raise ArtifactError(
                 f"{path}: was trained with another {key} ({was}, now {now}); "
-                "go back to it, or train anew with another --out"
+                "go back to it, or train anew with another `out`"
             )
 
 

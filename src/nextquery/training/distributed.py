@@ -68,7 +68,7 @@ def processes(device: str) -> Iterator[Processes]:
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a `--device` value; `auto` takes a GPU if there is one."""
+    """The device of a `device` value; `auto` takes a GPU if there is one."""
     gpus = torch.cuda.device_count()
     if name == "auto":
         name = "cuda" if gpus else "cpu"
@@ -79,7 +79,7 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise InputError(f"--device {name}: not a device; use auto, cpu or cuda") from None
+        raise InputError(f"`device` {name}: not a device; use auto, cpu or cuda") from None
     if device.type == "cuda" and (device.index or 0) >= gpus:
-        raise InputError(f"--device {name}: this machine has {gpus} CUDA devices; use --device cpu")
+        raise InputError(f"`device` {name}: this machine has {gpus} CUDA devices; use `device=cpu`")
     return device

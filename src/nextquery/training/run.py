@@ -178,7 +178,7 @@ def _check_folders(out: Path, folder: Path, resume: bool) -> None:
     check_target(out)
     if folder.exists() and not resume:
         raise ArtifactError(
-            f"{folder}: a run that was not finished; add --resume to go on with it, "
+            f"{folder}: a run that was not finished; add `resume` to go on with it, "
             "or delete that folder to start anew"
         )
     if resume and not folder.exists() and out.exists():
@@ -227,7 +227,7 @@ def _disk_errors(folder: Path) -> Iterator[None]:
     except (OSError, SafetensorError) as error:
         raise TrainingError(
             f"{folder}: cannot be written ({error}); the checkpoints there are good: "
-            "free some space and run again with --resume"
+            "free some space and run again with `resume`"
         ) from error
 
 

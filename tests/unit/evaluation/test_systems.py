@@ -8,7 +8,7 @@ from nextquery.evaluation.systems import check_names
     "names", [["adj"], ["baseline"], ["a:b"], ["a+b"], ["A"], [""], ["x", "x"]]
 )
 def test_names_that_the_report_uses_itself_are_refused(names: list[str]) -> None:
-    with pytest.raises(InputError, match="--model"):
+    with pytest.raises(InputError, match="`model`"):
         check_names(names)
 
 

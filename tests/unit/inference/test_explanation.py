@@ -66,7 +66,7 @@ def test_the_nearest_queries(predictor: Predictor) -> None:
     assert found[0].cosine >= found[1].cosine
     with pytest.raises(InputError, match="no word"):
         vectors.nearest_queries(predictor.encoder, known, "!?", 2)
-    with pytest.raises(InputError, match="--words"):
+    with pytest.raises(InputError, match="`words`"):
         vectors.nearest_queries(predictor.encoder, [], "w1", 2)
 
 

@@ -87,7 +87,7 @@ def test_repeats_of_a_concept_count_once(prepared: Any, tiny_log: Any) -> None:
 
 def test_a_log_without_clicks_says_so_and_offers_words(prepared: Any, tiny_log: Any) -> None:
     data = prepared(tiny_log(SESSIONS))
-    with pytest.raises(InputError, match=r"no clicks.*--set clusters=words"):
+    with pytest.raises(InputError, match=r"no clicks.*`clusters=words`"):
         CACB.fit(data)
     model = CACB.fit(data, CACBSettings(clusters="words", diameter=1.2))
     assert _concept(model, "cheap flights") == _concept(model, "low cost flights")

@@ -88,7 +88,7 @@ def test_half_of_the_probability_belongs_to_the_endings_found(model: Shortcuts) 
 
 def test_a_log_without_clicks_says_what_to_do(prepared: Any, tiny_log: Any) -> None:
     data = prepared(tiny_log(SESSIONS))
-    with pytest.raises(InputError, match=r"clicked.*--set satisfactory=false"):
+    with pytest.raises(InputError, match=r"clicked.*`satisfactory=false`"):
         Shortcuts.fit(data)
     assert Shortcuts.fit(data, ShortcutsSettings(satisfactory=False)).suggest(["paris"])
 

@@ -23,7 +23,7 @@ def open_engine(name: str, work: Path, spark_master: str = "local[*]") -> Engine
             from nextquery.logs.engines.spark import SparkEngine
         except ModuleNotFoundError:
             raise MissingDependencyError(
-                "--engine spark needs the extra: pip install 'nextquery[spark]'"
+                "the engine spark needs the extra: pip install 'nextquery[spark]'"
             ) from None
         return SparkEngine(work, spark_master)
-    raise InputError(f"--engine {name}: not one of {', '.join(ENGINES)}")
+    raise InputError(f"`engine` {name}: not one of {', '.join(ENGINES)}")

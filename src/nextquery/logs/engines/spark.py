@@ -1,6 +1,6 @@
 """The Spark engine: the same stages on a cluster, or on one machine with `local[*]`.
 
-The driver's work folder and `--out` must be on a file system that all workers share.
+The driver's work folder and `out` must be on a file system that all workers share.
 """
 
 import os
@@ -40,7 +40,7 @@ class SparkEngine(RelationalEngine):
 
     def __init__(self, work: Path, master: str) -> None:
         if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
-            raise MissingDependencyError("--engine spark needs Java 17 or newer: install a JRE")
+            raise MissingDependencyError("the engine spark needs Java 17 or newer: install a JRE")
         self._work = work
         # Python workers start whatever `python3` is on their path unless told.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -67,7 +67,7 @@ def detect(samples: Sequence[Sample], has_columns: bool) -> Guess:
         if other.format != first.format:
             raise LogError(
                 f"{filled[0].file} looks like {first.format} and {sample.file} like "
-                f"{other.format}; prepare them apart, or name one with --format"
+                f"{other.format}; prepare them apart, or name one with `format`"
             )
     return first
 
@@ -80,7 +80,7 @@ def _guess(sample: Sample, has_columns: bool) -> Guess:
     if guess is None:
         raise LogError(
             f"{sample.file}: the format cannot be told (it starts with {sample.lines[0][:60]!r}); "
-            "name it with --format, or the columns with --columns user=...,time=...,query=..."
+            "name it with `format`, or the columns with `columns=user=...,time=...,query=...`"
         )
     return guess
 
@@ -88,7 +88,7 @@ def _guess(sample: Sample, has_columns: bool) -> Guess:
 def _guess_json(objects: Sequence[Mapping[str, Any]], has_columns: bool) -> Guess | None:
     names = {name for each in objects for name in _flat_names(each)}
     if has_columns:
-        return Guess("ndjson", "its lines are JSON objects and --columns names the fields")
+        return Guess("ndjson", "its lines are JSON objects and `columns` names the fields")
     if "event.action" in names and ("search.query" in names or "session.id" in names):
         return Guess("elastic", "its lines are JSON objects with event.action and session.id")
     if {"user_query", "client_id"} <= names:
@@ -106,7 +106,7 @@ def _guess_text(sample: Sample, has_columns: bool) -> Guess | None:
     kind = "tsv" if separator == "\t" else "csv"
     if has_columns:
         seen = "has tabs" if kind == "tsv" else "has no tabs"
-        return Guess(kind, f"its first line {seen} and --columns names the fields")
+        return Guess(kind, f"its first line {seen} and `columns` names the fields")
     if AOL.header and first.lower() == AOL.header.lower():
         return Guess("aol", f"its first line is the header {', '.join(first.split(separator))}")
     if _most(_ISO_TIME.match(fields[2]) for fields in _rows(lines, (3, 5))):

@@ -23,14 +23,14 @@ def check_columns(format: str, columns: Mapping[str, str] | None) -> None:
     if columns is None:
         return
     if format not in ("auto", *GENERIC):
-        raise LogError(f"--columns goes with {', '.join(GENERIC)}; {format} has columns of its own")
+        raise LogError(f"`columns` goes with {', '.join(GENERIC)}; {format} has columns of its own")
     missing = [name for name in _REQUIRED if not columns.get(name)]
     unknown = sorted(columns.keys() - {*_REQUIRED, "click"})
     if missing or unknown:
         wrong = f"lacks {', '.join(missing)}" if missing else f"knows no {', '.join(unknown)}"
-        raise LogError(f"--columns {wrong}; write user=...,time=...,query=...[,click=...]")
+        raise LogError(f"`columns` {wrong}; write user=...,time=...,query=...[,click=...]")
     if any('"' in name for name in columns.values()) and format == "ndjson":
-        raise LogError("--columns of an NDJSON log may not hold a double quote")
+        raise LogError("`columns` of an NDJSON log may not hold a double quote")
 
 
 def layout_of(format: str, columns: Mapping[str, str] | None, sample: Sample) -> Layout:
@@ -63,7 +63,7 @@ def find_columns(
     if missing:
         raise LogError(
             f"{file}: has no column {', '.join(map(repr, missing))}; it has "
-            f"{', '.join(names)}: say which with --columns user=...,time=...,query=..."
+            f"{', '.join(names)}: say which with `columns=user=...,time=...,query=...`"
         )
     return wanted
 
@@ -99,5 +99,5 @@ def _check_places(file: Path, places: Mapping[str, int], width: int) -> None:
     for field, place in places.items():
         if not 0 <= place < width:
             raise LogError(
-                f"{file}: --columns {field}={place + 1}, but its first line has {width} columns"
+                f"{file}: `columns` {field}={place + 1}, but its first line has {width} columns"
             )

@@ -109,7 +109,7 @@ def read_logs(
 def _choose(samples: Sequence[Sample], settings: ReadSettings) -> Guess:
     if settings.format == "auto":
         return detect(samples, settings.columns is not None)
-    return Guess(settings.format, "it was given with --format")
+    return Guess(settings.format, "it was given by `format`")
 
 
 def _silent(done: int, total: int) -> None:

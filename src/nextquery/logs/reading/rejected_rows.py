@@ -85,12 +85,12 @@ def check_share(accepted: int, reasons: dict[str, int], most: float) -> None:
     bad = {reason: count for reason, count in reasons.items() if reason not in SET_ASIDE}
     faulty = sum(bad.values())
     if accepted == 0:
-        raise LogError(f"no row could be taken ({_three(reasons)}); check --format and --columns")
+        raise LogError(f"no row could be taken ({_three(reasons)}); check `format` and `columns`")
     share = faulty / (accepted + faulty)
     if share > most:
         raise LogError(
             f"{faulty} of {accepted + faulty} rows are bad ({share:.1%}, at most {most:.1%} "
-            f"allowed): {_three(bad)}; check --format, or raise --max-rejected"
+            f"allowed): {_three(bad)}; check `format`, or raise `max_rejected`"
         )
 
 

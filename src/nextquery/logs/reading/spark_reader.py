@@ -50,7 +50,7 @@ def read_addresses(
     check_time_zone(settings.time_zone)
     check_columns(settings.format, settings.columns)
     samples = [_take_sample(spark, address) for address in addresses]
-    guess = Guess(settings.format, "it was given with --format")
+    guess = Guess(settings.format, "it was given by `format`")
     if settings.format == "auto":
         guess = detect(samples, settings.columns is not None)
     if guess.format in ("ubi", "parquet"):

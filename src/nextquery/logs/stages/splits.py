@@ -50,10 +50,10 @@ def parse_cuts(text: str, zone: str) -> tuple[datetime, datetime, datetime]:
     """Read `T1,T2,T3`: ISO dates or times; without an offset they are local to `zone`."""
     parts = text.split(",")
     if len(parts) != len(SPLITS) - 1:
-        raise InputError(f"--split-at {text}: give three times, e.g. 2006-05-01,2006-05-15,...")
+        raise InputError(f"`split_at` {text}: give three times, e.g. 2006-05-01,2006-05-15,...")
     first, second, third = (_naive_utc(part.strip(), zone) for part in parts)
     if not first < second < third:
-        raise InputError(f"--split-at {text}: the three times must go upwards")
+        raise InputError(f"`split_at` {text}: the three times must go upwards")
     return first, second, third
 
 
@@ -77,9 +77,9 @@ def _naive_utc(text: str, zone: str) -> datetime:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(f"--split-at {text}: not an ISO date or time") from None
+        raise InputError(f"`split_at` {text}: not an ISO date or time") from None
     if time.tzinfo is None:
         time = time.replace(tzinfo=ZoneInfo(zone))
     if time.microsecond:
-        raise InputError(f"--split-at {text}: give whole seconds")
+        raise InputError(f"`split_at` {text}: give whole seconds")
     return time.astimezone(UTC).replace(tzinfo=None)

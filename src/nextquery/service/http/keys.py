@@ -35,7 +35,7 @@ def new_key(name: str) -> NewKey:
     key = secrets.token_urlsafe(32)
     line = f"{name}:{_digest(key)}"
     if not _LINE.fullmatch(line):
-        raise InputError(f"--new-key {name}: use letters, digits, '.', '_' and '-' only")
+        raise InputError(f"`new_key` {name}: use letters, digits, '.', '_' and '-' only")
     return NewKey(key, line)
 
 
@@ -63,7 +63,7 @@ def read_keys(file: Path | None, variable: str) -> KeyRing:
             raise InputError(f"{file}: the key file cannot be read ({error.strerror})") from None
         names.update(_parse(lines, str(file)))
         if not names:
-            raise InputError(f"{file}: has no key; make one with 'nextquery serve --new-key NAME'")
+            raise InputError(f"{file}: has no key; make one with `new_key=NAME`")
     names.update(_parse(os.environ.get(variable, "").split(","), variable))
     return KeyRing(names)
 

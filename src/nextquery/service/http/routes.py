@@ -121,7 +121,7 @@ async def feedback(
     """What a user did with a list: shown, clicked or dismissed."""
     admit(request, service)
     if service.feedback is None:
-        raise ProblemError(501, "Feedback is not recorded here; start the service with --feedback.")
+        raise ProblemError(501, "Feedback is not recorded here: the service has no folder for it.")
     service.feedback.write(asked)
     service.metrics.feedback.labels(asked.action).inc()
     return Response(status_code=204)

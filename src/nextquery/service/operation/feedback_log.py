@@ -29,7 +29,7 @@ class FeedbackLog:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"--feedback {folder}: {error.strerror}") from None
+            raise InputError(f"`feedback` {folder}: {error.strerror}") from None
 
     def write(self, feedback: Shown | Clicked | Dismissed, now: datetime | None = None) -> None:
         """Append what a user did."""

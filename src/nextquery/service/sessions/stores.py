@@ -54,7 +54,7 @@ def open_sessions(settings: ServiceSettings) -> SessionStore:
         return MemorySessions(settings.max_sessions, idle)
     if settings.sessions.startswith(("redis://", "rediss://", "unix://")):
         return RedisSessions(settings.sessions, idle)
-    raise InputError(f"--sessions {settings.sessions}: write 'memory' or redis://HOST:PORT/DB")
+    raise InputError(f"`sessions` {settings.sessions}: write 'memory' or redis://HOST:PORT/DB")
 
 
 def joined(queries: Sequence[str]) -> list[str]:

@@ -45,7 +45,7 @@ def test_columns_by_number_need_no_header() -> None:
 
 
 def test_column_number_beyond_the_row_is_refused() -> None:
-    with pytest.raises(LogError, match="--columns query=9, but its first line has 2 columns"):
+    with pytest.raises(LogError, match="`columns` query=9, but its first line has 2 columns"):
         delimited("csv", {"user": "1", "time": "2", "query": "9"}, "a,b")
 
 
@@ -75,8 +75,8 @@ def test_aol_header_is_known_in_any_case() -> None:
     [
         ("yahoo", None, "format 'yahoo' is unknown; choose auto, aol, ubi"),
         ("aol", COLUMNS, "aol has columns of its own"),
-        ("csv", {"user": "who"}, "--columns lacks time, query"),
-        ("auto", COLUMNS | {"page": "p"}, "--columns knows no page"),
+        ("csv", {"user": "who"}, "`columns` lacks time, query"),
+        ("auto", COLUMNS | {"page": "p"}, "`columns` knows no page"),
         ("ndjson", COLUMNS | {"query": 'a"b'}, "may not hold a double quote"),
     ],
 )

@@ -172,7 +172,7 @@ def test_wrong_guess_can_be_overridden(tmp_path: Path) -> None:
     assert (result.format, rows["time"].dt.year()[0]) == ("excite", 1997)
     columns = {"user": "1", "time": "2", "query": "3"}
     again = read_logs([tmp_path / "log-0"], ReadSettings("tsv", columns), tmp_path / "again")
-    assert (again.format, again.reason) == ("tsv", "it was given with --format")
+    assert (again.format, again.reason) == ("tsv", "it was given by `format`")
     assert pl.read_parquet(tmp_path / "again" / "rows")["time"].dt.year()[0] == 2000
 
 

@@ -34,7 +34,7 @@ def test_times_are_read_in_the_logs_zone() -> None:
     ],
 )
 def test_bad_times_are_refused(text: str) -> None:
-    with pytest.raises(InputError, match="--split-at"):
+    with pytest.raises(InputError, match="`split_at`"):
         parse_cuts(text, "UTC")
 
 

@@ -56,5 +56,5 @@ def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="--feedback"):
+    with pytest.raises(InputError, match="`feedback`"):
         FeedbackLog(tmp_path / "file" / "log")

@@ -88,5 +88,5 @@ def test_owners_do_not_share_sessions() -> None:
 def test_an_unknown_store_is_refused(settings: ServiceSettings) -> None:
     from dataclasses import replace
 
-    with pytest.raises(InputError, match="--sessions mysql"):
+    with pytest.raises(InputError, match="`sessions` mysql"):
         open_sessions(replace(settings, sessions="mysql://x"))
