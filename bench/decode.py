@@ -65,17 +65,19 @@ def random_model(words: int, embedding: int, query: int, session: int) -> HRED:
 @torch.inference_mode()
 def plain_search(model: HRED, state: ContextState, beam: int) -> list[tuple[int, ...]]:
     """The k best queries of exactly `WORDS` words."""
-    hidden = model.start_decoder(state.session_state[None])
+    session = model.session_inputs(state.session_state[None])
+    hidden = model.start_decoder(state.session_state[None], session)
     totals, words, prefixes = torch.zeros(1), None, torch.zeros((1, 0), dtype=torch.long)
     for _ in range(WORDS):
-        logits = model.output_vector(hidden, words) @ model.output_matrix.t()
+        logits = model.word_scores(model.output_vector(hidden, words, session))
         logits[:, [PADDING, UNKNOWN, END_OF_QUERY]] = -torch.inf
         total = totals[:, None] + logits.log_softmax(dim=1)
         totals, places = total.flatten().topk(beam)
         parents, words = places // len(model.vocabulary), places % len(model.vocabulary)
         prefixes = torch.cat([prefixes[parents], words[:, None]], dim=1)
-        hidden = model.advance_decoder(hidden[parents], words)
-    logits = model.output_vector(hidden, words) @ model.output_matrix.t()
+        session = session.take(parents)
+        hidden = model.advance_decoder(hidden[parents], words, session)
+    logits = model.word_scores(model.output_vector(hidden, words, session))
     totals = totals + logits.log_softmax(dim=1)[:, END_OF_QUERY]
     return [tuple(prefixes[row].tolist()) for row in totals.argsort(descending=True).tolist()]
 
@@ -144,13 +146,14 @@ def rescoring(predictor: Predictor, state: ContextState, rounds: int) -> dict[st
 def plain_score(predictor: Predictor, queries: list[str], candidate: str) -> float:
     """The likelihood of one candidate, word by word."""
     model, state = predictor.model, predictor.encoder.encode(queries)
-    hidden, last, total = model.start_decoder(state.session_state[None]), None, 0.0
+    session = model.session_inputs(state.session_state[None])
+    hidden, last, total = model.start_decoder(state.session_state[None], session), None, 0.0
     for word in model.vocabulary.encode(candidate):
-        logits = model.output_vector(hidden, last) @ model.output_matrix.t()
+        logits = model.word_scores(model.output_vector(hidden, last, session))
         logits[:, PADDING] = -torch.inf
         total += float(logits.log_softmax(dim=1)[0, word])
         last = torch.tensor([word])
-        hidden = model.advance_decoder(hidden, last)
+        hidden = model.advance_decoder(hidden, last, session)
     return total
 
 

@@ -26,7 +26,7 @@ from nextquery.model.sampled_softmax import CandidateSampler
 from nextquery.model.settings import ModelConfig
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, SPECIAL, Vocabulary
-from nextquery.training.feed import Feed
+from nextquery.training.feed import Feed, Order
 from nextquery.training.optimiser import Optimiser
 
 SIZES = {"small": (20_000, 128, 256, 384), "paper": (90_000, 300, 1000, 1500)}
@@ -114,7 +114,7 @@ def _packed(size: str, steps: int, copying: bool = False) -> dict[str, float]:
     likelihood = SessionLikelihood(model, chunk=256)
     optimiser = Optimiser(likelihood, "adam", 1e-3)
     sampler = CandidateSampler(corpus.word_counts(), *HEAD_AND_SAMPLED[size])
-    feed = Feed(corpus, BATCH_WORDS[size], 1, sampler)
+    feed = Feed(corpus, Order(1, BATCH_WORDS[size]), sampler)
     batches = feed.epoch(0)[: steps + 1]
     done, clock = 0, Clock()
     for number, step in enumerate(feed.steps(batches, 0, 1)):
@@ -181,17 +181,19 @@ def _padded_loss(model: HRED, grid: Tensor) -> Tensor:
     vectors = torch.stack(states, dim=1)[torch.arange(len(flat)), ends]
     vectors = vectors.reshape(sessions, queries, -1)
     session = model.start_session(sessions)
-    decoder = []
+    contexts = []
     for query in range(queries):
-        decoder.append(model.start_decoder(session))
+        contexts.append(session)
         session, _ = model.extend_session(session, vectors[:, query])
-    state = torch.stack(decoder, dim=1).reshape(len(flat), -1)
+    before = torch.stack(contexts, dim=1).reshape(len(flat), -1)
+    given = model.session_inputs(before)
+    state = model.start_decoder(before, given)
     losses = []
     for column in range(words):
         previous = flat[:, column - 1] if column else None
         if previous is not None:
-            state = model.advance_decoder(state, previous)
-        logits = model.output_vector(state, previous) @ model.output_matrix.t()
+            state = model.advance_decoder(state, previous, given)
+        logits = model.word_scores(model.output_vector(state, previous, given))
         losses.append(
             nn.functional.cross_entropy(
                 logits, flat[:, column], ignore_index=PADDING, reduction="sum"

@@ -95,7 +95,7 @@ class BeamSearch:
             words = [hypothesis.words[-1] for beam in beams for hypothesis in beam.live]
             if not words:
                 break
-            prefixes = self._decoder.advance(prefixes.take(parents), torch.tensor(words))
+            prefixes = self._decoder.advance(batch, prefixes.take(parents), torch.tensor(words))
         return [self.finish(beam) for beam in beams]
 
     def _step(

@@ -90,7 +90,7 @@ class Completer:
         scored = word if batch.own[0].can_be_predicted(word) else UNKNOWN
         score = float(self._decoder.predict(batch, prefixes).of(torch.tensor([[scored]])))
         longer = Hypothesis((*hypothesis.words, word), hypothesis.log_likelihood + score)
-        return self._decoder.advance(prefixes, torch.tensor([word])), longer
+        return self._decoder.advance(batch, prefixes, torch.tensor([word])), longer
 
     def _branch(
         self,
@@ -114,4 +114,4 @@ class Completer:
             for place, value in zip(places.tolist(), values.tolist(), strict=False)
         ]
         same = prefixes.take(torch.zeros(len(live), dtype=torch.long))
-        return self._decoder.advance(same, words[0, places]), Beam(tuple(live))
+        return self._decoder.advance(batch, same, words[0, places]), Beam(tuple(live))

@@ -152,6 +152,7 @@ class ContextBatch:
             SessionVocabulary(model.vocabulary, context.copied_words, given) for context in contexts
         ]
         self.session_states = torch.stack([context.session_state for context in contexts])
+        self.session_inputs = model.session_inputs(self.session_states)
         most = max(len(context.copied_words) for context in contexts)
         self.memory: CopyMemory | None = None
         if model.copying is None or most == 0:
@@ -186,20 +187,22 @@ class Decoder:
 
     def start(self, batch: ContextBatch) -> Prefixes:
         """The empty prefix of every context (Eq. 7)."""
-        hidden = self.model.start_decoder(batch.session_states)
+        hidden = self.model.start_decoder(batch.session_states, batch.session_inputs)
         return Prefixes(hidden, None, torch.arange(len(batch.contexts)))
 
-    def advance(self, prefixes: Prefixes, words: Tensor) -> Prefixes:
+    def advance(self, batch: ContextBatch, prefixes: Prefixes, words: Tensor) -> Prefixes:
         """Every prefix with one more word (Eq. 8); own words are read as the unknown word."""
         read = words.where(words < len(self.model.vocabulary), UNKNOWN)
-        hidden = self._packed.advance(prefixes.hidden, read)
+        session = batch.session_inputs.take(prefixes.contexts)
+        hidden = self._packed.advance(prefixes.hidden, read, session)
         return Prefixes(hidden, read, prefixes.contexts)
 
     def predict(self, batch: ContextBatch, prefixes: Prefixes) -> Prediction:
         """What may come next (Eq. 9 and 10)."""
         words = prefixes.words
         previous = None if words is None else self._packed.previous_words(words)
-        omega = self._packed.omega(prefixes.hidden, previous)
+        session = batch.session_inputs.take(prefixes.contexts)
+        omega = self._packed.omega(prefixes.hidden, previous, session)
         if batch.memory is None:
             return Prediction(self.output.scores(omega), None)
         looked, copies = self._attend(batch, prefixes, previous)

@@ -52,7 +52,7 @@ class Predictor:
         with self._making:
             if mode not in self._decoders:
                 keep_freed_memory()
-                output = output_layer(mode, self.model.output_vectors)
+                output = output_layer(mode, self.model.output_vectors, self.model.output_bias)
                 self._decoders[mode] = Decoder(self.model, output, self._recurrence)
                 give_back()
             return self._decoders[mode]

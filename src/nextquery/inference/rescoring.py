@@ -84,6 +84,7 @@ class Rescorer:
             going, nodes = going[~over], numbers[step.taken[~over]]
             before = totals[~ended]
             prefixes = self._decoder.advance(
+                batch,
                 prefixes.take(torch.from_numpy(step.parents[~ended])),
                 torch.from_numpy(step.words[~ended]),
             )

@@ -47,7 +47,7 @@ class Sampler:
             del prediction  # before the next one is made: each may be tens of megabytes
             if drawn.live:
                 last = torch.tensor([hypothesis.words[-1] for hypothesis in drawn.live])
-                prefixes = self._decoder.advance(prefixes.take(torch.tensor(parents)), last)
+                prefixes = self._decoder.advance(batch, prefixes.take(torch.tensor(parents)), last)
         distinct = {found.text: found for found in drawn.finished}
         return sorted(
             distinct.values(),

@@ -7,11 +7,13 @@ that symbol too, as the paper writes one sequence `Q_m` for both sides.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from nextquery.artifacts import open_artifact, publish
@@ -46,6 +48,22 @@ class WordProjection(nn.Module):
         return self.matrix(words)  # type: ignore[no-any-return]
 
 
+class SessionInputs(NamedTuple):
+    """What the session state gives to the decoder beside `d_0`; None where it gives nothing."""
+
+    step: Tensor | None
+    """(rows, 3 d_h): `S s`, added to the inputs of every step (Eq. 8)."""
+    output: Tensor | None
+    """(rows, d_e): `S_o s`, added to omega (Eq. 10)."""
+
+    def take(self, rows: Tensor) -> "SessionInputs":
+        """Some rows, in the given order."""
+        step, output = self
+        return SessionInputs(
+            None if step is None else step[rows], None if output is None else output[rows]
+        )
+
+
 class HRED(nn.Module):
     """Sections 3.2 and 3.3 of the paper, with copying as one optional piece of the decoder."""
 
@@ -58,17 +76,21 @@ class HRED(nn.Module):
         vectors = nn.Embedding(words, d_e, padding_idx=PADDING) if config.factored else None
         self.word_vectors = vectors
         self.encoder_input = WordProjection(vectors, words, (d_e, 3 * d_h))
-        self.encoder = GRU(d_h)
+        self.encoder = GRU(d_h, config.gru_biases)
         self.session_input = nn.Linear(d_h, 3 * d_s, bias=False)
-        self.session_encoder = GRU(d_s)
+        self.session_encoder = GRU(d_s, config.gru_biases)
         self.decoder_start = nn.Linear(d_s, d_h)  # D_0, b_0
         self.decoder_input = WordProjection(vectors, words, (d_e, 3 * d_h))
-        self.decoder = GRU(d_h)
+        self.decoder = GRU(d_h, config.gru_biases)
         self.output_state = nn.Linear(d_h, d_e)  # H_o, b_o
         self.output_word = WordProjection(vectors, words, (d_e, d_e))  # E_o
         self.output_vectors = (
             vectors if config.tied and vectors is not None else nn.Embedding(words, d_e)
         )  # o_v
+        self.output_bias = nn.Parameter(torch.zeros(words)) if config.output_bias else None
+        at_steps, in_omega = config.decoder_context == "all", config.decoder_context != "first"
+        self.decoder_session = nn.Linear(d_s, 3 * d_h, bias=False) if at_steps else None  # S
+        self.output_session = nn.Linear(d_s, d_e, bias=False) if in_omega else None  # S_o
         self.copying = CopyAttention(d_h, d_e) if config.copying else None
         self.dropout = nn.Dropout(config.dropout)
         for module in self.modules():
@@ -124,27 +146,47 @@ class HRED(nn.Module):
         projected = self.session_input(self.dropout(query_vector))
         return self.session_encoder.step(projected, session_state)
 
-    def start_decoder(self, session_state: Tensor) -> Tensor:
+    def session_inputs(self, session_state: Tensor) -> SessionInputs:
+        """`S s` and `S_o s` of session states (rows, d_s), as far as `decoder_context` has them."""
+        step, output = self.decoder_session, self.output_session
+        return SessionInputs(
+            None if step is None else step(session_state),
+            None if output is None else output(session_state),
+        )
+
+    def start_decoder(self, session_state: Tensor, session: SessionInputs) -> Tensor:
         """Eq. 7: `d_0` (rows, d_h), after a step on a zero input with `zero_step`."""
         start = torch.tanh(self.decoder_start(session_state))
         if not self.config.zero_step:
             return start
         nothing = start.new_zeros((len(start), 3 * self.config.query_size))
-        return self.decoder.step(nothing, start)[0]
+        return self.decoder.step(nothing if session.step is None else session.step, start)[0]
 
-    def advance_decoder(self, decoder_state: Tensor, words: Tensor) -> Tensor:
+    def advance_decoder(
+        self, decoder_state: Tensor, words: Tensor, session: SessionInputs
+    ) -> Tensor:
         """Eq. 8: `d_n` from `d_{n-1}` (rows, d_h) and the words `w_n` (rows,)."""
         projected = self.decoder_input(self.word_inputs(words))
+        if session.step is not None:
+            projected = projected + session.step
         return self.decoder.step(projected, decoder_state)[0]
 
     def previous_words(self, words: Tensor) -> Tensor:
         """`E_o w_{n-1}` of Eq. 10: (..., d_e)."""
         return self.output_word(self.word_inputs(words))  # type: ignore[no-any-return]
 
-    def output_vector(self, decoder_state: Tensor, words: Tensor | None) -> Tensor:
+    def output_vector(
+        self, decoder_state: Tensor, words: Tensor | None, session: SessionInputs
+    ) -> Tensor:
         """Eq. 10: omega (rows, d_e) of `d_{n-1}` and the last words; None: `w_0 = 0`."""
         omega: Tensor = self.output_state(decoder_state)
+        if session.output is not None:
+            omega = omega + session.output
         return omega if words is None else omega + self.previous_words(words)
+
+    def word_scores(self, omega: Tensor) -> Tensor:
+        """Eq. 9 before the softmax: the scores of all words (rows, V), padding included."""
+        return functional.linear(omega, self.output_matrix, self.output_bias)
 
     def save_pretrained(self, folder: Path | str) -> None:
         """Publish weights, vocabulary and configuration as a model folder."""

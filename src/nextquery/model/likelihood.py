@@ -5,15 +5,17 @@ session is predicted. A target outside the vocabulary is one event: with copying
 if an earlier query of the session has it; the unknown word otherwise.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nextquery.model.copying import pointed
-from nextquery.model.hred import HRED
+from nextquery.model.hred import HRED, SessionInputs
 from nextquery.model.loss import log_likelihood
 from nextquery.model.sampled_softmax import Candidates
 from nextquery.text.batching import Batch
@@ -55,11 +57,7 @@ class SessionLikelihood(nn.Module):
         Over all of V, or over the `candidates` only.
         """
         predictions = predict(self.model, batch)
-        targets, vectors, bias = batch.targets, self.model.output_matrix, self.never
-        if candidates is not None:
-            targets = candidates.index(targets)
-            vectors = self.model.output_vectors(tensor(self.model, candidates.words))
-            bias = tensor(self.model, candidates.correction)
+        vectors, bias, targets = self._outputs(batch, candidates)
         right = tensor(self.model, targets)
         if predictions.copied_only is not None:
             right = right.masked_fill(predictions.copied_only, -1)
@@ -71,6 +69,19 @@ class SessionLikelihood(nn.Module):
         share = predictions.softmax_share
         return total + share.sum(), rows + share.detach()
 
+    def _outputs(
+        self, batch: Batch, candidates: Candidates | None
+    ) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
+        """The output vectors that are summed over, what is added to their scores, the targets."""
+        model, own = self.model, self.model.output_bias
+        if candidates is None:
+            bias = self.never if own is None else self.never + own
+            return model.output_matrix, bias, batch.targets
+        words, bias = tensor(model, candidates.words), tensor(model, candidates.correction)
+        if own is not None:
+            bias = bias + _rows(own[:, None], words).squeeze(1)
+        return model.output_vectors(words), bias, candidates.index(batch.targets)
+
 
 def tensor(model: HRED, array: NDArray) -> Tensor:  # type: ignore[type-arg]
     """The array on the model's device."""
@@ -81,8 +92,11 @@ def predict(model: HRED, batch: Batch) -> Predictions:
     """Encode the sessions and run the decoder with the true words as its inputs."""
     word_states = model.run_encoder(tensor(model, batch.encoder_words), batch.encoder_sizes)
     contexts = _rows(_session_states(model, batch, word_states), tensor(model, batch.contexts))
-    states, previous = _decoder_states(model, batch, contexts)
+    session = model.session_inputs(contexts)
+    states, previous = _decoder_states(model, batch, contexts, session)
     omega = model.output_state(states) + previous
+    if session.output is not None:
+        omega = omega + _by_position(model, session.output, batch.decoder_sizes)
     if model.copying is None:
         return Predictions(model.dropout(omega))
     return _with_copying(model, batch, (word_states, states, previous, omega))
@@ -97,11 +111,16 @@ def _session_states(model: HRED, batch: Batch, word_states: Tensor) -> Tensor:
     return torch.cat([start, model.session_encoder.run(projected, batch.session_sizes, first)])
 
 
-def _decoder_states(model: HRED, batch: Batch, contexts: Tensor) -> tuple[Tensor, Tensor]:
+def _decoder_states(
+    model: HRED, batch: Batch, contexts: Tensor, session: SessionInputs
+) -> tuple[Tensor, Tensor]:
     """Eq. 7 and 8: `d_{n-1}` (positions, d_h) and `E_o w_{n-1}` (positions, d_e), packed."""
-    start = model.start_decoder(contexts)
+    start = model.start_decoder(contexts, session)
     inputs = model.word_inputs(tensor(model, batch.decoder_words))
-    rest = model.decoder.run(model.decoder_input(inputs), batch.decoder_sizes[1:], start)
+    projected = model.decoder_input(inputs)
+    if session.step is not None:
+        projected = projected + _by_position(model, session.step, batch.decoder_sizes[1:])
+    rest = model.decoder.run(projected, batch.decoder_sizes[1:], start)
     previous = model.output_word(inputs)
     nothing = previous.new_zeros((len(start), previous.shape[1]))  # w_0 = 0
     return torch.cat([start, rest]), torch.cat([nothing, previous])
@@ -134,6 +153,12 @@ def _with_copying(
         softmax_share=-functional.softplus(gate),
         copied_only=outside & same.any(dim=-1).flatten()[places],
     )
+
+
+def _by_position(model: HRED, by_query: Tensor, sizes: Sequence[int]) -> Tensor:
+    """What belongs to a query (queries, d), at each of its packed positions (positions, d)."""
+    query = np.concatenate([np.arange(size) for size in sizes] or [np.zeros(0, dtype=np.int64)])
+    return _rows(by_query, tensor(model, query))
 
 
 def _rows(states: Tensor, index: Tensor) -> Tensor:

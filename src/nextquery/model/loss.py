@@ -23,12 +23,13 @@ def log_likelihood(
     """The summed log-likelihood, to be differentiated, and that of each prediction (rows,).
 
     `omega` is (rows, d_e), `vectors` (candidates, d_e) with `bias` (candidates,) added to their
-    scores: minus infinity for a word that is never predicted, a sampled word's correction.
+    scores: the model's own bias, if it has one, and minus infinity for a word that is never
+    predicted or a sampled word's correction.
     `targets` (rows,) indexes the candidates, -1 where no candidate is right. With `rival` (rows,)
     the result is `log(p + exp(rival))`: what copying adds, relative to the softmax's share.
     """
     wanted = torch.is_grad_enabled() and any(
-        tensor is not None and tensor.requires_grad for tensor in (omega, vectors, rival)
+        tensor is not None and tensor.requires_grad for tensor in (omega, vectors, bias, rival)
     )
     total, rows = _ChunkedLikelihood.apply(omega, vectors, bias, targets, rival, chunk, wanted)  # type: ignore[no-untyped-call]
     return total, rows
@@ -51,6 +52,7 @@ class _ChunkedLikelihood(Function):
         rows = omega.new_empty(len(omega))
         omega_slope = torch.empty_like(omega) if wanted else None
         vectors_slope = torch.zeros_like(vectors) if wanted else None
+        bias_slope = torch.zeros_like(bias) if wanted and ctx.needs_input_grad[2] else None
         rival_slope = torch.empty_like(rival) if wanted and rival is not None else None
         for start in range(0, len(omega), chunk):
             part = slice(start, start + chunk)
@@ -69,19 +71,21 @@ class _ChunkedLikelihood(Function):
             slope.scatter_add_(1, targets[part].clamp(min=0)[:, None], share[:, None])
             torch.mm(slope, vectors, out=omega_slope[part])
             vectors_slope.addmm_(slope.t(), omega[part])
+            if bias_slope is not None:
+                bias_slope += slope.sum(dim=0)
         if wanted:
-            ctx.save_for_backward(omega_slope, vectors_slope, rival_slope)
+            ctx.save_for_backward(omega_slope, vectors_slope, bias_slope, rival_slope)
         ctx.mark_non_differentiable(rows)
         return rows.sum(), rows
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        omega_slope, vectors_slope, rival_slope = ctx.saved_tensors
+        omega_slope, vectors_slope, bias_slope, rival_slope = ctx.saved_tensors
         scale = grads[0]
         return (
             omega_slope * scale,
             vectors_slope * scale,
-            None,
+            None if bias_slope is None else bias_slope * scale,
             None,
             None if rival_slope is None else rival_slope * scale,
             None,

@@ -16,13 +16,18 @@ from torch.nn import functional
 
 
 class GRU(nn.Module):
-    """The recurrence of Eq. 3; inputs arrive already multiplied by `I_r`, `I_u` and `I`."""
+    """The recurrence of Eq. 3; inputs arrive already multiplied by `I_r`, `I_u` and `I`.
 
-    def __init__(self, state_size: int) -> None:
+    Eq. 3 has no biases; with `biases` they are added to the inputs.
+    """
+
+    def __init__(self, state_size: int, biases: bool = False) -> None:
         super().__init__()
         self.state_size = state_size
         self.gates = nn.Parameter(torch.empty(2 * state_size, state_size))  # H_r above H_u
         self.candidate = nn.Parameter(torch.empty(state_size, state_size))  # H
+        # b_r, b_u and b, one above the other
+        self.bias = nn.Parameter(torch.zeros(3 * state_size)) if biases else None
         if not self.gates.is_meta:
             for matrix in (*self.gates.chunk(2), self.candidate):
                 nn.init.orthogonal_(matrix.data)
@@ -33,6 +38,7 @@ class GRU(nn.Module):
         `projected` is (rows, 3 d): the input's share of reset gate, update gate and candidate.
         """
         d = self.state_size
+        projected = self._with_bias(projected)
         gates = torch.sigmoid(torch.addmm(projected[:, : 2 * d], state, self.gates.t()))
         reset, update = gates[:, :d], gates[:, d:]
         candidate = torch.tanh(
@@ -47,9 +53,12 @@ class GRU(nn.Module):
         `state` (sequences, d) the state before the first step.
         """
         states: Tensor = _Packed.apply(  # type: ignore[no-untyped-call]
-            projected, state, self.gates, self.candidate, tuple(sizes)
+            self._with_bias(projected), state, self.gates, self.candidate, tuple(sizes)
         )
         return states
+
+    def _with_bias(self, projected: Tensor) -> Tensor:
+        return projected if self.bias is None else projected + self.bias
 
 
 class _Packed(Function):

@@ -26,6 +26,13 @@ class ModelConfig(Section):
     """Begin every session with an encoded empty query, as the authors' code does."""
     tied: bool = False
     """Use the input word vectors as output vectors too; needs `factored`."""
+    decoder_context: Literal["first", "output", "all"] = "first"
+    """Where the decoder sees the session state: in `d_0` only, as in the paper; also in omega; also
+    at every step, as the authors' code can."""
+    gru_biases: bool = False
+    """Give the three GRUs of Eq. 3 biases, as the authors' code does."""
+    output_bias: bool = False
+    """Add a number per word to the scores of Eq. 9, as the authors' code does."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """Share of word-vector, query-vector and output-vector entries dropped while training."""
     copying: bool = Field(default=False, alias="copy")
@@ -51,16 +58,25 @@ class TrainConfig(Section):
     """A longer session is cut into consecutive sessions of at most this many queries."""
     max_words: int = Field(default=30, ge=1)
     """Of a longer query only the first words are read."""
+    sort_window: int = Field(default=64, ge=1)
+    """Sessions of so many batches are sorted by length, which saves time; 1: none are sorted."""
+    initialisation: Literal["default", "authors"] = "default"
+    """First weights: by the size of each layer, or N(0, .01) as in the authors' code."""
     optimiser: Literal["adam", "rmsprop"] = "adam"
-    """Adam as in the authors' code, RMSProp as in the paper."""
+    """Adam as in the authors' code, RMSProp (Graves 2013) as in the paper."""
     rate: float = Field(default=1e-3, gt=0.0)
     """The learning rate at the start."""
+    warmup_steps: int = Field(default=0, ge=0)
+    """Steps over which the rate rises evenly from 0 to `rate`; 0: it stands there at once."""
     decay: float = Field(default=1.0, gt=0.0, le=1.0)
     """The rate is multiplied by this at every validation that brings no improvement."""
     clip: float = Field(default=1.0, gt=0.0)
     """Gradients whose norm exceeds this are scaled down to it."""
     loss: Literal["auto", "exact", "sampled"] = "auto"
     """Exact: over all of V. Sampled: over some words. Auto: sampled if V exceeds `exact_below`."""
+    loss_per: Literal["word", "session"] = "word"
+    """The loss of a batch is its mean over the predicted symbols, or the sum over a session's
+    symbols, mean over sessions, as in the authors' code: then `clip` cuts more often."""
     exact_below: int = Field(default=5_000, ge=0)
     """The vocabulary up to which `auto` takes the exact loss."""
     head_words: int = Field(default=1_000, ge=0)
@@ -72,7 +88,7 @@ class TrainConfig(Section):
     validate_every: int = Field(default=0, ge=0)
     """Steps between validations; 0: at the end of each epoch."""
     validation_sessions: int = Field(default=0, ge=0)
-    """Validation sessions used while training; 0: all of them."""
+    """Validation sessions used while training, drawn at random; 0: all of them."""
     patience: int = Field(default=5, ge=1)
     """Training stops after this many validations in a row without improvement."""
     checkpoint_minutes: float = Field(default=10.0, gt=0.0)

@@ -83,9 +83,11 @@ def epoch_batches(
     """The sessions of one epoch, shuffled, in batches of about `batch_words` symbols.
 
     Sessions are sorted by length within windows of about `window` batches, so that those of a
-    batch are alike, and the batches of a window are shuffled again.
+    batch are alike, and the batches of a window are shuffled again. A window of 1 sorts nothing.
     """
     order = rng.permutation(len(lengths))
+    if window == 1:
+        return list(cut(order, lengths, batch_words))
     window_of = (np.cumsum(lengths[order]) - 1) // (batch_words * window)
     batches: list[Ints] = []
     for members in _groups(order, window_of):

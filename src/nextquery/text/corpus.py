@@ -70,9 +70,12 @@ class EncodedSessions:
         starts = np.maximum(query - context, self.session_starts[session])
         return replace(self, session_starts=starts, session_ends=query + 1, ids=self.ids[session])
 
-    def first(self, sessions: int) -> "EncodedSessions":
-        """The first `sessions` sessions; all of them if 0."""
-        kept = slice(0, sessions or len(self))
+    def sample(self, sessions: int, seed: int = 0) -> "EncodedSessions":
+        """So many sessions drawn at random, in their order; all of them if 0 or more than all."""
+        if not 0 < sessions < len(self):
+            return self
+        drawn = np.random.default_rng(seed).choice(len(self), sessions, replace=False)
+        kept = np.sort(drawn)
         return replace(
             self,
             session_starts=self.session_starts[kept],

@@ -24,6 +24,17 @@ _ORDER, _CANDIDATES, _DROPOUT = 0, 1, 2
 
 
 @dataclass(frozen=True)
+class Order:
+    """What decides which sessions a batch has, and all that is drawn for a step."""
+
+    seed: int
+    batch_words: int
+    """Symbols to predict per batch."""
+    sort_window: int = 64
+    """Sessions of so many batches are sorted by length."""
+
+
+@dataclass(frozen=True)
 class TrainingStep:
     """What one process needs for one step."""
 
@@ -43,22 +54,23 @@ class Feed:
     def __init__(
         self,
         corpus: EncodedSessions,
-        batch_words: int,
-        seed: int,
+        order: Order,
         sampler: CandidateSampler | None = None,
         share: tuple[int, int] = (0, 1),
     ) -> None:
         self._corpus = corpus
-        self._batch_words = batch_words
-        self._seed = seed
+        self._order = order
         self._sampler = sampler
         self._rank, self._processes = share
         self._lengths, self._queries = corpus.lengths(), corpus.queries()
 
     def epoch(self, epoch: int) -> list[NDArray[np.int64]]:
         """The sessions of each batch of an epoch, in order."""
-        rng = np.random.default_rng((self._seed, _ORDER, epoch))
-        return epoch_batches(self._lengths, self._queries, self._batch_words, rng)
+        order = self._order
+        rng = np.random.default_rng((order.seed, _ORDER, epoch))
+        return epoch_batches(
+            self._lengths, self._queries, order.batch_words, rng, order.sort_window
+        )
 
     def ids(self, members: NDArray[np.int64]) -> list[int]:
         """The ids that sessions have in the prepared data."""
@@ -76,7 +88,7 @@ class Feed:
         whole = build_batch(self._corpus, members)
         candidates = None
         if self._sampler is not None:
-            rng = np.random.default_rng((self._seed, _CANDIDATES, step))
+            rng = np.random.default_rng((self._order.seed, _CANDIDATES, step))
             candidates = self._sampler.draw(whole.targets, rng)
         batch = whole
         if self._processes > 1:

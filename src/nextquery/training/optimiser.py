@@ -10,39 +10,58 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer, RMSprop, SparseAdam
+from torch.optim import Adam, Optimizer, SparseAdam
 
 DECAY, MOMENTUM, EPSILON = 0.95, 0.9, 1e-4
-"""RMSProp as in the paper's reference (Graves 2013): centred, with momentum."""
+"""RMSProp's constants in the paper's reference (Graves 2013, Eq. 38 to 41)."""
 
 
-class RowRMSProp(Optimizer):
-    """RMSProp as torch's centred one with momentum, on the rows that a sparse gradient has."""
+class RMSProp(Optimizer):
+    """RMSProp as in Graves (2013): centred, with momentum, the constant inside the root.
+
+        n = .95 n + .05 g^2,  m = .95 m + .05 g,  v = .9 v + g / sqrt(n - m^2 + .0001)
+
+    and a step of `-rate v`. PyTorch's RMSprop adds its constant to the root instead: there,
+    gradients far below .01 make steps as large as any, here they make small ones. Of a sparse
+    gradient only the rows that it has are updated.
+    """
 
     def __init__(self, parameters: Iterable[Tensor], rate: float) -> None:
         super().__init__(parameters, {"lr": rate})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update the rows that have a gradient."""
+        """Update the parameters, or the rows of them, that have a gradient."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    self._update(parameter, parameter.grad.coalesce(), group["lr"])
+                    self._update(parameter, parameter.grad, group["lr"])
 
     def _update(self, parameter: Tensor, gradient: Tensor, rate: float) -> None:
         state = self.state[parameter]
         if not state:
             for name in ("square_avg", "grad_avg", "momentum_buffer"):
                 state[name] = torch.zeros_like(parameter)
-        rows, values = gradient.indices()[0], gradient.values()
-        square = DECAY * state["square_avg"][rows] + (1 - DECAY) * values**2
-        mean = DECAY * state["grad_avg"][rows] + (1 - DECAY) * values
-        spread = (square - mean**2).clamp(min=0).sqrt() + EPSILON
-        momentum = MOMENTUM * state["momentum_buffer"][rows] + values / spread
-        state["square_avg"][rows], state["grad_avg"][rows] = square, mean
-        state["momentum_buffer"][rows] = momentum
-        parameter[rows] -= rate * momentum
+        moments = state["square_avg"], state["grad_avg"], state["momentum_buffer"]
+        if not gradient.is_sparse:
+            parameter -= rate * _velocity(moments, gradient)
+            return
+        gradient = gradient.coalesce()
+        rows = gradient.indices()[0]
+        touched = tuple(moment[rows] for moment in moments)
+        parameter[rows] -= rate * _velocity(touched, gradient.values())
+        for moment, values in zip(moments, touched, strict=True):
+            moment[rows] = values
+
+
+def _velocity(moments: tuple[Tensor, ...], gradient: Tensor) -> Tensor:
+    """Bring the moments `n`, `m` and `v` up to date, in place, and return `v`."""
+    square, mean, velocity = moments
+    square.mul_(DECAY).addcmul_(gradient, gradient, value=1 - DECAY)
+    mean.mul_(DECAY).add_(gradient, alpha=1 - DECAY)
+    # Rounding may bring the variance below zero.
+    spread = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0).add_(EPSILON).sqrt_()
+    return velocity.mul_(MOMENTUM).addcdiv_(gradient, spread)
 
 
 class Optimiser:
@@ -59,7 +78,7 @@ class Optimiser:
         self._parts: list[Optimizer] = [_dense(kind, dense, rate)]
         if sparse:
             rows = list(sparse.values())
-            self._parts.append(SparseAdam(rows, rate) if kind == "adam" else RowRMSProp(rows, rate))
+            self._parts.append(SparseAdam(rows, rate) if kind == "adam" else RMSProp(rows, rate))
 
     def clear(self) -> None:
         """Forget the gradients."""
@@ -114,6 +133,4 @@ class Optimiser:
 def _dense(kind: str, parameters: list[nn.Parameter], rate: float) -> Optimizer:
     if kind == "adam":
         return Adam(parameters, rate, fused=True)
-    return RMSprop(
-        parameters, rate, alpha=DECAY, eps=EPSILON, momentum=MOMENTUM, centered=True, foreach=True
-    )
+    return RMSProp(parameters, rate)

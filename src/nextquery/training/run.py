@@ -23,6 +23,7 @@ from nextquery.artifacts import check_target
 from nextquery.errors import ArtifactError, TrainingError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
+from nextquery.model.initialisation import initialise_as_authors
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.sampled_softmax import CandidateSampler
 from nextquery.model.settings import RunConfig, TrainConfig
@@ -30,7 +31,7 @@ from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_session
 from nextquery.text.vocabulary import Vocabulary
 from nextquery.training.checkpoint import CheckpointFolder, Position
 from nextquery.training.distributed import Processes
-from nextquery.training.feed import Feed
+from nextquery.training.feed import Feed, Order
 from nextquery.training.perplexity import Perplexity, measure
 from nextquery.training.publishing import RunFacts, publish_model
 from nextquery.training.trainer import Trainer
@@ -105,10 +106,13 @@ class Run:
         config = self._config.train
         sessions, validation = self._encode()
         torch.manual_seed(config.seed)
-        likelihood = SessionLikelihood(HRED(self._config.model, self._vocabulary), config.chunk)
+        model = HRED(self._config.model, self._vocabulary)
+        if config.initialisation == "authors":
+            initialise_as_authors(model)
+        likelihood = SessionLikelihood(model, config.chunk)
         likelihood.to(self._processes.device)
         feed = _feed(likelihood.model, config, sessions, self._processes)
-        watched = validation.first(config.validation_sessions)
+        watched = validation.sample(config.validation_sessions)
         trainer = Trainer(likelihood, config, feed, watched, self._checkpoints, self._processes)
         newest = self._checkpoints.newest(say) if self._processes.leads else 0
         step = self._processes.agree(newest)
@@ -201,7 +205,8 @@ def _feed(
         else None
     )
     share = (processes.rank, processes.count)
-    return Feed(sessions, config.batch_words, config.seed, sampler, share)
+    order = Order(config.seed, config.batch_words, config.sort_window)
+    return Feed(sessions, order, sampler, share)
 
 
 @contextmanager

@@ -143,20 +143,24 @@ class Trainer:
             yield step
 
     def _take(self, training_step: TrainingStep, request: StopRequest) -> None:
-        """One step: gradients of the whole batch's mean loss, clipped, and the update."""
+        """One step: gradients of the whole batch's loss, clipped, and the update.
+
+        The loss that is reported is per symbol, whatever the gradient is of.
+        """
         number, rank = self.position.step + 1, self._processes.rank
         torch.manual_seed(dropout_seed(self._config.seed, number, rank))
         self._optimiser.clear()
         total, _ = self._shared(training_step.batch, training_step.candidates)
-        weight = float(training_step.counts) / training_step.words
+        per_word = float(training_step.counts) / training_step.words
+        weight = self._weight(training_step)
         # Gradients are averaged over the processes: undo that.
         (total * (-weight * self._processes.count)).backward()
-        mine = -float(total.detach()) * weight
+        mine = -float(total.detach()) * per_word
         loss, asked = self._processes.total([mine, float(request.signal)])
         norm = self._optimiser.clip(self._config.clip)
         if not math.isfinite(loss) or not math.isfinite(norm):
             raise TrainingError(self._describe(training_step.members, loss, norm))
-        self._optimiser.step(self.position.rate)
+        self._optimiser.step(self._rate(number))
         self._stopped = asked > 0
         self._move(
             step=number,
@@ -166,6 +170,16 @@ class Trainer:
             loss_words=self.position.loss_words + training_step.words,
         )
         self._report(norm)
+
+    def _weight(self, training_step: TrainingStep) -> float:
+        """What the batch's summed loss is multiplied by: one over its symbols or its sessions."""
+        per_word = self._config.loss_per == "word"
+        units = training_step.words if per_word else len(training_step.members)
+        return float(training_step.counts) / units
+
+    def _rate(self, step: int) -> float:
+        """The learning rate of a step: the position's, less while it warms up."""
+        return self.position.rate * min(1.0, step / max(1, self._config.warmup_steps))
 
     def _describe(self, members: NDArray[np.int64], loss: float, norm: float) -> str:
         ids = ", ".join(str(identifier) for identifier in self._feed.ids(members)[:5])
@@ -194,7 +208,7 @@ class Trainer:
                     "words_per_second": position.loss_words / seconds,
                     "waiting_share": self._waited / seconds,
                     "gradient_norm": norm,
-                    "rate": position.rate,
+                    "rate": self._rate(position.step),
                     "seconds": now - self._started,
                 },
             )

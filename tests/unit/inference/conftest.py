@@ -13,6 +13,7 @@ from nextquery.model.settings import ModelConfig
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 
 ModelMaker = Callable[..., HRED]
+BIASES = ("encoder.bias", "session_encoder.bias", "decoder.bias", "output_bias")
 
 
 def random_model(words: int = 40, seed: int = 0, **settings: Any) -> HRED:
@@ -25,6 +26,9 @@ def random_model(words: int = 40, seed: int = 0, **settings: Any) -> HRED:
             parameter.mul_(2.0)
         # Queries should end after a few words, as people's do.
         model.output_matrix[END_OF_QUERY] += 0.5 * torch.randn(sizes["embedding_size"])
+        for name, parameter in model.named_parameters():
+            if name in BIASES:  # zero at first
+                parameter.normal_(std=0.5)
     return model
 
 
@@ -33,11 +37,33 @@ def make_model() -> ModelMaker:
     return random_model
 
 
+BIASED = {"gru_biases": True, "output_bias": True}
+FORMS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "copying": {"copy": True},
+    "output": {"decoder_context": "output"},
+    "all": {"decoder_context": "all", **BIASED},
+    "output-copying": {"decoder_context": "output", "copy": True, **BIASED},
+    "all-copying": {"decoder_context": "all", "copy": True},
+}
+"""The forms of the model that decoding must honour."""
+
+
 @pytest.fixture(params=[False, True], ids=["plain", "copying"])
 def model(request: pytest.FixtureRequest) -> HRED:
     return random_model(copy=request.param)
 
 
+@pytest.fixture(params=list(FORMS.values()), ids=list(FORMS))
+def any_model(request: pytest.FixtureRequest) -> HRED:
+    return random_model(**request.param)
+
+
 @pytest.fixture
 def predictor(model: HRED) -> Predictor:
     return Predictor(model, Guard())
+
+
+@pytest.fixture
+def any_predictor(any_model: HRED) -> Predictor:
+    return Predictor(any_model, Guard())

@@ -13,11 +13,11 @@ from nextquery.inference.kernels.output_layer import ExactOutput
 from nextquery.inference.kernels.packed_decoder import PackedDecoder
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.rules import VocabularyRules
-from nextquery.inference.settings import DecodeConfig
+from nextquery.inference.settings import DecodeConfig, Mode
 from nextquery.model.hred import HRED
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
 
-from .conftest import ModelMaker
+from .conftest import FORMS, ModelMaker
 
 CONTEXTS = [["w1 w2", "w3 zebra"], [], ["w7"], ["w1 w2", "w5 w6", "yak w8"]]
 
@@ -30,7 +30,9 @@ def search(
     batch = ContextBatch(model, states)
     rules = VocabularyRules(Guard(), model.vocabulary)
     each = [rules.for_context(s.queries, own) for s, own in zip(states, batch.own, strict=True)]
-    decoder = Decoder(model, ExactOutput(model.output_vectors), PackedDecoder(model))
+    decoder = Decoder(
+        model, ExactOutput(model.output_vectors, model.output_bias), PackedDecoder(model)
+    )
     return BeamSearch(decoder, config).search(batch, each)
 
 
@@ -52,23 +54,24 @@ def greedy(predictor: Predictor, context: Sequence[str], most: int) -> list[str]
             if best == END_OF_QUERY:
                 break
             words.append(batch.own[0].word(best))
-            prefixes = decoder.advance(prefixes, torch.tensor([best]))
+            prefixes = decoder.advance(batch, prefixes, torch.tensor([best]))
     return words
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_beam_one_is_greedy(model: HRED, context: Sequence[str]) -> None:
-    found = search(model, [context], DecodeConfig(beam=1, max_words=6))[0]
-    expected = greedy(Predictor(model, Guard()), context, 6)
+def test_beam_one_is_greedy(any_model: HRED, context: Sequence[str]) -> None:
+    found = search(any_model, [context], DecodeConfig(beam=1, max_words=6))[0]
+    expected = greedy(Predictor(any_model, Guard()), context, 6)
     assert [each.text for each in found][:1] == [" ".join(expected)]
 
 
-@pytest.mark.parametrize("copying", [False, True])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("length_normalised", [False, True])
 def test_a_wide_beam_finds_the_best_of_all_queries(
-    make_model: ModelMaker, copying: bool, length_normalised: bool
+    make_model: ModelMaker, form: str, length_normalised: bool
 ) -> None:
-    model = make_model(words=6, copy=copying)
+    model = make_model(words=6, **FORMS[form])
+    copying = model.copying is not None
     predictor = Predictor(model, Guard())
     context = ["w1 w2", "w3 zebra"]
     words = [*model.vocabulary.words[3:], *(["zebra"] if copying else [])]
@@ -87,22 +90,23 @@ def test_a_wide_beam_finds_the_best_of_all_queries(
         assert each.value(length_normalised) == pytest.approx(value[each.text], abs=1e-4)
 
 
-def test_scores_are_those_of_rescoring(predictor: Predictor) -> None:
-    states = predictor.encoder.encode_many(CONTEXTS)
-    lists = predictor.suggest_many(states, 8, DecodeConfig(beam=12, max_words=5))
-    scored = predictor.score_many(states, [[each.text for each in one] for one in lists])
-    assert sum(map(len, lists)) > 20
+@pytest.mark.parametrize(("mode", "within"), [("exact", 1e-4), ("fast", 0.05)])
+def test_scores_are_those_of_rescoring(any_predictor: Predictor, mode: Mode, within: float) -> None:
+    states = any_predictor.encoder.encode_many(CONTEXTS)
+    lists = any_predictor.suggest_many(states, 8, DecodeConfig(beam=12, max_words=5, mode=mode))
+    scored = any_predictor.score_many(states, [[each.text for each in one] for one in lists])
+    assert sum(map(len, lists)) > 12
     for suggestions, scores in zip(lists, scored, strict=True):
         for suggestion, score in zip(suggestions, scores, strict=True):
-            assert suggestion.score == pytest.approx(score.log_likelihood, abs=1e-4)
+            assert suggestion.score == pytest.approx(score.log_likelihood, abs=within)
 
 
-def test_contexts_together_equal_contexts_alone(predictor: Predictor) -> None:
-    states = predictor.encoder.encode_many(CONTEXTS)
+def test_contexts_together_equal_contexts_alone(any_predictor: Predictor) -> None:
+    states = any_predictor.encoder.encode_many(CONTEXTS)
     config = DecodeConfig(beam=7, max_words=5)
-    together = predictor.suggest_many(states, 7, config)
+    together = any_predictor.suggest_many(states, 7, config)
     for state, suggestions in zip(states, together, strict=True):
-        alone = predictor.suggest_many([state], 7, config)[0]
+        alone = any_predictor.suggest_many([state], 7, config)[0]
         assert [each.text for each in alone] == [each.text for each in suggestions]
 
 

@@ -97,13 +97,13 @@ def test_probabilities_are_shaped_by_hand() -> None:
     assert cold == pytest.approx(np.array([0.25, 0.09, 0.0225, 0.0025]) / 0.365)
 
 
-def test_samples_follow_the_seed_and_the_likelihood(predictor: Predictor) -> None:
-    state = predictor.encoder.encode(["w1 w2"])
+def test_samples_follow_the_seed_and_the_likelihood(any_predictor: Predictor) -> None:
+    state = any_predictor.encoder.encode(["w1 w2"])
 
     def draw(seed: int) -> list[str]:
         config = DecodeConfig(strategy="sample", beam=12, max_words=3, seed=seed)
-        found = predictor.suggest_many([state], 12, config)[0]
-        scored = predictor.score_many([state], [[each.text for each in found]])[0]
+        found = any_predictor.suggest_many([state], 12, config)[0]
+        scored = any_predictor.score_many([state], [[each.text for each in found]])[0]
         for suggestion, score in zip(found, scored, strict=True):
             assert suggestion.score == pytest.approx(score.log_likelihood, abs=1e-4)
         return [each.text for each in found]

@@ -47,13 +47,13 @@ def test_an_empty_prefix_equals_suggest(predictor: Predictor) -> None:
 
 @pytest.mark.parametrize("prefix", ["w1", "w5 ", "w5 w2", "w5 unheard w1"])
 def test_completions_begin_with_what_is_typed_and_score_as_rescored(
-    predictor: Predictor, prefix: str
+    any_predictor: Predictor, prefix: str
 ) -> None:
-    state = predictor.encoder.encode(["w1 w2", "w3 zebra"])
-    found = predictor.complete(state, prefix, 10, CONFIG)
+    state = any_predictor.encoder.encode(["w1 w2", "w3 zebra"])
+    found = any_predictor.complete(state, prefix, 10, CONFIG)
     assert len(found) == 10
     assert all(each.text.startswith(prefix.rstrip()) and each.text != prefix for each in found)
-    scored = predictor.score_many([state], [[each.text for each in found]])[0]
+    scored = any_predictor.score_many([state], [[each.text for each in found]])[0]
     for suggestion, score in zip(found, scored, strict=True):
         assert suggestion.score == pytest.approx(score.log_likelihood, abs=1e-4)
 

@@ -1,7 +1,9 @@
 """Scores against a word-by-word computation with the model's own steps."""
 
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,9 +13,13 @@ from nextquery.inference.contexts import ContextEncoder
 from nextquery.inference.decoder import ContextBatch
 from nextquery.inference.predictor import Predictor
 from nextquery.model.hred import HRED
+from nextquery.model.likelihood import SessionLikelihood
+from nextquery.records import Session
+from nextquery.text.batching import build_batch
+from nextquery.text.corpus import SessionLimits, encode_sessions
 from nextquery.text.vocabulary import PADDING
 
-from .conftest import ModelMaker
+from .conftest import FORMS, ModelMaker
 
 CANDIDATES = ["w1", "w1 w2", "w1 w2 w3", "w9 unheard w4", "", "W1  W2!"]
 
@@ -22,23 +28,32 @@ CANDIDATES = ["w1", "w1 w2", "w1 w2 w3", "w9 unheard w4", "", "W1  W2!"]
 def by_hand(model: HRED, context: list[str], candidate: str) -> float:
     """Eq. 6 for a model without copying."""
     state = ContextEncoder(model).encode(context).session_state[None]
-    hidden, last, total = model.start_decoder(state), None, 0.0
+    session = model.session_inputs(state)
+    hidden, last, total = model.start_decoder(state, session), None, 0.0
     for word in model.vocabulary.encode(candidate.lower().replace("!", "")):
-        logits = model.output_vector(hidden, last) @ model.output_matrix.t()
+        logits = model.word_scores(model.output_vector(hidden, last, session))
         logits[:, PADDING] = -torch.inf
         total += float(logits.log_softmax(dim=1)[0, word])
         last = torch.tensor([word])
-        hidden = model.advance_decoder(hidden, last)
+        hidden = model.advance_decoder(hidden, last, session)
     return total
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"factored": False}, {"zero_step": True, "start_query": True}, {"tied": True}],
-    ids=["paper", "unfactored", "authors", "tied"],
+    [
+        {},
+        {"factored": False},
+        {"zero_step": True, "start_query": True},
+        {"tied": True},
+        {"decoder_context": "output", "output_bias": True},
+        {"decoder_context": "all", "gru_biases": True},
+        {"decoder_context": "all", "zero_step": True, "output_bias": True},
+    ],
+    ids=["paper", "unfactored", "authors", "tied", "output", "all", "all-authors"],
 )
 def test_scores_equal_the_models_own_steps(
-    make_model: ModelMaker, settings: dict[str, bool]
+    make_model: ModelMaker, settings: dict[str, bool | str]
 ) -> None:
     model = make_model(**settings)
     predictor = Predictor(model, Guard())
@@ -48,6 +63,27 @@ def test_scores_equal_the_models_own_steps(
         for candidate, scored in zip(CANDIDATES, row, strict=True):
             expected = by_hand(model, context, candidate)
             assert scored.log_likelihood == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_scores_equal_the_likelihood_of_training(
+    make_model: ModelMaker, tmp_path: Path, form: str
+) -> None:
+    """Copied words outside the vocabulary included."""
+    model = make_model(**FORMS[form])
+    sessions = [("w3 w4", "w5 zebra", "w9"), ("w1 zebra", "zebra w2"), ("yak w7",)]
+    likelihood = SessionLikelihood(model, chunk=5).eval()
+    predictor = Predictor(model, Guard())
+    for number, session in enumerate(sessions):
+        records = [Session(number, "user", session)]
+        limits = SessionLimits(queries=9, words=9)
+        corpus = encode_sessions(records, model.vocabulary, limits, tmp_path / str(number))
+        with torch.no_grad():
+            expected = float(likelihood(build_batch(corpus, np.arange(1)))[0])
+        states = predictor.encoder.encode_many([session[:n] for n in range(len(session))])
+        scored = predictor.score_many(states, [[query] for query in session])
+        found = math.fsum(each.log_likelihood for row in scored for each in row)
+        assert found == pytest.approx(expected, abs=1e-4)
 
 
 def test_words_are_counted_and_unknown_ones_flagged(predictor: Predictor) -> None:

@@ -34,6 +34,11 @@ CHOICES = [
     Choices(tied=True),
     Choices(copy=True),
     Choices(copy=True, factored=False, zero_step=True, start_query=True),
+    Choices(decoder_context="output"),
+    Choices(decoder_context="all"),
+    Choices(decoder_context="all", zero_step=True, gru_biases=True, output_bias=True),
+    Choices(decoder_context="output", copy=True),
+    Choices(decoder_context="all", copy=True, tied=True, gru_biases=True, output_bias=True),
 ]
 
 
@@ -140,9 +145,10 @@ def test_no_context_is_every_query_alone() -> None:
     assert float(found.detach()) == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("copy", [False, True])
-def test_candidates_that_are_all_of_v_give_the_exact_loss(copy: bool) -> None:
-    likelihood = build(Choices(copy=copy))
+def test_candidates_that_are_all_of_v_give_the_exact_loss(copy: bool, bias: bool) -> None:
+    likelihood = build(Choices(copy=copy, output_bias=bias))
     batch = batch_of(SESSIONS)
     sampler = CandidateSampler(np.arange(SIZE, dtype=np.int64), head_words=SIZE, sampled_words=4)
     candidates = sampler.draw(batch.targets, np.random.default_rng(0))

@@ -25,6 +25,9 @@ class Choices:
     start_query: bool = False
     tied: bool = False
     copy: bool = False
+    decoder_context: str = "first"
+    gru_biases: bool = False
+    output_bias: bool = False
 
 
 def sigmoid(x: Array) -> Array:
@@ -35,6 +38,8 @@ def gru(weights: Weights, name: str, projected: Array, state: Array) -> Array:
     """Eq. 3 with the input's products `I_r w`, `I_u w` and `I w` one above the other."""
     d = len(state)
     gates = weights[f"{name}.gates"]
+    if f"{name}.bias" in weights:
+        projected = projected + weights[f"{name}.bias"]
     r = sigmoid(projected[:d] + gates[:d] @ state)
     u = sigmoid(projected[d : 2 * d] + gates[d:] @ state)
     candidate = np.tanh(projected[2 * d :] + weights[f"{name}.candidate"] @ (r * state))
@@ -90,6 +95,7 @@ def log_probability(
     choices: Choices,
     state: Array,
     previous: int | None,
+    session: Array,
     memory: Sequence[tuple[int, int, Array]],
     target: int,
 ) -> float:
@@ -98,13 +104,15 @@ def log_probability(
     size, d_e = outputs.shape
     echo = np.zeros(d_e) if previous is None else project(weights, choices, "output_word", previous)
     omega = weights["output_state.weight"] @ state + weights["output_state.bias"] + echo
+    if choices.decoder_context in ("output", "all"):
+        omega = omega + weights["output_session.weight"] @ session
     gate, copied = 0.0, 0.0
     found = [word for word, _, _ in memory]
     if choices.copy and memory:
         pointer, addition, gate = copy_attention(weights, state, echo, memory)
         omega = omega + addition
         copied = sum(share for share, word in zip(pointer, found, strict=True) if word == target)
-    scores = np.exp(outputs @ omega)
+    scores = np.exp(outputs @ omega + (weights["output_bias"] if choices.output_bias else 0.0))
     scores[0] = 0.0  # padding is never predicted
     softmax = scores / scores.sum()
     if target < size:
@@ -127,15 +135,17 @@ def session_log_likelihood(
     for number, query in enumerate(session):
         inputs = [word if word < size else UNKNOWN for word in query]
         decoder = np.tanh(weights["decoder_start.weight"] @ state + weights["decoder_start.bias"])
+        steady = np.zeros(3 * len(decoder))  # what every step is given beside the word
+        if choices.decoder_context == "all":
+            steady = weights["decoder_session.weight"] @ state
         if choices.zero_step:
-            decoder = gru(weights, "decoder", np.zeros(3 * len(decoder)), decoder)
+            decoder = gru(weights, "decoder", steady, decoder)
         memory = [(word, number - asked, source) for word, asked, source in history]
         total, previous = 0.0, None
         for word, known in zip(query, inputs, strict=True):
-            total += log_probability(weights, choices, decoder, previous, memory, word)
-            decoder = gru(
-                weights, "decoder", project(weights, choices, "decoder_input", known), decoder
-            )
+            total += log_probability(weights, choices, decoder, previous, state, memory, word)
+            projected = project(weights, choices, "decoder_input", known)
+            decoder = gru(weights, "decoder", projected + steady, decoder)
             previous = known
         totals.append(total)
         states = encode(weights, choices, inputs)

@@ -56,7 +56,16 @@ def test_windows_end_in_every_query(tmp_path: Path) -> None:
         [red, boots],
     ]
     assert decoded(corpus.windows(0))[:3] == [[red], [shoes], [boots]]
-    assert decoded(corpus.first(1)) == [[red, shoes, boots]]
+
+
+def test_a_sample_is_not_the_first_sessions_and_the_same_every_time(tmp_path: Path) -> None:
+    corpus = encode(tmp_path, "red", "shoes", "boots").windows(1)
+    drawn = [corpus.sample(2, seed).session_ends.tolist() for seed in range(20)]
+    assert all(sorted(ends) == ends and len(set(ends)) == 2 for ends in drawn)
+    assert len({tuple(ends) for ends in drawn}) > 3
+    assert drawn[3] == corpus.sample(2, 3).session_ends.tolist()
+    assert corpus.sample(0) is corpus
+    assert corpus.sample(99) is corpus
 
 
 def test_no_session_at_all_is_an_error(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """Row-wise updates equal dense ones where every row is touched; clipping; states that return."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
-from nextquery.training.optimiser import Optimiser
+from nextquery.training.optimiser import Optimiser, RMSProp
 
 WORDS = torch.tensor([0, 1, 2, 3])
 
@@ -35,6 +37,32 @@ def test_rows_are_updated_as_the_dense_optimiser_would(kind: str) -> None:
         take_steps(table, Optimiser(table, kind, 0.01), 5, WORDS)
     for dense, by_rows in zip(tables[0].parameters(), tables[1].parameters(), strict=True):
         torch.testing.assert_close(by_rows, dense)
+
+
+def test_rmsprop_takes_the_steps_of_graves() -> None:
+    """Eq. 38 to 41 of Graves (2013), by hand: the constant stands inside the root."""
+    parameter = nn.Parameter(torch.tensor([1.0]))
+    optimiser = RMSProp([parameter], 0.01)
+    expected, square, mean, velocity = 1.0, 0.0, 0.0, 0.0
+    for gradient in (0.5, -0.002, 0.001, 3.0):
+        parameter.grad = torch.tensor([gradient])
+        optimiser.step()
+        square = 0.95 * square + 0.05 * gradient**2
+        mean = 0.95 * mean + 0.05 * gradient
+        velocity = 0.9 * velocity - 0.01 * gradient / math.sqrt(square - mean**2 + 1e-4)
+        expected += velocity
+        assert float(parameter.detach()) == pytest.approx(expected, abs=1e-6)
+
+
+def test_small_gradients_make_small_steps_of_rmsprop() -> None:
+    steps = []
+    for gradient in (1e-5, 1e-4):
+        parameter = nn.Parameter(torch.tensor([0.0]))
+        optimiser = RMSProp([parameter], 1.0)
+        parameter.grad = torch.tensor([gradient])
+        optimiser.step()
+        steps.append(-float(parameter.detach()))
+    assert steps == pytest.approx([1e-3, 1e-2], rel=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["adam", "rmsprop"])

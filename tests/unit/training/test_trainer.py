@@ -12,11 +12,12 @@ from nextquery.errors import ArtifactError, ChecksumError, TrainingError
 from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.settings import ModelConfig, RunConfig, TrainConfig
+from nextquery.text.batching import build_batch
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 from nextquery.training.checkpoint import CheckpointFolder
 from nextquery.training.distributed import Processes
-from nextquery.training.feed import Feed, ahead
+from nextquery.training.feed import Feed, Order, ahead
 from nextquery.training.perplexity import measure
 from nextquery.training.run import _claim, train
 from nextquery.training.trainer import Trainer
@@ -45,7 +46,7 @@ def trainer(folder: Path, **settings: Any) -> Trainer:
     return Trainer(
         SessionLikelihood(model, chunk=32),
         train,
-        Feed(random_sessions(40, 1), train.batch_words, train.seed),
+        Feed(random_sessions(40, 1), Order(train.seed, train.batch_words, train.sort_window)),
         random_sessions(10, 2),
         CheckpointFolder(folder, {}),
         ALONE,
@@ -95,13 +96,62 @@ def test_reports_before_a_checkpoint_are_kept_and_later_ones_dropped(tmp_path: P
     assert [json.loads(line)["loss"] for line in file.read_text().splitlines()] == [2.0, 1.5]
 
 
+def rates(folder: Path, **settings: Any) -> list[float]:
+    with TrainingLog(folder, 0, 1, 1) as journal:
+        trainer(folder / "checkpoints", **settings).run(journal)
+    return [entry["rate"] for entry in read_metrics(folder / METRICS) if "rate" in entry]
+
+
+def test_the_rate_warms_up_evenly_and_then_stays(tmp_path: Path) -> None:
+    found = rates(tmp_path, epochs=2, rate=0.01, warmup_steps=4)
+    assert found[:4] == pytest.approx([0.0025, 0.005, 0.0075, 0.01])
+    assert set(found[4:]) == {0.01}
+
+
+def test_a_step_of_the_warm_up_is_as_small_as_its_rate(tmp_path: Path) -> None:
+    moved: list[torch.Tensor] = []
+    for settings in ({"rate": 0.001}, {"rate": 0.01, "warmup_steps": 10}):
+        training = trainer(tmp_path / str(len(moved)), epochs=1, batch_words=10_000, **settings)
+        training.run(None)
+        assert training.position.step == 1
+        moved.append(training.likelihood.model.decoder_start.weight.detach().clone())
+    assert torch.equal(*moved)
+
+
+@pytest.mark.parametrize("per", ["word", "session"])
+def test_the_loss_is_a_mean_over_words_or_sessions(tmp_path: Path, per: str) -> None:
+    """By the norm of the first gradient; what is reported stays per word."""
+    with TrainingLog(tmp_path, 0, 1, 1) as journal:
+        settings = {"epochs": 1, "batch_words": 10_000, "clip": 1e9, "loss_per": per}
+        training = trainer(tmp_path / "checkpoints", **settings)
+        model = trainer(tmp_path / "same", **settings).likelihood  # with the first weights
+        training.run(journal)
+    corpus = random_sessions(40, 1)
+    total, rows = model(build_batch(corpus, np.arange(40)))
+    (total / (len(rows) if per == "word" else 40)).backward()
+    expected = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    first = next(iter(read_metrics(tmp_path / METRICS)))
+    assert first["gradient_norm"] == pytest.approx(float(expected.norm()), rel=1e-4)
+    assert first["loss"] == pytest.approx(-float(total.detach()) / len(rows), rel=1e-5)
+
+
+def test_batches_are_sorted_by_length_unless_asked_otherwise() -> None:
+    corpus = random_sessions(200, 1)
+    spread = {}
+    for window in (64, 1):
+        batches = Feed(corpus, Order(3, 60, window)).epoch(0)
+        spread[window] = np.mean([corpus.queries()[batch].std() for batch in batches])
+        assert sorted(np.concatenate(batches)) == list(range(200))
+    assert spread[64] < 0.3 * spread[1]
+
+
 def test_every_epoch_has_every_session_once_in_its_own_order() -> None:
-    feed = Feed(random_sessions(50, 1), 40, seed=3)
+    feed = Feed(random_sessions(50, 1), Order(3, 40))
     epochs = [np.concatenate(feed.epoch(epoch)) for epoch in (0, 1, 0)]
     assert [sorted(order) for order in epochs] == [list(range(50))] * 3
     assert (epochs[0] == epochs[2]).all()
     assert (epochs[0] != epochs[1]).any()
-    assert (epochs[0] != np.concatenate(Feed(random_sessions(50, 1), 40, seed=4).epoch(0))).any()
+    assert (epochs[0] != np.concatenate(Feed(random_sessions(50, 1), Order(4, 40)).epoch(0))).any()
 
 
 def test_an_error_in_the_input_reaches_the_loop() -> None:

@@ -111,15 +111,15 @@ class _ExactScores(WordScores):
 class ExactOutput(OutputLayer):
     """32-bit numbers throughout."""
 
-    def __init__(self, vectors: nn.Embedding) -> None:
+    def __init__(self, vectors: nn.Embedding, bias: Tensor | None = None) -> None:
         blocks_in_all = -(-vectors.num_embeddings // BLOCK)
         self._piece = BLOCK * -(-blocks_in_all // -(-blocks_in_all // _BLOCKS_A_PIECE))
-        bias = _bias(vectors, self._piece)
+        added = _added(vectors, bias, self._piece)
         parts = zip(
-            blocks(vectors, self._piece, self._piece), torch.split(bias, self._piece), strict=True
+            blocks(vectors, self._piece, self._piece), torch.split(added, self._piece), strict=True
         )
         self._pieces = [PackedMatrix(*part) for part in parts]
-        self._width = len(bias)
+        self._width = len(added)
         self._buffers = BufferPool()
 
     def scores(self, omega: Tensor) -> WordScores:
@@ -136,11 +136,14 @@ class ExactOutput(OutputLayer):
 
 
 class _FastScores(WordScores):
-    def __init__(self, logits: Tensor, omega: Tensor, vectors: nn.Embedding) -> None:
+    def __init__(
+        self, logits: Tensor, omega: Tensor, vectors: nn.Embedding, bias: Tensor | None
+    ) -> None:
         end = logits[:, END_OF_QUERY].clone()
         super().__init__(logits)
         self._omega = omega
         self._vectors = vectors
+        self._bias = bias
         rough = end - self._flat[:, END_OF_QUERY]
         self._normaliser = rough + self._correction(rough)  # (rows,)
 
@@ -158,13 +161,16 @@ class _FastScores(WordScores):
         return torch.log1p(change.sum(dim=1))
 
     def _logits(self, words: Tensor) -> Tensor:
-        return torch.bmm(self._vectors(words), self._omega[:, :, None]).squeeze(2)
+        products = torch.bmm(self._vectors(words), self._omega[:, :, None]).squeeze(2)
+        return products if self._bias is None else products + self._bias[words]
 
     def best(self, rows: slice, before: Tensor, count: int) -> BestWords:
         places, _ = self._largest(rows, before, count + count // 2 + 16)
         size = self._flat.shape[1]
         row, words = torch.div(places, size, rounding_mode="floor"), places % size
         logits = (self._vectors(words) * self._omega[rows][row]).sum(dim=1)
+        if self._bias is not None:
+            logits = logits + self._bias[words]
         totals = logits - self._normaliser[rows][row] + before[row]
         order = totals.argsort(descending=True)[:count]
         rest = -torch.inf if len(totals) <= count else float(totals[order[-1]])
@@ -177,30 +183,33 @@ class _FastScores(WordScores):
 class FastOutput(OutputLayer):
     """8-bit numbers choose, 32-bit numbers score."""
 
-    def __init__(self, vectors: nn.Embedding) -> None:
-        self._exact = vectors
+    def __init__(self, vectors: nn.Embedding, bias: Tensor | None = None) -> None:
+        self._exact, self._bias = vectors, None if bias is None else bias.detach()
         self._quantised = QuantisedMatrix(
-            blocks(vectors, _READ_AT_A_TIME, BLOCK), _bias(vectors, BLOCK)
+            blocks(vectors, _READ_AT_A_TIME, BLOCK), _added(vectors, bias, BLOCK)
         )
 
     def scores(self, omega: Tensor) -> WordScores:
         """Start on some rows."""
-        return _FastScores(self._quantised.product(omega), omega, self._exact)
+        return _FastScores(self._quantised.product(omega), omega, self._exact, self._bias)
 
 
-def _bias(vectors: nn.Embedding, whole: int) -> Tensor:
-    """What makes padding and the rows behind the last word impossible."""
+def _added(vectors: nn.Embedding, bias: Tensor | None, whole: int) -> Tensor:
+    """What is added to the scores: the words' own biases, if any, and what makes padding and the
+    rows behind the last word impossible."""
     words = vectors.num_embeddings
-    bias = torch.zeros(words + -words % whole)
-    bias[words:] = -torch.inf
-    bias[PADDING] = -torch.inf
-    return bias
+    added = torch.zeros(words + -words % whole)
+    if bias is not None:
+        added[:words] = bias.detach()
+    added[words:] = -torch.inf
+    added[PADDING] = -torch.inf
+    return added
 
 
-def output_layer(mode: Mode, vectors: nn.Embedding) -> OutputLayer:
-    """The output layer of a mode."""
+def output_layer(mode: Mode, vectors: nn.Embedding, bias: Tensor | None = None) -> OutputLayer:
+    """The output layer of a mode, from `o_v` and, if the model has them, biases (V,) of Eq. 9."""
     layers: dict[Mode, type[ExactOutput] | type[FastOutput]] = {
         "exact": ExactOutput,
         "fast": FastOutput,
     }
-    return layers[mode](vectors)
+    return layers[mode](vectors, bias)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nextquery.inference.kernels.memory import page_out
 from nextquery.inference.kernels.packed_matrix import PackedMatrix
-from nextquery.model.hred import HRED, WordProjection
+from nextquery.model.hred import HRED, SessionInputs, WordProjection
 
 
 class PackedDecoder:
@@ -18,8 +18,9 @@ class PackedDecoder:
         self._model = model
         self._size = model.config.query_size
         self._input = _packed_projection(model.decoder_input)
-        self._gates = PackedMatrix(model.decoder.gates.detach())
-        self._candidate = PackedMatrix(model.decoder.candidate.detach())
+        biases = _biases(model)
+        self._gates = PackedMatrix(model.decoder.gates.detach(), biases[0])
+        self._candidate = PackedMatrix(model.decoder.candidate.detach(), biases[1])
         self._output_state = PackedMatrix(
             model.output_state.weight.detach(), model.output_state.bias.detach()
         )
@@ -28,10 +29,12 @@ class PackedDecoder:
         for weights in (weights for part in packed for weights in part.parameters()):
             page_out(weights)  # not read again
 
-    def advance(self, hidden: Tensor, words: Tensor) -> Tensor:
-        """Eq. 8: `d_n` from `d_{n-1}` (rows, d_h) and `w_n` (rows,)."""
+    def advance(self, hidden: Tensor, words: Tensor, session: SessionInputs) -> Tensor:
+        """Eq. 8: `d_n` from `d_{n-1}` (rows, d_h), `w_n` (rows,) and the session's inputs."""
         d = self._size
         projected = self._project(self._input, self._model.decoder_input, words)  # (rows, 3 d)
+        if session.step is not None:
+            projected = projected + session.step
         gates = self._gates.product(hidden).add_(projected[:, : 2 * d]).sigmoid_()
         reset, update = gates[:, :d], gates[:, d:]
         candidate = self._candidate.product(reset * hidden).add_(projected[:, 2 * d :]).tanh_()
@@ -41,14 +44,24 @@ class PackedDecoder:
         """`E_o w_{n-1}` of Eq. 10: (rows, d_e)."""
         return self._project(self._output_word, self._model.output_word, words)
 
-    def omega(self, hidden: Tensor, previous: Tensor | None) -> Tensor:
-        """Eq. 10 from `d_{n-1}` and `E_o w_{n-1}`; None: `w_0 = 0`."""
+    def omega(self, hidden: Tensor, previous: Tensor | None, session: SessionInputs) -> Tensor:
+        """Eq. 10 from `d_{n-1}`, `E_o w_{n-1}` (None: `w_0 = 0`) and the session's inputs."""
         product = self._output_state.product(hidden)
+        if session.output is not None:
+            product = product + session.output
         return product if previous is None else product.add_(previous)
 
     def _project(self, packed: PackedMatrix | None, full: WordProjection, words: Tensor) -> Tensor:
         inputs = self._model.word_inputs(words)
         return full(inputs) if packed is None else packed.product(inputs)
+
+
+def _biases(model: HRED) -> tuple[Tensor | None, Tensor | None]:
+    """The decoder's biases: those of the gates and that of the candidate."""
+    if model.decoder.bias is None:
+        return None, None
+    bias, d = model.decoder.bias.detach(), model.config.query_size
+    return bias[: 2 * d].clone(), bias[2 * d :].clone()
 
 
 def _packed_projection(projection: WordProjection) -> PackedMatrix | None:

@@ -88,6 +88,23 @@ def test_both_give_the_scores_of_given_words(
     torch.testing.assert_close(fast, expected, rtol=0, atol=0.01)
 
 
+def test_biases_of_words_are_added_by_both(
+    numbers: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+) -> None:
+    matrix, omega, before = numbers
+    bias = 2 * torch.randn(WORDS)
+    logits = omega @ matrix.t() + bias
+    logits[:, PADDING] = -torch.inf
+    expected = logits.log_softmax(dim=1)
+    words = torch.randint(1, WORDS, (ROWS, 9))
+    best = (expected + before[:, None]).flatten().topk(5).indices % WORDS
+    for layer, within in ((ExactOutput, 1e-4), (FastOutput, 0.01)):
+        scores = layer(embedding(matrix), bias).scores(omega)
+        found = scores.of(words)
+        torch.testing.assert_close(found, expected.gather(1, words), rtol=0, atol=within)
+        assert scores.best(slice(0, ROWS), before, 5).words.tolist() == best.tolist()
+
+
 def test_without_onednn_the_products_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)
     matrix, rows, bias = torch.randn(128, 16), torch.randn(5, 16), torch.randn(128)
