@@ -22,7 +22,7 @@ def prepare(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="The data folder to make.")],
-    log_format: Annotated[
+    format: Annotated[
         str,
         typer.Option("--format", help="auto, or the name of a format."),
     ] = "auto",
@@ -70,10 +70,10 @@ def prepare(
     """
     from nextquery.logs.prepare import PrepareSettings
     from nextquery.logs.prepare import prepare as run
-    from nextquery.logs.reading.read_logs import ReadSettings
+    from nextquery.logs.reading.settings import ReadSettings
 
     settings = PrepareSettings(
-        read=ReadSettings(log_format, _columns(columns), time_zone, max_rejected),
+        read=ReadSettings(format, _columns(columns), time_zone, max_rejected),
         idle_minutes=idle_minutes,
         split_at=split_at or None,
         holdout_users=holdout_users,

@@ -1,9 +1,9 @@
-"""Reading a prepared data folder. Knows its layout (docs/data.md); makes nothing of it.
+"""Reading a prepared data folder, whose layout docs/data.md explains.
 
     DATA/manifest.json            counts, settings, versions, SHA-256 of every file
-    DATA/vocabulary.txt           the known words, most frequent first, one a line
+    DATA/vocabulary.txt           the known words, most frequent first, one per line
     DATA/sessions/<split>/part-*.parquet
-                                  a row a query, sorted by (session, position):
+                                  one row per query, sorted by (session, position):
                                   session int64, position int32, user string, time timestamp[us],
                                   query string, clicks int32
     DATA/counts/queries.parquet   query, count, users            (background, at least K users)

@@ -16,10 +16,11 @@ import polars as pl
 from nextquery.artifacts import publish, write_text
 from nextquery.errors import InputError, LogError
 from nextquery.logs.data_folder import SPLITS, UNSEEN_USERS
-from nextquery.logs.engines import frames
+from nextquery.logs.engines import schemas
 from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.engines.opening import open_engine
-from nextquery.logs.reading.read_logs import ReadResult, ReadSettings, read_logs
+from nextquery.logs.reading.read_logs import ReadResult, read_logs
+from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.stages.cleaning import CleaningRules
 from nextquery.logs.stages.counting import COUNT_KEYS, count_background
 from nextquery.logs.stages.events import SpellingReport, Texts, correct_spelling, read_events
@@ -163,7 +164,7 @@ def _write_sessions(
         chosen = engine.lookup(chosen, texts.queries, "query_id")
         chosen = engine.lookup(chosen, texts.users, "user_id")
         file = folder / "sessions" / name / "part-00000.parquet"
-        engine.write(chosen, file, frames.SESSIONS, ["session", "position"])
+        engine.write(chosen, file, schemas.SESSIONS, ["session", "position"])
 
 
 def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -195,7 +196,7 @@ def _write_counts(
     engine: Engine, sessions: SessionRows, texts: Texts, folder: Path, settings: PrepareSettings
 ) -> None:
     counts = count_background(engine, sessions, texts.queries, texts.urls, settings.min_users)
-    for name, schema in frames.COUNTS.items():
+    for name, schema in schemas.COUNTS.items():
         file = folder / "counts" / f"{name}.parquet"
         engine.write(getattr(counts, name), file, schema, ["-count", *COUNT_KEYS[name]])
     words = pl.scan_parquet(folder / "counts" / "words.parquet").head(settings.vocabulary_size)

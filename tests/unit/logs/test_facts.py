@@ -8,7 +8,7 @@ import pytest
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.facts import Lengths, describe, draw_lengths
 from nextquery.logs.prepare import PrepareSettings, prepare
-from nextquery.logs.reading.read_logs import ReadSettings
+from nextquery.logs.reading.settings import ReadSettings
 
 SESSIONS = {
     "2024-01-01": ["a b", "a b c a", "d a", "a b c d e"],

@@ -13,7 +13,7 @@ import narwhals as nw
 import polars as pl
 import pyarrow as pa
 
-from nextquery.logs.reading.parts import PartWriter
+from nextquery.logs.reading.part_files import PartWriter
 
 Frame: TypeAlias = nw.LazyFrame[Any]
 Rows: TypeAlias = "nw.LazyFrame[Any] | nw.DataFrame[Any]"

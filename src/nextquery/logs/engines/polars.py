@@ -20,7 +20,7 @@ from nextquery.logs.engines.base import (
     sort_keys,
 )
 from nextquery.logs.engines.packing import count_packed, sort_rows
-from nextquery.logs.reading.parts import PartWriter, read_arrow, unify, write_arrow
+from nextquery.logs.reading.part_files import PartWriter, read_arrow, unify, write_arrow
 
 _BATCH_ROWS = 1 << 15
 

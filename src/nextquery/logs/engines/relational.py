@@ -11,7 +11,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from nextquery.logs.engines.base import Frame, Rows, T, U, count_rows_with_users, sort_keys
-from nextquery.logs.reading.parts import PartWriter, write_parquet
+from nextquery.logs.reading.part_files import PartWriter, write_parquet
 
 
 class RelationalEngine(ABC):

@@ -1,6 +1,6 @@
 """The Spark engine: the same stages on a cluster, or on one machine with `local[*]`.
 
-The driver's work folder and `out` must be on a file system that all workers share.
+The driver's work folder and the data folder must be on a file system that all workers share.
 """
 
 import os

@@ -1,22 +1,39 @@
-"""Rows that are JSON objects, one a line: Elastic behavioural analytics, UBI, and any NDJSON.
+"""Any log of JSON objects, one per line: the fields are named by their paths."""
 
-Knows how one object becomes user, time, query and click; nothing of files. A field is named by
-its path (`search.query`), which may be nested objects or a key with dots in it, and the whole
-object may stand under `_source`, as search engines export it.
-"""
-
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 
 import polars as pl
 
-from nextquery.logs.reading import rejected_rows
+from nextquery.errors import LogError
+from nextquery.logs.formats.base import LineFormat
+from nextquery.logs.formats.columns import FIELDS, REQUIRED
+from nextquery.logs.formats.json_fields import extract_fields, sample_objects, sample_paths
+from nextquery.logs.reading.samples import Sample
+from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.reading.times import USUAL
 
-if TYPE_CHECKING:
-    import duckdb
+
+class NdjsonFormat(LineFormat):
+    """One object per line; the columns are paths such as `search.query`."""
+
+    name = "ndjson"
+    takes_columns = True
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """Objects, and chosen columns or fields called user, time and query."""
+        if settings.columns is not None:
+            described = "its lines are JSON objects and the columns were given"
+            return described if sample_objects(sample) else None
+        if sample_paths(sample) >= set(REQUIRED):
+            return "its lines are JSON objects with user, time and query"
+        return None
+
+    def layout(self, sample: Sample, settings: ReadSettings) -> "JsonLayout":
+        """The chosen paths, or fields called by their meaning."""
+        wanted = settings.columns or {name: name for name in FIELDS}
+        if any('"' in path for path in wanted.values()):
+            raise LogError("`columns` of an NDJSON log may not hold a double quote")
+        return JsonLayout(wanted["user"], wanted["time"], wanted["query"], wanted.get("click"))
 
 
 @dataclass(frozen=True)
@@ -37,115 +54,5 @@ class JsonLayout:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
         paths = {"user": self.user, "time_text": self.time, "query": self.query}
         if self.click:
-            return extract(lines, paths | {"click": self.click})
-        return extract(lines, paths).with_columns(click=pl.lit(None, pl.String))
-
-
-@dataclass(frozen=True)
-class ElasticLayout:
-    """Events of behavioural analytics: searches and clicks are rows, page views are set aside."""
-
-    time_pattern: str = USUAL
-
-    def is_header(self, text: pl.Expr) -> pl.Expr:
-        """JSON lines have no header."""
-        return pl.lit(False)
-
-    def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """Add the fields and reasons; only a click event keeps its document."""
-        found = extract(lines, _ELASTIC_PATHS)
-        action = pl.col("action").str.to_lowercase()
-        fault = (
-            pl.when(action.is_null())
-            .then(pl.lit(rejected_rows.NO_ACTION))
-            .when(~action.is_in(["search", "search_click"]))
-            .then(pl.lit(rejected_rows.NOT_A_SEARCH))
-        )
-        return found.with_columns(
-            pl.coalesce("reason", fault),
-            pl.when(action == "search_click").then("click").alias("click"),
-        ).drop("action")
-
-
-ELASTIC = ElasticLayout()
-_ELASTIC_PATHS = {
-    "user": "user.id|session.id",
-    "time_text": "@timestamp",
-    "query": "search.query",
-    "click": "document.id|page.url.original",
-    "action": "event.action",
-}
-
-
-def extract(lines: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFrame:
-    """Add a string column for each path, and reasons for lines that are no JSON object.
-
-    Only scalars count: where a path leads to an object or a list, the field is missing.
-    """
-    variants = {name: _variants(path, lines["text"]) for name, path in paths.items()}
-    places = [place for group in variants.values() for place in group]
-    found = _look_up(lines.select("text"), places)
-    values = {
-        name: pl.coalesce(_scalar(places.index(place)) for place in group)
-        for name, group in variants.items()
-    }
-    fault = pl.when(~pl.col("is_object")).then(pl.lit(rejected_rows.NOT_JSON))
-    fields = found.select(fault.alias("fault"), **values)
-    has_nul = pl.any_horizontal(pl.col(*paths).str.contains("\0", literal=True).fill_null(False))
-    return (
-        pl.concat([lines, fields], how="horizontal")
-        .with_columns(
-            pl.coalesce("reason", "fault", pl.when(has_nul).then(pl.lit(rejected_rows.NUL_BYTE)))
-        )
-        .drop("fault")
-    )
-
-
-@cache
-def _database() -> "duckdb.DuckDBPyConnection":
-    """One database for all blocks, since opening one takes longer than parsing many lines."""
-    import duckdb  # not loaded for logs that are no JSON
-
-    return duckdb.connect(config={"threads": 1})
-
-
-def _look_up(texts: pl.DataFrame, places: list[str]) -> pl.DataFrame:
-    """Columns is_object, values and kinds; the two lists follow `places`."""
-    wanted = ", ".join("'" + place.replace("'", "''") + "'" for place in places)
-    with _database().cursor() as connection:
-        connection.register("texts", texts.to_arrow())
-        found: pl.DataFrame = connection.sql(
-            f"""
-            SELECT coalesce(json_type(object) = 'OBJECT', false) AS is_object,
-                   json_extract_string(object, [{wanted}]) AS values,
-                   json_type(object, [{wanted}]) AS kinds
-            FROM (SELECT CASE WHEN json_valid(text) THEN text END AS object FROM texts)
-            """
-        ).pl()
-    return found
-
-
-def _scalar(position: int) -> pl.Expr:
-    kind = pl.col("kinds").list.get(position)
-    return pl.when(~kind.is_in(["OBJECT", "ARRAY", "NULL"])).then(
-        pl.col("values").list.get(position)
-    )
-
-
-def _variants(path: str, texts: pl.Series) -> list[str]:
-    """The places where a field may stand: nested or dotted, bare or under `_source`.
-
-    Spellings whose key occurs in none of the texts are left out, since each costs time.
-    """
-    roots = ["", "_source."] if _occurs("_source", texts) else [""]
-    found = []
-    for choice in path.split("|"):
-        spellings = [".".join(f'"{key}"' for key in choice.split("."))]
-        if "." in choice and _occurs(choice, texts):
-            spellings.append(f'"{choice}"')
-        found += [f"$.{root}{spelling}" for spelling in spellings for root in roots]
-    return found
-
-
-def _occurs(key: str, texts: pl.Series) -> bool:
-    return bool(texts.str.contains(f'"{key}"', literal=True).any())
+            return extract_fields(lines, paths | {"click": self.click})
+        return extract_fields(lines, paths).with_columns(click=pl.lit(None, pl.String))

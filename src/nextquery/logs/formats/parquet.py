@@ -1,10 +1,11 @@
-"""Rows of a Parquet log: batches of typed columns become accepted and rejected rows.
+"""Parquet logs: batches of typed columns become accepted and rejected rows.
 
-Knows the column types that a table may have for user, time, query and click; a row's number
-stands in for the line that it does not have.
+The columns may be strings, numbers, times or bytes; a row's number stands in for the line that it
+does not have.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,34 @@ import polars as pl
 import pyarrow as pa
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.layouts import find_columns
+from nextquery.logs.formats.base import FileBlock, LogFormat
+from nextquery.logs.formats.columns import find_columns
 from nextquery.logs.reading import rejected_rows
-from nextquery.logs.reading.rows import Parsed, as_text, judge_fields
-from nextquery.logs.reading.times import judge_times, parse_times
+from nextquery.logs.reading.rows import ParsedRows, cast_to_text, validate_rows
+from nextquery.logs.reading.samples import Sample
+from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.reading.times import parse_times, resolve_times
 
 _BATCH_ROWS = 100_000
+
+
+class ParquetFormat(LogFormat):
+    """One row per row of the table."""
+
+    name = "parquet"
+    takes_columns = True
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """The mark at the start of the file."""
+        marked = sample.start.startswith(b"PAR1")
+        return "it starts with the mark of a Parquet file" if marked else None
+
+    def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
+        """Batches of rows."""
+        size = sample.file.stat().st_size
+        for share, batch in read_batches(sample.file, settings.columns):
+            parse = partial(parse_batch, batch, settings.time_zone)
+            yield FileBlock(len(batch), int(size * share), parse)
 
 
 def read_batches(
@@ -42,11 +65,11 @@ def read_batches(
         raise LogError(f"{path}: cannot be read as Parquet ({error})") from None
 
 
-def parse_batch(batch: pl.DataFrame, time_zone: str) -> Parsed:
-    """Judge every row of a batch."""
-    user, malformed_user = as_text(batch["user"])
-    query, malformed_query = as_text(batch["query"])
-    click, _ = as_text(batch["click"])
+def parse_batch(batch: pl.DataFrame, time_zone: str) -> ParsedRows:
+    """Take or reject every row of a batch."""
+    user, malformed_user = cast_to_text(batch["user"])
+    query, malformed_query = cast_to_text(batch["query"])
+    click, _ = cast_to_text(batch["click"])
     time_text = batch["time"].cast(pl.String).alias("time_text")
     shown = pl.concat_str("user", "time_text", "query", separator="\t", ignore_nulls=True)
     fault = (
@@ -57,7 +80,7 @@ def parse_batch(batch: pl.DataFrame, time_zone: str) -> Parsed:
     )
     fields = pl.DataFrame([batch["line"], user, query, click, time_text])
     times = _times(batch["time"], time_text, time_zone)
-    return judge_fields(fields.with_columns(text=shown, reason=fault), times)
+    return validate_rows(fields.with_columns(text=shown, reason=fault), times)
 
 
 def _check_types(path: Path, schema: Any, names: Iterable[str]) -> None:
@@ -79,6 +102,6 @@ def _times(times: pl.Series, texts: pl.Series, time_zone: str) -> pl.DataFrame:
         return parse_times(texts, time_zone)
     nothing = pl.repeat(None, len(times), dtype=pl.Datetime("us"), eager=True)
     if times.dtype.time_zone is None:
-        return judge_times(times.dt.cast_time_unit("us"), nothing, time_zone)
+        return resolve_times(times.dt.cast_time_unit("us"), nothing, time_zone)
     utc = times.dt.convert_time_zone("UTC").dt.replace_time_zone(None).dt.cast_time_unit("us")
-    return judge_times(nothing, utc, time_zone)
+    return resolve_times(nothing, utc, time_zone)

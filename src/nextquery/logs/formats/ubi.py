@@ -5,14 +5,25 @@ matter. A click has no query text of its own: it is staged with its `query_id` a
 with the user, time and text of that query, right after the query's own row, as in the AOL log.
 """
 
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 
-from nextquery.logs.formats.ndjson import extract
+from nextquery.logs.formats.base import FileBlock, JoinedFormat, JoinedRows, read_line_blocks
+from nextquery.logs.formats.json_fields import extract_fields, sample_paths
 from nextquery.logs.reading import rejected_rows
-from nextquery.logs.reading.rows import CANONICAL, Parsed, decode, judge_fields, listed
+from nextquery.logs.reading.lines import LineBlock
+from nextquery.logs.reading.rows import (
+    CANONICAL,
+    ParsedRows,
+    decode_lines,
+    describe_rejected,
+    validate_rows,
+)
+from nextquery.logs.reading.samples import Sample
+from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.reading.times import parse_times
 
 _PATHS = {
@@ -23,8 +34,6 @@ _PATHS = {
     "action": "action_name",
     "click": "event_attributes.object.object_id|event_attributes.object.internal_id",
 }
-# Staged rows also keep where they stood, to be named if their query is unknown.
-STAGED = (*CANONICAL, "query_id", "file", "line")
 _CLICK = "(^|_)click(_through)?$"
 
 
@@ -53,29 +62,57 @@ _UNKNOWN = f"""
 """
 
 
-class Joined(NamedTuple):
-    """The number of rows written, and the list of clicks whose query is not in the log."""
+class UbiFormat(JoinedFormat):
+    """One query or event per line, in any file and order."""
 
-    rows: int
-    unknown: pl.DataFrame
+    name = "ubi"
+    # Staged rows also keep where they stood, to be named if their query is unknown.
+    staged_columns = (*CANONICAL, "query_id", "file", "line")
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """Objects with the fields of a query or of an event."""
+        paths = set() if settings.columns else sample_paths(sample)
+        for wanted in (("user_query", "client_id"), ("action_name", "query_id")):
+            if paths.issuperset(wanted):
+                return f"its lines are JSON objects with {' and '.join(wanted)}"
+        return None
+
+    def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
+        """The lines of the file."""
+        return read_line_blocks(sample.file, partial(_parse_block, settings.time_zone))
+
+    def join(self, staged: Path, rows: Path) -> JoinedRows:
+        """Write the staged queries, each followed by its clicks; spills to disk if large."""
+        import duckdb  # not loaded for logs of other formats
+
+        with duckdb.connect() as base:
+            base.execute(f"SET memory_limit = '512MB'; SET temp_directory = {_literal(staged)}")
+            base.execute(f"CREATE VIEW staged AS FROM {_literal(staged / 'part-*.parquet')}")
+            base.execute(_QUERIES)
+            written = base.execute(f"COPY ({_ROWS}) TO {_literal(rows / 'part-00000.parquet')}")
+            return JoinedRows(written.fetchall()[0][0], base.sql(_UNKNOWN).pl())
 
 
-def parse_ubi(lines: pl.DataFrame, time_zone: str) -> Parsed:
-    """Judge queries and events; accepted rows have a `query_id`, and a click if they are one."""
-    fields = extract(decode(lines), _PATHS)
+def _parse_block(time_zone: str, block: LineBlock) -> ParsedRows:
+    return parse_ubi(block.frame(), time_zone)
+
+
+def parse_ubi(lines: pl.DataFrame, time_zone: str) -> ParsedRows:
+    """Tell queries from events; accepted rows have a `query_id`, and a click if they are one."""
+    fields = extract_fields(decode_lines(lines), _PATHS)
     is_event = pl.col("action").is_not_null()
     asked = fields.filter(~is_event).with_columns(click=pl.lit(None, pl.String))
-    queries = judge_fields(asked, parse_times(asked["time_text"], time_zone))
-    events = _judge_events(fields.filter(is_event))
-    return Parsed(
+    queries = validate_rows(asked, parse_times(asked["time_text"], time_zone))
+    events = _validate_events(fields.filter(is_event))
+    return ParsedRows(
         pl.concat([queries.accepted.drop("action"), events.accepted]).sort("line"),
         pl.concat([queries.rejected, events.rejected]).sort("line"),
     )
 
 
-def _judge_events(events: pl.DataFrame) -> Parsed:
+def _validate_events(events: pl.DataFrame) -> ParsedRows:
     is_click = pl.col("action").str.to_lowercase().str.contains(_CLICK)
-    judged = events.with_columns(
+    marked = events.with_columns(
         pl.coalesce(
             "reason",
             pl.when(~is_click).then(pl.lit(rejected_rows.NOT_A_CLICK)),
@@ -84,7 +121,7 @@ def _judge_events(events: pl.DataFrame) -> Parsed:
         )
     )
     empty = pl.lit(None, pl.String)
-    clicks = judged.filter(pl.col("reason").is_null()).select(
+    clicks = marked.filter(pl.col("reason").is_null()).select(
         "line",
         empty.alias("user"),
         empty.alias("query"),
@@ -92,19 +129,7 @@ def _judge_events(events: pl.DataFrame) -> Parsed:
         "click",
         pl.lit(None, pl.Datetime("us")).alias("time"),
     )
-    return Parsed(clicks, listed(judged.filter(pl.col("reason").is_not_null())))
-
-
-def join_clicks(staged: Path, rows: Path) -> Joined:
-    """Write the staged queries, each followed by its clicks, to `rows`; spills to disk if large."""
-    import duckdb  # not loaded for logs of other formats
-
-    with duckdb.connect() as base:
-        base.execute(f"SET memory_limit = '512MB'; SET temp_directory = {_literal(staged)}")
-        base.execute(f"CREATE VIEW staged AS FROM {_literal(staged / 'part-*.parquet')}")
-        base.execute(_QUERIES)
-        written = base.execute(f"COPY ({_ROWS}) TO {_literal(rows / 'part-00000.parquet')}")
-        return Joined(written.fetchall()[0][0], base.sql(_UNKNOWN).pl())
+    return ParsedRows(clicks, describe_rejected(marked.filter(pl.col("reason").is_not_null())))
 
 
 def _literal(path: Path) -> str:

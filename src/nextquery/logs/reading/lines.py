@@ -18,7 +18,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
-class Block:
+class LineBlock:
     """Whole lines of one file: `first` is the number of the first one, counted from 1."""
 
     first: int
@@ -26,7 +26,7 @@ class Block:
     data: bytes
 
     def frame(self) -> pl.DataFrame:
-        """A row a line: `line` is its number, `text` its bytes without the line end."""
+        """One row per line: `line` is its number, `text` its bytes without the line end."""
         data = np.frombuffer(self.data, dtype=np.uint8)
         offsets = np.zeros(self.count + 1, dtype=np.int64)
         offsets[1:] = np.flatnonzero(data == ord("\n")) + 1
@@ -37,12 +37,12 @@ class Block:
         return pl.DataFrame({"line": numbers, "text": pl.Series(lines)})
 
 
-def blocks(chunks: Iterable[bytes]) -> Iterator[Block]:
+def line_blocks(chunks: Iterable[bytes]) -> Iterator[LineBlock]:
     """Cut a file's bytes at line ends; a last line without an end counts as a line."""
     first = 1
     for data in _whole_lines(_without_mark(chunks)):
         count = data.count(b"\n")
-        yield Block(first, count, data)
+        yield LineBlock(first, count, data)
         first += count
 
 

@@ -3,8 +3,8 @@
     work/rows/part-*.parquet      user, time, query, click, row (see `rows`)
     work/rejected.ndjson.gz       file, line, reason and excerpt of every row not taken
 
-Knows the whole reading job: which format the files have, how blocks of them are parsed side by
-side, and when a log is too bad to go on. What is done with the rows is not its matter.
+The whole reading job: which format the files have, how blocks of them are parsed side by side, and
+when a log is too bad to go on.
 """
 
 import shutil
@@ -16,29 +16,18 @@ from pathlib import Path
 
 import polars as pl
 
-from nextquery.logs.formats.detection import Guess, Sample, detect, take_sample
-from nextquery.logs.formats.layouts import check_columns
-from nextquery.logs.formats.ubi import STAGED, join_clicks
-from nextquery.logs.reading.parts import PartWriter, write_parquet
-from nextquery.logs.reading.pieces import Piece, Progress, cut
+from nextquery.logs.formats.base import JoinedFormat, LogFormat
+from nextquery.logs.formats.detection import check_settings, choose_format
+from nextquery.logs.reading.part_files import PartWriter, write_parquet
 from nextquery.logs.reading.rejected_rows import RejectedRows, check_share
-from nextquery.logs.reading.rows import CANONICAL
+from nextquery.logs.reading.rows import CANONICAL, ParsedRows
+from nextquery.logs.reading.samples import Sample, take_sample
+from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.reading.times import check_time_zone
 
 _WORKERS = 2
 
-
-@dataclass(frozen=True)
-class ReadSettings:
-    """How a raw log is read."""
-
-    format: str = "auto"
-    columns: Mapping[str, str] | None = None
-    """Which column of a CSV, TSV, NDJSON or Parquet log is user, time, query and click."""
-    time_zone: str = "UTC"
-    """The zone of times that name none."""
-    max_rejected: float = 0.05
-    """The largest share of bad rows with which the job goes on."""
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -54,27 +43,36 @@ class ReadResult:
 
 
 @dataclass(frozen=True)
+class _PlacedBlock:
+    """A block of the log, still to be parsed; `rows_before` counts the rows of earlier files."""
+
+    file: Path
+    rows_before: int
+    parse: Callable[[], ParsedRows]
+
+
+@dataclass(frozen=True)
 class _Outcome:
     accepted: int
     rejected: pl.DataFrame
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _PartFolder:
     """Where accepted rows go, which of their columns, and in which file format."""
 
-    folder: Path
+    path: Path
     columns: Sequence[str]
     write: PartWriter
 
-    def add(self, number: int, piece: Piece) -> _Outcome:
-        """Parse a piece and write its accepted rows."""
-        file = pl.lit(str(piece.file)).alias("file")
-        accepted, rejected = piece.parse()
+    def add(self, number: int, block: _PlacedBlock) -> _Outcome:
+        """Parse a block and write its accepted rows."""
+        file = pl.lit(str(block.file)).alias("file")
+        accepted, rejected = block.parse()
         if len(accepted):
-            row = pl.col("line") + piece.rows_before
+            row = pl.col("line") + block.rows_before
             rows = accepted.with_columns(file, row=row).select(self.columns)
-            self.write(rows, self.folder / f"part-{number:05}")
+            self.write(rows, self.path / f"part-{number:05}")
         return _Outcome(len(accepted), rejected.with_columns(file))
 
 
@@ -87,67 +85,81 @@ def read_logs(
 ) -> ReadResult:
     """Read all files into `work`; `progress` hears of bytes read and bytes in all.
 
-    `write` writes the parts, except those of a UBI log, which its join leaves as Parquet.
+    `write` writes the parts, except those of a format that is joined, which are Parquet.
     """
     check_time_zone(settings.time_zone)
-    check_columns(settings.format, settings.columns)
+    check_settings(settings)
     samples = [take_sample(path) for path in paths]
-    guess = _choose(samples, settings)
-    pieces = cut(samples, guess.format, settings.columns, settings.time_zone, progress or _silent)
+    choice = choose_format(samples, settings)
+    blocks = _blocks(samples, choice.format, settings, progress or _silent)
     work.mkdir(parents=True, exist_ok=True)
     with RejectedRows(work / "rejected.ndjson.gz") as rejected:
-        if guess.format == "ubi":
-            accepted = _read_and_join(pieces, work, rejected)
+        if isinstance(choice.format, JoinedFormat):
+            accepted = _read_and_join(blocks, choice.format, work, rejected)
         else:
-            accepted = _read(pieces, _Parts(work / "rows", CANONICAL, write), rejected)
+            accepted = _read(blocks, _PartFolder(work / "rows", CANONICAL, write), rejected)
     reasons = rejected.most_common()
     check_share(accepted, reasons, settings.max_rejected)
     refused = sum(reasons.values())
-    return ReadResult(guess.format, guess.reason, accepted + refused, accepted, refused, reasons)
-
-
-def _choose(samples: Sequence[Sample], settings: ReadSettings) -> Guess:
-    if settings.format == "auto":
-        return detect(samples, settings.columns is not None)
-    return Guess(settings.format, "it was given by `format`")
+    return ReadResult(
+        choice.format.name, choice.reason, accepted + refused, accepted, refused, reasons
+    )
 
 
 def _silent(done: int, total: int) -> None:
     """Nobody wants to hear of progress."""
 
 
-def _read(pieces: Iterable[Piece], parts: _Parts, rejected: RejectedRows) -> int:
-    """Write the accepted rows of all pieces to a new folder, and return their number."""
-    parts.folder.mkdir()
+def _blocks(
+    samples: Sequence[Sample], format: LogFormat, settings: ReadSettings, progress: Progress
+) -> Iterator[_PlacedBlock]:
+    """All files in order, in blocks that can be parsed side by side."""
+    sizes = [sample.file.stat().st_size for sample in samples]
+    rows_before = 0
+    for number, sample in enumerate(samples):
+        rows = 0
+        for block in format.blocks(sample, settings):
+            yield _PlacedBlock(sample.file, rows_before, block.parse)
+            rows += block.rows
+            progress(sum(sizes[:number]) + block.position, sum(sizes))
+        rows_before += rows
+
+
+def _read(blocks: Iterable[_PlacedBlock], folder: _PartFolder, rejected: RejectedRows) -> int:
+    """Write the accepted rows of all blocks to a new folder, and return their number."""
+    folder.path.mkdir()
     accepted = 0
-    for outcome in _side_by_side(parts.add, pieces):
+    for outcome in _side_by_side(folder.add, blocks):
         accepted += outcome.accepted
         rejected.add(outcome.rejected)
     return accepted
 
 
-def _read_and_join(pieces: Iterable[Piece], work: Path, rejected: RejectedRows) -> int:
-    """Stage queries and clicks, then give each click the query that it belongs to."""
+def _read_and_join(
+    blocks: Iterable[_PlacedBlock], format: JoinedFormat, work: Path, rejected: RejectedRows
+) -> int:
+    """Stage the rows of all blocks, then let the format join them."""
     staged, rows = work / "staged", work / "rows"
     rows.mkdir()
     try:
-        if not _read(pieces, _Parts(staged, STAGED, write_parquet), rejected):
+        folder = _PartFolder(staged, format.staged_columns, write_parquet)
+        if not _read(blocks, folder, rejected):
             return 0
-        joined = join_clicks(staged, rows)
-        rejected.add(joined.unknown)
-        return joined.rows
+        joined = format.join(staged, rows)
+        rejected.add(joined.rejected)
+        return joined.written
     finally:
         shutil.rmtree(staged)
 
 
 def _side_by_side(
-    work: Callable[[int, Piece], _Outcome], pieces: Iterable[Piece]
+    work: Callable[[int, _PlacedBlock], _Outcome], blocks: Iterable[_PlacedBlock]
 ) -> Iterator[_Outcome]:
-    """Apply `work` to numbered pieces in several threads, few at a time; keeps their order."""
+    """Apply `work` to numbered blocks in several threads, few at a time; keeps their order."""
     waiting: deque[Future[_Outcome]] = deque()
     with ThreadPoolExecutor(_WORKERS) as pool:
-        for number, piece in enumerate(pieces):
-            waiting.append(pool.submit(work, number, piece))
+        for number, block in enumerate(blocks):
+            waiting.append(pool.submit(work, number, block))
             if len(waiting) > _WORKERS:
                 yield waiting.popleft().result()
         while waiting:

@@ -1,7 +1,4 @@
-"""Rows that were not taken: why, how many, and the file that lists each of them.
-
-Knows the reasons and which of them speak against the log. Does not know how rows are parsed.
-"""
+"""Rows that were not taken: why, how many, and the file that lists each of them."""
 
 import gzip
 from collections import Counter
@@ -85,14 +82,16 @@ def check_share(accepted: int, reasons: dict[str, int], most: float) -> None:
     bad = {reason: count for reason, count in reasons.items() if reason not in SET_ASIDE}
     faulty = sum(bad.values())
     if accepted == 0:
-        raise LogError(f"no row could be taken ({_three(reasons)}); check `format` and `columns`")
+        raise LogError(
+            f"no row could be taken ({_first_three(reasons)}); check `format` and `columns`"
+        )
     share = faulty / (accepted + faulty)
     if share > most:
         raise LogError(
             f"{faulty} of {accepted + faulty} rows are bad ({share:.1%}, at most {most:.1%} "
-            f"allowed): {_three(bad)}; check `format`, or raise `max_rejected`"
+            f"allowed): {_first_three(bad)}; check `format`, or raise `max_rejected`"
         )
 
 
-def _three(reasons: dict[str, int]) -> str:
+def _first_three(reasons: dict[str, int]) -> str:
     return "; ".join(f"{reason}: {count}" for reason, count in list(reasons.items())[:3])

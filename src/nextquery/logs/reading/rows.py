@@ -1,9 +1,9 @@
 """Lines of a log become rows of the canonical table, or rejected rows with a reason.
 
 The canonical table: `user` string, `time` naive UTC, `query` the raw text, `click` what was
-clicked or null, `row` int64, the order over all files and lines. Knows the order in which a row is
-judged; a layout knows where the fields are. `parse_lines` is a pure function of numbered lines, so
-any engine can apply it to its own partitions of a log.
+clicked or null, `row` int64, the order over all files and lines. The rules of a row and their order
+are here; a layout knows where the fields are. `parse_lines` is a pure function of numbered lines,
+so that any engine can apply it to its own partitions of a log.
 """
 
 from typing import NamedTuple, Protocol
@@ -32,7 +32,7 @@ class Layout(Protocol):
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
 
 
-class Parsed(NamedTuple):
+class ParsedRows(NamedTuple):
     """Every row of the input once: taken with its fields, or rejected with its reason."""
 
     accepted: pl.DataFrame
@@ -41,17 +41,17 @@ class Parsed(NamedTuple):
     """line, reason, excerpt"""
 
 
-def parse_lines(layout: Layout, lines: pl.DataFrame, time_zone: str = "UTC") -> Parsed:
-    """Judge every line of `lines` (line int64, text binary or string, with or without its end).
+def parse_lines(layout: Layout, lines: pl.DataFrame, time_zone: str = "UTC") -> ParsedRows:
+    """Take or reject every line of `lines`: line int64, text binary or string, with its end or not.
 
     A header on line 1 is no row and appears nowhere; a header on any other line is rejected.
     """
-    rows = _without_headers(decode(lines), layout)
+    rows = _without_headers(decode_lines(lines), layout)
     fields = layout.fields(rows)
-    return judge_fields(fields, parse_times(fields["time_text"], time_zone, layout.time_pattern))
+    return validate_rows(fields, parse_times(fields["time_text"], time_zone, layout.time_pattern))
 
 
-def judge_fields(fields: pl.DataFrame, times: pl.DataFrame) -> Parsed:
+def validate_rows(fields: pl.DataFrame, times: pl.DataFrame) -> ParsedRows:
     """Split rows of fields into those that are complete and those that are not."""
     rows = fields.with_columns(times)
     # Reasons are worked out for bad rows only: they are few, and naming them is slow.
@@ -66,7 +66,7 @@ def judge_fields(fields: pl.DataFrame, times: pl.DataFrame) -> Parsed:
         )
     )
     accepted = rows if is_fine.all() else rows.filter(is_fine)
-    return Parsed(accepted.drop(_WORKING, strict=False), listed(bad))
+    return ParsedRows(accepted.drop(_WORKING, strict=False), describe_rejected(bad))
 
 
 def is_complete() -> pl.Expr:
@@ -74,8 +74,8 @@ def is_complete() -> pl.Expr:
     return pl.all_horizontal(pl.col("time").is_not_null(), ~_is_blank("user"), ~_is_blank("query"))
 
 
-def listed(bad: pl.DataFrame) -> pl.DataFrame:
-    """Rejected rows as they are listed: line, reason and a short excerpt of the text."""
+def describe_rejected(bad: pl.DataFrame) -> pl.DataFrame:
+    """What the list of rejected rows says: line, reason and a short excerpt of the text."""
     return bad.select("line", "reason", rejected_rows.excerpt(pl.col("text")))
 
 
@@ -90,9 +90,9 @@ def _without_headers(texts: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     return rows.filter(~header | (pl.col("line") != 1))
 
 
-def decode(lines: pl.DataFrame) -> pl.DataFrame:
+def decode_lines(lines: pl.DataFrame) -> pl.DataFrame:
     """Columns line, text and reason: bytes as text, with the reason where they are none."""
-    text, malformed = as_text(lines["text"])
+    text, malformed = cast_to_text(lines["text"])
     whole = text.str.strip_suffix("\n")
     frame = pl.DataFrame([lines["line"], whole.str.strip_suffix("\r")])
     # The length comes first: a line that was cut for it may end within a character.
@@ -106,7 +106,7 @@ def decode(lines: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(reason=pl.coalesce(*reasons, pl.lit(None, pl.String)))
 
 
-def as_text(values: pl.Series) -> tuple[pl.Series, pl.Series]:
+def cast_to_text(values: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Values as strings, and whether each is malformed UTF-8 (what can be read of it remains)."""
     try:
         return values.cast(pl.String), pl.repeat(False, len(values), eager=True)

@@ -18,17 +18,19 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.detection import Guess, Sample, detect
-from nextquery.logs.formats.layouts import check_columns, layout_of
-from nextquery.logs.reading.read_logs import ReadResult, ReadSettings
+from nextquery.logs.formats.base import LineFormat
+from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
+from nextquery.logs.reading.read_logs import ReadResult
 from nextquery.logs.reading.rejected_rows import RejectedRows, check_share
 from nextquery.logs.reading.rows import Layout, parse_lines
+from nextquery.logs.reading.samples import Sample
+from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.reading.times import check_time_zone
 
 _SAMPLE_LINES = 100
 _INDEX_BITS = 33
 """Spark's increasing id has the partition above and the index in it below this bit."""
-_JUDGED = pa.schema(
+_PARSED = pa.schema(
     {
         "user": pa.string(),
         "time": pa.timestamp("us"),
@@ -48,23 +50,21 @@ def read_addresses(
 ) -> ReadResult:
     """Read logs by address into `work`, as `read_logs` reads files."""
     check_time_zone(settings.time_zone)
-    check_columns(settings.format, settings.columns)
+    check_settings(settings)
     samples = [_take_sample(spark, address) for address in addresses]
-    guess = Guess(settings.format, "it was given by `format`")
-    if settings.format == "auto":
-        guess = detect(samples, settings.columns is not None)
-    if guess.format in ("ubi", "parquet"):
-        raise LogError(f"{guess.format} logs are read from local files only; copy them first")
-    layout = layout_of(guess.format, settings.columns, samples[0])
-    judge = partial(_judge, layout, settings.time_zone)
-    judged = _numbered(spark, addresses).mapInArrow(judge, from_arrow_schema(_JUDGED))
-    judged.write.parquet((work / "judged").resolve().as_uri())
-    return _sort_out(spark, work, guess, settings.max_rejected)
+    choice = choose_format(samples, settings)
+    if not isinstance(choice.format, LineFormat):
+        raise LogError(f"{choice.format.name} logs are read from local files only; copy them first")
+    layout = choice.format.layout(samples[0], settings)
+    parse = partial(_parse_batches, layout, settings.time_zone)
+    parsed = _numbered(spark, addresses).mapInArrow(parse, from_arrow_schema(_PARSED))
+    parsed.write.parquet((work / "parsed").resolve().as_uri())
+    return _divide(spark, work, choice, settings.max_rejected)
 
 
 def _take_sample(spark: SparkSession, address: str) -> Sample:
     lines = spark.read.text(address, lineSep="\n").limit(_SAMPLE_LINES).collect()
-    return Sample(Path(address), False, tuple(line["value"] for line in lines))
+    return Sample(Path(address), tuple(line["value"] for line in lines))
 
 
 def _numbered(spark: SparkSession, addresses: Sequence[str]) -> DataFrame:
@@ -98,26 +98,31 @@ def _offsets(sizes: Sequence[Any]) -> list[tuple[str, int, int, int]]:
     return found
 
 
-def _judge(
+def _parse_batches(
     layout: Layout, time_zone: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for (_,), lines in pl.DataFrame(batch).group_by("file", maintain_order=True):
             accepted, rejected = parse_lines(layout, lines.select("line", "text"), time_zone)
-            judged = pl.concat([accepted, rejected], how="diagonal_relaxed")
-            placed = judged.join(lines.select("line", "row", "file"), on="line")
-            yield from placed.select(_JUDGED.names).to_arrow().cast(_JUDGED).to_batches()
+            parsed = pl.concat([accepted, rejected], how="diagonal_relaxed")
+            placed = parsed.join(lines.select("line", "row", "file"), on="line")
+            yield from placed.select(_PARSED.names).to_arrow().cast(_PARSED).to_batches()
 
 
-def _sort_out(spark: SparkSession, work: Path, guess: Guess, most: float) -> ReadResult:
-    judged = spark.read.parquet((work / "judged").resolve().as_uri())
-    rows = judged.filter("reason is null").select("user", "time", "query", "click", "row")
+def _divide(
+    spark: SparkSession, work: Path, choice: FormatChoice, max_rejected: float
+) -> ReadResult:
+    """Write accepted rows and rejected ones where they belong."""
+    parsed = spark.read.parquet((work / "parsed").resolve().as_uri())
+    rows = parsed.filter("reason is null").select("user", "time", "query", "click", "row")
     rows.write.parquet((work / "rows").resolve().as_uri())
-    bad = judged.filter("reason is not null").select("file", "line", "reason", "excerpt")
+    bad = parsed.filter("reason is not null").select("file", "line", "reason", "excerpt")
     with RejectedRows(work / "rejected.ndjson.gz") as rejected:
         rejected.add(pl.DataFrame(bad.toArrow()).sort("file", "line"))
     reasons = rejected.most_common()
     accepted = spark.read.parquet((work / "rows").resolve().as_uri()).count()
-    check_share(accepted, reasons, most)
+    check_share(accepted, reasons, max_rejected)
     refused = sum(reasons.values())
-    return ReadResult(guess.format, guess.reason, accepted + refused, accepted, refused, reasons)
+    return ReadResult(
+        choice.format.name, choice.reason, accepted + refused, accepted, refused, reasons
+    )

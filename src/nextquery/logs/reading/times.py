@@ -39,7 +39,7 @@ def check_time_zone(name: str) -> None:
 
 
 def parse_times(texts: pl.Series, time_zone: str, pattern: str = USUAL) -> pl.DataFrame:
-    """Columns `time` (naive UTC, or null) and `fault` (why it is null), a row a text.
+    """Columns `time` (naive UTC, or null) and `fault` (why it is null), one row per text.
 
     With the usual pattern, texts that do not have it are tried in all the ways named above; with
     another one (a format's own) only that pattern counts.
@@ -51,10 +51,10 @@ def parse_times(texts: pl.Series, time_zone: str, pattern: str = USUAL) -> pl.Da
         odd = (wall.is_null() & texts.is_not_null()).arg_true()
         others = _other_spellings(texts.gather(odd))
         wall, utc = wall.scatter(odd, others["wall"]), utc.scatter(odd, others["utc"])
-    return judge_times(wall, utc, time_zone)
+    return resolve_times(wall, utc, time_zone)
 
 
-def judge_times(wall: pl.Series, utc: pl.Series, time_zone: str) -> pl.DataFrame:
+def resolve_times(wall: pl.Series, utc: pl.Series, time_zone: str) -> pl.DataFrame:
     """Join times of the wall clock and absolute ones, and say what is wrong."""
     frame = pl.DataFrame({"wall": wall, "utc": utc})
     joined = frame.select("wall", time=pl.coalesce("utc", _localised(pl.col("wall"), time_zone)))

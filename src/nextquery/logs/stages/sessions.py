@@ -20,9 +20,9 @@ _MARKED = (
 class SessionRows:
     """The rows of all sessions.
 
-    `queries` has a row a query: user_id, session, position, time, query_id, next_id (the query that
-    follows, or null), clicks, split, starts, single (the session's only query). `clicks` has a row
-    a click: user_id, query_id, url_id, split.
+    `queries` has one row per query: user_id, session, position, time, query_id, next_id (the query
+    that follows, or null), clicks, split, starts, single (the session's only query). `clicks` has
+    one row per click: user_id, query_id, url_id, split.
     """
 
     queries: Frame

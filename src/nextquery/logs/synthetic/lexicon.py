@@ -1,4 +1,4 @@
-"""The words of the made-up log, as flat tables. Knows `synthetic_words.toml`, nothing of sessions.
+"""The words of the made-up log, as flat tables. They are read from `words.toml`.
 
 Every domain has the same shape, so a phrase has a place that can be calculated: a session is then
 a few columns of integers, and its queries are read from one list of phrases.

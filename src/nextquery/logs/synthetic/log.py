@@ -1,6 +1,6 @@
 """A made-up query log in AOL format, with known structure, for the demo, tests and benchmarks.
 
-Knows texts, clicks, times and the file; what is searched for is in `synthetic_sessions`. The same
+Knows texts, clicks, times and the file; what is searched for is in `walks`. The same
 settings give the same bytes on every machine. docs/synthetic.md describes the structure.
 """
 
@@ -32,7 +32,7 @@ _NEXT_PAGE = 20  # percentage of queries whose later clicks are on further resul
 
 @dataclass(frozen=True)
 class SyntheticLog:
-    """A made-up log before it is written: a row a query, in the order of sessions.
+    """A made-up log before it is written: one row per query, in the order of sessions.
 
     `queries` has session, user, time (epoch seconds), text, url and clicks, and what no log says:
     role, entity, intent and slip. `hidden` has the user, domain and intent of each session.
@@ -66,7 +66,7 @@ def make_log(sessions: int, seed: int, *, shuffled: bool = False) -> SyntheticLo
 
 
 def log_rows(log: SyntheticLog) -> pl.DataFrame:
-    """The rows of the file: one a click, or one without a click; by user, then by time."""
+    """The rows of the file: one per click, or one without a click; by user, then by time."""
     rows = log.queries.select(
         "user", "time", "text", "url", "clicks", "pages", copies=pl.col("clicks").clip(1)
     )
@@ -95,13 +95,13 @@ def write_log(out: Path, sessions: int, seed: int, *, shuffled: bool = False) ->
     if out.is_dir():
         raise InputError(f"{out}: a folder; give the name of a file")
     rows = log_rows(make_log(sessions, seed, shuffled=shuffled))
-    with _beside(out) as stream:
+    with _replaced_file(out) as stream:
         rows.write_csv(stream, separator="\t", quote_style="never")
     return rows
 
 
 @contextmanager
-def _beside(out: Path) -> Iterator[BinaryIO]:
+def _replaced_file(out: Path) -> Iterator[BinaryIO]:
     """A file to write, which takes the name `out` only when it is complete."""
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}.partial")
@@ -181,12 +181,12 @@ def _times(draws: Draws, session: Integers, user: Integers) -> Integers:
     lasted = np.maximum.reduceat(elapsed, np.flatnonzero(first))
     day = draws.below(_SPAN_DAYS, count)
     second = draws.weighted(_HOURS, count) * 3600 + draws.below(3600, count)
-    start = _apart(user[first], day * 86_400 + second, lasted + _BETWEEN_SESSIONS)
+    start = _separate_sessions(user[first], day * 86_400 + second, lasted + _BETWEEN_SESSIONS)
     times: Integers = _FIRST_SECOND + start[session] + elapsed
     return times
 
 
-def _apart(user: Integers, start: Integers, taken: Integers) -> Integers:
+def _separate_sessions(user: Integers, start: Integers, taken: Integers) -> Integers:
     """Delay starts so that no session of a user begins before the one before it is over."""
     frame = pl.DataFrame({"user": user, "start": start, "taken": taken}).with_row_index("session")
     before = pl.col("taken").cum_sum().over("user") - pl.col("taken")

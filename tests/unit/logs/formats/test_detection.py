@@ -6,7 +6,9 @@ import polars as pl
 import pytest
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.detection import detect, take_sample
+from nextquery.logs.formats.detection import check_settings, choose_format
+from nextquery.logs.reading.samples import take_sample
+from nextquery.logs.reading.settings import ReadSettings
 
 AOL_HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
 AOL_ROW = "7\tred shoes\t2006-03-01 07:17:12\t\t\n"
@@ -16,15 +18,20 @@ UBI_EVENT = json.dumps({"action_name": "click", "query_id": "a", "timestamp": "x
 ELASTIC = {"event": {"action": "search"}, "session": {"id": "s"}, "search": {"query": "red"}}
 
 
-def guess(tmp_path: Path, *texts: str | bytes, has_columns: bool = False) -> str:
+COLUMNS = {"user": "who", "time": "when", "query": "what"}
+
+
+def choose(
+    tmp_path: Path, *texts: str | bytes, columns: dict[str, str] | None = None, format: str = "auto"
+) -> str:
     samples = []
     for number, text in enumerate(texts):
         path = tmp_path / f"log-{number}"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         samples.append(take_sample(path))
-    found = detect(samples, has_columns)
+    found = choose_format(samples, ReadSettings(format=format, columns=columns))
     assert len(found.reason.split()) > 4
-    return found.format
+    return found.format.name
 
 
 @pytest.mark.parametrize(
@@ -54,8 +61,8 @@ def guess(tmp_path: Path, *texts: str | bytes, has_columns: bool = False) -> str
     ],
 )
 def test_format_is_told_by_content(tmp_path: Path, text: str, format: str) -> None:
-    assert guess(tmp_path, text) == format
-    assert guess(tmp_path, gzip.compress(text.encode())) == format
+    assert choose(tmp_path, text) == format
+    assert choose(tmp_path, gzip.compress(text.encode())) == format
 
 
 @pytest.mark.parametrize(
@@ -63,37 +70,57 @@ def test_format_is_told_by_content(tmp_path: Path, text: str, format: str) -> No
     [("who,when,what\n", "csv"), ("who\twhen\twhat\n", "tsv"), ('{"who": 1}\n', "ndjson")],
 )
 def test_columns_leave_only_the_kind_of_file_open(tmp_path: Path, text: str, format: str) -> None:
-    assert guess(tmp_path, text, has_columns=True) == format
+    assert choose(tmp_path, text, columns=COLUMNS) == format
 
 
 def test_parquet_is_told_by_its_mark(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     pl.DataFrame({"user": ["a"]}).write_parquet(path)
-    assert detect([take_sample(path)], has_columns=False).format == "parquet"
+    assert choose_format([take_sample(path)], ReadSettings()).format.name == "parquet"
 
 
 def test_queries_and_events_of_ubi_go_together_in_any_order(tmp_path: Path) -> None:
-    assert guess(tmp_path, UBI_EVENT, UBI_QUERY) == "ubi"
-    assert guess(tmp_path, UBI_QUERY, UBI_EVENT) == "ubi"
+    assert choose(tmp_path, UBI_EVENT, UBI_QUERY) == "ubi"
+    assert choose(tmp_path, UBI_QUERY, UBI_EVENT) == "ubi"
 
 
 def test_empty_files_do_not_speak(tmp_path: Path) -> None:
-    assert guess(tmp_path, "", EXCITE_ROW, "") == "excite"
+    assert choose(tmp_path, "", EXCITE_ROW, "") == "excite"
     with pytest.raises(LogError, match=r"log-0, .*log-1: no rows"):
-        guess(tmp_path, "", "")
+        choose(tmp_path, "", "")
 
 
 def test_files_of_two_formats_are_not_mixed(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"log-0 looks like aol and .*log-1 like excite"):
-        guess(tmp_path, AOL_ROW, EXCITE_ROW)
+        choose(tmp_path, AOL_ROW, EXCITE_ROW)
 
 
 @pytest.mark.parametrize("text", ["red shoes\n", "a,b,c\n", '{"a": 1}\n', "1\t2\n", "\n\n"])
 def test_unknown_start_asks_for_help(tmp_path: Path, text: str) -> None:
     with pytest.raises(LogError, match=r"log-0: the format cannot be told .* `columns=user="):
-        guess(tmp_path, text)
+        choose(tmp_path, text)
 
 
 def test_other_encodings_are_named(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"is UTF-16; convert it to UTF-8"):
-        guess(tmp_path, AOL_ROW.encode("utf-16"))
+        choose(tmp_path, AOL_ROW.encode("utf-16"))
+
+
+def test_a_given_format_is_taken_as_given(tmp_path: Path) -> None:
+    assert choose(tmp_path, EXCITE_ROW, format="aol") == "aol"
+
+
+@pytest.mark.parametrize(
+    ("format", "columns", "message"),
+    [
+        ("yahoo", None, "format 'yahoo' is unknown; choose auto, aol, csv"),
+        ("aol", COLUMNS, "`columns` goes with .*; aol has columns of its own"),
+        ("csv", {"user": "who"}, "`columns` lacks time, query"),
+        ("auto", COLUMNS | {"page": "p"}, "`columns` knows no page"),
+    ],
+)
+def test_wrong_choices_are_refused(
+    format: str, columns: dict[str, str] | None, message: str
+) -> None:
+    with pytest.raises(LogError, match=message):
+        check_settings(ReadSettings(format=format, columns=columns))

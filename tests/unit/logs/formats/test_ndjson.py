@@ -3,87 +3,22 @@ from datetime import datetime
 from typing import Any
 
 import polars as pl
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nextquery.logs.formats.ndjson import ELASTIC, JsonLayout
-from nextquery.logs.reading import rejected_rows
-from nextquery.logs.reading.rows import Layout, Parsed, parse_lines
+from nextquery.logs.formats.ndjson import JsonLayout
+from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
 
 PLAIN = JsonLayout(user="who", time="at", query="search.text", click="clicked")
-SEARCH = {
-    "@timestamp": "2023-05-16T12:00:00.500+02:00",
-    "event": {"action": "search"},
-    "session": {"id": "s1"},
-    "user": {"id": "u1"},
-    "search": {"query": "red shoes", "results": {"items": [{"document": {"id": "9"}}]}},
-}
-CLICK = SEARCH | {"event": {"action": "search_click"}, "document": {"id": "9", "index": "shop"}}
 
 
-def parse(layout: Layout, *objects: Any) -> Parsed:
+def parse(layout: Layout, *objects: Any) -> ParsedRows:
     texts = [each if isinstance(each, str) else json.dumps(each) for each in objects]
     return parse_lines(layout, pl.DataFrame({"line": range(1, len(texts) + 1), "text": texts}))
 
 
-def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, inner in value.items():
-        nested = isinstance(inner, dict)
-        found |= flat(inner, f"{prefix}{name}.") if nested else {prefix + name: inner}
-    return found
-
-
-def fields(parsed: Parsed) -> list[tuple[Any, ...]]:
+def fields(parsed: ParsedRows) -> list[tuple[Any, ...]]:
     return parsed.accepted.select("user", "time", "query", "click").rows()
-
-
-EXPECTED = ("u1", datetime(2023, 5, 16, 10, 0, 0, 500000), "red shoes")
-
-
-@pytest.mark.parametrize(
-    "search", [SEARCH, flat(SEARCH), {"_index": "i", "_source": SEARCH}, {"_source": flat(SEARCH)}]
-)
-def test_elastic_search_nested_dotted_or_exported(search: dict[str, Any]) -> None:
-    assert fields(parse(ELASTIC, search)) == [(*EXPECTED, None)]
-
-
-def test_elastic_click_has_its_document_or_page() -> None:
-    page = CLICK | {"document": {}, "page": {"url": {"original": "http://shop.example/9"}}}
-    found = fields(parse(ELASTIC, CLICK, page))
-    assert found == [(*EXPECTED, "9"), (*EXPECTED, "http://shop.example/9")]
-
-
-def test_elastic_session_stands_in_for_an_unknown_user() -> None:
-    anonymous = {name: value for name, value in SEARCH.items() if name != "user"}
-    assert fields(parse(ELASTIC, anonymous))[0][0] == "s1"
-
-
-@pytest.mark.parametrize(
-    ("event", "reason"),
-    [
-        (SEARCH | {"event": {"action": "pageview"}}, rejected_rows.NOT_A_SEARCH),
-        (SEARCH | {"event": {"action": "page_view"}}, rejected_rows.NOT_A_SEARCH),
-        (SEARCH | {"event": {}}, rejected_rows.NO_ACTION),
-        (SEARCH | {"search": {"query": ""}}, rejected_rows.EMPTY_QUERY),
-        (SEARCH | {"search": {"query": None}}, rejected_rows.EMPTY_QUERY),
-        (SEARCH | {"search": {"query": {"text": "red"}}}, rejected_rows.EMPTY_QUERY),
-        (SEARCH | {"search": {"query": "red\0shoes"}}, rejected_rows.NUL_BYTE),
-        (SEARCH | {"user": {}, "session": {}}, rejected_rows.NO_USER),
-        (SEARCH | {"@timestamp": None}, rejected_rows.NO_TIME),
-        (SEARCH | {"@timestamp": "today"}, "time not understood"),
-        ('{"event": {"action": "sea', rejected_rows.NOT_JSON),
-        ("[1, 2]", rejected_rows.NOT_JSON),
-        ("null", rejected_rows.NOT_JSON),
-        ("red shoes", rejected_rows.NOT_JSON),
-        ("", rejected_rows.EMPTY_LINE),
-    ],
-)
-def test_every_fault_of_an_event_has_its_reason(event: Any, reason: str) -> None:
-    parsed = parse(ELASTIC, SEARCH, event, SEARCH)
-    assert parsed.accepted["line"].to_list() == [1, 3]
-    assert parsed.rejected.select("line", "reason").rows() == [(2, reason)]
 
 
 def test_any_ndjson_by_paths() -> None:

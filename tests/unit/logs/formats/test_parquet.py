@@ -10,12 +10,12 @@ from nextquery.errors import LogError
 from nextquery.logs.formats import parquet
 from nextquery.logs.formats.parquet import parse_batch, read_batches
 from nextquery.logs.reading import rejected_rows
-from nextquery.logs.reading.rows import Parsed
+from nextquery.logs.reading.rows import ParsedRows
 
 MOMENT = datetime(2006, 3, 1, 7, 17, 12)
 
 
-def parse(tmp_path: Path, table: dict[str, Any], time_zone: str = "UTC") -> list[Parsed]:
+def parse(tmp_path: Path, table: dict[str, Any], time_zone: str = "UTC") -> list[ParsedRows]:
     path = tmp_path / "log.parquet"
     pl.DataFrame(table).write_parquet(path)
     return [parse_batch(batch, time_zone) for _, batch in read_batches(path, None)]

@@ -8,7 +8,8 @@ import pytest
 
 from nextquery.logs.formats.ubi import parse_ubi
 from nextquery.logs.reading import rejected_rows
-from nextquery.logs.reading.read_logs import ReadResult, ReadSettings, read_logs
+from nextquery.logs.reading.read_logs import ReadResult, read_logs
+from nextquery.logs.reading.settings import ReadSettings
 
 
 def query(query_id: str | None, text: str, minute: int = 0, user: str = "u") -> dict[str, Any]:
@@ -90,7 +91,7 @@ def test_query_without_an_id_is_still_a_query(tmp_path: Path) -> None:
     assert len(rows) == 6
 
 
-def test_lines_are_judged_as_queries_or_events() -> None:
+def test_lines_are_told_as_queries_or_events() -> None:
     texts = [
         json.dumps(QUERIES[0]),
         "{",

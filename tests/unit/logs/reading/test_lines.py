@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextquery.logs.reading import lines
-from nextquery.logs.reading.lines import blocks
+from nextquery.logs.reading.lines import line_blocks
 
 
 def cut(data: bytes, size: int) -> list[bytes]:
@@ -16,14 +16,14 @@ def test_blocks_hold_every_line_once_with_its_number(data: bytes, size: int) -> 
     data = data.removeprefix(b"\xef\xbb\xbf")
     expected = data.split(b"\n")
     expected = expected[:-1] if expected[-1] == b"" else expected
-    frames = [block.frame() for block in blocks(cut(data, size))]
+    frames = [block.frame() for block in line_blocks(cut(data, size))]
     found = pl.concat(frames) if frames else pl.DataFrame({"line": [], "text": []})
     assert [text.removesuffix(b"\n") for text in found["text"]] == expected
     assert found["line"].to_list() == list(range(1, len(expected) + 1))
 
 
 def test_byte_order_mark_is_no_part_of_the_first_line() -> None:
-    (block,) = blocks([b"\xef\xbb\xbfuser\n"])
+    (block,) = line_blocks([b"\xef\xbb\xbfuser\n"])
     assert block.frame()["text"].to_list() == [b"user\n"]
 
 
@@ -33,7 +33,7 @@ def test_long_line_is_cut_and_the_lines_after_it_keep_their_numbers(
 ) -> None:
     monkeypatch.setattr(lines, "LONGEST_LINE", 20)
     data = b"short\n" + b"x" * 500 + b"\nlast"
-    found = pl.concat(block.frame() for block in blocks(cut(data, size)))
+    found = pl.concat(block.frame() for block in line_blocks(cut(data, size)))
     assert found["line"].to_list() == [1, 2, 3]
     assert found["text"][0] == b"short\n"
     assert len(found["text"][1]) > 20 + len(b"\n")
@@ -44,5 +44,5 @@ def test_no_more_than_the_limit_is_held_of_an_endless_line() -> None:
     def endless() -> "list[bytes]":
         return [b"x" * (1 << 20)] * 100
 
-    (block,) = blocks(endless())
+    (block,) = line_blocks(endless())
     assert len(block.data) == lines.LONGEST_LINE + 2  # one byte beyond, and the line end

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nextquery.errors import LogError
-from nextquery.logs.reading import pieces, rejected_rows
-from nextquery.logs.reading.read_logs import ReadResult, ReadSettings, read_logs
+from nextquery.logs.formats import base
+from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading.read_logs import ReadResult, read_logs
+from nextquery.logs.reading.settings import ReadSettings
 
 HEADER = b"AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
 ROW = b"7\tred shoes\t2006-03-01 07:17:12\t1\thttp://a.example\n"
@@ -62,7 +64,7 @@ def test_plain_log(tmp_path: Path) -> None:
 def test_order_runs_over_files_and_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(pieces, "BLOCK_BYTES", block)
+    monkeypatch.setattr(base, "BLOCK_BYTES", block)
     texts = [b"7\tquery %d\t2006-03-01 07:17:12\t\t\n" % number for number in range(90)]
     _, rows = read(
         tmp_path,
@@ -172,7 +174,7 @@ def test_wrong_guess_can_be_overridden(tmp_path: Path) -> None:
     assert (result.format, rows["time"].dt.year()[0]) == ("excite", 1997)
     columns = {"user": "1", "time": "2", "query": "3"}
     again = read_logs([tmp_path / "log-0"], ReadSettings("tsv", columns), tmp_path / "again")
-    assert (again.format, again.reason) == ("tsv", "it was given by `format`")
+    assert (again.format, again.reason) == ("tsv", "the format was given, not guessed")
     assert pl.read_parquet(tmp_path / "again" / "rows")["time"].dt.year()[0] == 2000
 
 
@@ -202,7 +204,7 @@ def test_unknown_zone_and_format_are_refused(tmp_path: Path) -> None:
 
 
 def test_progress_grows_to_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(base, "BLOCK_BYTES", 1000)
     heard: list[tuple[int, int]] = []
     paths = write(tmp_path, MANY, gzip.compress(MANY))
     total = sum(path.stat().st_size for path in paths)
@@ -212,7 +214,7 @@ def test_progress_grows_to_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_same_input_gives_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(base, "BLOCK_BYTES", 1000)
     paths = write(tmp_path, HEADER + MANY + b"\xff\n" + MANY)
     for name in ("one", "other"):
         read_logs(paths, ReadSettings(), tmp_path / name)
@@ -239,7 +241,7 @@ def test_accepted_and_rejected_are_the_rows_read(
     folder = tmp_path_factory.mktemp("log")
     content = ROW + b"\n".join(lines) + (b"\n" if ended else b"")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "BLOCK_BYTES", block)
+        patch.setattr(base, "BLOCK_BYTES", block)
         result, _ = read(folder, content, format="aol", max_rejected=1.0)
     whole = content.split(b"\n")
     assert result.rows_read == len(whole) - (whole[-1] == b"")

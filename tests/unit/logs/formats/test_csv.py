@@ -1,23 +1,20 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.delimited import AOL, DelimitedLayout
-from nextquery.logs.formats.detection import Sample
-from nextquery.logs.formats.layouts import check_columns, find_columns, layout_of
+from nextquery.logs.formats.csv import CsvFormat, TsvFormat
+from nextquery.logs.formats.delimited_layout import DelimitedLayout
+from nextquery.logs.reading.samples import Sample
+from nextquery.logs.reading.settings import ReadSettings
 
 COLUMNS = {"user": "who", "time": "when", "query": "what"}
 
 
-def sample(*lines: str) -> Sample:
-    return Sample(Path("log"), False, lines)
-
-
 def delimited(format: str, columns: dict[str, str] | None, first: str) -> DelimitedLayout:
-    layout = layout_of(format, columns, sample(first))
-    assert isinstance(layout, DelimitedLayout)
-    return layout
+    chosen = CsvFormat() if format == "csv" else TsvFormat()
+    return chosen.layout(Sample(Path("log"), (first,)), ReadSettings(columns=columns))
 
 
 def places(layout: DelimitedLayout) -> tuple[int, int, int, int | None]:
@@ -45,7 +42,7 @@ def test_columns_by_number_need_no_header() -> None:
 
 
 def test_column_number_beyond_the_row_is_refused() -> None:
-    with pytest.raises(LogError, match="`columns` query=9, but its first line has 2 columns"):
+    with pytest.raises(LogError, match="`columns` has query=9, but its first line has 2 columns"):
         delimited("csv", {"user": "1", "time": "2", "query": "9"}, "a,b")
 
 
@@ -57,31 +54,25 @@ def test_missing_column_names_those_that_are_there() -> None:
 def test_columns_called_by_their_meaning_need_no_choice() -> None:
     assert places(delimited("csv", None, "query,user,time")) == (1, 2, 0, None)
     assert places(delimited("tsv", None, "query\tuser\ttime\tclick")) == (1, 2, 0, 3)
-    assert find_columns(Path("log"), None, ["user", "time", "query"]).keys() == {
-        "user",
-        "time",
-        "query",
-    }
 
 
-def test_aol_header_is_known_in_any_case() -> None:
-    assert AOL.header is not None
-    assert delimited("aol", None, AOL.header.upper()).header == AOL.header.upper()
-    assert delimited("aol", None, "7\tred\t2006-03-01 07:17:12").header == AOL.header
+@pytest.mark.parametrize("layout", [CsvFormat().layout, TsvFormat().layout])
+def test_an_empty_file_has_a_layout_that_nothing_is_read_by(layout: Any) -> None:
+    assert layout(Sample(Path("log"), ()), ReadSettings(columns=COLUMNS)).widths == (1,)
 
 
-@pytest.mark.parametrize(
-    ("format", "columns", "message"),
-    [
-        ("yahoo", None, "format 'yahoo' is unknown; choose auto, aol, ubi"),
-        ("aol", COLUMNS, "aol has columns of its own"),
-        ("csv", {"user": "who"}, "`columns` lacks time, query"),
-        ("auto", COLUMNS | {"page": "p"}, "`columns` knows no page"),
-        ("ndjson", COLUMNS | {"query": 'a"b'}, "may not hold a double quote"),
-    ],
-)
-def test_wrong_choices_are_refused(
-    format: str, columns: dict[str, str] | None, message: str
-) -> None:
-    with pytest.raises(LogError, match=message):
-        check_columns(format, columns)
+def test_recognised_by_header_or_by_columns_and_tabs() -> None:
+    by_name, by_choice = ReadSettings(), ReadSettings(columns=COLUMNS)
+    for first, settings, names in [
+        ("user;time;query", by_name, ["csv"]),
+        ("user\ttime\tquery", by_name, ["tsv"]),
+        ("who,when,what", by_name, []),
+        ("who,when,what", by_choice, ["csv"]),
+        ("who\twhen\twhat", by_choice, ["tsv"]),
+        ('{"who": "a"}', by_choice, []),
+    ]:
+        sample = Sample(Path("log"), (first,))
+        found = [
+            each.name for each in (CsvFormat(), TsvFormat()) if each.recognise(sample, settings)
+        ]
+        assert found == names, first

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nextquery.logs.formats.delimited import AOL, EXCITE, DelimitedLayout
+from nextquery.logs.formats.aol import AOL_LAYOUT
+from nextquery.logs.formats.delimited_layout import DelimitedLayout
+from nextquery.logs.formats.excite import EXCITE_LAYOUT
 from nextquery.logs.reading import lines, rejected_rows
-from nextquery.logs.reading.rows import Layout, Parsed, parse_lines
+from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
 
 CSV = DelimitedLayout(
     separator=",", widths=(3,), user=0, time=1, query=2, click=None, header="u,t,q", quoted=True
@@ -19,7 +21,7 @@ CSV = DelimitedLayout(
 GOOD = b"7\tred shoes\t2006-03-01 07:17:12\t1\thttp://a.example"
 
 
-def parse(layout: Layout, *texts: bytes, first: int = 1) -> Parsed:
+def parse(layout: Layout, *texts: bytes, first: int = 1) -> ParsedRows:
     numbers = range(first, first + len(texts))
     frame = pl.DataFrame(
         {"line": numbers, "text": list(texts)}, {"line": pl.Int64, "text": pl.Binary}
@@ -34,13 +36,17 @@ def reason(layout: Layout, text: bytes) -> str | None:
 
 
 def test_aol_row_with_a_click() -> None:
-    (row,) = parse(AOL, GOOD).accepted.select("line", "user", "time", "query", "click").rows()
+    (row,) = (
+        parse(AOL_LAYOUT, GOOD).accepted.select("line", "user", "time", "query", "click").rows()
+    )
     assert row == (1, "7", datetime(2006, 3, 1, 7, 17, 12), "red shoes", "http://a.example")
 
 
 @pytest.mark.parametrize("tail", [b"\t\t", b"", b"\t\t\r\n", b"\n"])
 def test_aol_row_without_a_click(tail: bytes) -> None:
-    (row,) = parse(AOL, b"7\tred shoes\t2006-03-01 07:17:12" + tail).accepted.rows(named=True)
+    (row,) = parse(AOL_LAYOUT, b"7\tred shoes\t2006-03-01 07:17:12" + tail).accepted.rows(
+        named=True
+    )
     assert (row["query"], row["click"]) == ("red shoes", None)
 
 
@@ -50,7 +56,7 @@ def test_quotes_in_aol_are_plain_characters() -> None:
         b'7\t5" pipe\t2006-03-01 07:18:12\t\t',
         b'7\t"red" "shoes"\t2006-03-01 07:19:12\t\t',
     ]
-    found = parse(AOL, *texts).accepted["query"].to_list()
+    found = parse(AOL_LAYOUT, *texts).accepted["query"].to_list()
     assert found == ['"red shoes', '5" pipe', '"red" "shoes"']
 
 
@@ -75,34 +81,34 @@ def test_quotes_in_aol_are_plain_characters() -> None:
     ],
 )
 def test_every_fault_of_an_aol_row_has_its_reason(text: bytes, expected: str | None) -> None:
-    assert reason(AOL, text) == expected
+    assert reason(AOL_LAYOUT, text) == expected
 
 
 def test_header_on_line_one_is_no_row() -> None:
-    header = (AOL.header or "").encode()
-    parsed = parse(AOL, header, GOOD, header)
+    header = (AOL_LAYOUT.header or "").encode()
+    parsed = parse(AOL_LAYOUT, header, GOOD, header)
     assert parsed.accepted["line"].to_list() == [2]
     assert parsed.rejected.rows() == [(3, rejected_rows.REPEATED_HEADER, header.decode())]
 
 
 def test_excerpt_of_a_malformed_row_is_safe_to_print() -> None:
-    excerpt = parse(AOL, b"7\tcaf\xe9\x1b[31m\tx\t\t").rejected["excerpt"][0]
+    excerpt = parse(AOL_LAYOUT, b"7\tcaf\xe9\x1b[31m\tx\t\t").rejected["excerpt"][0]
     assert excerpt == "7\tcaf\ufffd\ufffd[31m\tx\t\t"
 
 
 def test_longest_line_is_still_a_row() -> None:
     start, end = b"7\t", b"\t2006-03-01 07:17:12\t\t"
     query = b"x" * (lines.LONGEST_LINE - len(start) - len(end))
-    assert reason(AOL, start + query + end + b"\n") is None
-    assert reason(AOL, start + query + b"x" + end) == rejected_rows.TOO_LONG
+    assert reason(AOL_LAYOUT, start + query + end + b"\n") is None
+    assert reason(AOL_LAYOUT, start + query + b"x" + end) == rejected_rows.TOO_LONG
 
 
 def test_excite_row() -> None:
-    (row,) = parse(EXCITE, b"A1\t970916105432\tred shoes").accepted.rows(named=True)
+    (row,) = parse(EXCITE_LAYOUT, b"A1\t970916105432\tred shoes").accepted.rows(named=True)
     assert row["time"] == datetime(1997, 9, 16, 10, 54, 32)
-    assert reason(EXCITE, b"A1\t970916105432\t") == rejected_rows.EMPTY_QUERY
-    assert reason(EXCITE, b"A1\t970916105432") == rejected_rows.WRONG_COLUMNS
-    assert reason(EXCITE, b"A1\t971316105432\tred") == "time not understood"
+    assert reason(EXCITE_LAYOUT, b"A1\t970916105432\t") == rejected_rows.EMPTY_QUERY
+    assert reason(EXCITE_LAYOUT, b"A1\t970916105432") == rejected_rows.WRONG_COLUMNS
+    assert reason(EXCITE_LAYOUT, b"A1\t971316105432\tred") == "time not understood"
 
 
 @pytest.mark.parametrize(
@@ -147,7 +153,7 @@ FIELD = st.text(st.sampled_from('ab,"\t\0é \r'), max_size=6)
 @given(
     st.lists(st.lists(FIELD, max_size=7).map("\t".join).map(str.encode) | st.binary(max_size=20))
 )
-@pytest.mark.parametrize("layout", [AOL, EXCITE, CSV, replace(CSV, separator="\t")])
+@pytest.mark.parametrize("layout", [AOL_LAYOUT, EXCITE_LAYOUT, CSV, replace(CSV, separator="\t")])
 def test_every_line_is_accepted_or_rejected_once(layout: Layout, texts: list[bytes]) -> None:
     whole = [text.replace(b"\n", b"") for text in texts]
     parsed = parse(layout, *whole)
@@ -167,7 +173,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\n\t\0\r\x1c\x1d
 @given(st.lists(TEXT, min_size=1))
 def test_query_text_survives_unchanged(queries: list[str]) -> None:
     texts = [f"7\t{query}\t2006-03-01 07:17:12\t\t".encode() for query in queries]
-    kept = parse(AOL, *texts).accepted["query"].to_list()
+    kept = parse(AOL_LAYOUT, *texts).accepted["query"].to_list()
     assert kept == [query for query in queries if query.strip()]
 
 

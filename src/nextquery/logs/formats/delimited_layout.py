@@ -1,7 +1,7 @@
-"""Rows of fields between separators: AOL, Excite, and any CSV or TSV.
+"""Lines of fields between separators: where user, time, query and click stand in them.
 
-Knows how one line becomes user, time, query and click; nothing of files. Quotes are plain
-characters except in CSV, where a field may be quoted (RFC 4180) but must end on its line.
+Quotes are ordinary characters, except in CSV, where a field may be quoted (RFC 4180) but must end
+on its line.
 """
 
 import csv
@@ -38,14 +38,14 @@ class DelimitedLayout:
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
         if not self.quoted:
-            return self._plain_fields(lines)
+            return self._unquoted_fields(lines)
         has_quote = lines["text"].str.contains('"', literal=True)
         if not has_quote.any():
-            return self._plain_fields(lines)
-        plain = self._plain_fields(lines.filter(~has_quote))
-        return pl.concat([plain, self._quoted_fields(lines.filter(has_quote))]).sort("line")
+            return self._unquoted_fields(lines)
+        unquoted = self._unquoted_fields(lines.filter(~has_quote))
+        return pl.concat([unquoted, self._quoted_fields(lines.filter(has_quote))]).sort("line")
 
-    def _plain_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+    def _unquoted_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         split = pl.col("text").str.splitn(self.separator, self.widths[-1]).alias("fields")
         wrong = ~self._width().is_in(self.widths)
         return self._named(
@@ -113,17 +113,3 @@ def _field(place: int) -> pl.Expr:
 
 def _group(number: int) -> pl.Expr:
     return pl.col("fields").struct.field(str(number))
-
-
-AOL = DelimitedLayout(
-    separator="\t",
-    widths=(3, 5),
-    user=0,
-    query=1,
-    time=2,
-    click=4,
-    header="AnonID\tQuery\tQueryTime\tItemRank\tClickURL",
-)
-EXCITE = DelimitedLayout(
-    separator="\t", widths=(3,), user=0, time=1, query=2, click=None, time_pattern="%y%m%d%H%M%S"
-)

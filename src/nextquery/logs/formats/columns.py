@@ -1,0 +1,38 @@
+"""Which column is user, time, query and click, in the formats that leave it open."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nextquery.errors import LogError
+
+REQUIRED = ("user", "time", "query")
+FIELDS = (*REQUIRED, "click")
+
+
+def check_columns(columns: Mapping[str, str]) -> None:
+    """Refuse columns that lack a field or name one that there is not."""
+    missing = [name for name in REQUIRED if not columns.get(name)]
+    unknown = sorted(columns.keys() - set(FIELDS))
+    if missing or unknown:
+        wrong = f"lacks {', '.join(missing)}" if missing else f"knows no {', '.join(unknown)}"
+        raise LogError(f"`columns` {wrong}; write user=...,time=...,query=...[,click=...]")
+
+
+def find_columns(
+    file: Path, columns: Mapping[str, str] | None, names: Sequence[str]
+) -> dict[str, str]:
+    """The name of each wanted column; without a choice, columns called user, time and query.
+
+    >>> find_columns(Path("log.csv"), None, ["time", "user", "query", "page"])
+    {'user': 'user', 'time': 'time', 'query': 'query'}
+    """
+    wanted = dict(columns) if columns else {name: name for name in REQUIRED}
+    if columns is None and "click" in names:
+        wanted["click"] = "click"
+    missing = [name for name in wanted.values() if name not in names]
+    if missing:
+        raise LogError(
+            f"{file}: has no column {', '.join(map(repr, missing))}; it has "
+            f"{', '.join(names)}: say which with `columns=user=...,time=...,query=...`"
+        )
+    return wanted

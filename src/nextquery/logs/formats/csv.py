@@ -1,0 +1,101 @@
+"""CSV and TSV logs: a header, or numbers, says which column is which.
+
+CSV fields stand between `,` `;` or `|` and may be quoted; TSV fields stand between tabs, and a
+quote is an ordinary character.
+"""
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nextquery.errors import LogError
+from nextquery.logs.formats.columns import REQUIRED, find_columns
+from nextquery.logs.formats.delimited_format import DelimitedFormat
+from nextquery.logs.formats.delimited_layout import DelimitedLayout
+from nextquery.logs.formats.json_fields import sample_objects
+from nextquery.logs.reading.samples import Sample
+from nextquery.logs.reading.settings import ReadSettings
+
+_SEPARATORS = (",", ";", "|")
+
+
+class CsvFormat(DelimitedFormat):
+    """Lines of fields between commas, semicolons or bars, as the first line has it."""
+
+    name = "csv"
+    takes_columns = True
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """Chosen columns and no tab in the first line, or a header with the names of the fields."""
+        if "\t" in sample.lines[0]:
+            return None
+        return _recognise(sample, settings, "has no tabs")
+
+    def layout(self, sample: Sample, settings: ReadSettings) -> DelimitedLayout:
+        """The separator that the first line has most of, and its columns."""
+        first = sample.lines[0] if sample.lines else ""
+        separator = max(_SEPARATORS, key=first.count)
+        names = next(csv.reader([first], delimiter=separator), [])
+        return _layout(sample, settings.columns, separator, names, quoted=True)
+
+
+class TsvFormat(DelimitedFormat):
+    """Lines of fields between tabs."""
+
+    name = "tsv"
+    takes_columns = True
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """Chosen columns and a tab in the first line, or a header with the names of the fields."""
+        if "\t" not in sample.lines[0]:
+            return None
+        return _recognise(sample, settings, "has tabs")
+
+    def layout(self, sample: Sample, settings: ReadSettings) -> DelimitedLayout:
+        """The columns of the first line."""
+        names = sample.lines[0].split("\t") if sample.lines else []
+        return _layout(sample, settings.columns, "\t", names, quoted=False)
+
+
+def _recognise(sample: Sample, settings: ReadSettings, seen: str) -> str | None:
+    if settings.columns is not None:
+        if sample_objects(sample):
+            return None
+        return f"its first line {seen} and the columns were given"
+    names = {name.strip('" ') for name in re.split("[,;|\t]", sample.lines[0])}
+    return "its header names user, time and query" if names >= set(REQUIRED) else None
+
+
+def _layout(
+    sample: Sample,
+    columns: Mapping[str, str] | None,
+    separator: str,
+    names: Sequence[str],
+    quoted: bool,
+) -> DelimitedLayout:
+    by_number = bool(columns) and all(name.isdigit() for name in (columns or {}).values())
+    if columns and by_number:
+        places = {field: int(number) - 1 for field, number in columns.items()}
+        _check_places(sample.file, places, len(names))
+    else:
+        wanted = find_columns(sample.file, columns, names) if sample.lines else {}
+        places = {field: names.index(name) for field, name in wanted.items()}
+    return DelimitedLayout(
+        separator=separator,
+        widths=(max(len(names), 1),),
+        user=places.get("user", 0),
+        time=places.get("time", 0),
+        query=places.get("query", 0),
+        click=places.get("click"),
+        header=None if by_number else "".join(sample.lines[:1]),
+        quoted=quoted,
+    )
+
+
+def _check_places(file: Path, places: Mapping[str, int], width: int) -> None:
+    for field, place in places.items():
+        if not 0 <= place < width:
+            raise LogError(
+                f"{file}: `columns` has {field}={place + 1}, but its first line has {width} columns"
+            )

@@ -1,0 +1,35 @@
+"""All formats of raw logs: adding one is a file in this folder and a row here."""
+
+from nextquery.errors import LogError
+from nextquery.logs.formats.aol import AolFormat
+from nextquery.logs.formats.base import LogFormat
+from nextquery.logs.formats.csv import CsvFormat, TsvFormat
+from nextquery.logs.formats.elastic import ElasticFormat
+from nextquery.logs.formats.excite import ExciteFormat
+from nextquery.logs.formats.ndjson import NdjsonFormat
+from nextquery.logs.formats.parquet import ParquetFormat
+from nextquery.logs.formats.ubi import UbiFormat
+
+# A file is of the first format that recognises it: those that look for more stand first.
+_ALL: tuple[LogFormat, ...] = (
+    ParquetFormat(),
+    ElasticFormat(),
+    UbiFormat(),
+    NdjsonFormat(),
+    AolFormat(),
+    ExciteFormat(),
+    CsvFormat(),
+    TsvFormat(),
+)
+FORMATS = {format.name: format for format in _ALL}
+
+
+def format_named(name: str) -> LogFormat:
+    """The format of that name.
+
+    >>> format_named("aol").name
+    'aol'
+    """
+    if name not in FORMATS:
+        raise LogError(f"format {name!r} is unknown; choose auto, {', '.join(sorted(FORMATS))}")
+    return FORMATS[name]

@@ -1,0 +1,30 @@
+"""The one table of formats: every file that is a format has its row."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import nextquery.logs.formats
+from nextquery.errors import LogError
+from nextquery.logs.formats.base import LogFormat
+from nextquery.logs.formats.table import FORMATS, format_named
+
+FOLDER = Path(next(iter(nextquery.logs.formats.__path__)))
+
+
+def test_every_format_of_the_folder_is_in_the_table() -> None:
+    found = set()
+    for file in FOLDER.glob("*.py"):
+        module = import_module(f"nextquery.logs.formats.{file.stem}")
+        classes = [each for each in vars(module).values() if isinstance(each, type)]
+        found |= {each for each in classes if issubclass(each, LogFormat) and hasattr(each, "name")}
+    assert {type(each) for each in FORMATS.values()} == found
+
+
+def test_formats_are_found_by_their_names() -> None:
+    for name, each in FORMATS.items():
+        assert each.name == name
+        assert format_named(name) is each
+    with pytest.raises(LogError, match="format 'auto' is unknown; choose auto, aol, "):
+        format_named("auto")

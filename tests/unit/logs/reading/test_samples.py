@@ -1,0 +1,37 @@
+import gzip
+from pathlib import Path
+
+import pytest
+
+from nextquery.errors import LogError
+from nextquery.logs.reading.samples import take_sample
+
+
+def sample(tmp_path: Path, content: bytes) -> tuple[str, ...]:
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    return take_sample(path).lines
+
+
+def test_lines_come_without_ends_and_without_a_byte_order_mark(tmp_path: Path) -> None:
+    assert sample(tmp_path, b"\xef\xbb\xbfa\r\nb\nc") == ("a", "b", "c")
+    assert sample(tmp_path, gzip.compress(b"a\nb\n")) == ("a", "b")
+    assert sample(tmp_path, b"") == ()
+
+
+def test_a_cut_line_is_left_out_and_lines_are_few(tmp_path: Path) -> None:
+    lines = sample(tmp_path, b"x" * 40_000 + b"\n" + b"y" * 40_000)
+    assert [len(line) for line in lines] == [40_000]
+    assert len(sample(tmp_path, b"a\n" * 1000)) == 100
+    assert len(sample(tmp_path, b"x" * 100_000)[0]) == 64 << 10
+
+
+def test_the_first_bytes_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"PAR1 and more")
+    assert take_sample(path).start.startswith(b"PAR1")
+
+
+def test_utf_16_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"is UTF-16; convert it to UTF-8"):
+        sample(tmp_path, "user".encode("utf-16"))
