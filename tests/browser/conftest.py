@@ -52,8 +52,3 @@ def page(browser: Any, service: Any) -> Iterator[Any]:
     yield opened
     context.close()
     assert complaints == []
-
-
-def _note(complaints: list[str], text: str, bad: bool) -> None:
-    if bad:
-        complaints.append(text)

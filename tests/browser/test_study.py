@@ -1,14 +1,9 @@
 """The study's page in real Chromium: five assessors at once, keyboard, undo, reload, phone, axe."""
 
 import asyncio
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -21,6 +16,8 @@ from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL, JudgementSt
 from nextquery.study.pool import create_study
 from nextquery.study.report import make_report
 from nextquery.study.topics import Topic
+
+from .serve_study import served
 
 CHROMIUM = shutil.which("chromium")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed")
@@ -49,25 +46,6 @@ def study(tmp_path: Path) -> Path:
     models = {"SecretGood": _Adder("guide", "price"), "SecretBad": _Adder("zzz", "qqq")}
     create_study(tmp_path / "study", topics, models, places=2)  # type: ignore[arg-type]
     return tmp_path / "study"
-
-
-@contextmanager
-def served(study: Path, assessors: int) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """The real command in a process of its own; gives the links that it printed."""
-    command = [sys.executable, "-m", "nextquery", "study", "serve", str(study), "--port", "0"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        [*command, "--assessors", str(assessors)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-    ) as process:
-        assert process.stdout is not None
-        links = [process.stdout.readline().split()[-1] for _ in range(assessors)]
-        try:
-            yield process, links
-        finally:
-            process.kill()
 
 
 async def _judge_all(page: Page, choose: dict[str, str] | random.Random) -> None:

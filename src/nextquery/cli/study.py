@@ -1,6 +1,7 @@
 """`nextquery study`: a blind user study, from topics to a report."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -19,11 +20,15 @@ def create(
     model: Annotated[list[str], typer.Option(help="NAME=FOLDER, at least two; repeat it.")],
     out: Annotated[Path, typer.Option(help="The study folder to write.")],
     topics: Annotated[
-        Path | None, typer.Option(help="TREC XML, CSV with a column `query`, or a query a line.")
+        Path | None,
+        typer.Option(help="TREC XML, CSV with a column `query`, or lines."),
     ] = None,
     sample: Annotated[
         int, typer.Option(min=1, help="Without --topics: how many test sessions to draw.")
     ] = 50,
+    max_contexts: Annotated[
+        int | None, typer.Option(min=1, help="Contexts per topic of --topics; all by default.")
+    ] = None,
     places: Annotated[int, typer.Option(min=1, help="Suggestions per model and topic.")] = 5,
     seed: Annotated[int, typer.Option(help="Decides draws and shuffles.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -34,18 +39,21 @@ def create(
     --model ADJ=runs/adj --out runs/study`
     """
     from nextquery.logs.data_folder import PreparedData
-    from nextquery.study.pool import create_study
+    from nextquery.study.pool import check_names, create_study
     from nextquery.study.topics import add_contexts, read_topics, sample_topics
     from nextquery.suggesters.loading import load
 
     folders = dict(_named(value) for value in model)
     if len(folders) != len(model):
         raise InputError("--model: every NAME must be different")
+    check_names(list(folders))
+    if topics is None and max_contexts is not None:
+        raise InputError("--max-contexts needs --topics: a drawn session has one context")
     prepared = PreparedData(data)
     if topics is None:
         chosen = sample_topics(prepared, sample, seed)
     else:
-        chosen = add_contexts(read_topics(topics), prepared, seed)
+        chosen = add_contexts(read_topics(topics), prepared, max_contexts, seed)
     models = {name: load(folder) for name, folder in folders.items()}
     pool = create_study(out, chosen, models, places, seed)
     counts = {
@@ -92,7 +100,8 @@ def serve(
         for number in release or ():
             store.release(number)
         # No access log: the tokens are in the addresses.
-        config = uvicorn.Config(app, log_level="warning", access_log=False)
+        # h11: it limits the headers of a request.
+        config = uvicorn.Config(app, log_level="warning", access_log=False, http="h11")
         uvicorn.Server(config).run(sockets=[listener])
 
 
@@ -110,18 +119,48 @@ def report(
     """
     from nextquery.study.report import as_json as plain
     from nextquery.study.report import make_report
+    from nextquery.study.report_page import PAPER_POSITIVE, POSITIVE, who_is_missing
 
     target = out or folder.with_name(f"{folder.name}-report")
     made = make_report(folder, target)
     if as_json:
         typer.echo(json.dumps(plain(made), indent=2))
         return
-    for outcome in made.groups["all"].models:
-        shares = ", ".join(
-            f"{100 * share.value:.0f}% {name}" for name, share in outcome.shares.items()
-        )
-        typer.echo(f"{outcome.model}: {shares}")
+    for model in made.groups["all"].models:
+        shares = ", ".join(f"{share.value:.0%} {name}" for name, share in model.shares.items())
+        typer.echo(f"{model.model}: {shares}; {model.positive.value:.0%} {POSITIVE}")
+    typer.echo(f"HRED in the paper: {PAPER_POSITIVE:.0%} {POSITIVE}")
+    typer.echo(who_is_missing(made) or "Complete: every assessor has judged every suggestion.")
     typer.echo(f"Report: {target / 'index.html'}")
+
+
+@study.command("first-pass")
+def first_pass(
+    folder: Annotated[Path, typer.Argument(help="The study folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Look at the lists before people do: empty places, repeats, models that say the same.
+
+    Example: `nextquery study first-pass runs/study`
+    """
+    from nextquery.study.first_pass import first_pass as look
+    from nextquery.study.pool import read_key, read_pool
+
+    found = look(read_pool(folder), read_key(folder))
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2))
+        return
+    typer.echo(found.notice)
+    typer.echo(
+        f"{found.topics} topics, {found.items} distinct suggestions; "
+        f"{found.same_lists} topics with the same suggestions from every model"
+    )
+    for model in found.models:
+        typer.echo(
+            f"{model.model}: {model.filled:.0%} of places filled; of its suggestions "
+            f"{model.repeats:.0%} repeat the session, {model.extends:.0%} extend the topic, "
+            f"{model.alone:.0%} are its own"
+        )
 
 
 def _named(value: str) -> tuple[str, Path]:

@@ -60,6 +60,13 @@ def query_weights(context: Sequence[str], gates: Floats) -> list[QueryWeight]:
 
 def draw_gates(weights: Sequence[QueryWeight], gates: Floats, path: Path) -> None:
     """The gates as a heat map, a row a query, dimensions sorted by the last query's gate."""
+    from matplotlib import rc_context
+
+    with rc_context({"text.parse_math": False}):  # a query may be "$\\frac$"
+        _draw_gates(weights, gates, path)
+
+
+def _draw_gates(weights: Sequence[QueryWeight], gates: Floats, path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.0, 1.4 + 0.45 * len(gates)), layout="constrained")

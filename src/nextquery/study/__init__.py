@@ -1,6 +1,4 @@
 """A blind user study of suggestions (the paper's section 4.7).
 
-    topics + models --create--> STUDY folder --serve--> judgements --report--> who is better
-
-Knows topics, pools, judgements and statistics; the page is in `nextquery.service`.
+topics + models --create--> STUDY folder --serve--> judgements --report--> who is better
 """

@@ -4,40 +4,39 @@
     GET  /a/{token}/state        this assessor's topics in their order, with what is judged so far
     POST /a/{token}/judgements   one judgement; answered only when it is on disk
 
-A link belongs to the first browser that opens it: a cookie binds the two.
+A link belongs to the first browser that judges with it: a cookie binds the two. Opening it binds
+nothing, because mail programs and their scanners open links, too.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import Cookie, Depends, FastAPI, HTTPException, Request, Response
-from fastapi.responses import FileResponse, HTMLResponse
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict
 
 from nextquery.study.judgements import JudgementStore
 from nextquery.study.pool import Pool, PooledTopic, read_pool
+from nextquery.study.request_limits import RequestLimits
 
 _STATIC = Path(__file__).parent / "static"
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",  # the token is in the address
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-}
 _WRONG = "This link is not valid. Ask the owner of the study for your link."
 _REUSED = (
     "This link is already in use in another browser. Go on there, or ask the owner of the study to "
     "release it."
 )
+_NO_COOKIE = "This browser keeps no cookies for this page. Allow them, then open your link again."
+
+Browser = Annotated[str | None, Cookie()]
 
 
 class JudgementIn(BaseModel):
     """One judgement as the page sends it; null takes the current one back."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     item: int
     value: Literal["useful", "somewhat useful", "not useful"] | None
@@ -46,48 +45,47 @@ class JudgementIn(BaseModel):
 def create_study_app(study: Path) -> FastAPI:
     """The application for one study folder."""
     pool, store = read_pool(study), JudgementStore(study)
-    orders: dict[int, tuple[PooledTopic, ...]] = {}
+    items = {item.id for topic in pool.topics for item in topic.items}
     app = FastAPI(title="nextquery study", docs_url=None, redoc_url=None, openapi_url=None)
-    app.middleware("http")(_add_headers)
+    app.add_middleware(RequestLimits)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 
-    def assessor_of(token: str, browser: Annotated[str | None, Cookie()] = None) -> int:
+    def reader(token: str, browser: Browser = None) -> int:
+        """The assessor of a link that is open in this browser."""
         assessor = store.assessor(token)
         if assessor is None:
             raise HTTPException(403, _WRONG)
-        if browser is None or not store.claim(assessor, browser):
+        if not store.admits(assessor, browser):
+            raise HTTPException(403, _REUSED)
+        return assessor
+
+    def judge_of(assessor: Annotated[int, Depends(reader)], browser: Browser = None) -> int:
+        """The assessor of a link that now belongs to this browser."""
+        if browser is None:
+            raise HTTPException(403, _NO_COOKIE)
+        if not store.claim(assessor, browser):
             raise HTTPException(403, _REUSED)
         return assessor
 
     @app.get("/a/{token}")
-    def page(token: str, browser: Annotated[str | None, Cookie()] = None) -> Response:
+    def page(request: Request, token: str, browser: Browser = None) -> Response:
         assessor = store.assessor(token)
         if assessor is None:
             return _refusal(_WRONG)
-        browser = browser or secrets.token_urlsafe(24)
-        if not store.claim(assessor, browser):
+        if not store.admits(assessor, browser):
             return _refusal(_REUSED)
-        answer = FileResponse(_STATIC / "index.html")
-        answer.set_cookie(
-            "browser",
-            browser,
-            max_age=365 * 86400,
-            path=f"/a/{token}",
-            httponly=True,
-            samesite="strict",
-        )
-        return answer
+        return _page(request, token, browser or secrets.token_urlsafe(24))
 
     @app.get("/a/{token}/state")
-    def state(assessor: Annotated[int, Depends(assessor_of)]) -> dict[str, Any]:
-        order = orders.setdefault(assessor, pool.shuffled(assessor))
-        return _state(order, store, assessor)
+    def state(assessor: Annotated[int, Depends(reader)]) -> dict[str, Any]:
+        return _state(pool, store, assessor)
 
     @app.post("/a/{token}/judgements")
     def judge(
-        judgement: JudgementIn, assessor: Annotated[int, Depends(assessor_of)]
+        judgement: JudgementIn, assessor: Annotated[int, Depends(judge_of)]
     ) -> dict[str, Any]:
-        if judgement.item not in _items(pool):
+        if judgement.item not in items:
             raise HTTPException(422, "The study has no such suggestion.")
         store.judge(assessor, judgement.item, judgement.value)
         return {"item": judgement.item, "value": judgement.value}
@@ -95,40 +93,54 @@ def create_study_app(study: Path) -> FastAPI:
     return app
 
 
-def _items(pool: Pool) -> set[int]:
-    return {item.id for topic in pool.topics for item in topic.items}
+def _page(request: Request, token: str, browser: str) -> Response:
+    answer = FileResponse(_STATIC / "index.html")
+    answer.set_cookie(
+        "browser",
+        browser,
+        max_age=365 * 86400,
+        path=f"/a/{token}",
+        httponly=True,
+        secure=request.url.scheme == "https",
+        # Lax, not strict: a click in a mail program is a navigation from elsewhere and must bring
+        # the cookie. A judgement posted from elsewhere still comes without it and is refused.
+        samesite="lax",
+    )
+    return answer
 
 
-def _state(order: tuple[PooledTopic, ...], store: JudgementStore, assessor: int) -> dict[str, Any]:
+def _state(pool: Pool, store: JudgementStore, assessor: int) -> dict[str, Any]:
     judged = {judgement.item: judgement.value for judgement in store.current(assessor)}
+    topics = pool.shuffled(assessor)
+    return {"topics": [_topic(pooled, judged) for pooled in topics]}
+
+
+def _topic(pooled: PooledTopic, judged: dict[int, str]) -> dict[str, Any]:
     return {
-        "topics": [
-            {
-                "query": pooled.topic.query,
-                "description": pooled.topic.description,
-                "context": pooled.topic.context,
-                "suggestions": [
-                    {"item": item.id, "text": item.text, "value": judged.get(item.id)}
-                    for item in pooled.items
-                ],
-            }
-            for pooled in order
-        ]
+        "query": pooled.topic.query,
+        "description": pooled.topic.description,
+        "context": pooled.topic.context,
+        "suggestions": [
+            {"item": item.id, "text": item.text, "value": judged.get(item.id)}
+            for item in pooled.items
+        ],
     }
 
 
 def _refusal(message: str) -> Response:
     page = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>No access</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="stylesheet" href="/static/study.css">'
         f'<main class="refusal"><h1>No access</h1><p>{message}</p></main></html>'
     )
     return HTMLResponse(page, 403)
 
 
-async def _add_headers(
-    request: Request, handle: Callable[[Request], Awaitable[Response]]
-) -> Response:
-    answer = await handle(request)
-    answer.headers.update(_HEADERS)
-    return answer
+async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
+    """Say which field is wrong; what was sent is not repeated, since it may not be JSON or text."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    known = [part for part in first["loc"] if part in JudgementIn.model_fields]
+    place = known[0] if known else "The judgement"
+    return JSONResponse({"detail": f"{place}: not valid ({first['type']})."}, 422)

@@ -63,6 +63,12 @@ class JudgementStore:
             rows = connection.execute("SELECT number, token FROM assessors ORDER BY number")
             return dict(rows.fetchall())
 
+    def assessors(self) -> list[int]:
+        """The numbers of all assessors that have a link."""
+        with self._connection() as connection:
+            rows = connection.execute("SELECT number FROM assessors ORDER BY number").fetchall()
+        return [int(number) for (number,) in rows]
+
     def assessor(self, token: str) -> int | None:
         """The assessor of a token, or None for a wrong one."""
         with self._connection() as connection:
@@ -71,9 +77,19 @@ class JudgementStore:
             ).fetchone()
         return None if row is None else int(row[0])
 
+    def admits(self, assessor: int, browser: str | None) -> bool:
+        """Whether the link is open in this browser: nobody else has judged with it yet."""
+        with self._connection() as connection:
+            row = connection.execute(
+                "SELECT browser FROM assessors WHERE number = ?", (assessor,)
+            ).fetchone()
+        return bool(row) and (
+            row[0] is None or (browser is not None and row[0] == _digest(browser))
+        )
+
     def claim(self, assessor: int, browser: str) -> bool:
-        """Bind the assessor to the first browser that comes; False for any other browser."""
-        digest = hashlib.sha256(browser.encode()).hexdigest()
+        """Bind the assessor to the first browser that judges; False for any other browser."""
+        digest = _digest(browser)
         with self._connection() as connection:
             connection.execute(
                 "UPDATE assessors SET browser = ? WHERE number = ? AND browser IS NULL",
@@ -117,3 +133,7 @@ class JudgementStore:
                 yield connection
         finally:
             connection.close()
+
+
+def _digest(browser: str) -> str:
+    return hashlib.sha256(browser.encode("utf-8", "surrogatepass")).hexdigest()

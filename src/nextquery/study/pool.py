@@ -21,6 +21,7 @@ from nextquery.suggesters.base import Suggester
 
 POOL = "pool.json"
 KEY = "key.json"
+MAX_NAME_CHARACTERS = 80
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,7 @@ def create_study(
     seed: int = 1,
 ) -> Pool:
     """Ask every model for its top `places` on every topic and publish the study folder."""
-    if len(models) < 2:
-        raise InputError("a study compares at least two models; give `model=NAME=FOLDER` twice")
+    check_names(list(models))
     if (target / "judgements.sqlite").exists():
         raise ArtifactError(f"{target}: already has judgements; choose another `out`")
     given: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in models}
@@ -93,6 +93,19 @@ def create_study(
     pool = Pool(seed, tuple(pooled))
     _write(target, pool, Key(places, given))
     return pool
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse names that no table or drawing of the report could show, and fewer than two."""
+    if len(names) < 2:
+        raise InputError("a study compares at least two models; give `model=NAME=FOLDER` twice")
+    for name in names:
+        # Not printable: control characters, marks that turn text around, bytes that are no text.
+        if not name.isprintable() or not name.strip() or len(name) > MAX_NAME_CHARACTERS:
+            raise InputError(
+                f"`model` {name[:MAX_NAME_CHARACTERS]!a}: a name has 1 to "
+                f"{MAX_NAME_CHARACTERS} printable characters"
+            )
 
 
 def read_pool(study: Path) -> Pool:
@@ -112,11 +125,17 @@ def read_key(study: Path) -> Key:
 
 
 def _ask(topic: Topic, models: Mapping[str, Suggester], places: int) -> dict[str, list[str]]:
+    """The distinct texts of each model, best first."""
     session = [*topic.context, topic.query]
     return {
-        name: [suggestion.text for suggestion in model.suggest(session, places)]
+        name: list(dict.fromkeys(_text(each.text) for each in model.suggest(session, places)))
         for name, model in models.items()
     }
+
+
+def _text(text: str) -> str:
+    """The text with half characters (lone surrogates), which no file can hold, replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _topic(value: dict[str, Any]) -> PooledTopic:

@@ -1,6 +1,7 @@
 """Where the topics of a study come from, and the session that leads to each of them.
 
-A topic is a query; its context is that of a test session that ends exactly in it, as in the paper.
+A topic is a query; its contexts are those of the test sessions that end exactly in it, as in the
+paper. A query with three contexts is shown three times, once with each.
 Knows files and prepared data; knows no model.
 """
 
@@ -26,7 +27,7 @@ class Topic:
 
 
 def read_topics(path: Path) -> list[Topic]:
-    """Topics of a TREC file (XML), a CSV with a `query` column, or a text file, one a line."""
+    """Topics of a TREC file (XML), a CSV with a column `query`, or text with one per line."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -54,8 +55,14 @@ def sample_topics(data: PreparedData, count: int, seed: int) -> list[Topic]:
     return topics[:count]
 
 
-def add_contexts(topics: Sequence[Topic], data: PreparedData, seed: int) -> list[Topic]:
-    """Give each topic the context of a test session that ends in it, drawn by seed if several."""
+def add_contexts(
+    topics: Sequence[Topic], data: PreparedData, max_contexts: int | None = None, seed: int = 1
+) -> list[Topic]:
+    """Each topic once per distinct context of the test sessions that end in it.
+
+    A topic in which no session ends stays without a context. With `max_contexts` no more than that
+    are drawn, by seed, for a topic that has more.
+    """
     wanted = {normalise_query(topic.query) for topic in topics}
     contexts: dict[str, set[tuple[str, ...]]] = {}
     for session in data.sessions("test"):
@@ -64,16 +71,19 @@ def add_contexts(topics: Sequence[Topic], data: PreparedData, seed: int) -> list
             contexts.setdefault(last, set()).add(tuple(context))
     draw = random.Random(seed)
     return [
-        Topic(topic.query, topic.description, _drawn(contexts, normalise_query(topic.query), draw))
+        Topic(topic.query, topic.description, context)
         for topic in topics
+        for context in _chosen(contexts.get(normalise_query(topic.query), {()}), max_contexts, draw)
     ]
 
 
-def _drawn(
-    contexts: dict[str, set[tuple[str, ...]]], query: str, draw: random.Random
-) -> tuple[str, ...]:
-    found = sorted(contexts.get(query, ()))
-    return draw.choice(found) if found else ()
+def _chosen(
+    contexts: set[tuple[str, ...]], at_most: int | None, draw: random.Random
+) -> list[tuple[str, ...]]:
+    found = sorted(contexts)
+    if at_most is None or len(found) <= at_most:
+        return found
+    return sorted(draw.sample(found, at_most))
 
 
 def _from_trec(path: Path, text: str) -> list[Topic]:

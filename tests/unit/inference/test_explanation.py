@@ -8,8 +8,13 @@ import torch
 
 from nextquery.errors import InputError
 from nextquery.inference import vectors
-from nextquery.inference.explanation import draw_gates, query_weights, update_gates_many
+from nextquery.inference.explanation import (
+    draw_gates,
+    query_weights,
+    update_gates_many,
+)
 from nextquery.inference.predictor import Predictor
+from nextquery.records import QueryWeight
 
 CONTEXT = ["w1 w2", "??", "w3", "zebra w4"]
 
@@ -77,3 +82,9 @@ def test_query_vectors_keep_order_and_repeats(predictor: Predictor) -> None:
     np.testing.assert_array_equal(table[2], 0)
     alone = vectors.query_vectors(predictor.encoder, ["w1"])
     np.testing.assert_allclose(table[1], alone[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_query_with_dollar_signs_is_drawn_as_it_was_typed(tmp_path: Path) -> None:
+    weights = [QueryWeight("price $\\frac$", 0.5, 1.0)]
+    draw_gates(weights, np.array([[0.5]], dtype=np.float32), tmp_path / "gates.png")
+    assert (tmp_path / "gates.png").stat().st_size > 0

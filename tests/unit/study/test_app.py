@@ -11,6 +11,8 @@ from nextquery.study.judgements import Judgement, JudgementStore
 from nextquery.study.pool import create_study
 from nextquery.study.topics import Topic
 
+GOOD = {"item": 0, "value": "useful"}
+
 
 class _Fixed:
     kind = "fixed"
@@ -60,11 +62,46 @@ def test_a_wrong_token_is_403(study: Path) -> None:
 
 
 def test_a_link_in_use_elsewhere_is_403(study: Path, token: str) -> None:
-    assert _client(study).get(f"/a/{token}").status_code == 200
+    first = _client(study)
+    first.get(f"/a/{token}")
+    assert first.post(f"/a/{token}/judgements", json=GOOD).status_code == 200
     other = _client(study)
     assert other.get(f"/a/{token}").status_code == 403
     assert "another browser" in other.get(f"/a/{token}").text
     assert other.get(f"/a/{token}/state").status_code == 403
+    assert other.post(f"/a/{token}/judgements", json=GOOD).status_code == 403
+    assert JudgementStore(study).current() == [Judgement(1, 0, "useful")]
+
+
+def test_a_mail_scanner_that_opens_the_link_does_not_take_it(study: Path, token: str) -> None:
+    scanner, person = _client(study), _client(study)
+    assert scanner.get(f"/a/{token}").status_code == 200
+    assert person.get(f"/a/{token}").status_code == 200
+    assert person.get(f"/a/{token}/state").status_code == 200
+    assert person.post(f"/a/{token}/judgements", json=GOOD).status_code == 200
+
+
+def test_two_browsers_at_once_the_first_to_judge_owns_the_link(study: Path, token: str) -> None:
+    first, second = _client(study), _client(study)
+    assert {c.get(f"/a/{token}").status_code for c in (first, second)} == {200}
+    assert first.post(f"/a/{token}/judgements", json=GOOD).status_code == 200
+    assert second.post(f"/a/{token}/judgements", json=GOOD).status_code == 403
+    assert second.get(f"/a/{token}/state").status_code == 403
+
+
+def test_the_cookie_comes_along_from_a_mail_program_and_from_no_foreign_form(
+    study: Path, token: str
+) -> None:
+    cookie = _client(study).get(f"/a/{token}").headers["set-cookie"].lower()
+    assert "samesite=lax" in cookie
+    assert "httponly" in cookie
+    assert "secure" not in cookie
+    safe = TestClient(create_study_app(study), base_url="https://study.example")
+    assert "secure" in safe.get(f"/a/{token}").headers["set-cookie"].lower()
+    # What a form on another site sends comes without the cookie.
+    answer = _client(study).post(f"/a/{token}/judgements", json=GOOD)
+    assert answer.status_code == 403
+    assert "cookies" in answer.json()["detail"]
 
 
 def test_nothing_served_names_a_model(study: Path, token: str) -> None:
@@ -80,12 +117,43 @@ def test_nothing_served_names_a_model(study: Path, token: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"item": 99, "value": "useful"}, {"item": 0, "value": "great"}, {"item": 0}, {}]
+    "body",
+    [
+        '{"item": 99, "value": "useful"}',
+        '{"item": 0, "value": "great"}',
+        '{"item": 0}',
+        "{}",
+        "[]",
+        "null",
+        '{"item": NaN, "value": "useful"}',
+        '{"item": Infinity, "value": NaN}',
+        '{"item": -Infinity, "value": "useful"}',
+        '{"item": 1e999, "value": "useful"}',
+        '{"item": 0, "value": "\\ud800"}',
+        '{"item": 0, "value": "useful", "\\udfff": 1}',
+        '{"item": "\\ud800", "value": null}',
+        '{"item": 0, "value": "use\\u0000ful"}',
+        '{"item": true, "value": "useful"}',
+        '{"item": "0", "value": "useful"}',
+        f'{{"item": {"9" * 400}, "value": "useful"}}',
+    ],
 )
-def test_bad_judgements_are_422_and_not_stored(
-    study: Path, token: str, body: dict[str, object]
-) -> None:
+def test_bad_judgements_are_422_and_not_stored(study: Path, token: str, body: str) -> None:
     client = _client(study)
     client.get(f"/a/{token}")
-    assert client.post(f"/a/{token}/judgements", json=body).status_code == 422
+    headers = {"Content-Type": "application/json"}
+    answer = client.post(f"/a/{token}/judgements", content=body, headers=headers)
+    assert answer.status_code == 422
+    assert isinstance(answer.json()["detail"], str)
+    assert JudgementStore(study).current() == []
+
+
+def test_what_is_no_json_is_refused_and_not_stored(study: Path, token: str) -> None:
+    client = _client(study)
+    client.get(f"/a/{token}")
+    headers = {"Content-Type": "application/json"}
+    for body in (b"\xff\xfe", b"{", b"[" * 4000, b"x" * 5000):
+        answer = client.post(f"/a/{token}/judgements", content=body, headers=headers)
+        assert 400 <= answer.status_code < 500, body[:10]
+        assert isinstance(answer.json()["detail"], str)
     assert JudgementStore(study).current() == []

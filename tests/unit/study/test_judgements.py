@@ -37,6 +37,25 @@ def test_a_link_belongs_to_the_first_browser_until_released(tmp_path: Path) -> N
         store.release(9)
 
 
+def test_a_link_is_open_to_all_until_somebody_judges(tmp_path: Path) -> None:
+    store = JudgementStore(tmp_path)
+    store.tokens(1)
+    assert store.admits(1, None)
+    assert store.admits(1, "phone")
+    assert store.claim(1, "laptop")
+    assert store.admits(1, "laptop")
+    assert not store.admits(1, "phone")
+    assert not store.admits(1, None)
+    assert not store.admits(2, "laptop")
+
+
+def test_assessors_are_all_who_have_a_link(tmp_path: Path) -> None:
+    store = JudgementStore(tmp_path)
+    assert store.assessors() == []
+    store.tokens(3)
+    assert store.assessors() == [1, 2, 3]
+
+
 def test_several_assessors_write_at_once(tmp_path: Path) -> None:
     store = JudgementStore(tmp_path)
 

@@ -7,6 +7,8 @@ from nextquery.study.judgements import JudgementStore
 from nextquery.study.pool import create_study, read_key, read_pool
 from nextquery.study.topics import Topic
 
+from .conftest import WordAdder
+
 
 def test_equal_suggestions_are_pooled_once(study: Path) -> None:
     pool, key = read_pool(study), read_key(study)
@@ -33,6 +35,24 @@ def test_a_study_with_judgements_is_never_replaced(study: Path) -> None:
     JudgementStore(study)
     with pytest.raises(ArtifactError, match="already has judgements"):
         create_study(study, [Topic("x")], {"a": None, "b": None})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\x00b", "a\nb", "\udcff", "\u202eabc", "x" * 81])
+def test_a_name_that_no_report_could_show_is_refused_before_anybody_judges(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(InputError, match="printable"):
+        create_study(tmp_path / "s", [Topic("x")], {name: WordAdder("a"), "b": WordAdder("b")})
+    assert not (tmp_path / "s").exists()
+
+
+def test_half_characters_of_a_model_do_not_break_the_folder(tmp_path: Path) -> None:
+    models = {"a": WordAdder("\ud800", "\udfff"), "b": WordAdder("\U0001f600")}
+    create_study(tmp_path / "s", [Topic("x")], models)
+    assert [i.text for i in read_pool(tmp_path / "s").topics[0].items] == [
+        "x \ufffd",
+        "x \U0001f600",
+    ]
 
 
 def test_one_model_is_no_comparison(tmp_path: Path) -> None:

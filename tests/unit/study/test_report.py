@@ -1,15 +1,28 @@
 import csv
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from nextquery.errors import InputError
+from nextquery.records import Suggestion
 from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL, JudgementStore
-from nextquery.study.pool import read_pool
+from nextquery.study.pool import create_study, read_pool
 from nextquery.study.report import make_report
+from nextquery.study.topics import Topic
 
 VALUES = {"guide": USEFUL, "book": USEFUL, "price": SOMEWHAT, "movie": SOMEWHAT}
+
+
+class _Fixed:
+    kind = "fixed"
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+
+    def suggest(self, context: object, n: int = 5) -> list[Suggestion]:
+        return [Suggestion(text, 0.0, "made up") for text in self.texts[:n]]
 
 
 def _judge_all(study: Path, assessors: int) -> None:
@@ -53,5 +66,45 @@ def test_the_files_agree(study: Path, tmp_path: Path) -> None:
 
 
 def test_a_study_that_nobody_has_judged_says_what_to_do(study: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="study serve"):
-        make_report(study, tmp_path / "report")
+    for _ in range(2):
+        with pytest.raises(InputError, match="study serve"):
+            make_report(study, tmp_path / "report")
+        JudgementStore(study).tokens(3)  # links alone are no judgements
+    assert not (tmp_path / "report").exists()
+
+
+def test_who_has_a_link_and_has_not_judged_is_missing(study: Path, tmp_path: Path) -> None:
+    JudgementStore(study).tokens(3)
+    _judge_all(study, 2)
+    results = make_report(study, tmp_path / "report")
+    assert (results.complete, results.missing) == (False, {3: 14})
+    assert json.loads((tmp_path / "report" / "manifest.json").read_text())["complete"] is False
+    _judge_all(study, 3)
+    assert make_report(study, tmp_path / "report").complete
+
+
+HOSTILE = [
+    "A$\\frac$",
+    "$$",
+    "=cmd|' /C calc'!A0",
+    "<script>alert(1)</script>",
+    "@x",
+    "-->",
+    'a,b"c',
+]
+
+
+def test_hostile_names_and_texts_reach_every_file_as_text(tmp_path: Path) -> None:
+    topics = [Topic(text, text, (text,)) for text in HOSTILE]
+    models = {name: _Fixed(*HOSTILE) for name in HOSTILE}
+    create_study(tmp_path / "study", topics, models)  # type: ignore[arg-type]
+    _judge_all(tmp_path / "study", 1)
+    make_report(tmp_path / "study", tmp_path / "report")
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "<script" not in page
+    assert "A$\\frac$" in page
+    ElementTree.parse(tmp_path / "report" / "figure8.svg")
+    for name in ("topics.csv", "judgements.csv"):
+        with (tmp_path / "report" / name).open(newline="") as stream:
+            rows = list(csv.reader(stream))
+        assert not [c for row in rows for c in row if c[:1] in ("=", "@", "+", "-")]

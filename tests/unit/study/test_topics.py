@@ -67,12 +67,20 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_topics(tmp_path / "none.txt")
 
 
-def test_contexts_come_from_test_sessions_that_end_in_the_topic(data: PreparedData) -> None:
-    topics = add_contexts([Topic("Garden shed"), Topic("cat food")], data, seed=1)
-    assert topics[0].context in {("shed",), ("barn",)}
-    assert topics[1].context == ()
-    drawn = {add_contexts([Topic("garden shed")], data, seed)[0].context for seed in range(20)}
-    assert drawn == {("shed",), ("barn",)}
+def test_a_topic_comes_once_with_every_context_that_led_to_it(data: PreparedData) -> None:
+    topics = add_contexts([Topic("Garden shed", "why"), Topic("cat food")], data)
+    assert topics == [
+        Topic("Garden shed", "why", ("barn",)),
+        Topic("Garden shed", "why", ("shed",)),
+        Topic("cat food"),
+    ]
+
+
+def test_at_most_so_many_contexts_are_drawn_by_seed(data: PreparedData) -> None:
+    given = [Topic("garden shed"), Topic("cat food")]
+    drawn = {tuple(t.context for t in add_contexts(given, data, 1, seed)) for seed in range(20)}
+    assert drawn == {(("barn",), ()), (("shed",), ())}
+    assert add_contexts(given, data, 2) == add_contexts(given, data)
 
 
 def test_sampled_topics_are_distinct_and_decided_by_the_seed(data: PreparedData) -> None:

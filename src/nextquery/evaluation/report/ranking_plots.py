@@ -37,6 +37,7 @@ _STYLE: dict[Any, Any] = {
     "axes.titlelocation": "left",
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
+    "text.parse_math": False,  # a model may be called A$\\frac$
 }
 
 
@@ -64,7 +65,7 @@ def label(system: str) -> str:
         "share": " share",
         "": "",
     }
-    return name.upper() + forms[form]
+    return name.upper() + forms.get(form, f":{form}")
 
 
 def colour(system: str, models: Sequence[str]) -> str:

@@ -5,33 +5,42 @@ const VALUES = [
   { value: "somewhat useful", label: "Somewhat", kind: "somewhat" },
   { value: "not useful", label: "Not useful", kind: "not" },
 ];
+const TIMEOUT_MS = 15_000;
+const RETRY_MS = 3000;
 const base = location.pathname.replace(/\/$/, "");
 const element = (id) => document.getElementById(id);
 
 let topics = [];
 let position = 0; // index of the topic shown; topics.length is the closing page
 let current = 0; // index of the suggestion that the keys 1, 2 and 3 judge
-const history = []; // what undo takes back: {topic, index, before}
+let retryTimer = 0;
+const made = []; // the judgements that undo takes back: {topic, index, before}
+const isOpen = (topic) => topic.suggestions.some((suggestion) => suggestion.value === null);
 
+/** `final` is set when asking again cannot help: the server has understood and refused. */
 async function request(path, body) {
   const options = body
     ? { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }
     : {};
-  const answer = await fetch(base + path, options);
+  const answer = await fetch(base + path, { ...options, signal: AbortSignal.timeout(TIMEOUT_MS) }).catch(() => {
+    throw new Error("The server does not answer.");
+  });
   if (!answer.ok) {
     const problem = await answer.json().catch(() => ({}));
-    throw new Error(typeof problem.detail === "string" ? problem.detail : `The server answered ${answer.status}.`);
+    const said = typeof problem.detail === "string" ? problem.detail : `The server answered ${answer.status}.`;
+    throw Object.assign(new Error(said), { final: answer.status < 500 });
   }
   return answer.json();
 }
 
 async function load() {
+  clearTimeout(retryTimer);
   try {
     topics = (await request("/state")).topics;
   } catch (error) {
     return fail(error);
   }
-  const open = topics.findIndex((topic) => topic.suggestions.some((s) => s.value === null));
+  const open = topics.findIndex(isOpen);
   show(open === -1 ? topics.length : open);
 }
 
@@ -40,31 +49,49 @@ function show(index) {
   const topic = topics[position];
   element("failure").hidden = true;
   element("topic").hidden = element("judging").hidden = !topic;
-  element("finished").hidden = Boolean(topic);
+  const open = topics.filter(isOpen).length;
+  element("finished").hidden = Boolean(topic) || open > 0;
+  element("unfinished").hidden = Boolean(topic) || open === 0;
   if (topic) {
     drawTopic(topic);
-    const open = topic.suggestions.findIndex((s) => s.value === null);
-    select(open === -1 ? 0 : open, true);
+    const first = topic.suggestions.findIndex((s) => s.value === null);
+    select(first === -1 ? 0 : first, true);
     window.scrollTo(0, 0);
   } else {
-    element("finished").focus();
+    drawEnd(open);
   }
   drawProgress();
+}
+
+/** Past the last topic: thanks only to somebody who has judged everything. */
+function drawEnd(open) {
+  const left = topics.flatMap((topic) => topic.suggestions).filter((s) => s.value === null).length;
+  element("unfinished-text").textContent =
+    `${left} ${left === 1 ? "suggestion has" : "suggestions have"} no judgement yet, in ` +
+    `${open} ${open === 1 ? "topic" : "topics"}.`;
+  element(open ? "unfinished" : "finished").focus();
 }
 
 function drawTopic(topic) {
   element("query").textContent = topic.query;
   element("description").textContent = topic.description;
   element("context").hidden = topic.context.length === 0;
-  element("context").replaceChildren(...topic.context.map((query) => make("li", query)));
+  element("context").replaceChildren(...topic.context.map((query) => makeText("li", query)));
   element("suggestions").replaceChildren(...topic.suggestions.map(drawSuggestion));
 }
 
 function make(tag, text = "", className = "") {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  made.className = className;
-  return made;
+  const created = document.createElement(tag);
+  created.textContent = text;
+  created.className = className;
+  return created;
+}
+
+/** Text that somebody typed or a model made: its direction never changes what stands beside it. */
+function makeText(tag, text) {
+  const created = make(tag, text);
+  created.dir = "auto";
+  return created;
 }
 
 function drawSuggestion(suggestion, index) {
@@ -80,7 +107,7 @@ function drawSuggestion(suggestion, index) {
     choice.append(input, make("span", label));
     scale.append(choice);
   }
-  group.append(make("legend", suggestion.text), scale);
+  group.append(makeText("legend", suggestion.text), scale);
   row.append(group);
   return row;
 }
@@ -113,7 +140,7 @@ async function send(topic, index, value, remember) {
   } catch (error) {
     return fail(error);
   }
-  if (remember) history.push({ topic, index, before: suggestion.value });
+  if (remember) made.push({ topic, index, before: suggestion.value });
   suggestion.value = value;
   element("saved").textContent = "Saved";
   if (topic === position) mark(index, suggestion);
@@ -139,7 +166,7 @@ function judgeCurrent(value) {
 
 function undo() {
   queue = queue.then(async () => {
-    const last = history.pop();
+    const last = made.pop();
     if (!last) return;
     if (last.topic !== position) show(last.topic);
     await send(last.topic, last.index, last.before, false);
@@ -155,20 +182,23 @@ function drawProgress() {
   Object.assign(element("progress"), { max: Math.max(all.length, 1), value: done });
   element("back").disabled = position === 0;
   element("next").disabled = position >= topics.length;
-  element("undo").disabled = history.length === 0;
+  element("undo").disabled = made.length === 0;
   const topic = topics[position];
   element("next").classList.toggle("ready", Boolean(topic) && topic.suggestions.every((s) => s.value !== null));
 }
 
 function fail(error) {
-  element("failure-text").textContent = `${error.message} What was confirmed as saved is safe.`;
+  const next = error.final ? "" : " The page tries again by itself.";
+  element("failure-text").textContent = `${error.message} What was confirmed as saved is safe.${next}`;
+  for (const id of ["topic", "judging", "finished", "unfinished"]) element(id).hidden = true;
   element("failure").hidden = false;
-  element("topic").hidden = element("judging").hidden = element("finished").hidden = true;
   element("saved").textContent = "";
+  clearTimeout(retryTimer);
+  if (!error.final) retryTimer = setTimeout(load, RETRY_MS);
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || !topics[position]) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || element("judging").hidden) return;
   const choice = VALUES[Number(event.key) - 1];
   if (choice) judgeCurrent(choice.value);
   else if (event.key === "u" || event.key === "U") undo();
@@ -181,4 +211,6 @@ element("undo").addEventListener("click", undo);
 element("back").addEventListener("click", () => show(Math.max(0, position - 1)));
 element("next").addEventListener("click", () => show(position + 1));
 element("retry").addEventListener("click", load);
+element("resume").addEventListener("click", () => show(topics.findIndex(isOpen)));
+addEventListener("online", () => { if (!element("failure").hidden) load(); });
 load();

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from nextquery.normalise import normalise_query
 from nextquery.study.agreement import fleiss_kappa, krippendorff_alpha
-from nextquery.study.judgements import GRADES, Judgement
+from nextquery.study.comparisons import Comparison, compare
+from nextquery.study.judgements import GRADES, SOMEWHAT, USEFUL, Judgement
 from nextquery.study.pool import Key, Pool
 
 RESAMPLES = 10_000
@@ -17,7 +17,7 @@ RESAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Share:
-    """A share with its 95% confidence interval (bootstrap over topics)."""
+    """A share with its 95% confidence interval (bootstrap over queries)."""
 
     value: float
     low: float
@@ -25,7 +25,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class ModelOutcome:
+class ModelResults:
     """One model: the share of each judgement, and what it did with the places it had."""
 
     model: str
@@ -33,19 +33,10 @@ class ModelOutcome:
     suggestions: int
     topics_covered: int
     shares: Mapping[str, Share]
+    positive: Share
+    """Useful or somewhat useful: the figure that the paper states."""
     gain: float
     """Mean grade over all places (an empty one counts 0), as a share of the highest grade."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two models paired over topics: the difference in gain and its corrected p-value."""
-
-    a: str
-    b: str
-    difference: float
-    p: float
-    p_corrected: float
 
 
 @dataclass(frozen=True)
@@ -58,58 +49,82 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The result for one group of topics."""
+class GroupResults:
+    """The results on one group of topics."""
 
     topics: tuple[int, ...]
-    models: tuple[ModelOutcome, ...]
+    queries: int
+    """Distinct queries among the topics: a query with three contexts is three topics."""
+    models: tuple[ModelResults, ...]
     comparisons: tuple[Comparison, ...]
     agreement: Agreement
 
 
 @dataclass(frozen=True)
-class StudyOutcome:
+class StudyResults:
     """Everything the judgements say, by group of topics."""
 
-    groups: Mapping[str, Outcome]
+    groups: Mapping[str, GroupResults]
     assessors: Mapping[int, int]
-    """How many suggestions each assessor has judged."""
+    """How many suggestions each assessor with a link has judged, 0 included."""
     assessor_agreement: Mapping[int, float | None]
     items: int
+    missing: Mapping[int, int]
+    """How many suggestions each assessor has still to judge; those who are done are left out."""
+    complete: bool
+    """Whether every assessor has judged everything: the paper's end of a study."""
 
 
-def evaluate_study(pool: Pool, key: Key, judgements: Sequence[Judgement]) -> StudyOutcome:
-    """The outcome on all topics, on those with a context and on those without."""
+def evaluate_study(
+    pool: Pool, key: Key, judgements: Sequence[Judgement], assessors: Sequence[int] = ()
+) -> StudyResults:
+    """The results on all topics, on those with a context and on those without.
+
+    `assessors` are the numbers of all who have a link, whether they have judged or not.
+    """
     groups = {
         "all": [t.id for t in pool.topics],
         "with context": [t.id for t in pool.topics if t.topic.context],
         "without context": [t.id for t in pool.topics if not t.topic.context],
     }
-    assessors: dict[int, int] = {}
+    items = sum(len(t.items) for t in pool.topics)
+    judged = dict.fromkeys(assessors, 0)
     for judgement in judgements:
-        assessors[judgement.assessor] = assessors.get(judgement.assessor, 0) + 1
-    return StudyOutcome(
-        {name: evaluate(pool, key, judgements, topics) for name, topics in groups.items()},
-        dict(sorted(assessors.items())),
-        agreement_by_assessor(judgements),
-        sum(len(t.items) for t in pool.topics),
+        judged[judgement.assessor] = judged.get(judgement.assessor, 0) + 1
+    missing = {who: items - count for who, count in sorted(judged.items()) if count < items}
+    return StudyResults(
+        groups={name: evaluate(pool, key, judgements, topics) for name, topics in groups.items()},
+        assessors=dict(sorted(judged.items())),
+        assessor_agreement=agreement_by_assessor(judgements),
+        items=items,
+        missing=missing,
+        complete=bool(judged) and not missing,
     )
 
 
 def evaluate(
     pool: Pool, key: Key, judgements: Sequence[Judgement], topics: Sequence[int], seed: int = 1
-) -> Outcome:
-    """The outcome on some topics; models in the order of their gain, best first."""
+) -> GroupResults:
+    """The results on some topics; models in the order of their gain, best first.
+
+    Contexts of one query are not independent: what is resampled and paired is the query, with the
+    judgements of all its contexts (shares) or the mean over them (gain).
+    """
     grades = _grades(judgements)
+    query_of = _query_numbers(pool, topics)
     counts = {model: _counts(key, model, topics, grades) for model in key.given}
-    gains = {model: _gains(key, counts[model]) for model in key.given}
+    gains = {model: _mean_by_query(_gains(key, counts[model]), query_of) for model in key.given}
     models = [
-        _model_outcome(model, key, topics, counts[model], gains[model], seed) for model in key.given
+        _model_results(
+            model, key, topics, _sum_by_query(counts[model], query_of), gains[model], seed
+        )
+        for model in key.given
     ]
     shown = {i.id for t in pool.topics if t.id in set(topics) for i in t.items}
-    return Outcome(
+    return GroupResults(
         tuple(topics),
-        tuple(sorted(models, key=lambda outcome: (-outcome.gain, outcome.model))),
+        len(set(query_of)),
+        tuple(sorted(models, key=lambda each: (-each.gain, each.model))),
         compare(gains, seed),
         agreement({item: given for item, given in grades.items() if item in shown}),
     )
@@ -147,25 +162,24 @@ def agreement_by_assessor(judgements: Sequence[Judgement]) -> dict[int, float | 
     return found
 
 
-def compare(gains: Mapping[str, NDArray[np.float64]], seed: int) -> tuple[Comparison, ...]:
-    """Every pair of models by a paired permutation test over topics, corrected after Holm."""
-    pairs = list(combinations(gains, 2))
-    values = [_p_value(gains[a] - gains[b], seed) for a, b in pairs]
-    corrected = holm(values)
-    return tuple(
-        Comparison(a, b, float(np.mean(gains[a] - gains[b])) if len(gains[a]) else 0.0, p, q)
-        for (a, b), p, q in zip(pairs, values, corrected, strict=True)
+def _query_numbers(pool: Pool, topics: Sequence[int]) -> list[int]:
+    """For each topic the number of its query, counted from 0 in the order they come."""
+    texts = {t.id: normalise_query(t.topic.query) or t.topic.query for t in pool.topics}
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(texts[topic], len(numbers)) for topic in topics]
+
+
+def _sum_by_query(rows: NDArray[np.float64], query_of: Sequence[int]) -> NDArray[np.float64]:
+    """Rows of topics added up per query: (queries, ...)."""
+    sums = np.zeros((len(set(query_of)), *rows.shape[1:]))
+    np.add.at(sums, np.asarray(query_of, dtype=np.int64), rows)
+    return sums
+
+
+def _mean_by_query(gains: NDArray[np.float64], query_of: Sequence[int]) -> NDArray[np.float64]:
+    return (
+        np.asarray(_sum_by_query(gains, query_of) / np.bincount(query_of)) if len(gains) else gains
     )
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction, in the given order."""
-    order = np.argsort(values, kind="stable")
-    scaled = [min(1.0, values[i] * (len(values) - rank)) for rank, i in enumerate(order)]
-    corrected = [0.0] * len(values)
-    for index, value in zip(order, np.maximum.accumulate(scaled), strict=True):
-        corrected[index] = float(value)
-    return corrected
 
 
 def _grades(judgements: Sequence[Judgement]) -> dict[int, list[int]]:
@@ -195,36 +209,37 @@ def _gains(key: Key, counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(counts @ np.arange(len(GRADES)) / best)
 
 
-def _model_outcome(
+def _model_results(
     model: str,
     key: Key,
     topics: Sequence[int],
     counts: NDArray[np.float64],
     gains: NDArray[np.float64],
     seed: int,
-) -> ModelOutcome:
+) -> ModelResults:
     lists = [key.given[model].get(topic, ()) for topic in topics]
     resampled = _resampled_shares(counts, seed)
-    total = counts.sum()
-    shares = {
-        name: Share(
-            float(counts[:, grade].sum() / total) if total else 0.0,
-            *np.quantile(resampled[:, grade], [0.025, 0.975]).tolist(),
-        )
-        for name, grade in GRADES.items()
-    }
-    return ModelOutcome(
+    total = counts.sum(axis=0)
+    shares = {name: _share(total, resampled, [grade]) for name, grade in GRADES.items()}
+    return ModelResults(
         model,
-        judged=round(total),
+        judged=round(total.sum()),
         suggestions=sum(map(len, lists)),
         topics_covered=sum(map(bool, lists)),
         shares=shares,
+        positive=_share(total, resampled, [GRADES[USEFUL], GRADES[SOMEWHAT]]),
         gain=float(gains.mean()) if len(gains) else 0.0,
     )
 
 
+def _share(total: NDArray[np.float64], resampled: NDArray[np.float64], grades: list[int]) -> Share:
+    """The share of some grades together, with the middle 95% of the resampled ones."""
+    low, high = np.quantile(resampled[:, grades].sum(axis=1), [0.025, 0.975]).tolist()
+    return Share(float(total[grades].sum() / total.sum()) if total.any() else 0.0, low, high)
+
+
 def _resampled_shares(counts: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
-    """The shares of each grade when the topics are drawn with replacement: (resamples, grades)."""
+    """The shares of each grade when queries are drawn with replacement: (resamples, grades)."""
     counts = counts[counts.sum(axis=1) > 0]
     if not len(counts):
         return np.zeros((1, len(GRADES)))
@@ -232,16 +247,3 @@ def _resampled_shares(counts: NDArray[np.float64], seed: int) -> NDArray[np.floa
     weights = draw.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), RESAMPLES)
     sums = weights @ counts
     return np.asarray(sums / sums.sum(axis=1, keepdims=True))
-
-
-def _p_value(differences: NDArray[np.float64], seed: int) -> float:
-    if len(differences) < 2 or not differences.any():
-        return 1.0
-    test = stats.permutation_test(
-        (differences,),
-        np.mean,
-        permutation_type="samples",
-        n_resamples=RESAMPLES,
-        rng=np.random.default_rng(seed),
-    )
-    return float(test.pvalue)
