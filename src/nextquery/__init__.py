@@ -2,28 +2,83 @@
 
 The public names, imported when first used so that `import nextquery` is quick:
 
-    load(path)    any suggester: `suggest(context, n)`, `score(context, candidates)`
-    HRED          the network itself: `HRED.from_pretrained(path)`, `save_pretrained(path)`
+    prepare(log, out)                  a raw log becomes a data folder
+    fit(data, kind)                    a count model
+    train(data, out)                   HRED
+    load(path)                         any model folder: `suggest`, `score`
+    run_experiment(data, models, out)  the paper's comparison of models
+    PreparedData, HRED, Suggester      a data folder, the network, what every model can do
+    Suggestion, ScoredQuery            what models answer
+    NextqueryError and its kinds       what can go wrong
 """
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from nextquery._version import __version__
 
 if TYPE_CHECKING:
+    from nextquery.api import fit, prepare, run_experiment, train
+    from nextquery.errors import (
+        ArtifactError,
+        BlocklistError,
+        ChecksumError,
+        ConfigError,
+        InputError,
+        LogError,
+        MissingDependencyError,
+        NextqueryError,
+        TrainingError,
+    )
+    from nextquery.logs.data_folder import PreparedData
     from nextquery.model.hred import HRED
+    from nextquery.records import ScoredQuery, Suggestion
+    from nextquery.suggesters.base import Suggester
     from nextquery.suggesters.loading import load
 
-# Read by Polars and Arrow when they are loaded: they are to give freed memory back to the system
-# soon, since an eighth of the peak of `prepare` was memory that nobody used any more.
-os.environ.setdefault("_RJEM_MALLOC_CONF", "background_thread:true,muzzy_decay_ms:0")
-os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+_HOMES = {
+    "nextquery.api": ("fit", "prepare", "run_experiment", "train"),
+    "nextquery.errors": (
+        "ArtifactError",
+        "BlocklistError",
+        "ChecksumError",
+        "ConfigError",
+        "InputError",
+        "LogError",
+        "MissingDependencyError",
+        "NextqueryError",
+        "TrainingError",
+    ),
+    "nextquery.logs.data_folder": ("PreparedData",),
+    "nextquery.model.hred": ("HRED",),
+    "nextquery.records": ("ScoredQuery", "Suggestion"),
+    "nextquery.suggesters.base": ("Suggester",),
+    "nextquery.suggesters.loading": ("load",),
+}
+_PUBLIC = {name: module for module, names in _HOMES.items() for name in names}
 
-_PUBLIC = {"HRED": "nextquery.model.hred", "load": "nextquery.suggesters.loading"}
-
-__all__ = ["HRED", "__version__", "load"]
+__all__ = [
+    "HRED",
+    "ArtifactError",
+    "BlocklistError",
+    "ChecksumError",
+    "ConfigError",
+    "InputError",
+    "LogError",
+    "MissingDependencyError",
+    "NextqueryError",
+    "PreparedData",
+    "ScoredQuery",
+    "Suggester",
+    "Suggestion",
+    "TrainingError",
+    "__version__",
+    "fit",
+    "load",
+    "prepare",
+    "run_experiment",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -42,19 +42,21 @@ def load_config(
         raise ConfigError(f"`config` {source}: neither a file nor one of: {names}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
-    return _validated(kind, values, overrides, str(path))
+    for override in overrides:
+        _apply(values, override)
+    return validated(kind, values, str(path))
 
 
 def from_overrides(kind: type[SectionT], overrides: Sequence[str]) -> SectionT:
     """The defaults of a section with `key=value` overrides."""
-    return _validated(kind, {}, overrides, "`overrides`")
-
-
-def _validated(
-    kind: type[SectionT], values: dict[str, Any], overrides: Sequence[str], place: str
-) -> SectionT:
+    values: dict[str, Any] = {}
     for override in overrides:
         _apply(values, override)
+    return validated(kind, values, "`overrides`")
+
+
+def validated(kind: type[SectionT], values: dict[str, Any], place: str) -> SectionT:
+    """The section with these values; what is wrong with them is said to be wrong at `place`."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:

@@ -14,7 +14,11 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One suggested query: higher `score` is better, `source` says where it comes from."""
+    """One suggested query: higher `score` is better, `source` says where it comes from.
+
+    >>> Suggestion("red boots", -0.7, "seen 5 times").text
+    'red boots'
+    """
 
     text: str
     score: float
@@ -27,6 +31,10 @@ class ScoredQuery:
 
     `words` counts the predicted symbols, the end of the query included; `unknown` names the words
     that the model does not know and scored as the unknown word.
+
+    >>> scored = ScoredQuery("red boots", -4.2, words=3)
+    >>> round(scored.log_likelihood / scored.words, 2)
+    -1.4
     """
 
     text: str

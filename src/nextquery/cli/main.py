@@ -4,6 +4,7 @@ Command modules import only typer and the standard library at the top; the libra
 imported inside the function, so that `--help` answers at once.
 """
 
+import os
 import sys
 
 import typer
@@ -70,9 +71,19 @@ app.command()(bench)
 
 def run() -> None:
     """Run the command line; an expected error is one line on stderr and its exit code."""
+    _set_allocators()
     try:
         app()
     except NextqueryError as error:
         message = in_options(str(error), option_names(app))
         typer.echo(f"error: {message}", err=True)
         sys.exit(error.exit_code)
+
+
+def _set_allocators() -> None:
+    """Have Polars and Arrow give freed memory back soon; they read this when they are loaded.
+
+    An eighth of the peak of `prepare` was memory that nobody used any more.
+    """
+    os.environ.setdefault("_RJEM_MALLOC_CONF", "background_thread:true,muzzy_decay_ms:0")
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")

@@ -36,7 +36,16 @@ _ROWS_AT_A_TIME = 50_000
 
 
 class PreparedData:
-    """A prepared data folder, opened for reading."""
+    """A prepared data folder, opened for reading.
+
+    >>> import nextquery
+    >>> made = nextquery.prepare(LOG, "data", spelling=False)
+    >>> data = PreparedData(Path("data"))
+    >>> data.min_users, data.words()[:3]
+    (3, ['soup', 'paris', 'ford'])
+    >>> all(len(session.queries) > 1 for session in data.sessions("test"))
+    True
+    """
 
     def __init__(self, path: Path) -> None:
         self.artifact: Artifact = open_artifact(path, "data")

@@ -65,7 +65,16 @@ class SessionInputs(NamedTuple):
 
 
 class HRED(nn.Module):
-    """Sections 3.2 and 3.3 of the paper, with copying as one optional piece of the decoder."""
+    """Sections 3.2 and 3.3 of the paper, with copying as one optional piece of the decoder.
+
+    >>> config = ModelConfig(vocabulary_size=2, embedding_size=4, query_size=6, session_size=8)
+    >>> model = HRED(config, Vocabulary(["red", "boots"]))
+    >>> model.output_matrix.shape  # three special symbols and two words
+    torch.Size([5, 4])
+    >>> model.save_pretrained("untrained")
+    >>> HRED.from_pretrained("untrained").config == config
+    True
+    """
 
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
         super().__init__()

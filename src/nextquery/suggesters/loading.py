@@ -52,6 +52,15 @@ def load(
     `blocklist` is a file of words and phrases never to be suggested, `hits` a function that says
     whether a query finds anything. Without `guarded` nothing is refused: for research, not for
     people's eyes.
+
+    >>> import nextquery
+    >>> data = nextquery.prepare(LOG, "data", spelling=False)
+    >>> fitted = nextquery.fit(data, "adjacency", "adjacency")
+    >>> model = load("adjacency")
+    >>> model.suggest(["paris"]) == fitted.suggest(["paris"])
+    True
+    >>> [round(scored.log_likelihood, 1) for scored in model.score(["paris"], ["google", "rome"])]
+    [-1.6, -7.0]
     """
     folder = Path(path)
     loader = model_kind(folder).loader

@@ -1,0 +1,36 @@
+"""The examples in docstrings run, each module's in a folder of its own with a small log."""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+from nextquery.logs.synthetic.log import write_log
+
+SOURCE = Path(__file__).parents[2] / "src"
+MODULES = [
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    for path in sorted((SOURCE / "nextquery").rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
+]
+
+
+@pytest.fixture(scope="session")
+def small_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.tsv"
+    write_log(path, sessions=1500, seed=1)
+    return path
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_are_true(
+    name: str, small_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+
+    result = doctest.testmod(module, extraglobs={"LOG": str(small_log)})
+
+    assert result.attempted
+    assert not result.failed
