@@ -1,0 +1,59 @@
+"""The settings of the whole job, and what it hears and leaves behind."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nextquery.artifacts import open_artifact
+from nextquery.errors import InputError, LogError
+from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.synthetic.log import write_log
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"idle_minutes": 0}, "`idle_minutes`: must be 1 or more"),
+        ({"vocabulary_size": 0}, "`vocabulary_size`: must be 1 or more"),
+        ({"min_users": -1}, "`min_users`: must be 1 or more"),
+        ({"holdout_users": 1.0}, "`holdout_users` 1.0: give a share below 1"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(choice: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        PrepareSettings(**choice)
+
+
+def test_held_out_users_are_a_split_of_their_own() -> None:
+    assert "unseen_users" not in PrepareSettings().splits
+    assert PrepareSettings(holdout_users=0.1).splits[-1] == "unseen_users"
+
+
+def test_progress_hears_every_stage_in_order(tmp_path: Path) -> None:
+    write_log(tmp_path / "log.tsv", 200, 1)
+    heard: list[str] = []
+    prepare(
+        [tmp_path / "log.tsv"],
+        tmp_path / "data",
+        PrepareSettings(min_users=1),
+        lambda stage, share: heard.append(stage),
+    )
+    stages = ["reading", "cleaning", "spelling", "sessions", "counting", "publishing"]
+    assert list(dict.fromkeys(heard)) == stages
+
+
+def test_what_is_returned_is_in_the_manifest(tmp_path: Path) -> None:
+    write_log(tmp_path / "log.tsv", 200, 1)
+    entries = prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(spelling=False))
+    manifest = open_artifact(tmp_path / "data", "data").manifest
+    assert manifest["counts"] == entries["counts"]
+    assert manifest["settings"]["format"] == "aol"
+    assert not (tmp_path / "data" / "work").exists()
+
+
+def test_a_failed_job_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "log.tsv").write_text("nonsense\n")
+    with pytest.raises(LogError):
+        prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings())
+    assert [path.name for path in tmp_path.iterdir()] == ["log.tsv"]
