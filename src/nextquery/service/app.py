@@ -1,4 +1,4 @@
-"""Puts the service together: parts, routes, the OpenAPI document, the life of the process."""
+"""The service as an ASGI app: routes, the OpenAPI document, the life of the process."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,35 +13,13 @@ from starlette.types import ASGIApp
 
 from nextquery._version import __version__
 from nextquery.errors import NextqueryError
-from nextquery.service.answering import ClientLeftError, Service
 from nextquery.service.http import admin, pages, problems, routes
 from nextquery.service.http.gateway import CLIENT_LEFT, Gateway
-from nextquery.service.http.keys import ADMIN_KEYS_VARIABLE, KEYS_VARIABLE, RateLimit, read_keys
-from nextquery.service.models.served_model import Models
 from nextquery.service.operation import logging
-from nextquery.service.operation.control import Control
-from nextquery.service.operation.feedback_log import FeedbackLog
-from nextquery.service.operation.metrics import Metrics
-from nextquery.service.sessions.stores import open_sessions
-from nextquery.service.settings import ServiceSettings
+from nextquery.service.service import Service
+from nextquery.service.waiting import ClientLeftError
 
 DESCRIPTION = "Query suggestions learnt from a site's own query log."
-
-
-def build_service(settings: ServiceSettings) -> Service:
-    """The parts of a service; the models are not loaded yet."""
-    metrics = Metrics()
-    return Service(
-        settings=settings,
-        metrics=metrics,
-        models=Models(settings, metrics),
-        sessions=open_sessions(settings),
-        control=Control(settings.control, settings.kill_switch),
-        keys=read_keys(settings.keys_file, KEYS_VARIABLE),
-        admin_keys=read_keys(settings.admin_keys_file, ADMIN_KEYS_VARIABLE),
-        rate=RateLimit(settings.rate_per_second),
-        feedback=FeedbackLog(settings.feedback) if settings.feedback else None,
-    )
 
 
 def build_api(service: Service) -> FastAPI:

@@ -4,9 +4,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from nextquery.service.app import build_api, build_service
+from nextquery.service.app import build_api
 from nextquery.service.http.keys import new_key
 from nextquery.service.operation.metrics import Metrics
+from nextquery.service.service import build_service
 from nextquery.service.settings import ServiceSettings
 
 ROOT = Path(__file__).parents[3]

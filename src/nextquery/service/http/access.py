@@ -5,9 +5,9 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 from fastapi.security import APIKeyHeader
 
-from nextquery.service.answering import Service
 from nextquery.service.http.keys import KeyRing
 from nextquery.service.http.problems import ProblemError
+from nextquery.service.service import Service
 
 API_KEY = APIKeyHeader(name="X-API-Key", auto_error=False, scheme_name="ApiKey")
 ADMIN_KEY = APIKeyHeader(name="X-Admin-Key", auto_error=False, scheme_name="AdminKey")

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 
 from nextquery.errors import NextqueryError
-from nextquery.service.answering import Service
 from nextquery.service.http import schemas
 from nextquery.service.http.access import Admin, service_of
 from nextquery.service.http.problems import ProblemError
 from nextquery.service.operation import logging
+from nextquery.service.service import Service
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemDocument} for status in (400, 401, 408, 413, 422, 500)

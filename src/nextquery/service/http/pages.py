@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends, FastAPI, Response
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
-from nextquery.service.answering import Service
 from nextquery.service.http import schemas
 from nextquery.service.http.access import service_of
 from nextquery.service.operation.metrics import CONTENT_TYPE
+from nextquery.service.service import Service
 
 STATIC = Path(__file__).parent / "static"
 router = APIRouter()

@@ -7,14 +7,18 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from nextquery.errors import InputError
 from nextquery.records import Suggestion as FoundSuggestion
-from nextquery.service.answering import Answered, Service, ask, chosen_model, session_context
-from nextquery.service.answering import suggest as suggest_lists
 from nextquery.service.http import schemas
 from nextquery.service.http.access import Owner, admit, service_of
 from nextquery.service.http.problems import BusyError, ProblemError
-from nextquery.service.models.served_model import Operation, SuggestKey
+from nextquery.service.models.questions import (
+    CompleteQuestion,
+    ExplainQuestion,
+    ScoreQuestion,
+    SuggestOptions,
+    SuggestQuestion,
+)
+from nextquery.service.service import Answered, Service
 from nextquery.service.sessions.stores import SessionsUnavailableError, session_key
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -33,9 +37,9 @@ async def suggest(
 ) -> schemas.SuggestAnswer:
     """The queries that may come next."""
     admit(request, service)
-    context = await session_context(service, owner, asked, asked.query)
-    answered = await _lists(request, service, asked, [context])
-    return _list_answer(request, service, answered, answered.results[0])
+    question = SuggestQuestion(await service.context(owner, asked, asked.query), asked.options)
+    answered = await service.suggest(request, service.model(asked.model), [question])
+    return _list_answer(request, answered, answered.results[0])
 
 
 @router.post("/suggest/batch")
@@ -44,16 +48,16 @@ async def suggest_batch(
 ) -> schemas.SuggestBatchAnswer:
     """Several lists at once; requests of the same model and settings are computed together."""
     admit(request, service, len(asked.requests))
-    contexts = [await session_context(service, owner, item, item.query) for item in asked.requests]
-    groups: dict[tuple[str | None, int, float], list[int]] = {}
+    groups: dict[tuple[str | None, SuggestOptions], dict[int, SuggestQuestion]] = {}
     for index, item in enumerate(asked.requests):
-        groups.setdefault((item.model, item.n, item.diversity), []).append(index)
+        question = SuggestQuestion(await service.context(owner, item, item.query), item.options)
+        groups.setdefault((item.model, item.options), {})[index] = question
     answers: dict[int, schemas.SuggestAnswer] = {}
-    for members in groups.values():
-        first = asked.requests[members[0]]
-        answered = await _lists(request, service, first, [contexts[index] for index in members])
-        for index, found in zip(members, answered.results, strict=True):
-            answers[index] = _list_answer(request, service, answered, found)
+    for (name, _), asked_together in groups.items():
+        questions = list(asked_together.values())
+        answered = await service.suggest(request, service.model(name), questions)
+        for index, found in zip(asked_together, answered.results, strict=True):
+            answers[index] = _list_answer(request, answered, found)
     return schemas.SuggestBatchAnswer(answers=[answers[index] for index in sorted(answers)])
 
 
@@ -63,10 +67,8 @@ async def score(
 ) -> schemas.ScoreAnswer:
     """How likely given queries are to come next."""
     admit(request, service)
-    context = await session_context(service, owner, asked)
-    model = chosen_model(service, asked.model)
-    question = (context, tuple(asked.candidates))
-    answered = await ask(service, request, model, Operation("score"), [question])
+    question = ScoreQuestion(await service.context(owner, asked), tuple(asked.candidates))
+    answered = await service.ask(request, service.model(asked.model), [question])
     scores = [
         schemas.Score(
             text=item.text,
@@ -85,12 +87,11 @@ async def complete(
 ) -> schemas.CompleteAnswer:
     """How a half-typed query may end."""
     admit(request, service)
-    context = await session_context(service, owner, asked)
-    model = chosen_model(service, asked.model)
+    question = CompleteQuestion(await service.context(owner, asked), asked.prefix, asked.n)
+    model = service.model(asked.model)
     found: list[FoundSuggestion] = []
     if not service.control.killed:
-        question = (context, asked.prefix, asked.n)
-        found = (await ask(service, request, model, Operation("complete"), [question])).results[0]
+        found = (await service.ask(request, model, [question])).results[0]
     return schemas.CompleteAnswer(
         completions=_suggestions(found), model=model.name, took_ms=_took(request)
     )
@@ -102,11 +103,11 @@ async def explain(
 ) -> schemas.ExplainAnswer:
     """How much each query of a session counts."""
     admit(request, service)
-    context = await session_context(service, owner, asked)
-    model = chosen_model(service, asked.model)
+    question = ExplainQuestion(await service.context(owner, asked))
+    model = service.model(asked.model)
     if model.engine is None or not model.engine.explains:
         raise ProblemError(501, "Only a neural model has gates that say how much a query counts.")
-    answered = await ask(service, request, model, Operation("explain"), [(context,)])
+    answered = await service.ask(request, model, [question])
     weights = [
         schemas.QueryWeight(text=item.query, update=item.update, share=item.share)
         for item in answered.results[0]
@@ -162,25 +163,8 @@ async def models(request: Request, owner: Owner, service: Here) -> schemas.Model
     )
 
 
-async def _lists(
-    request: Request,
-    service: Service,
-    asked: schemas.SuggestRequest,
-    contexts: list[tuple[str, ...]],
-) -> Answered:
-    model = chosen_model(service, asked.model)
-    if service.control.killed:
-        return Answered([[] for _ in contexts], model.name)
-    try:
-        return await suggest_lists(
-            service, request, model, SuggestKey(asked.n, asked.diversity), contexts
-        )
-    except InputError as error:
-        raise ProblemError(422, str(error)) from None
-
-
 def _list_answer(
-    request: Request, service: Service, answered: Answered, found: list[FoundSuggestion]
+    request: Request, answered: Answered[list[FoundSuggestion]], found: list[FoundSuggestion]
 ) -> schemas.SuggestAnswer:
     return schemas.SuggestAnswer(
         suggestions=_suggestions(found),

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from nextquery.service.models.questions import SuggestOptions
 from nextquery.service.settings import (
     MAX_BATCH_REQUESTS,
     MAX_CANDIDATES,
@@ -62,6 +63,11 @@ class SuggestRequest(InSession):
     diversity: float = Field(
         default=0.0, ge=0, le=1, description="0 takes the likeliest, 1 the most unlike each other."
     )
+
+    @property
+    def options(self) -> SuggestOptions:
+        """How the list is to be made."""
+        return SuggestOptions(n=self.n, diversity=self.diversity)
 
 
 class SuggestBatchRequest(Asked):

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-Run = Callable[[Hashable, Sequence[Any]], Sequence[Any]]
+Run = Callable[[Sequence[Any]], Sequence[Any]]
 SECONDS_OF_CALM = 1.0
 """An overload is over when nobody was refused for so long."""
 PART_OF_A_BATCH = 0.7
@@ -186,7 +186,7 @@ class Batcher:
         questions = [job.question for job in jobs]
         try:
             answers = await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._run, jobs[0].key, questions
+                self._thread, self._run, questions
             )
         except Exception as error:
             for job in jobs:

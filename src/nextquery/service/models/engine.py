@@ -1,6 +1,6 @@
 """One loaded model as the service asks it: batches in, lists out, each query encoded once.
 
-Knows what a model can do beyond the protocol; knows nothing of queues, processes or HTTP.
+Knows what a model can do; knows nothing of queues, processes or HTTP.
 """
 
 from abc import ABC, abstractmethod
@@ -10,13 +10,22 @@ from typing import Any, Protocol, cast
 
 from nextquery.artifacts import MANIFEST, open_artifact, sha256
 from nextquery.guard.guard import Guard
-from nextquery.records import QueryWeight, ScoredQuery, Suggestion
+from nextquery.records import Suggestion
 from nextquery.service.lru_cache import LruCache
+from nextquery.service.models.questions import (
+    Answer,
+    CompleteQuestion,
+    Context,
+    ExplainQuestion,
+    Question,
+    ScoreQuestion,
+    SuggestOptions,
+    SuggestQuestion,
+)
 from nextquery.suggesters.base import Completer, Explainer, Guarded, Stateful, Suggester
 from nextquery.suggesters.count_completion import suggest_diverse
 from nextquery.suggesters.loading import load
 
-Context = tuple[str, ...]
 WARM_UP = 4
 """Batches of up to so many contexts are decoded before the first request: each size that is new to
 the kernels takes some milliseconds more than later."""
@@ -44,22 +53,8 @@ class Engine(ABC):
     """How often the session's earlier queries were already encoded, and how often not."""
 
     @abstractmethod
-    def suggest(
-        self, contexts: Sequence[Context], n: int, diversity: float
-    ) -> list[list[Suggestion]]:
-        """A list for each context."""
-
-    @abstractmethod
-    def complete(self, context: Context, prefix: str, n: int) -> list[Suggestion]:
-        """How a half-typed query may end."""
-
-    @abstractmethod
-    def explain(self, context: Context) -> list[QueryWeight]:
-        """How much each query of the context counts."""
-
-    @abstractmethod
-    def score(self, context: Context, candidates: Sequence[str]) -> list[ScoredQuery]:
-        """The log-likelihood of each candidate."""
+    def answer(self, questions: Sequence[Question[Answer]]) -> list[Answer]:
+        """An answer to each question of one group."""
 
     @abstractmethod
     def blocked(self) -> Mapping[str, int]:
@@ -71,7 +66,7 @@ class Engine(ABC):
 
 
 class LocalEngine(Engine):
-    """A model in this process."""
+    """A model in this process, asked for one list after the other."""
 
     def __init__(self, suggester: Served, version: str) -> None:
         self.suggester = suggester
@@ -80,18 +75,32 @@ class LocalEngine(Engine):
         self.version = version
         self.explains = isinstance(suggester, Explainer)
 
-    def complete(self, context: Context, prefix: str, n: int) -> list[Suggestion]:
-        """How a half-typed query may end."""
-        return self.suggester.complete(context, prefix, n)
+    def answer(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        """An answer to each question of one group."""
+        match questions[0]:
+            case SuggestQuestion(options=options):
+                return self.suggest([question.context for question in questions], options)
+            case _:
+                return [self._answer_one(question) for question in questions]
 
-    def explain(self, context: Context) -> list[QueryWeight]:
-        """How much each query of the context counts; the routes ask `explains` first."""
-        assert isinstance(self.suggester, Explainer)
-        return self.suggester.explain(context)
+    def _answer_one(self, question: Question[Any]) -> Any:
+        match question:
+            case CompleteQuestion(context, prefix, n):
+                return self.suggester.complete(context, prefix, n)
+            case ScoreQuestion(context, candidates):
+                return self.suggester.score(context, candidates)
+            case ExplainQuestion(context) if isinstance(self.suggester, Explainer):
+                return self.suggester.explain(context)
+        raise TypeError(f"{self.kind} cannot answer a {type(question).__name__}")
 
-    def score(self, context: Context, candidates: Sequence[str]) -> list[ScoredQuery]:
-        """The log-likelihood of each candidate."""
-        return self.suggester.score(context, candidates)
+    def suggest(
+        self, contexts: Sequence[Context], options: SuggestOptions
+    ) -> list[list[Suggestion]]:
+        """A list for each context."""
+        return [
+            suggest_diverse(self.suggester, context, options.n, options.diversity)
+            for context in contexts
+        ]
 
     def blocked(self) -> Mapping[str, int]:
         """How often each rule of the guard held something back."""
@@ -101,17 +110,7 @@ class LocalEngine(Engine):
         """Nothing: memory goes with the object."""
 
 
-class CountEngine(LocalEngine):
-    """A model that looks up counts."""
-
-    def suggest(
-        self, contexts: Sequence[Context], n: int, diversity: float
-    ) -> list[list[Suggestion]]:
-        """A list for each context."""
-        return [suggest_diverse(self.suggester, context, n, diversity) for context in contexts]
-
-
-class NeuralEngine(LocalEngine):
+class StatefulEngine(LocalEngine):
     """Contexts are decoded together and their states kept, so that only new queries are read."""
 
     def __init__(self, suggester: ServedWithStates, version: str, cache_size: int) -> None:
@@ -120,13 +119,13 @@ class NeuralEngine(LocalEngine):
         self._states: LruCache[Context, Any] = LruCache(cache_size)
 
     def suggest(
-        self, contexts: Sequence[Context], n: int, diversity: float
+        self, contexts: Sequence[Context], options: SuggestOptions
     ) -> list[list[Suggestion]]:
         """A list for each context, all decoded in one batch."""
         config = self._model.config
-        wanted = {"diversity": diversity, "beam": max(config.beam, n)}
+        wanted = {"diversity": options.diversity, "beam": max(config.beam, options.n)}
         states = self._encoded(contexts)
-        return self._model.suggest_after(states, n, config=config.model_copy(update=wanted))
+        return self._model.suggest_after(states, options.n, config=config.model_copy(update=wanted))
 
     @property
     def states_kept(self) -> int:
@@ -162,9 +161,9 @@ def open_engine(path: Path, blocklist: Path | None, cache_size: int) -> LocalEng
     open_artifact(path).verify()
     suggester = cast("Served", load(path, blocklist=blocklist))
     version = sha256(path / MANIFEST)[:12]
-    engine: LocalEngine = CountEngine(suggester, version)
+    engine: LocalEngine = LocalEngine(suggester, version)
     if isinstance(suggester, Stateful):
-        engine = NeuralEngine(cast("ServedWithStates", suggester), version, cache_size)
+        engine = StatefulEngine(cast("ServedWithStates", suggester), version, cache_size)
     for size in range(1, WARM_UP + 1):
-        engine.suggest([("warm up", str(number)) for number in range(size)], 5, 0.0)
+        engine.suggest([("warm up", str(number)) for number in range(size)], SuggestOptions())
     return engine

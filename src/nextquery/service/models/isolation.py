@@ -17,10 +17,10 @@ from typing import Any
 
 from nextquery.errors import NextqueryError
 from nextquery.guard.guard import Guard
-from nextquery.records import QueryWeight, ScoredQuery, Suggestion
-from nextquery.service.models.engine import Context, Engine, open_engine
-from nextquery.service.models.messages import Facts, Failure, Opening, Question, Reply
+from nextquery.service.models.engine import Engine, open_engine
+from nextquery.service.models.messages import Batch, Facts, Failure, Opening, Reply
 from nextquery.service.models.model_process import LOW_PRIORITY
+from nextquery.service.models.questions import Answer, Question
 from nextquery.service.operation import logging
 from nextquery.suggesters.loading import model_kind
 
@@ -48,7 +48,7 @@ def open_apart(
 
 
 class IsolatedEngine(Engine):
-    """An engine in another process; one question at a time."""
+    """An engine in another process; one batch at a time."""
 
     def __init__(self, opening: Opening, *, low_priority: bool = False) -> None:
         self._opening = opening
@@ -63,27 +63,20 @@ class IsolatedEngine(Engine):
         """The process that answers."""
         return self._process.pid
 
-    def suggest(
-        self, contexts: Sequence[Context], n: int, diversity: float
-    ) -> list[list[Suggestion]]:
-        """A list for each context."""
-        found: list[list[Suggestion]] = self._ask("suggest", list(contexts), n, diversity)
-        return found
-
-    def complete(self, context: Context, prefix: str, n: int) -> list[Suggestion]:
-        """How a half-typed query may end."""
-        found: list[Suggestion] = self._ask("complete", context, prefix, n)
-        return found
-
-    def explain(self, context: Context) -> list[QueryWeight]:
-        """How much each query of the context counts."""
-        found: list[QueryWeight] = self._ask("explain", context)
-        return found
-
-    def score(self, context: Context, candidates: Sequence[str]) -> list[ScoredQuery]:
-        """The log-likelihood of each candidate."""
-        found: list[ScoredQuery] = self._ask("score", context, list(candidates))
-        return found
+    def answer(self, questions: Sequence[Question[Answer]]) -> list[Answer]:
+        """Ask the process; if it ends, another is started and asked once more."""
+        batch = Batch(tuple(questions))
+        with self._lock:
+            try:
+                return self._exchange(batch)
+            except (EOFError, OSError):
+                self._start_again()
+            try:
+                return self._exchange(batch)
+            except (EOFError, OSError) as error:
+                raise ModelEndedError(
+                    "the model's process ended over one question twice"
+                ) from error
 
     def blocked(self) -> Mapping[str, int]:
         """What the process said with its last answer."""
@@ -126,22 +119,8 @@ class IsolatedEngine(Engine):
         assert isinstance(facts, Facts)
         self.kind, self.version, self.explains = facts.kind, facts.version, facts.explains
 
-    def _ask(self, method: str, *arguments: Any) -> Any:
-        question = Question(method, arguments)
-        with self._lock:
-            try:
-                return self._exchange(question)
-            except (EOFError, OSError):
-                self._start_again()
-            try:
-                return self._exchange(question)
-            except (EOFError, OSError) as error:
-                raise ModelEndedError(
-                    "the model's process ended over one question twice"
-                ) from error
-
-    def _exchange(self, question: Question) -> Any:
-        self._connection.send(question)
+    def _exchange(self, batch: Batch) -> list[Any]:
+        self._connection.send(batch)
         reply = self._connection.recv()
         if isinstance(reply, NextqueryError):
             raise reply
@@ -150,7 +129,7 @@ class IsolatedEngine(Engine):
         assert isinstance(reply, Reply)
         self._blocked = reply.blocked
         self.states_found, self.states_missed = reply.states_found, reply.states_missed
-        return reply.result
+        return reply.answers
 
     def _start_again(self) -> None:
         code = self._process.wait()

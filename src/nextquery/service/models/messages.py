@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nextquery.service.models.questions import Question
+
 
 @dataclass(frozen=True)
 class Opening:
@@ -25,18 +27,17 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Question:
-    """A method of the engine, and what to give it."""
+class Batch:
+    """Questions of one group, to be answered together."""
 
-    method: str
-    arguments: tuple[Any, ...]
+    questions: tuple[Question[Any], ...]
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What came of a question, and the engine's counts since it was opened."""
+    """The answers to a batch, and the engine's counts since it was opened."""
 
-    result: Any
+    answers: list[Any]
     blocked: Mapping[str, int]
     states_found: int
     states_missed: int

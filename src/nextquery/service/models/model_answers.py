@@ -11,13 +11,13 @@ from typing import Any
 
 from nextquery.errors import BlocklistError, NextqueryError
 from nextquery.service.models.engine import Engine, open_engine
-from nextquery.service.models.messages import Facts, Failure, Opening, Question, Reply
+from nextquery.service.models.messages import Batch, Facts, Failure, Opening, Reply
 from nextquery.service.operation import logging
 
 
 def open_model(
     connection: "Connection[Any, Any]",
-) -> Callable[[Question], Reply | Failure | NextqueryError] | None:
+) -> Callable[[Batch], Reply | Failure | NextqueryError] | None:
     """Open what the first message names and say so; what answers the others, None if it is bad."""
     opening: Opening = connection.recv()
     try:
@@ -29,14 +29,14 @@ def open_model(
     return partial(_answer, engine)
 
 
-def _answer(engine: Engine, question: Question) -> Reply | Failure | NextqueryError:
+def _answer(engine: Engine, batch: Batch) -> Reply | Failure | NextqueryError:
     # A bad blocklist leaves the old one; the service looks at the file too and reports it.
     with contextlib.suppress(BlocklistError):
         engine.guard.reload()
     try:
-        result = getattr(engine, question.method)(*question.arguments)
+        answers = engine.answer(batch.questions)
     except NextqueryError as error:
         return error
     except Exception as error:
         return Failure(type(error).__name__, tuple(logging.code_places(error.__traceback__)))
-    return Reply(result, engine.blocked(), engine.states_found, engine.states_missed)
+    return Reply(answers, engine.blocked(), engine.states_found, engine.states_missed)

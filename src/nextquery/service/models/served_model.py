@@ -6,30 +6,19 @@ nothing of HTTP.
 
 import asyncio
 import threading
-from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from nextquery.errors import BlocklistError, NextqueryError
+from nextquery.records import Suggestion
 from nextquery.service.lru_cache import LruCache
 from nextquery.service.models.batching import Batcher, Job
 from nextquery.service.models.engine import Engine
 from nextquery.service.models.isolation import open_apart
+from nextquery.service.models.questions import Question, SuggestQuestion
 from nextquery.service.operation import logging
 from nextquery.service.operation.metrics import Metrics
 from nextquery.service.settings import NamedModel, ServiceSettings
-
-
-class SuggestKey(NamedTuple):
-    """Requests for lists that can be answered together."""
-
-    n: int
-    diversity: float
-
-
-class Operation(NamedTuple):
-    """A request that is answered by itself: the engine's method."""
-
-    method: str
 
 
 class ServedModel:
@@ -41,7 +30,7 @@ class ServedModel:
         self._blocklist = settings.blocklist
         self._cache_size = settings.cache_size
         self._metrics = metrics
-        self._answers: LruCache[Hashable, Any] = LruCache(settings.cache_size)
+        self._answers: LruCache[SuggestQuestion, list[Suggestion]] = LruCache(settings.cache_size)
         self._counted: dict[str, int] = {}
         self.engine: Engine | None = None
         self.batcher = Batcher(
@@ -69,19 +58,19 @@ class ServedModel:
         self._answers.clear()
         self._counted = {}
 
-    def remembered(self, key: Hashable, question: Any) -> Any | None:
-        """The answer given to the same question by the same model before, if it is still known."""
-        found = self._answers.get((key, question))
+    def remembered(self, question: SuggestQuestion) -> list[Suggestion] | None:
+        """The list given to the same question by the same model before, if it is still known."""
+        found = self._answers.get(question)
         result = "hit" if found is not None else "miss"
         self._metrics.cache.labels("answers", result).inc()
         return found
 
-    def submit(self, key: Hashable, questions: Sequence[Any]) -> list[Job]:
-        """Queue questions for the model."""
-        jobs = self.batcher.submit(key, questions)
-        if isinstance(key, SuggestKey):
-            for job in jobs:
-                job.answer.add_done_callback(self._remember(self.engine, job))
+    def submit(self, questions: Sequence[Question[Any]]) -> list[Job]:
+        """Queue questions of one group for the model."""
+        jobs = self.batcher.submit(questions[0].group, questions)
+        for job in jobs:
+            if isinstance(job.question, SuggestQuestion):
+                job.answer.add_done_callback(self._remember(self.engine, job.question))
         return jobs
 
     def refresh(self) -> None:
@@ -107,7 +96,7 @@ class ServedModel:
         self._counted[what] = count
         return count - before if count >= before else count  # a restarted model begins at 0
 
-    def _remember(self, engine: Engine | None, job: Job) -> Any:
+    def _remember(self, engine: Engine | None, question: SuggestQuestion) -> Any:
         blocklist = engine.guard.blocklist if engine else None
 
         def store(answer: asyncio.Future[Any]) -> None:
@@ -116,17 +105,13 @@ class ServedModel:
                 return
             # A list made by another model or under another blocklist must not outlive it.
             if current is engine and current.guard.blocklist is blocklist:
-                self._answers.put((job.key, job.question), answer.result())
+                self._answers.put(question, answer.result())
 
         return store
 
-    def _run(self, key: Hashable, questions: Sequence[Any]) -> Sequence[Any]:
-        engine = self.engine
-        assert engine is not None, "asked before the model was loaded"
-        if isinstance(key, SuggestKey):
-            return engine.suggest(questions, key.n, key.diversity)
-        assert isinstance(key, Operation)
-        return [getattr(engine, key.method)(*question) for question in questions]
+    def _run(self, questions: Sequence[Question[Any]]) -> Sequence[Any]:
+        assert self.engine is not None, "asked before the model was loaded"
+        return self.engine.answer(questions)
 
     def _on_batch(self, size: int, seconds: float) -> None:
         self._metrics.batch.labels(self.name).observe(size)

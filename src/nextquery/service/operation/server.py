@@ -15,9 +15,9 @@ from types import FrameType
 
 import uvicorn
 
-from nextquery.service.answering import Service
 from nextquery.service.operation import logging
 from nextquery.service.operation.listening import BACKLOG
+from nextquery.service.service import Service
 from nextquery.service.settings import ServiceSettings
 
 ACCEPT_GRACE_SECONDS = 0.1
@@ -34,7 +34,8 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, supervised: b
     """Serve in this process until told to stop."""
     _set_threads(settings)
     # Imported here: a supervisor needs none of it.
-    from nextquery.service.app import build_app, build_service
+    from nextquery.service.app import build_app
+    from nextquery.service.service import build_service
 
     logging.install()
     service = build_service(settings)

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ class HeldModel:
         self.entered = threading.Event()
         self.batches: list[list[Any]] = []
 
-    def __call__(self, key: Hashable, questions: Sequence[Any]) -> list[Any]:
+    def __call__(self, questions: Sequence[Any]) -> list[Any]:
         self.batches.append(list(questions))
         self.entered.set()
         assert self.released.wait(10)
@@ -112,7 +112,7 @@ def test_a_job_in_the_models_hands_is_finished_though_nobody_waits() -> None:
 
 
 def test_an_error_reaches_those_who_asked_and_no_one_else() -> None:
-    def fails_on_zero(key: Hashable, questions: Sequence[Any]) -> list[float]:
+    def fails_on_zero(questions: Sequence[Any]) -> list[float]:
         return [1 / question for question in questions]
 
     async def scenario(batcher: Batcher) -> None:
@@ -133,7 +133,7 @@ class SteppedModel:
         self._begun = threading.Semaphore(0)
         self._finish = threading.Semaphore(0)
 
-    def __call__(self, key: Hashable, questions: Sequence[Any]) -> list[Any]:
+    def __call__(self, questions: Sequence[Any]) -> list[Any]:
         self._begun.release()
         assert self._finish.acquire(timeout=10)
         return list(questions)
@@ -232,7 +232,7 @@ def test_clients_that_keep_the_model_just_busy_are_not_refused() -> None:
     async def scenario() -> None:
         now = [0.0]
 
-        def takes_two_seconds(key: Hashable, questions: Sequence[Any]) -> list[Any]:
+        def takes_two_seconds(questions: Sequence[Any]) -> list[Any]:
             now[0] += 2.0
             return list(questions)
 

@@ -6,14 +6,28 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nextquery.errors import ArtifactError
-from nextquery.service.models.engine import CountEngine, open_engine
+from nextquery.records import Suggestion
+from nextquery.service.models.engine import Engine, LocalEngine, open_engine
 from nextquery.service.models.isolation import IsolatedEngine, ModelFailedError, open_apart
+from nextquery.service.models.questions import (
+    CompleteQuestion,
+    ExplainQuestion,
+    Question,
+    ScoreQuestion,
+    SuggestOptions,
+    SuggestQuestion,
+)
 
 SESSION = ("red shoes", "paris")
+
+
+def lists(engine: Engine, *contexts: tuple[str, ...], n: int) -> list[list[Suggestion]]:
+    return engine.answer([SuggestQuestion(context, SuggestOptions(n)) for context in contexts])
 
 
 @pytest.fixture
@@ -29,37 +43,41 @@ def test_it_answers_as_in_this_process(
 ) -> None:
     here = open_engine(served_models["hred"], None, 100)
     assert (apart.kind, apart.version, apart.explains) == (here.kind, here.version, True)
-    ours, theirs = apart.suggest([SESSION, ()], 4, 0.0), here.suggest([SESSION, ()], 4, 0.0)
+    ours, theirs = lists(apart, SESSION, (), n=4), lists(here, SESSION, (), n=4)
     assert [[item.text for item in found] for found in ours] == [
         [item.text for item in found] for found in theirs
     ]
-    assert apart.score(SESSION, ["paris hotels"]) == here.score(SESSION, ["paris hotels"])
-    assert apart.explain(SESSION) == here.explain(SESSION)
-    assert apart.complete(SESSION, "pa", 3) == here.complete(SESSION, "pa", 3)
+    for question in (
+        ScoreQuestion(SESSION, ("paris hotels",)),
+        ExplainQuestion(SESSION),
+        CompleteQuestion(SESSION, "pa", 3),
+    ):
+        asked: list[Question[Any]] = [question]
+        assert apart.answer(asked) == here.answer(asked)
     assert apart.blocked() == here.blocked()
     assert apart.states_missed > 0
 
 
 def test_a_model_that_is_killed_is_started_again(apart: IsolatedEngine) -> None:
-    expected, first = apart.suggest([SESSION], 3, 0.0), apart.process_id
+    expected, first = lists(apart, SESSION, n=3), apart.process_id
     os.kill(first, signal.SIGKILL)
-    assert apart.suggest([SESSION], 3, 0.0) == expected
+    assert lists(apart, SESSION, n=3) == expected
     assert apart.process_id != first
 
 
 def test_only_the_loading_of_a_replacement_gives_way(served_models: dict[str, Path]) -> None:
     engine = open_apart(served_models["hred"], None, 100, low_priority=True)
     assert isinstance(engine, IsolatedEngine)
-    assert len(engine.suggest([SESSION], 3, 0.0)[0]) == 3
+    assert len(lists(engine, SESSION, n=3)[0]) == 3
     assert os.getpriority(os.PRIO_PROCESS, engine.process_id) == os.getpriority(os.PRIO_PROCESS, 0)
     engine.close()
 
 
 def test_an_unexpected_error_says_where_but_quotes_nothing(apart: IsolatedEngine) -> None:
     with pytest.raises(ModelFailedError) as failed:
-        apart.suggest([(3,)], 3, 0.0)  # type: ignore[list-item]
+        lists(apart, (3,), n=3)  # type: ignore[arg-type]
     assert any("engine.py" in place for place in failed.value.args)
-    assert apart.suggest([SESSION], 3, 0.0)
+    assert lists(apart, SESSION, n=3)
 
 
 def test_a_changed_blocklist_acts_on_the_next_list(
@@ -68,9 +86,9 @@ def test_a_changed_blocklist_acts_on_the_next_list(
     blocklist = tmp_path / "blocked.txt"
     blocklist.write_text("nothing\n")
     engine = open_apart(served_models["hred"], blocklist, 100)
-    word = engine.suggest([SESSION], 1, 0.0)[0][0].text.split()[0]
+    word = lists(engine, SESSION, n=1)[0][0].text.split()[0]
     blocklist.write_text(f"nothing\n{word}\n")
-    found = engine.suggest([SESSION], 5, 0.0)[0]
+    found = lists(engine, SESSION, n=5)[0]
     assert found
     assert not any(word in item.text.split() for item in found)
     engine.close()
@@ -84,7 +102,7 @@ def test_a_bad_folder_is_refused_with_its_own_error(
 
 
 def test_look_ups_stay_in_this_process(served_models: dict[str, Path]) -> None:
-    assert isinstance(open_apart(served_models["adjacency"], None, 10), CountEngine)
+    assert isinstance(open_apart(served_models["adjacency"], None, 10), LocalEngine)
 
 
 def test_closing_ends_the_process(apart: IsolatedEngine) -> None:

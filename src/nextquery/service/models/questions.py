@@ -1,0 +1,68 @@
+"""What a model can be asked: one frozen record per question, from the route to the engine.
+
+To let clients decide one more thing about lists, add a field to `SuggestOptions`, to the schema of
+the request, and use it in the engine.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from nextquery.records import QueryWeight, ScoredQuery, Suggestion
+
+Context = tuple[str, ...]
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class SuggestOptions:
+    """How a list of suggestions is to be made."""
+
+    n: int = 5
+    """How many at most."""
+    diversity: float = 0.0
+    """0 takes the likeliest, 1 the most unlike each other."""
+
+
+@dataclass(frozen=True)
+class Question(Generic[Answer]):
+    """Base of all questions: the session so far, oldest query first."""
+
+    context: Context
+
+    @property
+    def group(self) -> Hashable:
+        """Questions of one group can be answered in one call."""
+        return type(self).__name__
+
+
+@dataclass(frozen=True)
+class SuggestQuestion(Question[list[Suggestion]]):
+    """What may come next?"""
+
+    options: SuggestOptions = SuggestOptions()
+
+    @property
+    def group(self) -> Hashable:
+        """Lists made in the same way are decoded together."""
+        return self.options
+
+
+@dataclass(frozen=True)
+class CompleteQuestion(Question[list[Suggestion]]):
+    """How may a half-typed query end?"""
+
+    prefix: str
+    n: int = 5
+
+
+@dataclass(frozen=True)
+class ScoreQuestion(Question[list[ScoredQuery]]):
+    """How likely is each candidate to come next?"""
+
+    candidates: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ExplainQuestion(Question[list[QueryWeight]]):
+    """How much does each query of the session count?"""

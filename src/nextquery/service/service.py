@@ -1,0 +1,161 @@
+"""The service: its parts, and how a request gets its answer from them.
+
+A route asks for the session, then for answers; here it is decided who gives them: memory, the model
+through its queue, or the fallback, and when it is 503 instead.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+from fastapi import Request
+
+from nextquery.errors import InputError
+from nextquery.records import Suggestion
+from nextquery.service.http.keys import (
+    ADMIN_KEYS_VARIABLE,
+    KEYS_VARIABLE,
+    KeyRing,
+    RateLimit,
+    read_keys,
+)
+from nextquery.service.http.problems import BusyError, ProblemError
+from nextquery.service.http.schemas import InSession
+from nextquery.service.models.batching import QueueFullError
+from nextquery.service.models.isolation import ModelEndedError
+from nextquery.service.models.questions import Answer, Context, Question, SuggestQuestion
+from nextquery.service.models.served_model import Models, ServedModel
+from nextquery.service.operation import logging
+from nextquery.service.operation.control import Control
+from nextquery.service.operation.feedback_log import FeedbackLog
+from nextquery.service.operation.metrics import Metrics
+from nextquery.service.sessions.stores import (
+    SessionStore,
+    SessionsUnavailableError,
+    joined,
+    open_sessions,
+    session_key,
+)
+from nextquery.service.settings import ServiceSettings
+from nextquery.service.waiting import finished
+
+
+@dataclass(frozen=True)
+class Answered(Generic[Answer]):
+    """Results with the name of the model that gave them."""
+
+    results: list[Answer]
+    model: str
+    fallback: bool = False
+
+
+@dataclass
+class Service:
+    """A running service, as the routes use it."""
+
+    settings: ServiceSettings
+    metrics: Metrics
+    models: Models
+    sessions: SessionStore
+    control: Control
+    keys: KeyRing
+    admin_keys: KeyRing
+    rate: RateLimit
+    feedback: FeedbackLog | None
+    draining: bool = False
+    failure: Exception | None = None
+    """Why the models could not be loaded at the start; the process then ends."""
+
+    def model(self, name: str | None) -> ServedModel:
+        """The model that a request names, loaded."""
+        model = self.models.served.get(name or self.models.default)
+        if model is None:
+            known = ", ".join(self.models.served)
+            raise ProblemError(422, f"model: is not served here; there are: {known}")
+        if model.engine is None:
+            raise BusyError("The model is still being loaded.", 2)
+        return model
+
+    async def context(self, owner: str, asked: InSession, query: str | None = None) -> Context:
+        """The session so far, `query` added; without a store what the request says itself."""
+        own = [text for text in asked.context if text.strip()]
+        new = [query] if query and query.strip() else []
+        if asked.session_id is None:
+            return tuple(joined([*own, *new]))
+        name = session_key(owner, asked.session_id)
+        try:
+            if new:
+                return tuple(await self.sessions.append(name, new[0], own))
+            return tuple(await self.sessions.read(name) or joined(own))
+        except SessionsUnavailableError:
+            self.metrics.sessions_unavailable.inc()
+            return tuple(joined([*own, *new]))
+
+    async def suggest(
+        self, request: Request, model: ServedModel, questions: Sequence[SuggestQuestion]
+    ) -> Answered[list[Suggestion]]:
+        """Lists: remembered, from the model within the budget, or from the fallback."""
+        if self.control.killed:
+            return Answered([[] for _ in questions], model.name)
+        known = {question: model.remembered(question) for question in questions}
+        missing = [question for question, found in known.items() if found is None]
+        fallback = self.models.fallback if model.name == self.models.default else None
+        try:
+            fresh = await self.ask(request, model, missing, patient=fallback is None)
+        except BusyError as refusal:
+            if fallback is None or fallback.engine is None:
+                raise
+            self.metrics.fallbacks.labels(refusal.reason).inc()
+            answered = await self.ask(request, fallback, questions)
+            return Answered(answered.results, fallback.engine.kind, fallback=True)
+        found = {**known, **dict(zip(missing, fresh.results, strict=True))}
+        return Answered([found[question] or [] for question in questions], model.name)
+
+    async def ask(
+        self,
+        request: Request,
+        model: ServedModel,
+        questions: Sequence[Question[Answer]],
+        *,
+        patient: bool = True,
+    ) -> Answered[Answer]:
+        """Answers of a model; its lateness or its full queue is a 503."""
+        if not questions:
+            return Answered([], model.name)
+        try:
+            jobs = model.submit(questions)
+        except QueueFullError as full:
+            self.metrics.refused.labels(model.name).inc()
+            detail = "Too many requests wait for the model."
+            raise BusyError(detail, full.retry_after, "busy") from None
+        try:
+            in_time = await finished(request, jobs, self.settings.budget_ms / 1000, patient)
+        finally:
+            model.batcher.withdraw([job for job in jobs if not job.answer.done()])
+        if not in_time:
+            self.metrics.refused.labels(model.name).inc()
+            detail = "The model did not come to this request in time."
+            raise BusyError(detail, model.batcher.expected_wait, "late")
+        try:
+            return Answered([job.answer.result() for job in jobs], model.name)
+        except ModelEndedError as error:
+            logging.log_failure("a model's process ended", error, model=model.name)
+            raise BusyError("The model is being started again.", 2, "ended") from None
+        except InputError as error:
+            raise ProblemError(422, str(error)) from None
+
+
+def build_service(settings: ServiceSettings) -> Service:
+    """The parts of a service; the models are not loaded yet."""
+    metrics = Metrics()
+    return Service(
+        settings=settings,
+        metrics=metrics,
+        models=Models(settings, metrics),
+        sessions=open_sessions(settings),
+        control=Control(settings.control, settings.kill_switch),
+        keys=read_keys(settings.keys_file, KEYS_VARIABLE),
+        admin_keys=read_keys(settings.admin_keys_file, ADMIN_KEYS_VARIABLE),
+        rate=RateLimit(settings.rate_per_second),
+        feedback=FeedbackLog(settings.feedback) if settings.feedback else None,
+    )
