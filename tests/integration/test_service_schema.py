@@ -24,7 +24,7 @@ def test_schemathesis_finds_nothing(
             "schemathesis", "run", service.url + "/openapi.json",
             "--header", f"X-API-Key: {key.key}", "--header", f"X-Admin-Key: {admin.key}",
             "--mode", "all", "--phases", "examples,coverage,fuzzing",
-            "--max-examples", "10", "--seed", "1", "--workers", "1",
+            "--max-examples", "10", "--seed", "1", "--workers", "1", "--request-timeout", "60",
             "--exclude-path", "/admin/kill-switch",
         ],
         capture_output=True, text=True, timeout=180, check=False, cwd=tmp_path,
