@@ -24,7 +24,7 @@ from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import PrepareSettings
 from nextquery.logs.prepare import prepare as prepare_logs
-from nextquery.logs.reading.read_logs import ReadSettings
+from nextquery.logs.reading.settings import ReadSettings
 from nextquery.suggesters.base import Suggester
 from nextquery.suggesters.loading import count_model, load
 
