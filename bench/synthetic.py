@@ -20,7 +20,7 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import PrepareSettings, prepare
 from nextquery.logs.synthetic.lexicon import ENTITIES, INTENTS, OUTCOMES, load_lexicon
 from nextquery.logs.synthetic.log import make_log, write_log
-from nextquery.ranking.candidates import Background
+from nextquery.ranking.candidates import BackgroundCounts
 from nextquery.ranking.cases import CaseSet, Floats, reciprocal_ranks
 from nextquery.ranking.features import baseline_features
 from nextquery.ranking.lambdamart import SHAPES, RankedPart, RankerData, train_ranker
@@ -55,7 +55,7 @@ class Headroom:
         write_log(folder / "log.tsv", sessions, SEED, shuffled=shuffled)
         prepare([folder / "log.tsv"], folder / "data", PrepareSettings(spelling=False))
         self.data = PreparedData(folder / "data")
-        self.background = Background.read(self.data)
+        self.background = BackgroundCounts.read(self.data)
         self.qvmm = QVMM.fit(self.data)
         self.intents = dict(self._intents(sessions))
         self.outcomes = dict(_outcomes())
@@ -68,7 +68,7 @@ class Headroom:
         parts = {}
         for split in ("training", "validation", "test"):
             sessions = list(self.data.sessions(split))
-            cases = SCENARIOS[name](sessions, self.background, Rules())
+            cases = SCENARIOS[name].build(sessions, self.background, Rules())
             qvmm = log_likelihoods(self.qvmm, cases)
             parts[split] = RankedPart(cases, baseline_features(cases, self.background, qvmm))
         shape = SHAPES[0]

@@ -15,8 +15,13 @@ from typer.testing import CliRunner
 from nextquery.artifacts import publish
 from nextquery.cli.main import app
 from nextquery.evaluation.experiment import run_experiment
-from nextquery.evaluation.experiment_run import ExperimentSettings
-from nextquery.evaluation.ranking.scenarios import SCENARIOS
+from nextquery.evaluation.ranking.scenarios import (
+    SCENARIOS,
+    Rules,
+    Scenario,
+    every_context_cases,
+)
+from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.step_store import FOLDER
 from nextquery.guard.build_tables import write_tables
 from nextquery.logs.data_folder import PreparedData
@@ -24,7 +29,9 @@ from nextquery.logs.prepare import PrepareSettings, prepare
 from nextquery.logs.synthetic.log import write_log
 from nextquery.model.hred import HRED, KIND
 from nextquery.model.settings import ModelConfig
-from nextquery.records import ScoredQuery
+from nextquery.ranking.candidates import BackgroundCounts
+from nextquery.ranking.cases import CaseSet
+from nextquery.records import ScoredQuery, Session
 from nextquery.text.vocabulary import Vocabulary
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -151,10 +158,10 @@ def test_a_system_of_ones_own_takes_part(data: Path, tmp_path: Path) -> None:
         PreparedData(data), tmp_path, {"mine": SharedWords()}, settings=settings
     )
 
-    found = results["scenarios"]["every_context"]
-    assert found["cases"]["training"] == 500
-    assert found["systems"]["mine"]["mrr"] > 0.2
-    assert "baseline+mine" in found["systems"]
+    found = results.scenarios["every_context"]
+    assert found.cases["training"] == 500
+    assert found.systems["mine"].mrr > 0.2
+    assert "baseline+mine" in found.systems
 
 
 def test_a_scenario_with_too_few_cases_says_so(data: Path, tmp_path: Path) -> None:
@@ -162,9 +169,30 @@ def test_a_scenario_with_too_few_cases_says_so(data: Path, tmp_path: Path) -> No
     systems = {"mine": SharedWords()}
     results = run_experiment(PreparedData(data), tmp_path, systems, settings=settings)
 
-    assert "0 training cases" in results["scenarios"]["long_tail"]["too_few"]
-    assert results["scenarios"]["long_tail"]["systems"] == {}
+    assert "0 training cases" in (results.scenarios["long_tail"].too_few or "")
+    assert results.scenarios["long_tail"].systems == {}
+    assert results_of(tmp_path)["scenarios"]["long_tail"]["systems"] == {}
     assert "Too few cases" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_further_scenario_is_one_function_and_one_row(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def two_queries(
+        sessions: Sequence[Session], background: BackgroundCounts, rules: Rules
+    ) -> CaseSet:
+        short = [session for session in sessions if len(session.queries) == 2]
+        return every_context_cases(short, background, rules)
+
+    monkeypatch.setitem(SCENARIOS, "two_queries", Scenario("Sessions of two queries", two_queries))
+    settings = ExperimentSettings(("two_queries",), seeds=1, generation_contexts=5)
+    results = run_experiment(
+        PreparedData(data), tmp_path, {"mine": SharedWords()}, settings=settings
+    )
+
+    assert results.scenarios["two_queries"].session_lengths["short"] == 1.0
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "<h3>Sessions of two queries</h3>" in page
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import PrepareSettings, prepare
 from nextquery.logs.synthetic.lexicon import ENTITIES, INTENTS, OUTCOMES, SIGNALS, load_lexicon
 from nextquery.logs.synthetic.log import write_log
-from nextquery.ranking.candidates import Background
+from nextquery.ranking.candidates import BackgroundCounts
 from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks
 from nextquery.records import Session
 
@@ -40,7 +40,7 @@ class TestLog:
         write_log(folder / "log.tsv", SESSIONS, seed=1, shuffled=shuffled)
         prepare([folder / "log.tsv"], folder / "data", PrepareSettings(spelling=False))
         data = PreparedData(folder / "data")
-        self.background = Background.read(data)
+        self.background = BackgroundCounts.read(data)
         self.sessions: list[Session] = list(data.sessions("test"))
 
     def cases(self, scenario: str) -> CaseSet:
@@ -74,7 +74,7 @@ def _intent_of_queries() -> dict[str, int]:
     return found
 
 
-def _reader(case: RankingCase, background: Background) -> list[float]:
+def _reader(case: RankingCase, background: BackgroundCounts) -> list[float]:
     intents = _intent_of_queries()
     votes = Counter(intents[query] for query in case.context if query in intents)
     spoken = [votes[intents[text]] if text in intents else 0 for text in case.candidates]
@@ -82,7 +82,7 @@ def _reader(case: RankingCase, background: Background) -> list[float]:
     return [1e6 * vote + count for vote, count in zip(spoken, counts, strict=True)]
 
 
-def _adjacency(case: RankingCase, background: Background) -> list[float]:
+def _adjacency(case: RankingCase, background: BackgroundCounts) -> list[float]:
     followers = background.followers(case.anchor)
     return [float(followers.get(text, 0)) for text in case.candidates]
 

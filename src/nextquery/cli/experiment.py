@@ -3,11 +3,14 @@
 import json
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nextquery.errors import InputError
+
+if TYPE_CHECKING:
+    from nextquery.evaluation.ranking.scenario_result import ScenarioResult
 
 
 def experiment(
@@ -48,8 +51,9 @@ def experiment(
     # Read when torch is loaded: threads that wait by spinning slow each other down.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from nextquery.evaluation.experiment import run_experiment
-    from nextquery.evaluation.experiment_run import ExperimentSettings
     from nextquery.evaluation.ranking.scenarios import SCENARIOS
+    from nextquery.evaluation.record_json import to_json
+    from nextquery.evaluation.settings import ExperimentSettings
     from nextquery.logs.data_folder import PreparedData
 
     settings = ExperimentSettings(
@@ -69,9 +73,9 @@ def experiment(
         settings=settings,
     )
     if as_json:
-        typer.echo(json.dumps(results, ensure_ascii=False))
+        typer.echo(json.dumps(to_json(results), ensure_ascii=False))
         return
-    for name, found in results["scenarios"].items():
+    for name, found in results.scenarios.items():
         typer.echo(_line(name, found))
     typer.echo(f"report: {out / 'index.html'}")
 
@@ -91,11 +95,9 @@ def _named(options: list[str]) -> dict[str, Path]:
     return found
 
 
-def _line(name: str, found: dict[str, object]) -> str:
+def _line(name: str, found: "ScenarioResult") -> str:
     """A scenario's MRRs on one line."""
-    if "too_few" in found:
-        return f"{name:14} too few cases: {found['too_few']}"
-    systems = found["systems"]
-    assert isinstance(systems, dict)
-    learnt = [key for key in systems if key == "adj" or key.startswith("baseline")]
-    return f"{name:14} " + "  ".join(f"{key} {systems[key]['mrr']:.4f}" for key in learnt)
+    if found.too_few:
+        return f"{name:14} too few cases: {found.too_few}"
+    learnt = [key for key in found.systems if key == "adj" or key.startswith("baseline")]
+    return f"{name:14} " + "  ".join(f"{key} {found.systems[key].mrr:.4f}" for key in learnt)

@@ -1,1 +1,1 @@
-"""Metrics, scenarios, the report and the user study."""
+"""Experiments: scenarios, rankers, probes of what a model learnt, and the report."""

@@ -1,9 +1,9 @@
-"""The paper's experiments on any prepared log: all steps, their figures, one report folder.
+"""The paper's experiments on any prepared log: all steps, their results, one report folder.
 
-Knows which steps there are and what they need; each step is a module of its own.
+Knows which files a report has; the steps are in `experiment_run.py`.
 
-    REPORT/results.json   every figure, with counts, seeds, settings and versions
-    REPORT/index.html     the same as a page that opens offline, with its figures as SVG
+    REPORT/results.json   every result, with counts, seeds, settings and versions
+    REPORT/index.html     the same as a page that opens offline, with its plots as SVG
     REPORT/trec/          runs and qrels of every scenario's test cases
     REPORT/steps/         finished steps, from which an interrupted run goes on
 """
@@ -15,47 +15,51 @@ from pathlib import Path
 from typing import Any
 
 from nextquery.artifacts import check_target, versions, write_manifest, write_text
-from nextquery.evaluation.experiment_run import ExperimentRun, ExperimentSettings
+from nextquery.evaluation.experiment_run import ExperimentRun
 from nextquery.evaluation.probes.training_table import training_table
-from nextquery.evaluation.progress import shown_steps
+from nextquery.evaluation.progress import show_steps
+from nextquery.evaluation.record_json import to_json
 from nextquery.evaluation.report.report_page import write_report
+from nextquery.evaluation.results import ExperimentResults
+from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.step_store import StepStore
-from nextquery.evaluation.systems import Entry, gathered, identity
+from nextquery.evaluation.systems import SystemSource, identity, open_systems
 from nextquery.logs.data_folder import PreparedData
 
 KIND = "report"
-COUNTED = "count_models"
+COUNT_MODELS = "count_models"
 
 
 def run_experiment(
     data: PreparedData,
     out: Path,
-    models: Mapping[str, Entry],
+    models: Mapping[str, SystemSource],
     *,
-    features: Mapping[str, Entry] | None = None,
+    features: Mapping[str, SystemSource] | None = None,
     settings: ExperimentSettings | None = None,
-) -> dict[str, Any]:
-    """Run every step that is not there yet, write the report, and return its figures."""
+) -> ExperimentResults:
+    """Run every step that is not there yet, write the report, and return its results."""
     features = features or {}
     settings = settings or ExperimentSettings()
     check_target(out)
     out.mkdir(parents=True, exist_ok=True)
     write_manifest(out, KIND, {"complete": False})
     store = StepStore(out, _basis(data, {**models, **features}, settings))
-    with shown_steps() as steps, gathered(data, out / COUNTED, models, features) as contestants:
-        run = ExperimentRun(data, contestants, settings, out, store, steps)
-        results = run.results() | {"training": training_table(models)}
-    write_text(out / "results.json", json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    with show_steps() as steps, open_systems(data, out / COUNT_MODELS, models, features) as systems:
+        run = ExperimentRun(data, systems, settings, out, store, steps)
+        results = run.results(training_table(models))
+    document = to_json(results)
+    write_text(out / "results.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     write_report(out, results)
-    write_manifest(out, KIND, {"complete": True, "settings": results["settings"]})
+    write_manifest(out, KIND, {"complete": True, "settings": document["settings"]})
     return results
 
 
 def _basis(
-    data: PreparedData, entries: Mapping[str, Entry], settings: ExperimentSettings
+    data: PreparedData, sources: Mapping[str, SystemSource], settings: ExperimentSettings
 ) -> Any | None:
-    """What decides the figures, or None if a system cannot be recognised."""
-    found = {name: identity(entry) for name, entry in entries.items()}
+    """What decides the results, or None if a system cannot be recognised."""
+    found = {name: identity(source) for name, source in sources.items()}
     if None in found.values():
         return None
     return [

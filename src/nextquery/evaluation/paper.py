@@ -1,4 +1,4 @@
-"""The figures that the paper itself reports, to stand beside ours. Knows numbers and names only.
+"""The results that the paper itself reports, to stand beside ours. Knows numbers and names only.
 
 Sordoni et al., CIKM 2015, Tables 2 to 5 and the text of section 4. Its percentages of Table 5 do
 not follow from its MRRs; what follows from them is given here.
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 class PaperScenario:
     """MRR by system, and what the text says of the test cases."""
 
-    title: str
     table: str
     mrr: Mapping[str, float]
     test_cases: int | None
@@ -25,30 +24,23 @@ class PaperScenario:
 
 PAPER: Mapping[str, PaperScenario] = {
     "next_query": PaperScenario(
-        "Next-query prediction",
         "Table 3",
         {"adj": 0.5334, "baseline": 0.5563, "baseline+hred": 0.5749},
         9348,
         0.37,
     ),
     "robust": PaperScenario(
-        "Robust prediction",
         "Table 4",
         {"adj": 0.4507, "baseline": 0.4831, "baseline+hred": 0.5309},
         9348,
         None,
     ),
     "long_tail": PaperScenario(
-        "Long-tail prediction",
         "Table 5",
         {"adj": 0.3830, "baseline": 0.6788, "baseline+hred": 0.7112},
         None,
         0.08,
     ),
-}
-
-TITLES = {name: scenario.title for name, scenario in PAPER.items()} | {
-    "every_context": "Every context"
 }
 
 SESSIONS = {

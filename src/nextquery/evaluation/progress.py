@@ -28,7 +28,7 @@ class Steps:
     def track(self, detail: str) -> Track:
         """A function that passes on a range and counts it within the current step."""
 
-        def passed(steps: range) -> Iterator[int]:
+        def count(steps: range) -> Iterator[int]:
             description = f"{self._title}: {detail}"
             self._bar.update(
                 self._task, description=description, total=max(len(steps), 1), completed=0
@@ -37,12 +37,12 @@ class Steps:
                 yield step
                 self._bar.advance(self._task)
 
-        return passed
+        return count
 
 
 @contextmanager
-def shown_steps() -> Iterator[Steps]:
-    """Steps on stderr, if that is a terminal."""
+def show_steps() -> Iterator[Steps]:
+    """Show steps on stderr, if that is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as b:

@@ -32,19 +32,19 @@ COUNT_MODELS = {
 RESERVED = (*COUNT_MODELS, "baseline")
 
 
-Entry = Scorer | Path
+SystemSource = Scorer | Path
 """A system given to an experiment: a model folder, or any object with `score`."""
 
 
 @dataclass(frozen=True)
-class Contestants:
+class Systems:
     """All systems by the name under which they are reported.
 
     `models` are the systems under study: ranked alone, as a feature in each form, and analysed in
     full. `features` only contribute their score to a ranker of their own, `baseline+NAME`.
     """
 
-    counted: Mapping[str, Suggester]
+    count_models: Mapping[str, Suggester]
     models: Mapping[str, Scorer]
     features: Mapping[str, Scorer] = field(default_factory=dict)
 
@@ -55,33 +55,39 @@ class Contestants:
 
     @property
     def suggesters(self) -> dict[str, Suggester]:
-        """Everyone who can suggest by themselves, the systems under study first."""
-        everyone = {**self.models, **self.features, **self.counted}
+        """Every system that can suggest by itself, the systems under study first."""
+        everyone = {**self.models, **self.features, **self.count_models}
         return {name: one for name, one in everyone.items() if isinstance(one, Suggester)}
 
 
 @contextmanager
-def gathered(
-    data: PreparedData, folder: Path, models: Mapping[str, Entry], features: Mapping[str, Entry]
-) -> Iterator[Contestants]:
+def open_systems(
+    data: PreparedData,
+    folder: Path,
+    models: Mapping[str, SystemSource],
+    features: Mapping[str, SystemSource],
+) -> Iterator[Systems]:
     """Load the given systems and fit the count models, each behind its guard.
 
     The count models live in `folder` as long as they are needed; what a killed run left there is
     written anew.
     """
     check_names([*models, *features])
-    opened = Contestants({}, _opened(models), _opened(features))
+    opened = Systems({}, _load(models), _load(features))
     try:
         for kind in COUNT_MODELS.values():
             count_model(kind).fit(data).save(folder / kind)
-        counted = {name: load(folder / kind) for name, kind in COUNT_MODELS.items()}
-        yield replace(opened, counted=counted)
+        count_models = {name: load(folder / kind) for name, kind in COUNT_MODELS.items()}
+        yield replace(opened, count_models=count_models)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse names that are taken or that the report's own names are made of."""
+    """Refuse names that are taken or that the report's own names are made of.
+
+    >>> check_names(["plain", "with-copying"])
+    """
     for name in names:
         if name in RESERVED or not re.fullmatch(r"[a-z0-9_-]+", name):
             raise InputError(
@@ -92,12 +98,13 @@ def check_names(names: Sequence[str]) -> None:
         raise InputError(f"`model`: a name is given twice ({', '.join(names)})")
 
 
-def identity(entry: Entry) -> Any:
+def identity(source: SystemSource) -> Any:
     """What a model folder is recognised by: its files' checksums; None for any other system."""
-    return open_artifact(entry).manifest["files"] if isinstance(entry, Path) else None
+    return open_artifact(source).manifest["files"] if isinstance(source, Path) else None
 
 
-def _opened(entries: Mapping[str, Entry]) -> dict[str, Scorer]:
+def _load(sources: Mapping[str, SystemSource]) -> dict[str, Scorer]:
     return {
-        name: load(entry) if isinstance(entry, Path) else entry for name, entry in entries.items()
+        name: load(source) if isinstance(source, Path) else source
+        for name, source in sources.items()
     }

@@ -1,6 +1,8 @@
 """Candidates: the queries that most often follow the anchor in the background (ADJ).
 
-Knows the count tables of a prepared data folder. Does not know sessions, scenarios or features.
+Knows the count tables of a prepared data folder. Does not know sessions, scenarios or features. The
+count models keep the same counts in compact arrays (`suggesters/background.py`); the long-tail rule
+is the one function there, and a test holds both to the same order of followers.
 """
 
 from collections.abc import Iterable
@@ -8,12 +10,13 @@ from collections.abc import Iterable
 import polars as pl
 
 from nextquery.logs.data_folder import PreparedData
+from nextquery.suggesters.background import known_beginning
 
 CANDIDATES = 20
 """The paper reranks the 20 queries with the highest ADJ score."""
 
 
-class Background:
+class BackgroundCounts:
     """How often queries were typed, and followed one another, in the background."""
 
     def __init__(self, frequencies: dict[str, int], followers: dict[str, dict[str, int]]) -> None:
@@ -21,13 +24,13 @@ class Background:
         self._followers = followers
 
     @classmethod
-    def read(cls, data: PreparedData, anchors: Iterable[str] | None = None) -> "Background":
+    def read(cls, data: PreparedData, anchors: Iterable[str] | None = None) -> "BackgroundCounts":
         """Read the counts; with `anchors`, only the followers of their known beginnings."""
         queries = data.counts("queries").select("query", "count").collect()
         frequencies = dict(queries.iter_rows())
         followers = data.counts("followers").select("anchor", "next", "count")
         if anchors is not None:
-            found = {known_beginning(anchor, frequencies) for anchor in anchors}
+            found = {known_beginning(anchor, frequencies.__contains__) for anchor in anchors}
             wanted = pl.LazyFrame({"anchor": sorted(found)}, schema={"anchor": pl.String})
             followers = followers.join(wanted, on="anchor", how="semi")
         table: dict[str, dict[str, int]] = {}
@@ -44,7 +47,7 @@ class Background:
 
     def known_beginning(self, query: str) -> str:
         """The query without as many last words as make it known; empty if nothing is left."""
-        return known_beginning(query, self.frequencies)
+        return known_beginning(query, self.frequencies.__contains__)
 
     def followers(self, anchor: str) -> dict[str, int]:
         """The queries that followed the anchor, with their counts."""
@@ -60,11 +63,3 @@ class Background:
         """The `n` most frequent queries with their counts; ties by text."""
         order = sorted(self.frequencies.items(), key=lambda item: (-item[1], item[0]))
         return order[:n]
-
-
-def known_beginning(query: str, known: dict[str, int]) -> str:
-    """Drop words from the end of a query until a known one remains (the paper's long-tail rule)."""
-    words = query.split()
-    while words and " ".join(words) not in known:
-        words.pop()
-    return " ".join(words)

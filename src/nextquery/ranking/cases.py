@@ -1,7 +1,7 @@
 """Ranking cases: a context, its candidates, and which of them the user really typed next.
 
-Knows how cases lie flat beside each other in one array (a row a candidate) and where the true next
-query ranks under given scores. Does not know where candidates or scores come from.
+Knows how cases lie flat beside each other in one array (one row per candidate) and where the true
+next query ranks under given scores. Does not know where candidates or scores come from.
 """
 
 from collections.abc import Iterable, Sequence

@@ -13,7 +13,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from nextquery.ranking.candidates import Background
+from nextquery.ranking.candidates import BackgroundCounts
 from nextquery.ranking.cases import CaseSet, Floats, Integers
 
 RECENT = 10
@@ -40,7 +40,7 @@ BASELINE_FEATURES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """A row a candidate, a column a feature."""
+    """One row per candidate, one column per feature."""
 
     names: tuple[str, ...]
     values: Floats
@@ -60,7 +60,7 @@ class FeatureTable:
         return FeatureTable(names, values)
 
 
-def baseline_features(cases: CaseSet, background: Background, qvmm: Floats) -> FeatureTable:
+def baseline_features(cases: CaseSet, background: BackgroundCounts, qvmm: Floats) -> FeatureTable:
     """All of `BASELINE_FEATURES` for every candidate; `qvmm` is that model's score."""
     candidates = cases.texts
     anchors = _spread(cases, [case.anchor for case in cases.cases])
@@ -131,7 +131,7 @@ def _edits(left: Sequence[str], right: Sequence[str]) -> Floats:
 
 
 def _spread(cases: CaseSet, values: Sequence[str]) -> list[str]:
-    """One value a case becomes one a candidate."""
+    """One value per case becomes one per candidate."""
     return [value for value, size in zip(values, cases.sizes, strict=True) for _ in range(size)]
 
 

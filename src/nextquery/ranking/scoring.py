@@ -1,6 +1,6 @@
 """The score of any suggester for the candidates of many cases.
 
-Knows the suggester protocol and the three forms in which a log-likelihood can serve as a feature.
+Knows the suggester protocol and the four forms in which a log-likelihood can serve as a feature.
 Does not know how a suggester arrives at its score. A suggester that scores many contexts at once
 (`score_many`) is given them in batches; a context that several cases share is given once.
 """

@@ -4,7 +4,7 @@ Every count model stands on it: it numbers the known queries, gives each its cou
 text at all a probability when nothing else is known. Knows nothing of sequences.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
@@ -111,13 +111,8 @@ class Background:
 
     def shortened(self, query: str) -> tuple[int, str] | None:
         """The known query left after dropping words from the end: the paper's long-tail rule."""
-        words = query.split()
-        for length in range(len(words), 0, -1):
-            prefix = " ".join(words[:length])
-            found = self.id(prefix)
-            if found is not None:
-                return found, prefix
-        return None
+        left = known_beginning(query, self.queries.__contains__)
+        return (self.queries[left], left) if left else None
 
     def newest_known(self, context: Sequence[str], *, shorten: bool) -> "Known":
         """The last queries of a context up to the first that is not known, newest first.
@@ -158,6 +153,20 @@ class Background:
     def _word_count(self, word: str) -> int:
         found = self.words.get(word)
         return 1 if found is None else int(self.word_counts[found])
+
+
+def known_beginning(query: str, known: Callable[[str], bool]) -> str:
+    """The paper's long-tail rule: drop words from the end until a known query remains.
+
+    >>> known_beginning("red cars for sale", {"red cars", "cars"}.__contains__)
+    'red cars'
+    >>> known_beginning("boats", {"red cars", "cars"}.__contains__)
+    ''
+    """
+    words = query.split()
+    while words and not known(" ".join(words)):
+        words.pop()
+    return " ".join(words)
 
 
 def _numbered(data: PreparedData, table: str, column: str) -> tuple[Any, NDArray[np.int64]]:

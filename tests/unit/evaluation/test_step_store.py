@@ -1,37 +1,60 @@
-import math
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from nextquery.evaluation.step_store import StepStore
-
-
-def counted(results: list[Any]) -> Any:
-    results.append(1)
-    return {"runs": len(results), "nothing": math.nan, "pair": (1, 2)}
+from nextquery.evaluation.record_json import OPTIONAL
+from nextquery.evaluation.step_store import FOLDER, StepStore
 
 
-def test_a_finished_step_is_not_done_again(tmp_path: Path) -> None:
-    runs: list[Any] = []
-    first = StepStore(tmp_path, {"data": "a"}).run("step", lambda: counted(runs))
+@dataclass(frozen=True)
+class Part:
+    cases: int
+    reason: str | None = field(default=None, metadata=OPTIONAL)
+
+
+@dataclass(frozen=True)
+class Result:
+    runs: int
+    share: float | None
+    parts: dict[str, Part]
+    pair: tuple[int, ...]
+
+
+def computed(runs: list[int]) -> Result:
+    runs.append(1)
+    return Result(len(runs), None, {"short": Part(3, "few"), "long": Part(40)}, (1, 2))
+
+
+def test_a_finished_step_is_not_done_again_and_comes_back_as_a_record(tmp_path: Path) -> None:
+    runs: list[int] = []
+    first = StepStore(tmp_path, {"data": "a"}).run("step", Result, lambda: computed(runs))
     store = StepStore(tmp_path, {"data": "a"})
-    second = store.run("step", lambda: counted(runs))
+    second = store.run("step", Result, lambda: computed(runs))
 
-    assert first == second == {"runs": 1, "nothing": None, "pair": [1, 2]}
+    assert first == second == computed([])
+    assert len(runs) == 1
     assert store.reused == ["step"]
 
 
 def test_another_basis_or_none_means_another_run(tmp_path: Path) -> None:
-    runs: list[Any] = []
+    runs: list[int] = []
     for basis in ({"data": "a"}, {"data": "b"}, None, None):
-        StepStore(tmp_path, basis).run("step", lambda: counted(runs))
+        StepStore(tmp_path, basis).run("step", Result, lambda: computed(runs))
 
     assert len(runs) == 4
 
 
 def test_a_damaged_step_is_done_again(tmp_path: Path) -> None:
-    runs: list[Any] = []
-    StepStore(tmp_path, 1).run("step", lambda: counted(runs))
-    (tmp_path / "steps" / "step.json").write_text('{"fingerprint": "')
-    StepStore(tmp_path, 1).run("step", lambda: counted(runs))
+    runs: list[int] = []
+    StepStore(tmp_path, 1).run("step", Result, lambda: computed(runs))
+    (tmp_path / FOLDER / "step.json").write_text('{"fingerprint": "')
+    StepStore(tmp_path, 1).run("step", Result, lambda: computed(runs))
 
     assert len(runs) == 2
+
+
+def test_a_step_of_another_shape_is_done_again(tmp_path: Path) -> None:
+    runs: list[int] = []
+    StepStore(tmp_path, 1).run("step", Part, lambda: Part(1))
+    found = StepStore(tmp_path, 1).run("step", Result, lambda: computed(runs))
+
+    assert found.runs == 1

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
 
-from nextquery.ranking.candidates import Background
+from nextquery.ranking.candidates import BackgroundCounts
 from nextquery.ranking.cases import CaseSet, RankingCase
 from nextquery.ranking.features import BASELINE_FEATURES, RECENT, FeatureTable, baseline_features
 
-BACKGROUND = Background({"cat": 10, "cats": 4, "dog food": 6}, {"cat": {"cats": 3, "dog food": 1}})
+BACKGROUND = BackgroundCounts(
+    {"cat": 10, "cats": 4, "dog food": 6}, {"cat": {"cats": 3, "dog food": 1}}
+)
 
 
 def table(context: tuple[str, ...]) -> FeatureTable:

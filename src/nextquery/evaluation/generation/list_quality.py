@@ -2,19 +2,19 @@
 
 For each of a sample of test contexts the first 20 suggestions of every system are compared with the
 query that the user typed next. Knows suggesters and the background's counts; knows no candidates
-and no ranker. Figures are given for all contexts and apart for known and unknown anchors.
+and no ranker. Results are given for all contexts and apart for known and unknown anchors.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from nextquery.evaluation.progress import Steps
+from nextquery.evaluation.record_json import OPTIONAL
 from nextquery.guard.guard import Guard
-from nextquery.ranking.candidates import Background
+from nextquery.ranking.candidates import BackgroundCounts
 from nextquery.records import Session
 from nextquery.suggesters.base import BatchSuggester, Suggester
 
@@ -57,8 +57,38 @@ class GenerationQuality:
     diversity: float | None
 
 
+@dataclass(frozen=True)
+class SystemLists:
+    """The lists of one system; a group without contexts is None."""
+
+    all: GenerationQuality | None = field(default=None, metadata=OPTIONAL)
+    known_anchor: GenerationQuality | None = field(default=None, metadata=OPTIONAL)
+    unknown_anchor: GenerationQuality | None = field(default=None, metadata=OPTIONAL)
+    refused_by_guards: float = 0.0
+    """The share of its suggestions that the guards refused."""
+
+    def groups(self) -> dict[str, GenerationQuality]:
+        """The groups that have contexts."""
+        groups = {
+            "all": self.all,
+            "known_anchor": self.known_anchor,
+            "unknown_anchor": self.unknown_anchor,
+        }
+        return {name: found for name, found in groups.items() if found is not None}
+
+
+@dataclass(frozen=True)
+class GenerationResult:
+    """The lists of every system for the same contexts."""
+
+    contexts: int
+    listed: int
+    shown: int
+    systems: Mapping[str, SystemLists]
+
+
 def sample_contexts(
-    sessions: Sequence[Session], background: Background, n: int, seed: int
+    sessions: Sequence[Session], background: BackgroundCounts, n: int, seed: int
 ) -> list[GenerationCase]:
     """The contexts of up to `n` sessions, drawn without replacement, in the sessions' order."""
     generator = np.random.default_rng(seed)
@@ -76,29 +106,29 @@ def sample_contexts(
 def run_generation(
     suggesters: Mapping[str, Suggester],
     cases: Sequence[GenerationCase],
-    background: Background,
+    background: BackgroundCounts,
     steps: Steps,
-) -> dict[str, Any]:
-    """The figures of every system, with the share of its suggestions that the guards refused."""
+) -> GenerationResult:
+    """The quality of every system's lists for the cases."""
     known = np.array([case.known_anchor for case in cases], dtype=np.bool_)
     groups = {"all": known | True, "known_anchor": known, "unknown_anchor": ~known}
-    systems: dict[str, dict[str, Any]] = {}
+    systems = {}
     for name, suggester in suggesters.items():
         steps.begin("generation")
         before = _refused(suggester)
-        lists = suggested(suggester, [case.context for case in cases], steps.track(name))
+        lists = suggest_all(suggester, [case.context for case in cases], steps.track(name))
         refused = _refused(suggester) - before
         kept = sum(map(len, lists))
-        systems[name] = {
-            group: asdict(_quality(lists, cases, marks, background))
+        qualities = {
+            group: _quality(lists, cases, marks, background)
             for group, marks in groups.items()
             if marks.any()
         }
-        systems[name]["refused_by_guards"] = refused / max(refused + kept, 1)
-    return {"contexts": len(cases), "listed": LISTED, "shown": SHOWN, "systems": systems}
+        systems[name] = SystemLists(**qualities, refused_by_guards=refused / max(refused + kept, 1))
+    return GenerationResult(len(cases), LISTED, SHOWN, systems)
 
 
-def suggested(
+def suggest_all(
     suggester: Suggester,
     contexts: Sequence[tuple[str, ...]],
     track: Callable[[range], Iterable[int]],
@@ -133,7 +163,7 @@ def _quality(
     lists: Sequence[Sequence[str]],
     cases: Sequence[GenerationCase],
     marks: Iterable[bool],
-    background: Background,
+    background: BackgroundCounts,
 ) -> GenerationQuality:
     rows = [
         (texts, case.next_query)

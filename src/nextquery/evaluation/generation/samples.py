@@ -4,7 +4,7 @@ Knows suggesters and sessions. The texts are the log's own: they stay in the rep
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,9 +15,25 @@ CONTEXTS = 6
 SUGGESTIONS = 5
 
 
+@dataclass(frozen=True)
+class SampleContext:
+    """A context, what the user typed next, and what every system suggests."""
+
+    context: tuple[str, ...]
+    next_query: str
+    suggestions: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class SampleTable:
+    """A few contexts with their suggestions."""
+
+    contexts: tuple[SampleContext, ...]
+
+
 def sample_suggestions(
     suggesters: Mapping[str, Suggester], sessions: Sequence[Session], seed: int
-) -> dict[str, Any]:
+) -> SampleTable:
     """The first suggestions of every system for contexts of one, two and three queries."""
     generator = np.random.default_rng(seed)
     chosen: list[Session] = []
@@ -25,16 +41,13 @@ def sample_suggestions(
         fitting = [session for session in sessions if len(session.queries) == queries + 1]
         places = generator.permutation(len(fitting))[: CONTEXTS // 3]
         chosen += [fitting[place] for place in places]
-    return {
-        "contexts": [
-            {
-                "context": list(session.queries[:-1]),
-                "next_query": session.queries[-1],
-                "suggestions": {
-                    name: [found.text for found in suggester.suggest(session.queries[:-1])]
-                    for name, suggester in suggesters.items()
-                },
-            }
-            for session in chosen
-        ]
+    return SampleTable(tuple(_suggest(suggesters, session) for session in chosen))
+
+
+def _suggest(suggesters: Mapping[str, Suggester], session: Session) -> SampleContext:
+    *context, next_query = session.queries
+    lists = {
+        name: tuple(found.text for found in suggester.suggest(context, SUGGESTIONS))
+        for name, suggester in suggesters.items()
     }
+    return SampleContext(tuple(context), next_query, lists)

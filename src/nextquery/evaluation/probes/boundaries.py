@@ -45,6 +45,25 @@ class Gap:
     boundary: bool
 
 
+@dataclass(frozen=True)
+class BoundaryScore:
+    """How well one way to find boundaries does."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class BoundaryResult:
+    """Every way to find boundaries on the same streams."""
+
+    gaps: int
+    boundaries: int
+    tuning_gaps: int
+    systems: Mapping[str, BoundaryScore]
+
+
 def gaps_of_split(data: PreparedData, split: str, limit: int) -> list[Gap]:
     """The gaps of up to `limit` queries of a split; a boundary is where the session changes."""
     rows = data.session_rows(split).sort("user", "time", "session", "position").collect()
@@ -80,9 +99,9 @@ def read_gaps(data: PreparedData, limit: int, labels: Path | None) -> tuple[list
     return gaps[:half], gaps[half:]
 
 
-def boundary_figures(
+def boundary_result(
     tuning: Sequence[Gap], test: Sequence[Gap], models: Mapping[str, Gated], track: Track
-) -> dict[str, Any]:
+) -> BoundaryResult:
     """Precision, recall and F1 of every way to find the boundaries of the test streams."""
     truth = [np.array([gap.boundary for gap in gaps], dtype=np.bool_) for gaps in (tuning, test)]
     scores = {name: (_text(name, tuning), _text(name, test)) for name in _TEXT_SCORES}
@@ -96,16 +115,16 @@ def boundary_figures(
         with_gates = [scores[part] for part in (*text, f"{name} gates")]
         scores[f"text + {name} gates"] = _combined(with_gates, truth[0])
     systems = {
-        name: found(best_threshold(learnt, truth[0]), measured, truth[1])
+        name: boundary_score(best_threshold(learnt, truth[0]), measured, truth[1])
         for name, (learnt, measured) in scores.items()
     }
-    always = found(-np.inf, np.zeros(len(test)), truth[1])
-    return {
-        "gaps": len(test),
-        "boundaries": int(truth[1].sum()),
-        "tuning_gaps": len(tuning),
-        "systems": {"every gap": always, **systems},
-    }
+    always = boundary_score(-np.inf, np.zeros(len(test)), truth[1])
+    return BoundaryResult(
+        gaps=len(test),
+        boundaries=int(truth[1].sum()),
+        tuning_gaps=len(tuning),
+        systems={"every gap": always, **systems},
+    )
 
 
 def best_threshold(scores: Floats, truth: Marks) -> float:
@@ -118,14 +137,14 @@ def best_threshold(scores: Floats, truth: Marks) -> float:
     return float(scores[order][int(np.argmax(np.where(last, f1, -1.0)))])
 
 
-def found(threshold: float, scores: Floats, truth: Marks) -> dict[str, float]:
+def boundary_score(threshold: float, scores: Floats, truth: Marks) -> BoundaryScore:
     """Precision, recall and F1 of the gaps at or above a threshold."""
     marked = scores >= threshold
     hits = int((marked & truth).sum())
     precision = hits / max(int(marked.sum()), 1)
     recall = hits / max(int(truth.sum()), 1)
     f1 = 2.0 * precision * recall / (precision + recall) if hits else 0.0
-    return {"precision": precision, "recall": recall, "f1": f1}
+    return BoundaryScore(precision, recall, f1)
 
 
 _TEXT_SCORES = ("edits", "no shared word")

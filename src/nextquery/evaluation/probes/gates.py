@@ -4,8 +4,8 @@ The paper shows one example (its Figure 7); here it is measured over a whole tes
 sessions and any model that can say how far each query of a context updates its session state.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,9 +19,45 @@ from nextquery.suggesters.base import Gated
 _BATCH = 256
 
 
-def gate_figures(
+@dataclass(frozen=True)
+class GateExample:
+    """One corrupted context with the gates of its queries."""
+
+    queries: tuple[str, ...]
+    gates: tuple[tuple[float, ...], ...]  # (queries, d_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateResult:
+    """The gates of one model on clean contexts, and an example with noise."""
+
+    contexts: int
+    """How many contexts have a query of their own and a noisy one at the same place."""
+    by_position: Mapping[str, float]
+    """The mean gate of the first, second, ... fifth query of clean contexts."""
+    example: GateExample | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateComparison(GateResult):
+    """Mean gates of own queries and of noise at the same places, of two contexts or more.
+
+    `difference` is noise less own query, with its 95% bootstrap interval; `p` the paired t-test's.
+    """
+
+    own_query: float
+    noisy_query: float
+    difference: float
+    difference_low: float
+    difference_high: float
+    p: float
+    noise_updates_less: float
+    """The share of contexts in which the noise updates less."""
+
+
+def gate_result(
     model: Gated, sessions: Sequence[Session], noise: Noise, track: Track
-) -> dict[str, Any]:
+) -> GateComparison | GateResult:
     """Mean gates of inserted noise and of the query that stood at the same place before it.
 
     Only contexts with a query at that place take part, so that both gates belong to the same
@@ -39,38 +75,40 @@ def gate_figures(
         for clean, corrupted, context in zip(clean_means, noisy_means, noisy, strict=True)
         if 0 < context.place < len(clean)
     ]
-    figures: dict[str, Any] = {"contexts": len(pairs), "by_position": _by_position(clean_means)}
-    if len(pairs) > 1:
-        own, inserted = np.array(pairs).T
-        figures |= _difference(own, inserted)
-    return figures
+    by_position, example = _by_position(clean_means), gate_example(model, sessions, noise)
+    if len(pairs) < 2:
+        return GateResult(contexts=len(pairs), by_position=by_position, example=example)
+    own, inserted = np.array(pairs).T
+    return _compare(own, inserted, by_position, example)
 
 
-def gate_example(model: Gated, sessions: Sequence[Session], noise: Noise) -> dict[str, Any] | None:
+def gate_example(model: Gated, sessions: Sequence[Session], noise: Noise) -> GateExample | None:
     """Gates of one corrupted context, as the paper shows them: two queries, then a noisy one."""
     for session in sessions:
         context = session.queries[:-1]
         noisy = noise.insert(context, session.id)
         if noisy.place == len(context) == 2 and not noise.within(context):
-            gates = model.update_gates_many([noisy.queries])[0]
-            return {
-                "queries": list(noisy.queries),
-                "gates": gates.round(3).astype(np.float64).tolist(),
-            }
+            gates = model.update_gates_many([noisy.queries])[0].round(3).astype(np.float64)
+            return GateExample(noisy.queries, tuple(map(tuple, gates.tolist())))
     return None
 
 
-def _difference(own: Floats, noisy: Floats) -> dict[str, Any]:
+def _compare(
+    own: Floats, noisy: Floats, by_position: Mapping[str, float], example: GateExample | None
+) -> GateComparison:
     low, high = bootstrap_interval(noisy - own)
-    return {
-        "own_query": float(own.mean()),
-        "noisy_query": float(noisy.mean()),
-        "difference": float((noisy - own).mean()),
-        "difference_low": low,
-        "difference_high": high,
-        "p": paired_t_test(noisy, own),
-        "noise_updates_less": float((noisy < own).mean()),
-    }
+    return GateComparison(
+        contexts=len(own),
+        by_position=by_position,
+        example=example,
+        own_query=float(own.mean()),
+        noisy_query=float(noisy.mean()),
+        difference=float((noisy - own).mean()),
+        difference_low=low,
+        difference_high=high,
+        p=paired_t_test(noisy, own),
+        noise_updates_less=float((noisy < own).mean()),
+    )
 
 
 def _by_position(means: Sequence[Floats]) -> dict[str, float]:
@@ -83,7 +121,7 @@ def _by_position(means: Sequence[Floats]) -> dict[str, float]:
 
 
 def mean_gates(model: Gated, contexts: Sequence[tuple[str, ...]], track: Track) -> list[Floats]:
-    """The mean over the gate's elements, a number a query of each context."""
+    """The mean over the gate's elements, one number per query of each context."""
     found: list[Floats] = []
     for start in track(range(0, len(contexts), _BATCH)):
         gates = model.update_gates_many(contexts[start : start + _BATCH])

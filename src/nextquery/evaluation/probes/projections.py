@@ -4,7 +4,7 @@ t-SNE keeps neighbours together; distances between far groups mean nothing.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,25 @@ GROUPS = 10
 Vectors = NDArray[np.float32]
 
 
-def projections(suggester: Embedder, data: PreparedData, seed: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ProjectedText:
+    """A text's place on the plane, and the number of its group of neighbours."""
+
+    text: str
+    x: float
+    y: float
+    group: int
+
+
+@dataclass(frozen=True)
+class Projections:
+    """The most frequent words and queries on a plane; empty if there are too few."""
+
+    words: tuple[ProjectedText, ...]
+    queries: tuple[ProjectedText, ...]
+
+
+def projections(suggester: Embedder, data: PreparedData, seed: int) -> Projections:
     """The most frequent words of four letters or more, and the most frequent longer queries.
 
     Short words and one-word queries are mostly function words and site names, which the paper's
@@ -32,16 +50,16 @@ def projections(suggester: Embedder, data: PreparedData, seed: int) -> dict[str,
     vectors = suggester.word_vectors()[[vocabulary.id(word) for word in known]]
     queries = data.counts("queries").select("query").collect()["query"].to_list()
     longer = [query for query in queries if " " in query][:POINTS]
-    return {
-        "words": project(known, vectors, seed),
-        "queries": project(longer, suggester.query_vectors(longer), seed),
-    }
+    return Projections(
+        words=project(known, vectors, seed),
+        queries=project(longer, suggester.query_vectors(longer), seed),
+    )
 
 
-def project(texts: Sequence[str], vectors: Vectors, seed: int) -> list[dict[str, Any]]:
+def project(texts: Sequence[str], vectors: Vectors, seed: int) -> tuple[ProjectedText, ...]:
     """A place on the plane and a group of neighbours for each text."""
     if len(texts) < GROUPS:
-        return []
+        return ()
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     plane = TSNE(
         perplexity=min(15.0, (len(texts) - 1) / 3),
@@ -50,7 +68,7 @@ def project(texts: Sequence[str], vectors: Vectors, seed: int) -> list[dict[str,
         random_state=seed,
     ).fit_transform(unit.astype(np.float64))
     groups = KMeans(GROUPS, n_init=4, random_state=seed).fit_predict(plane)
-    return [
-        {"text": text, "x": float(x), "y": float(y), "group": int(group)}
+    return tuple(
+        ProjectedText(text, float(x), float(y), int(group))
         for text, (x, y), group in zip(texts, plane, groups, strict=True)
-    ]
+    )

@@ -5,29 +5,42 @@ Knows the files of a model folder; measures nothing itself.
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nextquery.artifacts import open_artifact
-from nextquery.evaluation.systems import Entry
+from nextquery.evaluation.systems import SystemSource
 
 
-def training_table(models: Mapping[str, Entry]) -> dict[str, Any]:
-    """Of each model folder: its size, its settings, and its last figures of training."""
-    return {name: _row(entry) for name, entry in models.items() if isinstance(entry, Path)}
+@dataclass(frozen=True)
+class TrainingFacts:
+    """What a model folder says of its training: its manifest's own entries, as they are there."""
+
+    kind: str
+    megabytes: float
+    model: Mapping[str, Any] | None
+    training: Mapping[str, Any] | None
+    best_validation: Mapping[str, Any] | None
+    """The line of `metrics.jsonl` with the lowest validation loss."""
 
 
-def _row(folder: Path) -> dict[str, Any]:
+def training_table(models: Mapping[str, SystemSource]) -> dict[str, TrainingFacts]:
+    """Of each model folder: its size, its settings, and its last results of training."""
+    return {name: _facts(source) for name, source in models.items() if isinstance(source, Path)}
+
+
+def _facts(folder: Path) -> TrainingFacts:
     artifact = open_artifact(folder)
     files = artifact.manifest["files"]
     size = sum((folder / name).stat().st_size for name in files if name.endswith(".safetensors"))
-    return {
-        "kind": artifact.kind,
-        "megabytes": size / 1e6,
-        "model": artifact.manifest.get("model"),
-        "training": artifact.manifest.get("training"),
-        "best_validation": _best_validation(folder / "metrics.jsonl"),
-    }
+    return TrainingFacts(
+        kind=artifact.kind,
+        megabytes=size / 1e6,
+        model=artifact.manifest.get("model"),
+        training=artifact.manifest.get("training"),
+        best_validation=_best_validation(folder / "metrics.jsonl"),
+    )
 
 
 def _best_validation(path: Path) -> dict[str, Any] | None:

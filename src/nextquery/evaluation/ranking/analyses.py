@@ -1,6 +1,6 @@
-"""What lies behind a scenario's figures: session length, context length, noise, single features.
+"""What lies behind a scenario's results: session length, context length, noise, single features.
 
-Knows standings, parts and rankers. Every analysis returns plain figures for `results.json`.
+Knows ranks by system, parts and rankers.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,10 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from nextquery.evaluation.ranking.comparison import FEWEST_CASES, Standings, standings, system_pairs
+from nextquery.evaluation.ranking.comparison import (
+    FEWEST_CASES,
+    RankingResult,
+    SystemRanks,
+    rank_systems,
+    system_pairs,
+)
+from nextquery.evaluation.ranking.metrics import Quality
 from nextquery.evaluation.ranking.noise import Noise
 from nextquery.evaluation.ranking.rankers import RankerGroup
-from nextquery.ranking.candidates import Background
+from nextquery.evaluation.ranking.scenario_result import ContextLengthResult
+from nextquery.ranking.candidates import BackgroundCounts
 from nextquery.ranking.cases import CaseSet, reciprocal_ranks
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
 from nextquery.ranking.lambdamart import RankedPart
@@ -27,15 +35,15 @@ LENGTHS: Mapping[str, Callable[[int], bool]] = {
 CONTEXT_LENGTHS = (1, 2, 3)
 
 
-def by_session_length(found: Standings) -> dict[str, Any]:
-    """The figures of every system in short, medium and long sessions (Figure 5)."""
+def by_session_length(found: SystemRanks) -> dict[str, RankingResult]:
+    """Every system in short, medium and long sessions (Figure 5)."""
     return {
         name: found.select(of_length(found.cases, name)).summary(system_pairs(found.ranks))
         for name in LENGTHS
     }
 
 
-def session_lengths(cases: CaseSet) -> dict[str, float]:
+def session_lengths(cases: CaseSet) -> dict[str, float | None]:
     """The share of short, medium and long sessions (Figure 4)."""
     return {name: _share(of_length(cases, name)) for name in LENGTHS}
 
@@ -45,7 +53,7 @@ def of_length(cases: CaseSet, name: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return np.array([LENGTHS[name](case.length) for case in cases.cases], dtype=np.bool_)
 
 
-def noisy_contexts(cases: CaseSet, background: Background) -> float:
+def noisy_contexts(cases: CaseSet, background: BackgroundCounts) -> float | None:
     """The share of contexts that hold one of the 100 most frequent queries."""
     noise = Noise(background, seed=0)
     return _share(np.array([noise.within(case.context) for case in cases.cases], dtype=np.bool_))
@@ -54,7 +62,7 @@ def noisy_contexts(cases: CaseSet, background: Background) -> float:
 def single_features(part: RankedPart) -> dict[str, float]:
     """The MRR of each baseline feature alone, in the direction that suits it better.
 
-    A high figure would mean that a scenario gives its answers away.
+    A high MRR would mean that a scenario gives its answers away.
     """
     columns = {name: part.features.column(name) for name in BASELINE_FEATURES}
     return {
@@ -65,7 +73,7 @@ def single_features(part: RankedPart) -> dict[str, float]:
 
 def by_context_length(
     part: RankedPart, name: str, scorer: CaseScorer, group: RankerGroup, track: Track
-) -> dict[str, Any]:
+) -> ContextLengthResult:
     """Long sessions, with the model seeing only the last 1, 2, 3 or all queries (Figure 6).
 
     The ranker is the one trained with whole contexts; its other features still see the whole
@@ -73,10 +81,10 @@ def by_context_length(
     """
     wanted = of_length(part.cases, "long")
     if wanted.sum() < FEWEST_CASES:
-        return {"cases": int(wanted.sum()), "too_few": f"at least {FEWEST_CASES} are needed"}
+        return ContextLengthResult(int(wanted.sum()), f"at least {FEWEST_CASES} are needed")
     cases = part.cases.select(wanted)
     whole = FeatureTable(part.features.names, part.features.values[wanted[part.cases.owners]])
-    found: dict[str, Any] = {}
+    found: dict[str, Mapping[str, Quality]] = {}
     for last in (*CONTEXT_LENGTHS, None):
         view = whole
         if last is not None:
@@ -84,9 +92,9 @@ def by_context_length(
             view = whole.with_columns({f"{name}:{form}": scores.form(form) for form in FORMS})
         ranked = {f"baseline+{name}": group.scores(view), name: view.column(f"{name}:sum")}
         label = "all" if last is None else str(last)
-        found[label] = standings(cases, ranked).summary([])["systems"]
-    return {"cases": len(cases), "queries": found}
+        found[label] = rank_systems(cases, ranked).summary([]).systems
+    return ContextLengthResult(len(cases), queries=found)
 
 
-def _share(marks: np.ndarray[Any, np.dtype[np.bool_]]) -> float:
-    return float(marks.mean()) if len(marks) else float("nan")
+def _share(marks: np.ndarray[Any, np.dtype[np.bool_]]) -> float | None:
+    return float(marks.mean()) if len(marks) else None

@@ -1,16 +1,17 @@
-"""The systems of a scenario compared on one part: figures, differences, p-values.
+"""The systems of a scenario compared on one split: quality, differences, p-values.
 
 Knows ranks by system. Does not know how a system arrives at its scores.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from nextquery.evaluation.ranking.metrics import mean_reciprocal, quality
+from nextquery.evaluation.ranking.metrics import Quality, mean_reciprocal, quality
 from nextquery.evaluation.ranking.significance import bootstrap_interval, paired_t_test
+from nextquery.evaluation.record_json import OPTIONAL
 from nextquery.ranking.cases import CaseSet, Floats, Integers
 
 FEWEST_CASES = 30
@@ -35,43 +36,54 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Standings:
+class RankingResult:
+    """Every system on some cases, or why there is no result."""
+
+    cases: int
+    too_few: str | None = field(default=None, metadata=OPTIONAL)
+    systems: Mapping[str, Quality] = field(default_factory=dict, metadata=OPTIONAL)
+    comparisons: tuple[Comparison, ...] = field(default=(), metadata=OPTIONAL)
+
+
+@dataclass(frozen=True)
+class SystemRanks:
     """The ranks of the true next queries by system: (seeds, cases) each."""
 
     cases: CaseSet
     ranks: Mapping[str, Integers]
 
-    def select(self, wanted: np.ndarray[Any, np.dtype[np.bool_]]) -> "Standings":
+    def select(self, wanted: np.ndarray[Any, np.dtype[np.bool_]]) -> "SystemRanks":
         """The same systems on some of the cases."""
         kept = {name: ranks[:, wanted] for name, ranks in self.ranks.items()}
-        return Standings(self.cases.select(wanted), kept)
+        return SystemRanks(self.cases.select(wanted), kept)
 
-    def summary(self, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-        """Figures of every system and the comparisons asked for, or why there are none."""
-        if len(self.cases) < FEWEST_CASES:
-            return {
-                "cases": len(self.cases),
-                "too_few": f"{len(self.cases)} cases; at least {FEWEST_CASES} are needed",
-            }
-        systems = {
-            name: {**asdict(quality(ranks)), "mrr_by_seed": (1.0 / ranks).mean(axis=1).tolist()}
-            for name, ranks in self.ranks.items()
-        }
-        compared = [asdict(compare(self.ranks, a, b)) for a, b in pairs]
-        return {"cases": len(self.cases), "systems": systems, "comparisons": compared}
+    def summary(self, pairs: Iterable[tuple[str, str]]) -> RankingResult:
+        """The quality of every system and the comparisons asked for, or why there are none."""
+        cases = len(self.cases)
+        if cases < FEWEST_CASES:
+            reason = f"{cases} cases; at least {FEWEST_CASES} are needed"
+            return RankingResult(cases, too_few=reason)
+        systems = {name: quality(ranks) for name, ranks in self.ranks.items()}
+        compared = tuple(compare(self.ranks, a, b) for a, b in pairs)
+        return RankingResult(cases, systems=systems, comparisons=compared)
 
 
-def standings(cases: CaseSet, scores: Mapping[str, Floats]) -> Standings:
+def rank_systems(cases: CaseSet, scores: Mapping[str, Floats]) -> SystemRanks:
     """Rank by scores of shape (candidates,) or (seeds, candidates)."""
     ranks = {
         name: np.stack([cases.ranks(row) for row in np.atleast_2d(values)])
         for name, values in scores.items()
     }
-    return Standings(cases, ranks)
+    return SystemRanks(cases, ranks)
 
 
 def compare(ranks: Mapping[str, Integers], a: str, b: str) -> Comparison:
-    """The difference between two systems over the same cases."""
+    """The difference between two systems over the same cases.
+
+    >>> ranks = {"adj": np.array([[2, 2, 1]]), "mine": np.array([[1, 2, 1]])}
+    >>> round(compare(ranks, "mine", "adj").relative, 3)
+    0.25
+    """
     first, second = mean_reciprocal(ranks[a]), mean_reciprocal(ranks[b])
     low, high = bootstrap_interval(first - second)
     return Comparison(
@@ -86,7 +98,11 @@ def compare(ranks: Mapping[str, Integers], a: str, b: str) -> Comparison:
 
 
 def system_pairs(systems: Iterable[str]) -> list[tuple[str, str]]:
-    """The comparisons of the paper's tables: each ranker with ADJ and with the Baseline Ranker."""
+    """The comparisons of the paper's tables: each ranker with ADJ and with the Baseline Ranker.
+
+    >>> system_pairs(["adj", "baseline", "baseline+mine", "mine"])
+    [('baseline', 'adj'), ('baseline+mine', 'adj'), ('baseline+mine', 'baseline')]
+    """
     names = list(systems)
     pairs = [(name, "adj") for name in names if name.startswith("baseline")]
     pairs += [(name, "baseline") for name in names if name.startswith("baseline+")]

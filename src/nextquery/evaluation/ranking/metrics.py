@@ -14,7 +14,7 @@ from nextquery.ranking.cases import Floats, Integers
 
 @dataclass(frozen=True)
 class Quality:
-    """The figures of one system, with the 95% bootstrap interval of its MRR."""
+    """The results of one system, with the 95% bootstrap interval of its MRR."""
 
     cases: int
     mrr: float
@@ -22,10 +22,17 @@ class Quality:
     mrr_high: float
     hit_1: float
     hit_5: float
+    mrr_by_seed: tuple[float, ...]
+    """The MRR of each seed's ranker; one number for a system that is not learnt."""
 
 
 def quality(ranks: Integers) -> Quality:
-    """The figures of ranks of shape (seeds, cases): means over seeds, then over cases."""
+    """The quality of ranks of shape (seeds, cases): means over seeds, then over cases.
+
+    >>> found = quality(np.array([[1, 2, 4, 1]]))
+    >>> found.mrr, found.hit_1
+    (0.6875, 0.5)
+    """
     reciprocal = mean_reciprocal(ranks)
     low, high = bootstrap_interval(reciprocal)
     return Quality(
@@ -35,6 +42,7 @@ def quality(ranks: Integers) -> Quality:
         mrr_high=high,
         hit_1=float((ranks <= 1).mean()),
         hit_5=float((ranks <= 5).mean()),
+        mrr_by_seed=tuple((1.0 / ranks).mean(axis=1).tolist()),
     )
 
 

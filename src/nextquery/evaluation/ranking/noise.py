@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nextquery.ranking.candidates import Background
+from nextquery.ranking.candidates import BackgroundCounts
 
 NOISY_QUERIES = 100
 """The paper labels the 100 most frequent queries of the background as noisy."""
@@ -24,7 +24,7 @@ class NoisyContext(NamedTuple):
 class Noise:
     """The noisy queries of a log."""
 
-    def __init__(self, background: Background, seed: int) -> None:
+    def __init__(self, background: BackgroundCounts, seed: int) -> None:
         frequent = background.most_frequent(NOISY_QUERIES)
         self.queries = [text for text, _ in frequent]
         counts = np.array([count for _, count in frequent], dtype=np.float64)

@@ -39,7 +39,7 @@ seeds are trained for the chosen one only."""
 
 @dataclass(frozen=True)
 class RankerGroup:
-    """One system: the same features and shape, a ranker a seed."""
+    """One system: the same features and shape, one ranker per seed."""
 
     forms: tuple[str, ...]
     rankers: tuple[Ranker, ...]
@@ -86,7 +86,7 @@ class RankerTrainer:
         self._validation = validation
         self._seeds = tuple(seeds)
         self._shape: TreeShape | None = None
-        self._taught: dict[Task, tuple[Ranker, ...]] = {}
+        self._trained: dict[Task, tuple[Ranker, ...]] = {}
 
     def baseline(self) -> RankerGroup:
         """The Baseline Ranker, with the tuned shape."""
@@ -118,7 +118,7 @@ class RankerTrainer:
 
     def _train(self, tasks: Sequence[Task], seeds: int) -> list[RankerGroup]:
         """A group for each task, with the first `seeds` seeds; all at once, a core for each."""
-        missing = {task: self._seeds[len(self._taught.get(task, ())) : seeds] for task in tasks}
+        missing = {task: self._seeds[len(self._trained.get(task, ())) : seeds] for task in tasks}
         data = {
             key: self._data(*key)
             for key in dict.fromkeys(task.data_key for task in tasks if missing[task])
@@ -132,9 +132,9 @@ class RankerTrainer:
                 for task in tasks
             }
         for task, added in waiting.items():
-            known = self._taught.get(task, ())
-            self._taught[task] = (*known, *(each.result() for each in added))
-        return [RankerGroup(task.forms, self._taught[task][:seeds]) for task in tasks]
+            known = self._trained.get(task, ())
+            self._trained[task] = (*known, *(each.result() for each in added))
+        return [RankerGroup(task.forms, self._trained[task][:seeds]) for task in tasks]
 
     def _data(self, names: tuple[str, ...], smallest_leaf: int) -> RankerData:
         parts = self._training.restricted(names), self._validation.restricted(names)

@@ -9,12 +9,12 @@ last query of a session is to be predicted from the ones before it.
     every_context  ours: every session counts; the distractors are next queries of other sessions
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nextquery.evaluation.ranking.distractors import DistractorPool
 from nextquery.evaluation.ranking.noise import Noise
-from nextquery.ranking.candidates import CANDIDATES, Background
+from nextquery.ranking.candidates import CANDIDATES, BackgroundCounts
 from nextquery.ranking.cases import CaseSet, RankingCase, canonical_order
 from nextquery.records import Session
 
@@ -27,10 +27,20 @@ class Rules:
     seed: int = 0
 
 
-Builder = Callable[[Sequence[Session], Background, Rules], CaseSet]
+Builder = Callable[[Sequence[Session], BackgroundCounts, Rules], CaseSet]
 
 
-def next_query_cases(sessions: Iterable[Session], background: Background, rules: Rules) -> CaseSet:
+@dataclass(frozen=True)
+class Scenario:
+    """How a scenario is called in the report, and what makes its cases."""
+
+    title: str
+    build: Builder
+
+
+def next_query_cases(
+    sessions: Iterable[Session], background: BackgroundCounts, rules: Rules
+) -> CaseSet:
     """Sessions with a known anchor, enough followers and the target among the candidates."""
     found = (
         _follower_case(session, session.queries[-2], background, rules.min_followers)
@@ -40,7 +50,9 @@ def next_query_cases(sessions: Iterable[Session], background: Background, rules:
     return CaseSet(tuple(case for case in found if case is not None))
 
 
-def long_tail_cases(sessions: Iterable[Session], background: Background, rules: Rules) -> CaseSet:
+def long_tail_cases(
+    sessions: Iterable[Session], background: BackgroundCounts, rules: Rules
+) -> CaseSet:
     """Sessions with an unknown anchor whose known beginning has followers."""
     found = (
         _follower_case(
@@ -55,7 +67,9 @@ def long_tail_cases(sessions: Iterable[Session], background: Background, rules: 
     return CaseSet(tuple(case for case in found if case is not None))
 
 
-def robust_cases(sessions: Iterable[Session], background: Background, rules: Rules) -> CaseSet:
+def robust_cases(
+    sessions: Iterable[Session], background: BackgroundCounts, rules: Rules
+) -> CaseSet:
     """The next-query cases, each with a noisy query inserted; candidates and target stay."""
     noise = Noise(background, rules.seed)
     corrupted = []
@@ -67,7 +81,7 @@ def robust_cases(sessions: Iterable[Session], background: Background, rules: Rul
 
 
 def every_context_cases(
-    sessions: Sequence[Session], background: Background, rules: Rules
+    sessions: Sequence[Session], background: BackgroundCounts, rules: Rules
 ) -> CaseSet:
     """Every session, its target among next queries of other sessions of the same split."""
     pool = DistractorPool(sessions)
@@ -79,17 +93,17 @@ def every_context_cases(
     return CaseSet(tuple(cases))
 
 
-SCENARIOS: Mapping[str, Builder] = {
-    "next_query": next_query_cases,
-    "robust": robust_cases,
-    "long_tail": long_tail_cases,
-    "every_context": every_context_cases,
+SCENARIOS: dict[str, Scenario] = {
+    "next_query": Scenario("Next-query prediction", next_query_cases),
+    "robust": Scenario("Robust prediction", robust_cases),
+    "long_tail": Scenario("Long-tail prediction", long_tail_cases),
+    "every_context": Scenario("Every context", every_context_cases),
 }
-"""Every scenario by name; a further one is one more function here."""
+"""Every scenario by name; a further one is one more function and one more row here."""
 
 
 def _follower_case(
-    session: Session, anchor: str, background: Background, min_followers: int
+    session: Session, anchor: str, background: BackgroundCounts, min_followers: int
 ) -> RankingCase | None:
     followers = background.followers(anchor)
     if len(followers) < min_followers or session.queries[-1] not in followers:
@@ -103,7 +117,7 @@ def _follower_case(
 
 
 def _case(
-    session: Session, context: tuple[str, ...], texts: tuple[str, ...], background: Background
+    session: Session, context: tuple[str, ...], texts: tuple[str, ...], background: BackgroundCounts
 ) -> RankingCase:
     """A case whose candidates are `texts`, the true next query first, in canonical order."""
     ordered = canonical_order(texts, [background.frequency(text) for text in texts])

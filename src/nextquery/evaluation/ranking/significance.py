@@ -1,7 +1,7 @@
 """Is a difference more than chance: the paper's paired t-test, and bootstrap intervals.
 
-Knows arrays of a figure a case. The bootstrap draws whole cases with replacement and is seeded, so
-that a report is the same every time.
+Knows arrays with one number per case. The bootstrap draws whole cases with replacement and is
+seeded, so that a report is the same every time.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Pieces of the report's page: escaped text, tables, figures, sections.
+"""Pieces of the report's page: escaped text, tables, plots, sections.
 
 Knows HTML and no results.
 """
@@ -48,8 +48,8 @@ def bullets(texts: Iterable[str]) -> str:
     return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
 
 
-def figure(file: str, message: str, alt: str) -> str:
-    """A figure with its message as caption."""
+def plot(file: str, message: str, alt: str) -> str:
+    """A plot with its message as caption."""
     return (
         f'<figure><img src="{escape(file)}" alt="{escape(alt)}">'
         f"<figcaption>{escape(message)}</figcaption></figure>"

@@ -1,23 +1,26 @@
-"""The report's page and its figures, made from the results alone.
+"""The report's page and its plots, made from the results alone.
 
-Knows `results.json`, what the paper reports, and the order in which a reader wants to see it.
+Knows results, what the paper reports, and the order in which a reader wants to see it.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from nextquery.artifacts import write_text
-from nextquery.evaluation.paper import LONG_SESSION_GAINS, PAPER, TITLES
+from nextquery.evaluation.paper import LONG_SESSION_GAINS, PAPER
+from nextquery.evaluation.probes.gates import GateComparison
+from nextquery.evaluation.ranking.scenario_result import ScenarioResult
+from nextquery.evaluation.ranking.scenarios import SCENARIOS
 from nextquery.evaluation.report import html, model_plots, ranking_plots, tables
-from nextquery.evaluation.report.ranking_plots import Results, label
+from nextquery.evaluation.report.plot_style import label
+from nextquery.evaluation.results import ExperimentResults
 
-FIGURES = "figures"
+PLOTS = "figures"
+"""The folder of the plots within the report."""
 
 
-def write_report(out: Path, results: Results) -> None:
-    """Draw every figure and write `index.html` beside `results.json`."""
-    (out / FIGURES).mkdir(exist_ok=True)
+def write_report(out: Path, results: ExperimentResults) -> None:
+    """Draw every plot and write `index.html` beside `results.json`."""
+    (out / PLOTS).mkdir(exist_ok=True)
     parts = {
         "summary": ("What was found", _summary(results)),
         "scenarios": ("Ranking the next query", _scenarios(out, results)),
@@ -30,23 +33,23 @@ def write_report(out: Path, results: Results) -> None:
         "run": ("Data, training and settings", _run(results)),
     }
     shown = {anchor: part for anchor, part in parts.items() if part[1]}
-    models = ", ".join(label(model) for model in results["systems"]["models"])
-    test = results["data"]["counts"].get("sessions", {}).get("test", 0)
+    models = ", ".join(label(model) for model in results.systems.models)
+    test = results.data.counts.get("sessions", {}).get("test", 0)
     text = html.document(
         "Context-aware query suggestion: the experiments",
         f"{models} on a log with {test:,} test sessions, as in section 4 of "
-        "Sordoni et al., CIKM 2015. The paper's own figures stand beside ours.",
+        "Sordoni et al., CIKM 2015. The paper's own results stand beside ours.",
         [(anchor, title) for anchor, (title, _) in shown.items()],
         [html.section(anchor, title, body) for anchor, (title, body) in shown.items()],
     )
     write_text(out / "index.html", text)
 
 
-def _summary(results: Results) -> str:
+def _summary(results: ExperimentResults) -> str:
     lines = [
         finding
-        for name, found in results["scenarios"].items()
-        for finding in _findings(name, found, results["systems"]["models"])
+        for name, found in results.scenarios.items()
+        for finding in _findings(name, found, results.systems.models)
     ]
     comparable = [
         "Comparable with the paper: the rules for candidates, noise and the long tail, the "
@@ -59,18 +62,21 @@ def _summary(results: Results) -> str:
     return html.bullets(lines) + html.heading("What is comparable") + html.bullets(comparable)
 
 
-def _findings(name: str, found: Mapping[str, Any], models: list[str]) -> list[str]:
-    """One sentence a model on what its score adds to the Baseline Ranker."""
-    if "too_few" in found:
-        return [f"{TITLES[name]}: too few cases for any figure ({found['too_few']})."]
+def _findings(name: str, found: ScenarioResult, models: tuple[str, ...]) -> list[str]:
+    """One sentence per model on what its score adds to the Baseline Ranker."""
+    title = SCENARIOS[name].title
+    if found.too_few:
+        return [f"{title}: too few cases for any result ({found.too_few})."]
     sentences = []
     for model in models:
-        each = tables.comparison(found, f"baseline+{model}", "baseline")
-        verdict = "significant" if each["p"] < 0.01 else "not significant at .01"
+        each = found.comparison(f"baseline+{model}", "baseline")
+        if each is None:
+            continue
+        verdict = "significant" if each.p < 0.01 else "not significant at .01"
         sentence = (
-            f"{TITLES[name]}: {label(model)} changes the Baseline Ranker's MRR by "
-            f"{each['relative']:+.1%} (p {tables.p_value(each['p'])}, {verdict}; "
-            f"{found['cases']['test']:,} test cases)."
+            f"{title}: {label(model)} changes the Baseline Ranker's MRR by "
+            f"{each.relative:+.1%} (p {tables.p_value(each.p)}, {verdict}; "
+            f"{found.cases['test']:,} test cases)."
         )
         if name in PAPER:
             sentence += f" The paper reports {PAPER[name].gain('baseline'):+.1%}."
@@ -78,21 +84,21 @@ def _findings(name: str, found: Mapping[str, Any], models: list[str]) -> list[st
     return sentences
 
 
-def _scenarios(out: Path, results: Results) -> str:
-    if not results["scenarios"]:
+def _scenarios(out: Path, results: ExperimentResults) -> str:
+    if not results.scenarios:
         return ""
     parts = []
-    if ranking_plots.reported(results):
-        ranking_plots.draw_scenarios(results, out / FIGURES / "scenarios.svg")
+    if results.reported:
+        ranking_plots.draw_scenarios(results, out / PLOTS / "scenarios.svg")
         message = "The paper's systems in each scenario: dots are MRRs, bars their 95% intervals."
-        parts.append(html.figure(f"{FIGURES}/scenarios.svg", message, "MRR by scenario and system"))
-    for name, found in results["scenarios"].items():
-        parts.append(html.heading(TITLES[name]))
+        parts.append(html.plot(f"{PLOTS}/scenarios.svg", message, "MRR by scenario and system"))
+    for name, found in results.scenarios.items():
+        parts.append(html.heading(SCENARIOS[name].title))
         parts.append(tables.scenario(name, found, results))
-    ranking_plots.draw_length_shares(results, out / FIGURES / "length_shares.svg")
+    ranking_plots.draw_length_shares(results, out / PLOTS / "length_shares.svg")
     parts.append(
-        html.figure(
-            f"{FIGURES}/length_shares.svg",
+        html.plot(
+            f"{PLOTS}/length_shares.svg",
             "How long the test sessions of each scenario are (the paper's Figure 4).",
             "Shares of short, medium and long sessions",
         )
@@ -100,13 +106,13 @@ def _scenarios(out: Path, results: Results) -> str:
     return "".join(parts)
 
 
-def _lengths(out: Path, results: Results) -> str:
-    if not ranking_plots.reported(results):
+def _lengths(out: Path, results: ExperimentResults) -> str:
+    if not results.reported:
         return ""
-    ranking_plots.draw_session_lengths(results, out / FIGURES / "session_lengths.svg")
+    ranking_plots.draw_session_lengths(results, out / PLOTS / "session_lengths.svg")
     parts = [
-        html.figure(
-            f"{FIGURES}/session_lengths.svg",
+        html.plot(
+            f"{PLOTS}/session_lengths.svg",
             "MRR in short (2 queries), medium (3-4) and long (5 or more) sessions, with the number "
             "of cases (Figure 5). In the paper HRED gains most in long sessions: "
             f"{LONG_SESSION_GAINS['baseline']:+.0%} over the Baseline Ranker.",
@@ -114,10 +120,10 @@ def _lengths(out: Path, results: Results) -> str:
         ),
         tables.length_gains(results),
     ]
-    if ranking_plots.draw_context_lengths(results, out / FIGURES / "context_lengths.svg"):
+    if ranking_plots.draw_context_lengths(results, out / PLOTS / "context_lengths.svg"):
         parts.append(
-            html.figure(
-                f"{FIGURES}/context_lengths.svg",
+            html.plot(
+                f"{PLOTS}/context_lengths.svg",
                 "Long sessions, the model seeing only the last queries (Figure 6): a model that "
                 "uses the context rises to the right.",
                 "MRR by context length",
@@ -126,18 +132,18 @@ def _lengths(out: Path, results: Results) -> str:
     return "".join(parts)
 
 
-def _generation(out: Path, results: Results) -> str:
-    if not results["generation"].get("systems"):
+def _generation(out: Path, results: ExperimentResults) -> str:
+    if not results.generation.systems:
         return ""
-    model_plots.draw_generation(results, out / FIGURES / "generation.svg")
+    model_plots.draw_generation(results, out / PLOTS / "generation.svg")
     return "".join(
         [
             html.paragraph(
                 "Every system suggests by itself for the same sample of test contexts, behind its "
                 "guards. The paper leaves this to a user study and to future work."
             ),
-            html.figure(
-                f"{FIGURES}/generation.svg",
+            html.plot(
+                f"{PLOTS}/generation.svg",
                 "How often the query that the user typed next is among the first 20 suggestions "
                 "(light), the first 5, and the first alone (dark).",
                 "Hit rates of the suggestions",
@@ -149,32 +155,32 @@ def _generation(out: Path, results: Results) -> str:
     )
 
 
-def _gates(out: Path, results: Results) -> str:
-    if not results["gates"]:
+def _gates(out: Path, results: ExperimentResults) -> str:
+    if not results.gates:
         return ""
     parts = [tables.gates(results)]
-    if any("own_query" in each for each in results["gates"].values()):
-        model_plots.draw_gate_means(results, out / FIGURES / "gate_means.svg")
+    if any(isinstance(each, GateComparison) for each in results.gates.values()):
+        model_plots.draw_gate_means(results, out / PLOTS / "gate_means.svg")
         message = (
             "Mean update gate of a query of the user and of a noisy query inserted at the same "
             "place. The paper's claim is that noise updates less."
         )
-        file = f"{FIGURES}/gate_means.svg"
-        parts.append(html.figure(file, message, "Mean gates of own queries and of noise"))
-    for model, each in results["gates"].items():
-        if each.get("example"):
-            file = f"{FIGURES}/gates_{model}.svg"
-            model_plots.draw_gates(each["example"], out / file)
+        file = f"{PLOTS}/gate_means.svg"
+        parts.append(html.plot(file, message, "Mean gates of own queries and of noise"))
+    for model, each in results.gates.items():
+        if each.example:
+            file = f"{PLOTS}/gates_{model}.svg"
+            model_plots.draw_gates(each.example, out / file)
             message = f"{label(model)}: gates of one context with a noisy query at its end."
-            parts.append(html.figure(file, f"{message} (Figure 7)", message))
+            parts.append(html.plot(file, f"{message} (Figure 7)", message))
     return "".join(parts)
 
 
-def _boundaries(out: Path, results: Results) -> str:
-    if not results["boundaries"].get("systems"):
+def _boundaries(out: Path, results: ExperimentResults) -> str:
+    if not results.boundaries.systems:
         return ""
-    model_plots.draw_boundaries(results, out / FIGURES / "boundaries.svg")
-    labelled = results["settings"]["boundary_labels"]
+    model_plots.draw_boundaries(results, out / PLOTS / "boundaries.svg")
+    labelled = results.settings.boundary_labels
     truth = (
         f"the labels of {labelled}"
         if labelled
@@ -186,8 +192,8 @@ def _boundaries(out: Path, results: Results) -> str:
                 "A user's queries as one stream: where does a session end? Thresholds are chosen "
                 f"on other streams; the truth is {truth}."
             ),
-            html.figure(
-                f"{FIGURES}/boundaries.svg",
+            html.plot(
+                f"{PLOTS}/boundaries.svg",
                 "What the update gates know of boundaries (red), beside text and time (blue).",
                 "F1 of session boundaries",
             ),
@@ -196,27 +202,27 @@ def _boundaries(out: Path, results: Results) -> str:
     )
 
 
-def _vectors(out: Path, results: Results) -> str:
+def _vectors(out: Path, results: ExperimentResults) -> str:
     parts = []
-    for model, maps in results["projections"].items():
-        for kind in ("words", "queries"):
-            if maps[kind]:
-                file = f"{FIGURES}/{kind}_{model}.svg"
-                model_plots.draw_projection(maps[kind], out / file)
+    for model, maps in results.projections.items():
+        for kind, points in (("words", maps.words), ("queries", maps.queries)):
+            if points:
+                file = f"{PLOTS}/{kind}_{model}.svg"
+                model_plots.draw_projection(points, out / file)
                 message = f"{label(model)}: the most frequent {kind}, near what they resemble"
-                parts.append(html.figure(file, f"{message} (t-SNE; Figure 1).", message))
+                parts.append(html.plot(file, f"{message} (t-SNE; Figure 1).", message))
     return "".join(parts)
 
 
-def _features(out: Path, results: Results) -> str:
-    if not ranking_plots.reported(results):
+def _features(out: Path, results: ExperimentResults) -> str:
+    if not results.reported:
         return ""
-    ranking_plots.draw_importances(results, out / FIGURES / "importances.svg")
-    model = label(results["systems"]["models"][0])
+    ranking_plots.draw_importances(results, out / PLOTS / "importances.svg")
+    model = label(results.systems.models[0])
     return "".join(
         [
-            html.figure(
-                f"{FIGURES}/importances.svg",
+            html.plot(
+                f"{PLOTS}/importances.svg",
                 f"What the ranker with {model} looks at most (mean over its seeds).",
                 "Feature importances",
             ),
@@ -227,10 +233,10 @@ def _features(out: Path, results: Results) -> str:
     )
 
 
-def _run(results: Results) -> str:
+def _run(results: ExperimentResults) -> str:
     links = html.bullets(
         [
-            "results.json holds every figure of this page, and more.",
+            "results.json holds every number of this page, and more.",
             "trec/ holds runs and qrels of the test cases for the field's own tools; of the learnt "
             "systems the first seed's run.",
         ]

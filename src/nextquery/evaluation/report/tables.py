@@ -1,61 +1,67 @@
-"""The report's tables. Knows `results.json` and the paper's figures; draws and measures nothing."""
+"""The report's tables. Knows results and the paper's own; draws and measures nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from nextquery.evaluation.paper import PAPER, SESSIONS, TITLES, TRAINING
+from nextquery.evaluation.paper import PAPER, SESSIONS, TRAINING
+from nextquery.evaluation.probes.gates import GateComparison
+from nextquery.evaluation.ranking.comparison import Comparison
+from nextquery.evaluation.ranking.metrics import Quality
+from nextquery.evaluation.ranking.scenario_result import ScenarioResult, find_comparison
+from nextquery.evaluation.ranking.scenarios import SCENARIOS
+from nextquery.evaluation.record_json import to_json
 from nextquery.evaluation.report.html import Cell, Row, paragraph, table
-from nextquery.evaluation.report.ranking_plots import Results, label, main_systems, reported
-from nextquery.logs.data_folder import UNSEEN_USERS
+from nextquery.evaluation.report.plot_style import label
+from nextquery.evaluation.results import ExperimentResults
 from nextquery.ranking.features import BASELINE_FEATURES
 
 
-def scenario(name: str, found: Mapping[str, Any], results: Results) -> str:
-    """The systems of a scenario, the paper's figures and unseen users beside them."""
-    counts = ", ".join(f"{split} {count:,}" for split, count in found["cases"].items())
+def scenario(name: str, found: ScenarioResult, results: ExperimentResults) -> str:
+    """The systems of a scenario, the paper's results and unseen users beside them."""
+    counts = ", ".join(f"{split} {count:,}" for split, count in found.cases.items())
     facts = f"Cases: {counts}."
-    if found["noisy_contexts"] is not None:
-        facts += f" {found['noisy_contexts']:.0%} of the test contexts hold a noisy query"
+    if found.noisy_contexts is not None:
+        facts += f" {found.noisy_contexts:.0%} of the test contexts hold a noisy query"
         published = PAPER[name].noisy_contexts if name in PAPER else None
         facts += f" (the paper: {published:.0%})." if published else "."
     note = paragraph(facts, "note")
-    if "too_few" in found:
-        return note + paragraph(f"Too few cases for any figure: {found['too_few']}.", "none")
-    unseen = found.get(UNSEEN_USERS, {}).get("systems") or {}
+    if found.too_few:
+        return note + paragraph(f"Too few cases for any result: {found.too_few}.", "none")
+    unseen = found.unseen_users.systems if found.unseen_users else {}
     heads: list[Cell | str] = ["System", "MRR", "hit at 1", "hit at 5", "over ADJ", "over Baseline"]
     heads += ["MRR, unseen users"] if unseen else []
     heads += [Cell(f"paper's MRR ({PAPER[name].table})", "paper")] if name in PAPER else []
-    rows = [_system_row(name, system, found, unseen, results) for system in found["systems"]]
+    rows = [_system_row(name, system, found, unseen, results) for system in found.systems]
     return note + table(heads, rows)
 
 
 def _system_row(
     name: str,
     system: str,
-    found: Mapping[str, Any],
-    unseen: Mapping[str, Any],
-    results: Results,
+    found: ScenarioResult,
+    unseen: Mapping[str, Quality],
+    results: ExperimentResults,
 ) -> Row:
-    each = found["systems"][system]
-    strong = "strong" if system in main_systems(results) else ""
+    each = found.systems[system]
+    strong = "strong" if system in results.main_systems else ""
     row: list[Cell | str] = [
         Cell(label(system), strong, _forms_note(system, found)),
-        Cell(f"{each['mrr']:.4f}", strong, interval(each["mrr_low"], each["mrr_high"])),
-        f"{each['hit_1']:.3f}",
-        f"{each['hit_5']:.3f}",
-        _gain(found, system, "adj"),
-        _gain(found, system, "baseline"),
+        Cell(f"{each.mrr:.4f}", strong, interval(each.mrr_low, each.mrr_high)),
+        f"{each.hit_1:.3f}",
+        f"{each.hit_5:.3f}",
+        _gain(found.comparison(system, "adj")),
+        _gain(found.comparison(system, "baseline")),
     ]
     if unseen:
         other = unseen[system]
-        row.append(Cell(f"{other['mrr']:.4f}", "", interval(other["mrr_low"], other["mrr_high"])))
+        row.append(Cell(f"{other.mrr:.4f}", "", interval(other.mrr_low, other.mrr_high)))
     if name in PAPER:
         row.append(_paper_cell(name, system, results))
     return row
 
 
-def _paper_cell(name: str, system: str, results: Results) -> Cell:
-    first = results["systems"]["models"][0]
+def _paper_cell(name: str, system: str, results: ExperimentResults) -> Cell:
+    first = results.systems.models[0]
     published = {"adj": "adj", "baseline": "baseline", f"baseline+{first}": "baseline+hred"}
     if system not in published:
         return Cell("", "paper")
@@ -65,35 +71,34 @@ def _paper_cell(name: str, system: str, results: Results) -> Cell:
     return Cell(f"{paper.mrr[key]:.4f}", "paper", note)
 
 
-def _forms_note(system: str, found: Mapping[str, Any]) -> str:
-    forms = found["rankers"].get(system, {}).get("forms", [])
+def _forms_note(system: str, found: ScenarioResult) -> str:
+    forms = found.rankers[system].forms if system in found.rankers else ()
     return f"score as {', '.join(forms).replace('_', ' ')}" if forms else ""
 
 
-def _gain(found: Mapping[str, Any], a: str, b: str) -> Cell:
-    each = comparison(found, a, b)
-    if not each:
+def _gain(each: Comparison | None) -> Cell:
+    if each is None:
         return Cell("")
-    mark = "" if each["p"] >= 0.01 else "good" if each["relative"] > 0 else "bad"
-    return Cell(f"{each['relative']:+.1%}", mark, f"p {p_value(each['p'])}")
+    mark = "" if each.p >= 0.01 else "good" if each.relative > 0 else "bad"
+    return Cell(f"{each.relative:+.1%}", mark, f"p {p_value(each.p)}")
 
 
-def length_gains(results: Results) -> str:
+def length_gains(results: ExperimentResults) -> str:
     """What each model gains over the Baseline Ranker in short, medium and long sessions."""
     rows: list[Row] = []
-    for name, found in reported(results).items():
-        for model in results["systems"]["models"]:
-            row: list[Cell | str] = [f"{TITLES[name]}, {label(model)}"]
-            for length in found["by_session_length"].values():
-                gain = _gain(length, f"baseline+{model}", "baseline")
-                few = Cell("too few", "", f"{length['cases']} cases")
-                row.append(gain if "systems" in length else few)
+    for name, found in results.reported.items():
+        for model in results.systems.models:
+            row: list[Cell | str] = [f"{SCENARIOS[name].title}, {label(model)}"]
+            for length in found.by_session_length.values():
+                compared = find_comparison(length.comparisons, f"baseline+{model}", "baseline")
+                few = Cell("too few", "", f"{length.cases} cases")
+                row.append(_gain(compared) if length.systems else few)
             rows.append(row)
     return table(["Gain over the Baseline Ranker", "short", "medium", "long"], rows)
 
 
-def generation(results: Results) -> str:
-    """All figures of the systems' own suggestions."""
+def generation(results: ExperimentResults) -> str:
+    """Everything measured of the systems' own suggestions."""
     columns = {
         "coverage": "coverage",
         "hit_1": "hit at 1",
@@ -105,81 +110,86 @@ def generation(results: Results) -> str:
         "synthetic": "synthetic",
         "diversity": "diversity",
     }
-    found = results["generation"]
+    systems = results.generation.systems
     names = {"all": "All contexts", "known_anchor": "Anchor known", "unknown_anchor": "Anchor new"}
     parts = []
     for group, title in names.items():
         rows: list[Row] = [
             [
                 label(system),
-                *(_share(figures[group][column]) for column in columns),
-                _share(figures["refused_by_guards"]),
+                *(_share(to_json(lists.groups()[group])[column]) for column in columns),
+                _share(lists.refused_by_guards),
             ]
-            for system, figures in found["systems"].items()
-            if group in figures
+            for system, lists in systems.items()
+            if group in lists.groups()
         ]
         if rows:
-            contexts = next(f[group]["contexts"] for f in found["systems"].values() if group in f)
+            groups = (lists.groups() for lists in systems.values())
+            contexts = next(each[group].contexts for each in groups if group in each)
             heads = ["System", *columns.values(), "refused by guards (all)"]
             parts.append(table(heads, rows, f"{title}: {contexts:,}"))
     return "".join(parts)
 
 
-def samples(results: Results) -> str:
+def samples(results: ExperimentResults) -> str:
     """A few contexts with what every system suggests."""
-    contexts = results["samples"]["contexts"]
+    contexts = results.samples.contexts
     if not contexts:
         return ""
-    systems = list(contexts[0]["suggestions"])
+    systems = list(contexts[0].suggestions)
     rows: list[Row] = []
     for each in contexts:
-        context = Cell(" → ".join(each["context"]), "text", f"typed next: {each['next_query']}")
-        lists = (each["suggestions"][system] for system in systems)
+        context = Cell(" → ".join(each.context), "text", f"typed next: {each.next_query}")
+        lists = (each.suggestions[system] for system in systems)
         rows.append([context, *(Cell("; ".join(texts) or "–", "text") for texts in lists)])
     return table(["Context", *(Cell(label(system), "text") for system in systems)], rows)
 
 
-def gates(results: Results) -> str:
+def gates(results: ExperimentResults) -> str:
     """Gates of own queries and of noise at the same place."""
     heads = ["Model", "contexts", "own query", "noise", "difference", "p", "noise updates less in"]
     rows: list[Row] = []
-    for model, each in results["gates"].items():
-        if "own_query" in each:
-            limits = interval(each["difference_low"], each["difference_high"])
+    for model, each in results.gates.items():
+        if isinstance(each, GateComparison):
+            limits = interval(each.difference_low, each.difference_high)
             rows.append(
                 [
                     label(model),
-                    f"{each['contexts']:,}",
-                    f"{each['own_query']:.3f}",
-                    f"{each['noisy_query']:.3f}",
-                    Cell(f"{each['difference']:+.3f}", "", limits),
-                    p_value(each["p"]),
-                    f"{each['noise_updates_less']:.0%}",
+                    f"{each.contexts:,}",
+                    f"{each.own_query:.3f}",
+                    f"{each.noisy_query:.3f}",
+                    Cell(f"{each.difference:+.3f}", "", limits),
+                    p_value(each.p),
+                    f"{each.noise_updates_less:.0%}",
                 ]
             )
     return table(heads, rows)
 
 
-def boundaries(results: Results) -> str:
+def boundaries(results: ExperimentResults) -> str:
     """Precision, recall and F1 of the boundaries found."""
-    found = results["boundaries"]
+    found = results.boundaries
     rows: list[Row] = [
-        [name, *(f"{each[key]:.3f}" for key in ("precision", "recall", "f1"))]
-        for name, each in found["systems"].items()
+        [name, f"{each.precision:.3f}", f"{each.recall:.3f}", f"{each.f1:.3f}"]
+        for name, each in found.systems.items()
     ]
-    caption = f"{found['gaps']:,} gaps, {found['boundaries']:,} of them boundaries"
+    caption = f"{found.gaps:,} gaps, {found.boundaries:,} of them boundaries"
     return table(["Score", "precision", "recall", "F1"], rows, caption)
 
 
-def features(results: Results) -> str:
+def features(results: ExperimentResults) -> str:
     """Every feature, its meaning, and how far it gets alone."""
-    scenarios = reported(results)
-    heads: Row = ["Feature", Cell("meaning", "text"), *(TITLES[name] for name in scenarios)]
+    scenarios = results.reported
+    heads: Row = [
+        "Feature",
+        Cell("meaning", "text"),
+        *(SCENARIOS[name].title for name in scenarios),
+    ]
     rows: list[Row] = [
         [
             name,
             Cell(meaning, "text"),
-            *(f"{found['single_features'][name]:.3f}" for found in scenarios.values()),
+            *(f"{found.single_features[name]:.3f}" for found in scenarios.values()),
         ]
         for name, meaning in BASELINE_FEATURES.items()
     ]
@@ -187,26 +197,26 @@ def features(results: Results) -> str:
     return table(heads, rows, caption)
 
 
-def forms(results: Results) -> str:
+def forms(results: ExperimentResults) -> str:
     """Validation MRR of the Baseline Ranker with a model's score in several forms."""
-    scenarios = reported(results)
+    scenarios = results.reported
     rows: list[Row] = []
-    for model in results["systems"]["models"]:
-        sets = next(iter(scenarios.values()))["form_choices"][model]
+    for model in results.systems.models:
+        sets = next(iter(scenarios.values())).form_choices[model]
         for tried in sets:
-            values = [found["form_choices"][model] for found in scenarios.values()]
+            values = [found.form_choices[model] for found in scenarios.values()]
             marks = ["strong" if each[tried] == max(each.values()) else "" for each in values]
             cells = [
                 Cell(f"{each[tried]:.4f}", mark) for each, mark in zip(values, marks, strict=True)
             ]
             rows.append([f"{label(model)}: {tried.replace('+', ', ').replace('_', ' ')}", *cells])
     caption = "Validation MRR; the best set is the one reported"
-    return table(["Score as", *(TITLES[name] for name in scenarios)], rows, caption)
+    return table(["Score as", *(SCENARIOS[name].title for name in scenarios)], rows, caption)
 
 
-def data(results: Results) -> str:
+def data(results: ExperimentResults) -> str:
     """Sessions by split beside the paper's."""
-    sessions = results["data"]["counts"].get("sessions", {})
+    sessions = results.data.counts.get("sessions", {})
     rows: list[Row] = [
         [split, f"{count:,}", Cell(f"{SESSIONS[split]:,}" if split in SESSIONS else "", "paper")]
         for split, count in sessions.items()
@@ -214,7 +224,7 @@ def data(results: Results) -> str:
     return table(["Sessions", "this log", Cell("the paper's", "paper")], rows)
 
 
-def training(results: Results) -> str:
+def training(results: ExperimentResults) -> str:
     """The paper's Table 2 beside what the models' folders say."""
     heads = [
         "Training", "batches seen", "training time", "a list, beam 50", "memory",
@@ -222,9 +232,9 @@ def training(results: Results) -> str:
     ]  # fmt: skip
     paper = ["the paper's HRED", *TRAINING.values(), ""]
     rows: list[Row] = [[Cell(text, "paper") for text in paper]]
-    for model, each in results["training"].items():
-        decoding = results["decoding"].get(model)
-        facts = each["training"] or {}
+    for model, each in results.training.items():
+        decoding = results.decoding.get(model)
+        facts = each.training or {}
         seconds = facts.get("seconds")
         perplexity = facts.get("validation_perplexity")
         rows.append(
@@ -232,27 +242,21 @@ def training(results: Results) -> str:
                 label(model),
                 f"{facts['steps']:,}" if "steps" in facts else "–",
                 f"{seconds / 60:.0f} min" if seconds else "–",
-                f"{decoding['median_ms']:.0f} ms" if decoding else "–",
-                f"{each['megabytes']:.0f} MB",
+                f"{decoding.median_ms:.0f} ms" if decoding else "–",
+                f"{each.megabytes:.0f} MB",
                 f"{perplexity:.1f}" if perplexity else "–",
             ]
         )
     return table(heads, rows)
 
 
-def settings(results: Results) -> str:
+def settings(results: ExperimentResults) -> str:
     """What the run was told, and the versions that made it."""
-    values = {**results["settings"], **results["versions"]}
+    values = {**to_json(results.settings), **results.versions}
     rows: list[Row] = [
         [name.replace("_", " "), Cell(_plain(value), "text")] for name, value in values.items()
     ]
     return table(["Setting", Cell("value", "text")], rows)
-
-
-def comparison(found: Mapping[str, Any], a: str, b: str) -> Mapping[str, Any]:
-    """The comparison of two systems, empty if it was not made."""
-    pairs: Sequence[Mapping[str, Any]] = found.get("comparisons", [])
-    return next((each for each in pairs if (each["a"], each["b"]) == (a, b)), {})
 
 
 def interval(low: float, high: float) -> str:

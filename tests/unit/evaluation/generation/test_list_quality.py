@@ -10,11 +10,11 @@ from nextquery.evaluation.generation.list_quality import (
     sample_contexts,
     word_overlap,
 )
-from nextquery.evaluation.progress import shown_steps
-from nextquery.ranking.candidates import Background
+from nextquery.evaluation.progress import show_steps
+from nextquery.ranking.candidates import BackgroundCounts
 from nextquery.records import ScoredQuery, Session, Suggestion
 
-BACKGROUND = Background({"red car": 3, "blue car": 2, "boat": 1}, {})
+BACKGROUND = BackgroundCounts({"red car": 3, "blue car": 2, "boat": 1}, {})
 
 
 class Fixed:
@@ -43,28 +43,28 @@ def test_overlap_and_diversity_by_hand() -> None:
     assert list_diversity(["red car", "blue car", "boat"]) == pytest.approx(1 - (1 / 3) / 3)
 
 
-def test_figures_by_hand() -> None:
+def test_results_by_hand() -> None:
     cases = [
         GenerationCase(("boat",), "blue car", True),
         GenerationCase(("boat",), "green car", True),
         GenerationCase(("submarine",), "boat", False),
     ]
     suggester = Fixed("red car", "blue car", "new car")
-    with shown_steps() as steps:
-        found = run_generation({"fixed": suggester}, cases, BACKGROUND, steps)["systems"]["fixed"]
+    with show_steps() as steps:
+        found = run_generation({"fixed": suggester}, cases, BACKGROUND, steps).systems["fixed"]
 
-    everything, known, unknown = found["all"], found["known_anchor"], found["unknown_anchor"]
-    assert everything["coverage"] == pytest.approx(2 / 3)
-    assert everything["hit_1"] == 0
-    assert everything["hit_5"] == everything["hit_20"] == pytest.approx(1 / 3)
-    assert everything["mrr"] == pytest.approx((1 / 2) / 3)
-    assert everything["synthetic"] == pytest.approx(1 / 3)
-    assert known["mrr"] == pytest.approx((1 / 2) / 2)
-    assert known["overlap_first"] == pytest.approx((1 / 2 + 1 / 2) / 2)
-    assert known["overlap_best"] == pytest.approx((1 + 1 / 2) / 2)
-    assert unknown["coverage"] == 0
-    assert unknown["synthetic"] is None
-    assert found["refused_by_guards"] == 0
+    everything, known, unknown = found.groups().values()
+    assert everything.coverage == pytest.approx(2 / 3)
+    assert everything.hit_1 == 0
+    assert everything.hit_5 == everything.hit_20 == pytest.approx(1 / 3)
+    assert everything.mrr == pytest.approx((1 / 2) / 3)
+    assert everything.synthetic == pytest.approx(1 / 3)
+    assert known.mrr == pytest.approx((1 / 2) / 2)
+    assert known.overlap_first == pytest.approx((1 / 2 + 1 / 2) / 2)
+    assert known.overlap_best == pytest.approx((1 + 1 / 2) / 2)
+    assert unknown.coverage == 0
+    assert unknown.synthetic is None
+    assert found.refused_by_guards == 0
 
 
 def test_contexts_are_drawn_without_replacement_and_by_seed() -> None:

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from nextquery.errors import InputError
 from nextquery.evaluation.probes.boundaries import (
+    BoundaryScore,
     best_threshold,
-    boundary_figures,
-    found,
+    boundary_result,
+    boundary_score,
     gaps_of_file,
 )
 from nextquery.suggesters.base import Floats
@@ -41,38 +42,36 @@ def test_precision_recall_and_f1_by_hand() -> None:
     truth = np.array([True, False, True, True])
     scores = np.array([0.9, 0.8, 0.7, 0.1])
 
-    assert found(0.7, scores, truth) == pytest.approx(
-        {"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3}
-    )
-    assert found(2.0, scores, truth)["f1"] == 0
+    assert boundary_score(0.7, scores, truth) == BoundaryScore(2 / 3, 2 / 3, 2 / 3)
+    assert boundary_score(2.0, scores, truth).f1 == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=20))
 def test_no_threshold_is_better_than_the_chosen_one(rows: list[tuple[int, bool]]) -> None:
     scores = np.array([score for score, _ in rows], dtype=np.float64)
     truth = np.array([boundary for _, boundary in rows])
-    best = found(best_threshold(scores, truth), scores, truth)["f1"]
+    best = boundary_score(best_threshold(scores, truth), scores, truth).f1
 
-    assert best == pytest.approx(max(found(t, scores, truth)["f1"] for t in scores))
+    assert best == pytest.approx(max(boundary_score(t, scores, truth).f1 for t in scores))
 
 
 def test_gates_that_know_the_topic_find_every_boundary(tmp_path: Path) -> None:
     gaps = gaps_of_file(labelled(tmp_path / "labels.csv"))
-    figures = boundary_figures(gaps[:30], gaps[30:], {"topical": Topical()}, iter)
+    systems = boundary_result(gaps[:30], gaps[30:], {"topical": Topical()}, iter).systems
 
     assert len(gaps) == 59
     assert gaps[2].boundary
     assert gaps[2].minutes == 58.0
-    assert figures["systems"]["topical gates"]["f1"] == 1.0
-    assert figures["systems"]["minutes"]["f1"] == 1.0
-    assert figures["systems"]["every gap"]["recall"] == 1.0
-    assert figures["systems"]["every gap"]["precision"] < 0.4
+    assert systems["topical gates"].f1 == 1.0
+    assert systems["minutes"].f1 == 1.0
+    assert systems["every gap"].recall == 1.0
+    assert systems["every gap"].precision < 0.4
 
 
 def test_without_times_there_is_no_score_by_time(tmp_path: Path) -> None:
     gaps = gaps_of_file(labelled(tmp_path / "labels.csv", times=False))
 
-    assert "minutes" not in boundary_figures(gaps[:30], gaps[30:], {}, iter)["systems"]
+    assert "minutes" not in boundary_result(gaps[:30], gaps[30:], {}, iter).systems
 
 
 def test_a_file_without_labels_is_refused(tmp_path: Path) -> None:

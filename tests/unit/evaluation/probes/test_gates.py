@@ -3,9 +3,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from nextquery.evaluation.probes.gates import gate_example, gate_figures
+from nextquery.evaluation.probes.gates import GateComparison, gate_example, gate_result
 from nextquery.evaluation.ranking.noise import Noise
-from nextquery.ranking.candidates import Background
+from nextquery.ranking.candidates import BackgroundCounts
 from nextquery.records import Session
 from nextquery.suggesters.base import Floats
 
@@ -27,27 +27,29 @@ class Sceptic:
         return np.repeat(np.array(rows, dtype=np.float32)[:, None], 4, axis=1)
 
 
-BACKGROUND = Background({"google": 10}, {})
+BACKGROUND = BackgroundCounts({"google": 10}, {})
 SESSIONS = [Session(n, "u", (f"a{n}", f"b{n}", f"c{n}", f"d{n}")) for n in range(200)]
 
 
 def test_noise_is_compared_with_the_query_at_the_same_place() -> None:
-    found = gate_figures(Sceptic(0.1), SESSIONS, Noise(BACKGROUND, 0), iter)
+    found = gate_result(Sceptic(0.1), SESSIONS, Noise(BACKGROUND, 0), iter)
 
-    assert found["own_query"] == pytest.approx(0.5)
-    assert found["noisy_query"] == pytest.approx(0.1)
-    assert found["difference"] == pytest.approx(-0.4)
-    assert found["noise_updates_less"] == 1.0
-    assert found["by_position"] == pytest.approx({"1": 1.0, "2": 0.5, "3": 0.5})
+    assert isinstance(found, GateComparison)
+    assert found.own_query == pytest.approx(0.5)
+    assert found.noisy_query == pytest.approx(0.1)
+    assert found.difference == pytest.approx(-0.4)
+    assert found.noise_updates_less == 1.0
+    assert found.by_position == pytest.approx({"1": 1.0, "2": 0.5, "3": 0.5})
     # of 4 places per context the first and the one behind the end have no query to compare with
-    assert 60 < found["contexts"] < 140
+    assert 60 < found.contexts < 140
 
 
 def test_a_model_that_treats_noise_alike_shows_no_difference() -> None:
-    found = gate_figures(Sceptic(0.5), SESSIONS, Noise(BACKGROUND, 0), iter)
+    found = gate_result(Sceptic(0.5), SESSIONS, Noise(BACKGROUND, 0), iter)
 
-    assert found["difference"] == 0
-    assert found["p"] == 1.0
+    assert isinstance(found, GateComparison)
+    assert found.difference == 0
+    assert found.p == 1.0
 
 
 def test_the_example_ends_in_noise() -> None:
@@ -55,5 +57,12 @@ def test_the_example_ends_in_noise() -> None:
     example = gate_example(Sceptic(0.1), sessions, Noise(BACKGROUND, 0))
 
     assert example is not None
-    assert example["queries"][-1] == "google"
-    assert np.shape(example["gates"]) == (3, 4)
+    assert example.queries[-1] == "google"
+    assert np.shape(example.gates) == (3, 4)
+
+
+def test_one_context_gives_no_comparison() -> None:
+    found = gate_result(Sceptic(0.1), SESSIONS[:1], Noise(BACKGROUND, 0), iter)
+
+    assert not isinstance(found, GateComparison)
+    assert found.by_position["1"] == 1.0

@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 
 from nextquery.evaluation.ranking.analyses import by_session_length, session_lengths
-from nextquery.evaluation.ranking.comparison import FEWEST_CASES, compare, standings, system_pairs
+from nextquery.evaluation.ranking.comparison import (
+    FEWEST_CASES,
+    compare,
+    rank_systems,
+    system_pairs,
+)
 from nextquery.ranking.cases import CaseSet, RankingCase
 
 
@@ -33,20 +38,20 @@ def test_every_ranker_is_compared_with_adj_and_with_the_baseline() -> None:
     ]
 
 
-def test_few_cases_give_a_reason_instead_of_a_figure() -> None:
-    few = standings(cases(FEWEST_CASES - 1), {"adj": np.zeros(2 * (FEWEST_CASES - 1))})
-    enough = standings(cases(FEWEST_CASES), {"adj": np.zeros(2 * FEWEST_CASES)})
+def test_few_cases_give_a_reason_instead_of_a_result() -> None:
+    few = rank_systems(cases(FEWEST_CASES - 1), {"adj": np.zeros(2 * (FEWEST_CASES - 1))})
+    enough = rank_systems(cases(FEWEST_CASES), {"adj": np.zeros(2 * FEWEST_CASES)})
 
-    assert "systems" not in few.summary([])
-    assert few.summary([])["too_few"].startswith("29 cases")
-    assert enough.summary([])["systems"]["adj"]["mrr"] == 1.0
+    assert not few.summary([]).systems
+    assert few.summary([]).too_few == "29 cases; at least 30 are needed"
+    assert enough.summary([]).systems["adj"].mrr == 1.0
 
 
 def test_sessions_are_short_medium_or_long() -> None:
     made = cases(200)
-    found = by_session_length(standings(made, {"adj": np.zeros(400)}))
+    found = by_session_length(rank_systems(made, {"adj": np.zeros(400)}))
 
-    assert {name: part["cases"] for name, part in found.items()} == {
+    assert {name: part.cases for name, part in found.items()} == {
         "short": 50,
         "medium": 100,
         "long": 50,

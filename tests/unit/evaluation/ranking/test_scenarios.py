@@ -3,7 +3,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nextquery.evaluation.ranking.distractors import DistractorPool
 from nextquery.evaluation.ranking.noise import Noise
 from nextquery.evaluation.ranking.scenarios import (
     Rules,
@@ -12,12 +11,12 @@ from nextquery.evaluation.ranking.scenarios import (
     next_query_cases,
     robust_cases,
 )
-from nextquery.ranking.candidates import Background
+from nextquery.ranking.candidates import BackgroundCounts
 from nextquery.records import Session
 
 WORDS = [f"w{number}" for number in range(30)]
 FREQUENCIES = {"cars": 50, "google": 90, **{f"cars {word}": 5 for word in WORDS}}
-BACKGROUND = Background(
+BACKGROUND = BackgroundCounts(
     FREQUENCIES, {"cars": {f"cars {word}": 30 - number for number, word in enumerate(WORDS)}}
 )
 
@@ -44,7 +43,7 @@ def test_a_session_counts_if_its_target_is_among_the_twenty_best_followers() -> 
 
 
 def test_the_anchor_needs_enough_followers() -> None:
-    few = Background(FREQUENCIES, {"cars": {"cars w1": 2, "cars w2": 1}})
+    few = BackgroundCounts(FREQUENCIES, {"cars": {"cars w1": 2, "cars w2": 1}})
     sessions = [session(1, "cars", "cars w1")]
 
     assert len(next_query_cases(sessions, few, Rules(min_followers=3))) == 0
@@ -114,11 +113,3 @@ def test_the_draw_of_distractors_does_not_depend_on_other_cases() -> None:
 
     assert cases == again
     assert cases != other
-
-
-def test_a_pool_too_small_gives_fewer_distractors() -> None:
-    sessions = [session(n, "a", f"next {n}") for n in range(5)]
-
-    drawn = DistractorPool(sessions).draw(sessions[0], 19, seed=0)
-
-    assert sorted(drawn) == ["next 1", "next 2", "next 3", "next 4"]

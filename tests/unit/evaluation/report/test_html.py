@@ -10,7 +10,7 @@ def test_texts_of_the_log_cannot_become_markup() -> None:
         [
             html.section("a", evil, html.paragraph(evil, evil), html.heading(evil)),
             html.table([evil], [[html.Cell(evil, evil, evil)]], evil),
-            html.figure(evil, evil, evil),
+            html.plot(evil, evil, evil),
             html.bullets([evil]),
         ],
     )

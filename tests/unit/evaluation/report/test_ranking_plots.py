@@ -1,14 +1,38 @@
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from nextquery.evaluation.report.ranking_plots import drawn, label
+from nextquery.evaluation.ranking.scenario_result import ContextLengthResult
+from nextquery.evaluation.report import ranking_plots
+from nextquery.evaluation.results import ExperimentResults
 
 
-@pytest.mark.parametrize("name", ["A$\\frac$", "$$", "$x^2$ <script>", "a:b"])
-def test_any_name_of_a_system_can_be_drawn(tmp_path: Path, name: str) -> None:
-    with drawn(tmp_path / "plot.svg", 3.0, 2.0) as (axes,):
-        axes.plot([0, 1], [0, 1], label=label(name))
-        axes.set_yticks([0], [label(name)])
-        axes.legend()
-    assert "<script" not in (tmp_path / "plot.svg").read_text()
+@pytest.mark.parametrize(
+    "draw",
+    [
+        ranking_plots.draw_scenarios,
+        ranking_plots.draw_session_lengths,
+        ranking_plots.draw_length_shares,
+        ranking_plots.draw_importances,
+    ],
+)
+def test_every_plot_draws_its_results(
+    results: ExperimentResults, tmp_path: Path, draw: Callable[[ExperimentResults, Path], None]
+) -> None:
+    draw(results, tmp_path / "plot.svg")
+
+    assert (tmp_path / "plot.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_context_lengths_are_drawn_only_where_there_are_any(
+    results: ExperimentResults, tmp_path: Path
+) -> None:
+    assert ranking_plots.draw_context_lengths(results, tmp_path / "plot.svg")
+    few = ContextLengthResult(3, "at least 30 are needed")
+    found = replace(results.scenarios["next_query"], by_context_length={"hred": few})
+    none = replace(results, scenarios={"next_query": found})
+
+    assert not ranking_plots.draw_context_lengths(none, tmp_path / "none.svg")
+    assert not (tmp_path / "none.svg").exists()

@@ -1,0 +1,62 @@
+"""Everything that an experiment finds, as one frozen record: what `results.json` holds.
+
+Each part is a record of the module that measures it; this one only puts them together.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nextquery.evaluation.generation.decoding_time import DecodingTime
+from nextquery.evaluation.generation.list_quality import GenerationResult
+from nextquery.evaluation.generation.samples import SampleTable
+from nextquery.evaluation.probes.boundaries import BoundaryResult
+from nextquery.evaluation.probes.gates import GateComparison, GateResult
+from nextquery.evaluation.probes.projections import Projections
+from nextquery.evaluation.probes.training_table import TrainingFacts
+from nextquery.evaluation.ranking.scenario_result import ScenarioResult
+from nextquery.evaluation.settings import ExperimentSettings
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What the manifest of the data folder says of the log."""
+
+    counts: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SystemNames:
+    """The systems under study, and those that only contribute a feature."""
+
+    models: tuple[str, ...]
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ExperimentResults:
+    """The results of an experiment; `to_json` of it is `results.json`."""
+
+    scenarios: Mapping[str, ScenarioResult]
+    generation: GenerationResult
+    samples: SampleTable
+    gates: Mapping[str, GateComparison | GateResult]
+    boundaries: BoundaryResult
+    projections: Mapping[str, Projections]
+    decoding: Mapping[str, DecodingTime]
+    data: DataFacts
+    systems: SystemNames
+    settings: ExperimentSettings
+    versions: Mapping[str, str]
+    training: Mapping[str, TrainingFacts]
+
+    @property
+    def reported(self) -> dict[str, ScenarioResult]:
+        """The scenarios that had enough cases."""
+        return {name: found for name, found in self.scenarios.items() if found.systems}
+
+    @property
+    def main_systems(self) -> list[str]:
+        """The systems of the paper's tables."""
+        return ["adj", "baseline", *(f"baseline+{model}" for model in self.systems.models)]

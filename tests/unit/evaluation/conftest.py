@@ -1,0 +1,143 @@
+"""Results by hand, for everything that only reads them, and a small made-up log."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from nextquery.evaluation.generation.decoding_time import DecodingTime
+from nextquery.evaluation.generation.list_quality import (
+    GenerationQuality,
+    GenerationResult,
+    SystemLists,
+)
+from nextquery.evaluation.generation.samples import SampleContext, SampleTable
+from nextquery.evaluation.probes.boundaries import BoundaryResult, BoundaryScore
+from nextquery.evaluation.probes.gates import GateComparison, GateExample
+from nextquery.evaluation.probes.projections import ProjectedText, Projections
+from nextquery.evaluation.probes.training_table import TrainingFacts
+from nextquery.evaluation.ranking.comparison import Comparison, RankingResult
+from nextquery.evaluation.ranking.metrics import Quality
+from nextquery.evaluation.ranking.scenario_result import (
+    ContextLengthResult,
+    RankerFacts,
+    ScenarioResult,
+    SplitResult,
+)
+from nextquery.evaluation.results import DataFacts, ExperimentResults, SystemNames
+from nextquery.evaluation.settings import ExperimentSettings
+from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.synthetic.log import write_log
+from nextquery.ranking.features import BASELINE_FEATURES
+from nextquery.ranking.lambdamart import TreeShape
+from nextquery.records import ScoredQuery
+
+MRR = {"adj": 0.3, "baseline": 0.4, "baseline+hred:sum": 0.5, "baseline+hred": 0.52, "hred": 0.45}
+
+
+def quality(mrr: float) -> Quality:
+    return Quality(200, mrr, mrr - 0.02, mrr + 0.02, mrr / 2, mrr, (mrr,))
+
+
+def comparison(a: str, b: str, p: float = 0.0004) -> Comparison:
+    difference = MRR[a] - MRR[b]
+    limits = difference - 0.01, difference + 0.01
+    return Comparison(a, b, MRR[a] / MRR[b] - 1, p, difference, *limits)
+
+
+def made_scenario() -> ScenarioResult:
+    systems = {name: quality(mrr) for name, mrr in MRR.items()}
+    comparisons = (
+        comparison("baseline", "adj"),
+        comparison("baseline+hred", "adj"),
+        comparison("baseline+hred", "baseline"),
+    )
+    length = RankingResult(100, systems=systems, comparisons=comparisons)
+    few = RankingResult(7, too_few="7 cases; at least 30 are needed")
+    facts = RankerFacts(("sum", "lift"), TreeShape(7, 0.1, 50), (120,), 0.51, {"qvmm": 0.7})
+    return ScenarioResult(
+        cases={"training": 500, "validation": 200, "test": 200},
+        session_lengths={"short": 0.5, "medium": 0.3, "long": 0.2},
+        noisy_contexts=0.25,
+        candidates=20.0,
+        systems=systems,
+        comparisons=comparisons,
+        by_session_length={"short": length, "medium": few, "long": length},
+        unseen_users=SplitResult(systems={name: quality(0.25) for name in MRR}),
+        rankers={"baseline": facts, "baseline+hred": facts},
+        form_choices={"hred": {"sum": 0.5, "sum+lift": 0.51}},
+        single_features=dict.fromkeys(BASELINE_FEATURES, 0.2),
+        by_context_length={
+            "hred": ContextLengthResult(40, queries={"1": systems, "2": systems, "all": systems})
+        },
+    )
+
+
+@pytest.fixture
+def results() -> ExperimentResults:
+    found = GenerationQuality(50, 0.9, 0.1, 0.2, 0.3, 0.15, 0.4, 0.5, None, 0.8)
+    points = tuple(ProjectedText(f"word {n}", n % 5, n // 5, n % 3) for n in range(20))
+    return ExperimentResults(
+        scenarios={
+            "next_query": made_scenario(),
+            "long_tail": ScenarioResult(
+                cases={"training": 3, "validation": 2, "test": 0},
+                session_lengths={"short": None, "medium": None, "long": None},
+                noisy_contexts=None,
+                candidates=None,
+                too_few="3 training cases, 100 needed",
+            ),
+        },
+        generation=GenerationResult(
+            50, 20, 5, {"hred": SystemLists(all=found, known_anchor=found, refused_by_guards=0.1)}
+        ),
+        samples=SampleTable((SampleContext(("a & b",), "c", {"hred": ("d", "e")}),)),
+        gates={
+            "hred": GateComparison(
+                contexts=30,
+                by_position={"1": 0.9},
+                example=GateExample(("x", "y", "google"), ((0.9, 0.8), (0.5, 0.4), (0.1, 0.2))),
+                own_query=0.45,
+                noisy_query=0.15,
+                difference=-0.3,
+                difference_low=-0.35,
+                difference_high=-0.25,
+                p=0.0001,
+                noise_updates_less=0.9,
+            )
+        },
+        boundaries=BoundaryResult(90, 30, 80, {"hred gates": BoundaryScore(0.5, 0.6, 0.545)}),
+        projections={"hred": Projections(points, ())},
+        decoding={"hred": DecodingTime(50, 20, 43.5)},
+        data=DataFacts({"sessions": {"background": 5000, "test": 200}}, {"min_users": 1}),
+        systems=SystemNames(("hred",), ()),
+        settings=ExperimentSettings(("next_query", "long_tail"), seeds=1),
+        versions={"nextquery": "0.1.0"},
+        training={"hred": TrainingFacts("hred", 1.5, {}, {"steps": 3534, "seconds": 120}, None)},
+    )
+
+
+class SharedWords:
+    """A system of one's own: counts the words that a candidate shares with the context."""
+
+    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+        known = {word for query in context for word in query.split()}
+        return [
+            ScoredQuery(text, float(len(known & set(text.split()))), len(text.split()))
+            for text in candidates
+        ]
+
+
+@pytest.fixture
+def shared_words() -> SharedWords:
+    return SharedWords()
+
+
+@pytest.fixture(scope="session")
+def small_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    """A made-up log with some hundreds of sessions to evaluate on, and users never seen."""
+    folder = tmp_path_factory.mktemp("small")
+    write_log(folder / "log.tsv", 3000, seed=1, shuffled=False)
+    settings = PrepareSettings(spelling=False, min_users=1, holdout_users=0.1)
+    prepare([folder / "log.tsv"], folder / "data", settings)
+    return PreparedData(folder / "data")

@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+
+from nextquery.evaluation.progress import show_steps
+from nextquery.evaluation.ranking.parts import read_evaluation_data
+from nextquery.evaluation.ranking.scenario_run import RankingSettings, run_scenario
+from nextquery.evaluation.ranking.scenarios import Rules
+from nextquery.evaluation.systems import Systems
+from nextquery.logs.data_folder import PreparedData
+from nextquery.suggesters.base import Scorer
+from nextquery.suggesters.qvmm import QVMM
+
+
+@pytest.fixture(scope="module")
+def qvmm(small_data: PreparedData) -> QVMM:
+    return QVMM.fit(small_data)
+
+
+def test_a_scenario_from_cases_to_results(
+    small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
+) -> None:
+    systems = Systems({"qvmm": qvmm}, {"mine": shared_words})
+    settings = RankingSettings(Rules(), seeds=1, ranker_cases=200)
+    evaluation = read_evaluation_data(small_data)
+    with show_steps() as steps:
+        found = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+
+    assert set(found.systems) == {
+        "adj", "baseline", "baseline+mine:sum", "baseline+mine", "mine", "mine:per_word",
+        "mine:lift", "qvmm",
+    }  # fmt: skip
+    assert found.systems["adj"].cases == found.cases["test"]
+    assert found.unseen_users is not None
+    assert set(found.unseen_users.systems) == set(found.systems)
+    assert set(found.rankers) == {"baseline", "baseline+mine:sum", "baseline+mine"}
+    assert {file.suffix for file in tmp_path.iterdir()} == {".qrels", ".run"}
+    assert len(list(tmp_path.glob("*.run"))) == len(found.systems)
+
+
+def test_too_few_cases_end_before_anything_is_scored(
+    small_data: PreparedData, shared_words: Scorer, tmp_path: Path
+) -> None:
+    settings = RankingSettings(Rules(min_followers=5000), seeds=1, ranker_cases=200)
+    evaluation = read_evaluation_data(small_data)
+    with show_steps() as steps:
+        systems = Systems({}, {"mine": shared_words})
+        found = run_scenario("next_query", evaluation, systems, settings, tmp_path, steps)
+
+    assert found.too_few is not None
+    assert found.too_few.startswith("0 training cases, 100 needed; 0 validation cases")
+    assert not found.systems
+    assert not list(tmp_path.iterdir())

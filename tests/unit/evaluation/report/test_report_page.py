@@ -1,0 +1,37 @@
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from nextquery.evaluation.report.report_page import write_report
+from nextquery.evaluation.results import ExperimentResults
+
+
+def test_the_page_says_what_was_found_beside_the_paper(
+    results: ExperimentResults, tmp_path: Path
+) -> None:
+    write_report(tmp_path, results)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+
+    assert (
+        "Next-query prediction: HRED changes the Baseline Ranker&#x27;s MRR by +30.0% "
+        "(p &lt; .001, significant; 200 test cases). The paper reports +3.3%." in page
+    )
+    assert "Long-tail prediction: too few cases for any result" in page
+    plots = re.findall(r'<img src="([^"]+)"', page)
+    assert len(plots) == 10
+    assert all((tmp_path / plot).is_file() for plot in plots)
+
+
+def test_parts_without_results_are_left_out(results: ExperimentResults, tmp_path: Path) -> None:
+    bare = replace(
+        results,
+        scenarios={"long_tail": results.scenarios["long_tail"]},
+        gates={},
+        projections={},
+    )
+    write_report(tmp_path, bare)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+
+    for anchor in ("lengths", "gates", "vectors", "features"):
+        assert f'id="{anchor}"' not in page
+    assert 'id="scenarios"' in page

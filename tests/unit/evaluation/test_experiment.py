@@ -1,0 +1,37 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from nextquery.artifacts import open_artifact
+from nextquery.errors import ArtifactError
+from nextquery.evaluation.experiment import COUNT_MODELS, run_experiment
+from nextquery.evaluation.record_json import to_json
+from nextquery.evaluation.settings import ExperimentSettings
+from nextquery.logs.data_folder import PreparedData
+from nextquery.suggesters.base import Scorer
+
+QUICK = ExperimentSettings(("long_tail",), generation_contexts=5, boundary_queries=100)
+
+
+def test_the_report_folder_holds_the_results_and_nothing_half_done(
+    small_data: PreparedData, shared_words: Scorer, tmp_path: Path
+) -> None:
+    results = run_experiment(small_data, tmp_path, {"mine": shared_words}, settings=QUICK)
+
+    document = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert document == json.loads(json.dumps(to_json(results)))
+    report = open_artifact(tmp_path, "report")
+    assert report.manifest["complete"] is True
+    assert report.manifest["settings"]["scenarios"] == ["long_tail"]
+    assert (tmp_path / "index.html").is_file()
+    assert not (tmp_path / COUNT_MODELS).exists()
+
+
+def test_a_folder_that_is_no_report_is_left_alone(
+    small_data: PreparedData, shared_words: Scorer, tmp_path: Path
+) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+
+    with pytest.raises(ArtifactError, match="not an artifact"):
+        run_experiment(small_data, tmp_path, {"mine": shared_words}, settings=QUICK)

@@ -1,0 +1,35 @@
+from pathlib import Path
+
+from nextquery.evaluation.experiment_run import ExperimentRun
+from nextquery.evaluation.progress import show_steps
+from nextquery.evaluation.settings import ExperimentSettings
+from nextquery.evaluation.step_store import StepStore
+from nextquery.evaluation.systems import Systems
+from nextquery.logs.data_folder import PreparedData
+from nextquery.suggesters.adjacency import Adjacency
+from nextquery.suggesters.base import Scorer
+
+
+def test_every_step_is_kept_and_taken_up_again(
+    small_data: PreparedData, shared_words: Scorer, tmp_path: Path
+) -> None:
+    settings = ExperimentSettings(("long_tail",), generation_contexts=5, boundary_queries=100)
+    systems = Systems({"adj": Adjacency.fit(small_data)}, {"mine": shared_words})
+    results, stores = [], []
+    for _ in range(2):
+        stores.append(StepStore(tmp_path, "the same basis"))
+        with show_steps() as steps:
+            run = ExperimentRun(small_data, systems, settings, tmp_path, stores[-1], steps)
+            results.append(run.results({}))
+
+    assert results[0] == results[1]
+    assert stores[0].reused == []
+    assert stores[1].reused == [
+        "long_tail", "generation", "samples", "gates", "boundaries", "projections", "decoding",
+    ]  # fmt: skip
+    # a system that only scores takes part in no list, gate or projection
+    assert list(results[0].generation.systems) == ["adj"]
+    assert not results[0].gates
+    assert not results[0].projections
+    assert not results[0].decoding
+    assert results[0].boundaries.gaps > 0

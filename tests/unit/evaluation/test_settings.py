@@ -1,0 +1,20 @@
+import pytest
+
+from nextquery.errors import InputError
+from nextquery.evaluation.ranking.scenarios import SCENARIOS
+from nextquery.evaluation.settings import ExperimentSettings
+
+
+def test_all_scenarios_run_by_default() -> None:
+    assert ExperimentSettings().scenarios == tuple(SCENARIOS)
+
+
+def test_an_unknown_scenario_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"nowhere.*must be one of next_query"):
+        ExperimentSettings(scenarios=("nowhere",))
+
+
+@pytest.mark.parametrize("name", ["min_followers", "seeds"])
+def test_nothing_can_be_counted_with_less_than_one(name: str) -> None:
+    with pytest.raises(InputError, match="at least 1"):
+        ExperimentSettings(**{name: 0})  # type: ignore[arg-type]
