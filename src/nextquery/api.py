@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
@@ -27,6 +27,9 @@ from nextquery.logs.prepare import prepare as prepare_logs
 from nextquery.logs.reading.settings import ReadSettings
 from nextquery.suggesters.base import Suggester
 from nextquery.suggesters.loading import count_model, load
+
+if TYPE_CHECKING:
+    from nextquery.evaluation.results import ExperimentResults
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -117,7 +120,7 @@ def run_experiment(
     models: Mapping[str, Any],
     out: str | Path,
     **settings: Any,
-) -> Any:
+) -> "ExperimentResults":
     """Compare models on the paper's scenarios; the report is written to the folder `out`.
 
     `models` are model folders, or objects with `score(context, candidates)`, by name. `settings`
@@ -133,7 +136,7 @@ def run_experiment(
     True
     """
     from nextquery.evaluation.experiment import run_experiment as run
-    from nextquery.evaluation.experiment_run import ExperimentSettings
+    from nextquery.evaluation.settings import ExperimentSettings
 
     return run(_opened(data), Path(out), models, settings=ExperimentSettings(**settings))
 
