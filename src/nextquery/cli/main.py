@@ -25,6 +25,7 @@ from nextquery.cli.study import study
 from nextquery.cli.suggest import suggest
 from nextquery.cli.synth import synth
 from nextquery.cli.train import train
+from nextquery.cli.vectors import vectors
 from nextquery.errors import NextqueryError
 
 app = typer.Typer(
@@ -56,6 +57,7 @@ def main(
 app.command()(synth)
 app.command()(prepare)
 app.command()(inspect)
+app.command()(vectors)
 app.command()(train)
 app.command()(fit)
 app.command()(suggest)

@@ -62,6 +62,8 @@ class TrainConfig(Section):
     """Sessions of so many batches are sorted by length, which saves time; 1: none are sorted."""
     initialisation: Literal["default", "authors"] = "default"
     """First weights: by the size of each layer, or N(0, .01) as in the authors' code."""
+    word_vectors: str = ""
+    """A file of word vectors that the model's begin with (docs/training.md); empty: at random."""
     optimiser: Literal["adam", "rmsprop"] = "adam"
     """Adam as in the authors' code, RMSProp (Graves 2013) as in the paper."""
     rate: float = Field(default=1e-3, gt=0.0)
@@ -106,3 +108,9 @@ class RunConfig(Section):
     """The shape of the model."""
     train: TrainConfig = TrainConfig()
     """How it is trained."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.train.word_vectors and not self.model.factored:
+            raise ValueError("train.word_vectors needs model.factored = true: one vector per word")
+        return self

@@ -23,12 +23,13 @@ from nextquery.artifacts import check_target
 from nextquery.errors import ArtifactError, TrainingError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
-from nextquery.model.initialisation import initialise_as_authors
+from nextquery.model.initialisation import initialise_as_authors, take_word_vectors
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.sampled_softmax import CandidateSampler
 from nextquery.model.settings import RunConfig, TrainConfig
 from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_sessions
-from nextquery.text.vocabulary import Vocabulary
+from nextquery.text.vocabulary import SPECIAL, Vocabulary
+from nextquery.text.word_vectors import read_word_vectors
 from nextquery.training.checkpoint import CheckpointFolder, Position
 from nextquery.training.distributed import Processes
 from nextquery.training.feed import Feed, Order
@@ -119,6 +120,8 @@ class Run:
         if step:
             trainer.restore(self._checkpoints.load(step))
             say(f"resuming after step {step}, epoch {trainer.position.epoch + 1}")
+        elif config.word_vectors:
+            _begin_with(model, Path(config.word_vectors), say)
         if self._processes.leads:
             self._checkpoints.clean_up(step)
         return trainer, validation
@@ -187,6 +190,14 @@ def _check_folders(out: Path, folder: Path, resume: bool) -> None:
         )
     if resume and not folder.exists() and out.exists():
         raise ArtifactError(f"{out}: this run is finished; there is nothing to resume")
+
+
+def _begin_with(model: HRED, path: Path, say: Callable[[str], None]) -> None:
+    """Give the model the word vectors of a file, and say how many words it has."""
+    found = read_word_vectors(path, set(model.vocabulary.words))
+    take_word_vectors(model, found)
+    known = len(model.vocabulary) - len(SPECIAL)
+    say(f"word vectors of {len(found.words):,} of {known:,} words from {path}")
 
 
 def _feed(

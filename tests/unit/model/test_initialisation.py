@@ -1,12 +1,14 @@
-"""First weights as in the authors' code."""
+"""First weights as in the authors' code, and word vectors from elsewhere."""
 
+import numpy as np
 import pytest
 import torch
 
 from nextquery.model.hred import HRED
-from nextquery.model.initialisation import initialise_as_authors
+from nextquery.model.initialisation import initialise_as_authors, take_word_vectors
 from nextquery.model.settings import ModelConfig
 from nextquery.text.vocabulary import PADDING, Vocabulary
+from nextquery.text.word_vectors import WordVectors
 
 VOCABULARY = Vocabulary([f"word{index}" for index in range(200)])
 
@@ -32,3 +34,27 @@ def test_matrices_are_small_biases_zero_and_recurrences_orthogonal(factored: boo
         else:
             assert 0.008 < float(parameter.detach().std()) < 0.012, name
     assert not model.output_matrix[PADDING].any()
+
+
+@pytest.mark.parametrize("size", [20, 3])
+def test_given_vectors_are_reduced_and_as_long_as_random_ones(size: int) -> None:
+    torch.manual_seed(2)
+    model = HRED(ModelConfig(embedding_size=8, query_size=8, session_size=8), VOCABULARY)
+    assert model.word_vectors is not None
+    before = model.word_vectors.weight.detach().clone()
+    rng = np.random.default_rng(3)
+    words = tuple(f"word{number}" for number in range(0, 200, 2))
+    given = WordVectors(words, (5 * rng.normal(size=(100, size))).astype(np.float32))
+    take_word_vectors(model, given)
+    after = model.word_vectors.weight.detach()
+    changed = (after != before).any(dim=1)
+    assert changed.sum() == 100
+    assert not changed[VOCABULARY.id("word1")]
+    assert changed[VOCABULARY.id("word2")]
+    kept = min(size, 8)
+    assert torch.equal(after[:, kept:], before[:, kept:])
+    assert float(after[changed, :kept].std()) == pytest.approx(0.1, rel=0.1)
+    expected = torch.from_numpy(given.reduced(8).vectors)
+    rows = torch.tensor([VOCABULARY.id(word) for word in words])
+    ratio = after[rows, :kept] / expected
+    torch.testing.assert_close(ratio, ratio[:1, :1].expand_as(ratio))

@@ -1,0 +1,83 @@
+"""`nextquery vectors`: word vectors for a prepared log, from a file or a sentence encoder."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from nextquery.text.word_vectors import Encoder, WordVectors
+
+
+def vectors(
+    data: Annotated[Path, typer.Argument(help="A folder made by `nextquery prepare`.")],
+    out: Annotated[Path, typer.Option(help="The file to write, ending in .safetensors.")],
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="Vectors: word2vec, GloVe or fastText as text, safetensors."),
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="module:function that takes texts and gives one vector per text."),
+    ] = None,
+    size: Annotated[
+        int, typer.Option(min=1, help="Numbers per word, by principal components.")
+    ] = 128,
+    words: Annotated[int, typer.Option(min=1, help="Most frequent words of the log.")] = 90_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Make the vectors with which `train.word_vectors` lets a model begin.
+
+    Example: `nextquery vectors data --from glove.6B.300d.txt --out vectors.safetensors`
+    """
+    from nextquery.errors import InputError
+    from nextquery.logs.data_folder import PreparedData
+
+    if (source is None) == (encoder is None):
+        raise InputError("vectors come from a file (--from) or an encoder (--encoder): give one")
+    if out.suffix != ".safetensors":
+        raise InputError(f"{out}: the name of the file to write must end in .safetensors")
+    known = PreparedData(data).words()[:words]
+    found = _found(known, source, encoder).reduced(size)
+    found.save(out)
+    facts = {
+        "out": str(out),
+        "words": len(known),
+        "with_vector": len(found.words),
+        "size": found.size,
+    }
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    share = len(found.words) / len(known)
+    typer.echo(
+        f"{out}: {len(found.words):,} of {len(known):,} words ({share:.0%}), "
+        f"{found.size} numbers each\n"
+        f"try: nextquery train {data} --out model --set train.word_vectors={out}"
+    )
+
+
+def _found(known: list[str], source: Path | None, encoder: str | None) -> "WordVectors":
+    from nextquery.text.word_vectors import encode_words, read_word_vectors
+
+    if source is not None:
+        return read_word_vectors(source, set(known))
+    assert encoder is not None
+    return encode_words(known, _function(encoder))
+
+
+def _function(name: str) -> "Encoder":
+    """The function that `module:function` names."""
+    import importlib
+
+    from nextquery.errors import InputError
+
+    module, _, function = name.partition(":")
+    try:
+        found: Encoder = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"--encoder {name}: {error}; it must be module:function, importable from here"
+        ) from None
+    return found

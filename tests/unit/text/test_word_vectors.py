@@ -1,0 +1,102 @@
+"""Vector files of every format, and what is made of them."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from nextquery.errors import InputError
+from nextquery.text.word_vectors import WordVectors, encode_words, read_word_vectors
+
+GLOVE = "the 0.5 -1 2\nRome 1 0 0.25\nshoes 0 3 1e-1\nrome 9 9 9\n"
+WORD2VEC = f"4 3\n{GLOVE}"
+WANTED = {"rome", "shoes", "boots"}
+
+
+@pytest.mark.parametrize("text", [GLOVE, WORD2VEC], ids=["glove", "word2vec"])
+@pytest.mark.parametrize("name", ["vectors.txt", "vectors.vec.gz"])
+def test_text_files_give_the_wanted_words(tmp_path: Path, text: str, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    found = read_word_vectors(path, WANTED)
+    assert found.words == ("rome", "shoes")  # the first of a word counts
+    assert found.vectors.tolist() == [[1.0, 0.0, 0.25], [0.0, 3.0, pytest.approx(0.1)]]
+
+
+def test_what_is_saved_is_read(tmp_path: Path) -> None:
+    made = WordVectors(("rome", "été", "boots"), np.arange(6, dtype=np.float32).reshape(3, 2))
+    made.save(tmp_path / "new" / "vectors.safetensors")
+    found = read_word_vectors(tmp_path / "new" / "vectors.safetensors", {"été", "boots"})
+    assert found.words == ("été", "boots")
+    assert found.vectors.tolist() == [[2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"rome 1 2\nshoes 1\n", "line 2: 1 numbers where the first line has 2"),
+        (b"rome 1 two\n", "line 1: not all of its values are numbers"),
+        (b"rome 1 nan\n", "not finite"),
+        (b"paris 1 2\n", "no vector of any word"),
+        (b"rome\n", "line 1: 0 numbers"),
+        (b"rome \xff\xfe 1\n", "cannot be read as text"),
+    ],
+)
+def test_bad_text_files_are_refused_by_line(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_word_vectors(path, WANTED)
+
+
+def test_bad_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read_word_vectors(tmp_path / "none.txt", WANTED)
+    broken = tmp_path / "broken.safetensors"
+    broken.write_bytes(b"no header")
+    with pytest.raises(InputError, match="not a file of word vectors"):
+        read_word_vectors(broken, WANTED)
+    save_file({"vectors": np.zeros((2, 2), np.float32)}, tmp_path / "nameless.safetensors")
+    with pytest.raises(InputError, match="words"):
+        read_word_vectors(tmp_path / "nameless.safetensors", WANTED)
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(GLOVE.encode())[:-9])
+    with pytest.raises(InputError, match="cannot be read as text"):
+        read_word_vectors(tmp_path / "cut.gz", {"zebra"})
+
+
+def test_reduction_keeps_the_distances_that_matter() -> None:
+    """A plane in ten dimensions, a little noise around it."""
+    rng = np.random.default_rng(1)
+    plane = rng.normal(size=(50, 2)) * (5, 3)
+    turned = plane @ np.linalg.qr(rng.normal(size=(10, 10)))[0][:2] + 7.0
+    noisy = (turned + 0.01 * rng.normal(size=turned.shape)).astype(np.float32)
+    reduced = WordVectors(tuple(map(str, range(50))), noisy).reduced(2).vectors
+    assert reduced.shape == (50, 2)
+    before = np.linalg.norm(plane[:, None] - plane[None], axis=2)
+    after = np.linalg.norm(reduced[:, None] - reduced[None], axis=2)
+    assert np.abs(before - after).max() < 0.1
+    assert reduced[:, 0].std() > reduced[:, 1].std()
+
+
+def test_fewer_numbers_than_asked_for_stay_as_many() -> None:
+    vectors = WordVectors(("a", "b", "c"), np.eye(3, 2, dtype=np.float32))
+    assert vectors.reduced(8).size == 2
+
+
+def test_an_encoder_sees_all_words_in_parts() -> None:
+    seen: list[int] = []
+
+    def encode(texts: list[str]) -> list[list[float]]:
+        seen.append(len(texts))
+        return [[float(text), 1.0] for text in texts]
+
+    found = encode_words([str(number) for number in range(600)], encode)  # type: ignore[arg-type]
+    assert found.vectors[:, 0].tolist() == list(range(600))
+    assert len(seen) > 1
+
+
+def test_an_encoder_with_too_few_vectors_is_refused() -> None:
+    with pytest.raises(InputError, match="3 words need a matrix of so many rows"):
+        encode_words(["a", "b", "c"], lambda texts: [[1.0, 2.0]])
