@@ -19,6 +19,7 @@ import torch
 
 from nextquery.guard.guard import Guard
 from nextquery.inference.contexts import ContextState
+from nextquery.inference.kernels.process_memory import keep_freed_memory
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED, WEIGHTS
@@ -33,6 +34,7 @@ WORDS = 8
 
 def main(quick: bool) -> dict[str, Any]:
     """Time plain, exact and fast decoding, rescoring, throughput and loading."""
+    keep_freed_memory()
     sizes = (20_000, 64, 128, 192) if quick else (90_000, 300, 1000, 1500)
     rounds = 3 if quick else 7
     model = random_model(*sizes)

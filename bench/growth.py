@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from nextquery.guard.guard import Guard
+from nextquery.inference.kernels.process_memory import keep_freed_memory
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
@@ -27,6 +28,7 @@ CONTEXT = ["w1 w2", "w3 w4 w5", "w6"]
 
 def main(quick: bool) -> dict[str, Any]:
     """Measure along each axis with the others at vocabulary 90,000, beam 10, three queries."""
+    keep_freed_memory()
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

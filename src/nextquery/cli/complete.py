@@ -42,8 +42,10 @@ def complete(
     from dataclasses import asdict
 
     from nextquery import load
+    from nextquery.inference.kernels.process_memory import keep_freed_memory
     from nextquery.suggesters.base import Completer
 
+    keep_freed_memory()
     suggester = load(model, blocklist=blocklist)
     if not isinstance(suggester, Completer):
         raise unable(model, suggester, "completes nothing")

@@ -54,8 +54,10 @@ def experiment(
     from nextquery.evaluation.ranking.scenarios import SCENARIOS
     from nextquery.evaluation.record_json import to_json
     from nextquery.evaluation.settings import ExperimentSettings
+    from nextquery.inference.kernels.process_memory import keep_freed_memory
     from nextquery.logs.data_folder import PreparedData
 
+    keep_freed_memory()
     settings = ExperimentSettings(
         scenarios=tuple(scenario or SCENARIOS),
         min_followers=min_followers,

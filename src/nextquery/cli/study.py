@@ -38,11 +38,13 @@ def create(
     Example: `nextquery study create --topics topics.xml --data runs/data --model HRED=runs/hred
     --model ADJ=runs/adj --out runs/study`
     """
+    from nextquery.inference.kernels.process_memory import keep_freed_memory
     from nextquery.logs.data_folder import PreparedData
     from nextquery.study.pool import check_names, create_study
     from nextquery.study.topics import add_contexts, read_topics, sample_topics
     from nextquery.suggesters.loading import load
 
+    keep_freed_memory()
     folders = dict(_named(value) for value in model)
     if len(folders) != len(model):
         raise InputError("--model: every NAME must be different")

@@ -38,7 +38,9 @@ def suggest(
 
     from nextquery import load
     from nextquery.guard.hits import read_hits
+    from nextquery.inference.kernels.process_memory import keep_freed_memory
 
+    keep_freed_memory()
     check = read_hits(hits) if hits else None
     suggester = load(model, blocklist=blocklist, hits=check, guarded=guards)
     given = {"beam": beam, "diversity": diversity, "mode": mode}

@@ -17,7 +17,7 @@ from nextquery.inference.contexts import ContextEncoder, ContextState
 from nextquery.inference.decoder import ContextBatch, Decoder
 from nextquery.inference.diversity import diversify
 from nextquery.inference.folding import fold
-from nextquery.inference.kernels.memory import MOST_LOGITS, give_back, keep_freed_memory
+from nextquery.inference.kernels.memory import MOST_LOGITS
 from nextquery.inference.kernels.output_layer import output_layer
 from nextquery.inference.kernels.packed_decoder import PackedDecoder
 from nextquery.inference.rescoring import Rescorer
@@ -51,10 +51,8 @@ class Predictor:
         """The decoder of a mode, made when first asked for."""
         with self._making:
             if mode not in self._decoders:
-                keep_freed_memory()
                 output = output_layer(mode, self.model.output_vectors, self.model.output_bias)
                 self._decoders[mode] = Decoder(self.model, output, self._recurrence)
-                give_back()
             return self._decoders[mode]
 
     def _decoder(self, config: DecodeConfig) -> Decoder:

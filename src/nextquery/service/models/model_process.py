@@ -3,7 +3,7 @@
 Run as `python -m nextquery.service.models.model_process FD [low_priority]`. It is
 started by `isolation`, which holds the other end of the socket, and ends when that closes. What it
 does is in `model_answers`. Knows that loading a replacement must not slow down the model
-that is still answering, and imports nothing before that is seen to.
+that is still answering, and imports nothing heavy before that is seen to.
 """
 
 import contextlib
@@ -15,6 +15,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
+
+from nextquery.inference.kernels.process_memory import give_back, keep_freed_memory
 
 LOW_PRIORITY = "low_priority"
 NICENESS = 15
@@ -30,6 +32,7 @@ def main() -> None:
         begin = _give_way if LOW_PRIORITY in sys.argv else None
         with ThreadPoolExecutor(1, initializer=begin) as loading:
             answer = loading.submit(_load, connection).result()
+        give_back()
         while answer is not None:
             connection.send(answer(connection.recv()))
 
@@ -43,6 +46,7 @@ def _give_way() -> None:
 def _load(connection: "Connection[Any, Any]") -> Callable[[Any], Any] | None:
     from nextquery.service.models.model_answers import open_model  # half of the work of loading
 
+    keep_freed_memory()
     return open_model(connection)
 
 
