@@ -33,7 +33,7 @@ WORDS = 8
 
 
 def main(quick: bool) -> dict[str, Any]:
-    """Time plain, exact and fast decoding, rescoring, throughput and loading."""
+    """Time plain, exact and fast decoding, rescoring, throughput, loading and worst cases."""
     keep_freed_memory()
     sizes = (20_000, 64, 128, 192) if quick else (90_000, 300, 1000, 1500)
     rounds = 3 if quick else 7
@@ -49,13 +49,20 @@ def main(quick: bool) -> dict[str, Any]:
         "rescoring": rescoring(predictor, states[0], rounds),
         "throughput": throughput(predictor, states, rounds),
         "loading": loading(model),
+        "worst_case": worst_case(rounds),
     }
 
 
-def random_model(words: int, embedding: int, query: int, session: int) -> HRED:
+def random_model(
+    words: int, embedding: int, query: int, session: int, *, copying: bool = False
+) -> HRED:
     torch.manual_seed(1)
     config = ModelConfig(
-        vocabulary_size=words, embedding_size=embedding, query_size=query, session_size=session
+        vocabulary_size=words,
+        embedding_size=embedding,
+        query_size=query,
+        session_size=session,
+        copy=copying,
     )
     model = HRED(config, Vocabulary(f"w{number}" for number in range(words))).eval()
     with torch.no_grad():
@@ -176,6 +183,32 @@ def throughput(predictor: Predictor, states: list[ContextState], rounds: int) ->
         "times_faster": ms["alone"] / ms["together"],
         "times_less_cpu": cpu["alone"] / cpu["together"],
     }
+
+
+def worst_case(rounds: int) -> dict[str, Any]:
+    """The dearest contexts that the service takes against an ordinary one, `small` with copying.
+
+    Encoding and a list of five; processor time and ratios within one run.
+    """
+    predictor = Predictor(random_model(20_000, 128, 256, 384, copying=True), Guard())
+    letters = [" ".join(chr(97 + (q + n) % 26) for n in range(30)) for q in range(60)]
+    numbers = [" ".join(str(140 * q + n) for n in range(140))[:512] for q in range(100)]
+    contexts = {
+        "ordinary": [["w1 w2", "w3 w4 w5", "w6"]],
+        "60_queries_of_30_letters": [letters],
+        "100_queries_of_512_characters": [numbers],
+        "four_of_these_together": [numbers] * 4,
+    }
+    config = DecodeConfig(max_words=6)
+    runs: dict[str, Callable[[], Any]] = {
+        name: lambda many=many: predictor.suggest_many(  # type: ignore[misc]
+            predictor.encoder.encode_many(many), 5, config
+        )
+        for name, many in contexts.items()
+    }
+    _, cpu = timed(runs, rounds)
+    ordinary = cpu["ordinary"]
+    return {name: {"cpu_ms": ms, "times_ordinary": ms / ordinary} for name, ms in cpu.items()}
 
 
 def loading(model: HRED) -> dict[str, Any]:

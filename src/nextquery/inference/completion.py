@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from nextquery.inference.beam import Beam, Hypothesis
-from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes, SessionVocabulary
+from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes
 from nextquery.inference.rules import ContextRules
+from nextquery.inference.session_vocabulary import SessionVocabulary
 from nextquery.normalise import normalise_query
 from nextquery.text.vocabulary import SPECIAL, UNKNOWN, Vocabulary
 

@@ -6,17 +6,52 @@ numbers, so that it does not keep those of a whole batch in memory. What a state
 its `queries`, which is all that needs to be stored.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
+from nextquery.errors import ArtifactError
 from nextquery.model.hred import HRED
+from nextquery.model.settings import TrainConfig
 from nextquery.normalise import normalise_query
 
-MOST_WORDS = 30
-"""Of a longer query only the first words are read, as in training."""
+
+@dataclass(frozen=True)
+class ContextLimits:
+    """How much of a session is read: no more than the model was trained on."""
+
+    queries: int
+    """Of a longer session only the last queries are read."""
+    words: int
+    """Of a longer query only the first words are read."""
+
+    @classmethod
+    def of_training(cls, train: TrainConfig) -> Self:
+        """The longest context of a training session, whose last query is predicted."""
+        return cls(train.max_queries - 1, train.max_words)
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
+        """Those of a model folder; one that does not say was trained with the defaults.
+
+        >>> settings = {"train": {"max_queries": 6, "max_words": 8}}
+        >>> ContextLimits.from_manifest({"settings": settings})
+        ContextLimits(queries=5, words=8)
+        """
+        keys = ("max_queries", "max_words")
+        try:
+            train = manifest.get("settings", {}).get("train", {})
+            chosen = {key: train[key] for key in keys if key in train}
+            return cls.of_training(TrainConfig.model_validate(chosen))
+        except (AttributeError, TypeError, ValidationError):
+            raise ArtifactError(f"manifest.json: settings.train has no valid {keys}") from None
+
+
+DEFAULT_LIMITS = ContextLimits.of_training(TrainConfig())
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +59,11 @@ class ContextState:
     """A session so far: its queries and what the model remembers of them."""
 
     queries: tuple[str, ...]
-    """Normalised; a query without any word is no query."""
+    """Normalised, all of them; a query without any word is no query."""
     session_state: Tensor
     """(d_s,): `s_m` of Eq. 5."""
     copied_words: tuple[str, ...] = ()
-    """With copying: the words of all queries, in order."""
+    """With copying: the words of all queries that were read, in order."""
     copied_from: tuple[int, ...] = ()
     """With copying: the query that each of them stands in."""
     copied_states: tuple[Tensor, ...] = ()
@@ -38,8 +73,9 @@ class ContextState:
 class ContextEncoder:
     """Reads contexts with a trained model."""
 
-    def __init__(self, model: HRED) -> None:
+    def __init__(self, model: HRED, limits: ContextLimits = DEFAULT_LIMITS) -> None:
         self._model = model
+        self.limits = limits
         with torch.inference_mode():
             self._start = model.start_session()[0]
 
@@ -57,13 +93,21 @@ class ContextEncoder:
         return self.encode_many([context])[0]
 
     def extend(self, state: ContextState, query: str) -> ContextState:
-        """The state after one more query; only that query is encoded."""
+        """The state after one more query; only that query is encoded.
+
+        A session at its limit is read again without its oldest query.
+        """
         text = normalise_query(query)
-        return self._extend_many([state], [text])[0] if text else state
+        if not text:
+            return state
+        if len(state.queries) >= self.limits.queries:
+            return self.encode((*state.queries, text))
+        return self._extend_many([state], [text])[0]
 
     def encode_many(self, contexts: Sequence[Sequence[str]]) -> list[ContextState]:
         """The states of many sessions, queries encoded together, each distinct one once."""
-        texts = [[t for t in map(normalise_query, context) if t] for context in contexts]
+        whole = [[t for t in map(normalise_query, context) if t] for context in contexts]
+        texts = [queries[-self.limits.queries :] for queries in whole]
         read = self._read(sorted({text for queries in texts for text in queries}))
         states = [self.start()] * len(texts)
         for position in range(max(map(len, texts), default=0)):
@@ -72,7 +116,7 @@ class ContextEncoder:
             longer = self._step([states[row] for row in here], queries, read)
             for row, state in zip(here, longer, strict=True):
                 states[row] = state
-        return states
+        return [_with_unread(state, queries) for state, queries in zip(states, whole, strict=True)]
 
     def _extend_many(
         self, states: Sequence[ContextState], queries: Sequence[str]
@@ -97,7 +141,7 @@ class ContextEncoder:
 
     def ids(self, query: str) -> list[int]:
         """The words of a query that are read, and the end of the query."""
-        return self._model.vocabulary.encode(" ".join(query.split()[:MOST_WORDS]))
+        return self._model.vocabulary.encode(" ".join(query.split()[: self.limits.words]))
 
     def query_vectors(self, queries: Sequence[str]) -> Tensor:
         """The vectors `q` of normalised queries (queries, d_h)."""
@@ -126,7 +170,7 @@ class ContextEncoder:
         queries = (*state.queries, query)
         if self._model.copying is None:
             return ContextState(queries, session_state)
-        words = query.split()[:MOST_WORDS]
+        words = query.split()[: self.limits.words]
         return ContextState(
             queries,
             session_state,
@@ -134,3 +178,12 @@ class ContextEncoder:
             (*state.copied_from, *[len(state.queries)] * len(words)),
             (*state.copied_states, word_states),
         )
+
+
+def _with_unread(state: ContextState, queries: Sequence[str]) -> ContextState:
+    """The state with the queries before those that were read."""
+    unread = len(queries) - len(state.queries)
+    if not unread:
+        return state
+    copied_from = tuple(query + unread for query in state.copied_from)
+    return replace(state, queries=tuple(queries), copied_from=copied_from)

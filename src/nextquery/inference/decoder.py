@@ -2,7 +2,7 @@
 
 Knows HRED's decoder, copying included, and the output layer; knows nothing of which prefixes are
 kept. A word is an id of the vocabulary or, from V on, a word of the context that the vocabulary
-lacks (`own words`, numbered anew for each context).
+lacks (numbered anew for each context). Time and memory are linear in the words of the contexts.
 """
 
 from collections.abc import Sequence
@@ -16,47 +16,13 @@ from torch.nn import functional
 from nextquery.inference.contexts import ContextState
 from nextquery.inference.kernels.output_layer import BestWords, OutputLayer, WordScores
 from nextquery.inference.kernels.packed_decoder import PackedDecoder
+from nextquery.inference.session_vocabulary import CopyTable, SessionVocabulary
 from nextquery.model.copying import CopyMemory
 from nextquery.model.hred import HRED
-from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
+from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
 
 LEAST_COPY = 1e-30
 """A pointer's share below this counts as this: its logarithm must stay finite."""
-
-
-class SessionVocabulary:
-    """The words of one context: those outside the vocabulary have ids from V on.
-
-    `words` can be copied; `given` are words of a half-typed query, which may be unknown too.
-    """
-
-    def __init__(
-        self, vocabulary: Vocabulary, words: Sequence[str], given: Sequence[str] = ()
-    ) -> None:
-        self._vocabulary = vocabulary
-        self.outside: tuple[str, ...] = tuple(
-            dict.fromkeys(word for word in (*words, *given) if word not in vocabulary)
-        )
-        self._ids = {word: len(vocabulary) + n for n, word in enumerate(self.outside)}
-        self.distinct: tuple[int, ...] = tuple(dict.fromkeys(map(self.id, words)))
-        """The ids of all words that can be copied, each once."""
-
-    def is_outside(self, word_id: int) -> bool:
-        """Whether the vocabulary lacks the word."""
-        return word_id >= len(self._vocabulary)
-
-    def can_be_predicted(self, word_id: int) -> bool:
-        """Whether the model can give the word a probability of its own."""
-        return not self.is_outside(word_id) or word_id in self.distinct
-
-    def id(self, word: str) -> int:
-        """The id of a word, that of the unknown word if neither side knows it."""
-        return self._ids.get(word, self._vocabulary.id(word))
-
-    def word(self, word_id: int) -> str:
-        """The word of an id."""
-        known = self._vocabulary.words
-        return known[word_id] if word_id < len(known) else self.outside[word_id - len(known)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +56,7 @@ class Prediction:
             return self._softmax.best(rows, before, count)
         found = self._softmax.best(rows, before + copies.log_softmax_share[rows], count)
         own = copies.words[rows]  # (some rows, own)
-        fresh = ~(found.words[:, None] == own[found.rows]).any(dim=1)
+        fresh = copies.columns(found.rows + rows.start, found.words) < 0
         place, column = (own >= 0).nonzero(as_tuple=True)
         mixed = self._own_scores[rows] + before[:, None]
         return BestWords(
@@ -114,31 +80,46 @@ class Prediction:
     @cached_property
     def _own_scores(self) -> Tensor:
         """The log-probability of the words that can be copied (rows, own)."""
-        assert self._copies is not None
-        return self._copies.mixed(self._copies.words.clamp(min=0), self._softmax)
+        copies = self._copies
+        assert copies is not None
+        generated = copies.generated(copies.words.clamp(min=0), self._softmax)
+        return torch.logaddexp(generated, copies.log_pointer)
 
 
 @dataclass(frozen=True, eq=False)
 class CopiedShare:
     """The pointer's side of the mixture, row by row."""
 
-    words: Tensor
-    """(rows, own): ids of the words that can be copied, each once, -1 for none."""
+    own: CopyTable
+    contexts: Tensor
+    """(rows,): the context of each row."""
     log_pointer: Tensor
     """(rows, own): log(g) + log of the attention on that word."""
     log_softmax_share: Tensor
     """(rows,): log(1 - g)."""
     vocabulary_size: int
 
-    def mixed(self, words: Tensor, softmax: WordScores) -> Tensor:
-        """The mixture for given words (rows, words)."""
+    @cached_property
+    def words(self) -> Tensor:
+        """(rows, own): ids of the words that can be copied, each once, -1 for none."""
+        return self.own.words[self.contexts]
+
+    def columns(self, rows: Tensor, words: Tensor) -> Tensor:
+        """The columns of `words` among the own words of their rows, -1 for none."""
+        return self.own.columns(self.contexts[rows], words)
+
+    def generated(self, words: Tensor, softmax: WordScores) -> Tensor:
+        """The softmax's side of the mixture for given words (rows, words)."""
         inside = words < self.vocabulary_size
         generated = softmax.of(words.where(inside, 0)) + self.log_softmax_share[:, None]
-        generated = generated.masked_fill(~inside, -torch.inf)
-        same = words[:, :, None] == self.words[:, None, :]  # (rows, words, own)
-        none = torch.full_like(self.log_pointer, -torch.inf)[:, None, :]
-        copied = self.log_pointer[:, None, :].where(same, none).amax(dim=2)
-        return torch.logaddexp(generated, copied)
+        return generated.masked_fill(~inside, -torch.inf)
+
+    def mixed(self, words: Tensor, softmax: WordScores) -> Tensor:
+        """The mixture for given words (rows, words)."""
+        columns = self.own.columns(self.contexts[:, None], words)
+        copied = self.log_pointer.gather(1, columns.clamp(min=0))
+        copied = copied.masked_fill(columns < 0, -torch.inf)
+        return torch.logaddexp(self.generated(words, softmax), copied)
 
 
 class ContextBatch:
@@ -161,7 +142,8 @@ class ContextBatch:
         states = self.session_states.new_zeros((*size, model.config.query_size))
         self.ages = torch.zeros(size, dtype=torch.long)
         self.places = torch.zeros(size, dtype=torch.long)  # of each source among the own words
-        self.words = torch.full(size, -1, dtype=torch.long)
+        width = len(model.vocabulary) + max(len(own.outside) for own in self.own)
+        self.copy_table = CopyTable.of([own.distinct for own in self.own], width)
         for row, context in enumerate(contexts):
             self._fill(row, context, states)
         self.memory = model.copying.remember(states)
@@ -174,7 +156,6 @@ class ContextBatch:
         place = {word: n for n, word in enumerate(own.distinct)}
         self.places[row, :count] = torch.tensor([place[own.id(w)] for w in context.copied_words])
         self.ages[row, :count] = len(context.queries) - torch.tensor(context.copied_from)
-        self.words[row, : len(own.distinct)] = torch.tensor(own.distinct)
 
 
 class Decoder:
@@ -228,10 +209,11 @@ class Decoder:
         looked = model.copying.attend(prefixes.hidden[grid], previous[grid], memory, ages)
         gate = looked.gate.flatten()[places]
         weights = looked.weights.flatten(0, 1)[places]  # (rows, sources)
-        by_word = torch.zeros_like(weights)
+        by_word = weights.new_zeros((len(weights), batch.copy_table.words.shape[1]))
         by_word.scatter_add_(1, batch.places[prefixes.contexts], weights)
         share = CopiedShare(
-            words=batch.words[prefixes.contexts],
+            own=batch.copy_table,
+            contexts=prefixes.contexts,
             log_pointer=functional.logsigmoid(gate)[:, None] + by_word.clamp(min=LEAST_COPY).log(),
             log_softmax_share=functional.logsigmoid(-gate),
             vocabulary_size=len(model.vocabulary),

@@ -27,19 +27,21 @@ def update_gates_many(
     """The gates `u_m` of every query that has any word: (queries, d_s) for each context.
 
     All contexts go through the session encoder together, and each distinct query is encoded once.
+    Queries before the last ones that the model reads have gates of zero.
     """
-    texts = [[text for text in map(normalise_query, context) if text] for context in contexts]
+    whole = [[text for text in map(normalise_query, context) if text] for context in contexts]
+    texts = [queries[-encoder.limits.queries :] for queries in whole]
     distinct = sorted({text for queries in texts for text in queries})
     places = {text: place for place, text in enumerate(distinct)}
     vectors = encoder.query_vectors(distinct) if distinct else torch.zeros(0)
     states = model.start_session(len(texts))
-    gates = [np.zeros((len(row), model.config.session_size), dtype=np.float32) for row in texts]
+    gates = [np.zeros((len(row), model.config.session_size), dtype=np.float32) for row in whole]
     for position in range(max(map(len, texts), default=0)):
         rows = [row for row, queries in enumerate(texts) if position < len(queries)]
         queries = torch.tensor([places[texts[row][position]] for row in rows])
         states[rows], update = model.extend_session(states[rows], vectors[queries])
         for row, gate in zip(rows, update.numpy(), strict=True):
-            gates[row][position] = gate
+            gates[row][position - len(texts[row])] = gate
     return gates
 
 

@@ -13,7 +13,12 @@ import torch
 from nextquery.guard.guard import Guard
 from nextquery.inference.beam import BeamSearch, FinishedQuery
 from nextquery.inference.completion import Completer, TypedPrefix, WordIndex
-from nextquery.inference.contexts import ContextEncoder, ContextState
+from nextquery.inference.contexts import (
+    DEFAULT_LIMITS,
+    ContextEncoder,
+    ContextLimits,
+    ContextState,
+)
 from nextquery.inference.decoder import ContextBatch, Decoder
 from nextquery.inference.diversity import diversify
 from nextquery.inference.folding import fold
@@ -31,10 +36,10 @@ from nextquery.records import ScoredQuery, Suggestion
 class Predictor:
     """Suggests, scores and completes after contexts that `encoder` has read."""
 
-    def __init__(self, model: HRED, guard: Guard) -> None:
+    def __init__(self, model: HRED, guard: Guard, limits: ContextLimits = DEFAULT_LIMITS) -> None:
         self.model = model
         self.guard = guard
-        self.encoder = ContextEncoder(model)
+        self.encoder = ContextEncoder(model, limits)
         self._rules = VocabularyRules(guard, model.vocabulary)
         self._decoders: dict[Mode, Decoder] = {}
         self._making = threading.Lock()

@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from nextquery.inference.contexts import ContextState
-from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes, SessionVocabulary
+from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes
 from nextquery.inference.kernels.memory import MOST_LOGITS
+from nextquery.inference.session_vocabulary import SessionVocabulary
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary

@@ -13,7 +13,7 @@ from nextquery.guard.blocklist import Blocklist
 from nextquery.guard.disguise import undisguise
 from nextquery.guard.fingerprints import Keys
 from nextquery.guard.guard import Guard, Reason
-from nextquery.inference.decoder import SessionVocabulary
+from nextquery.inference.session_vocabulary import SessionVocabulary
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 
 Ids = NDArray[np.int64]

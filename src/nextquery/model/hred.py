@@ -1,8 +1,10 @@
 """The hierarchical recurrent encoder-decoder, equation by equation (docs/model.md).
 
-Offers the steps that training, rescoring and beam search are made of. Knows nothing of losses,
-optimisers or decoding. A query is its words followed by the end-of-query symbol; the encoder reads
-that symbol too, as the paper writes one sequence `Q_m` for both sides.
+The reference for both sides: training (`likelihood.py`) runs the same modules over packed batches,
+decoding (`inference/kernels/packed_decoder.py`) over packed matrices, and tests hold both to the
+steps here. Knows nothing of losses, optimisers or decoding. A query is its words followed by the
+end-of-query symbol; the encoder reads that symbol too, as the paper writes one sequence `Q_m` for
+both sides.
 """
 
 from collections.abc import Sequence

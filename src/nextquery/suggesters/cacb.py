@@ -26,7 +26,7 @@ from nextquery.suggesters.background import Background
 from nextquery.suggesters.concepts import find_concepts, unit_vectors
 from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.sequences import Log, following, without_repeats
-from nextquery.suggesters.storage import load_array, save_array
+from nextquery.suggesters.storage import load_record, save_record
 from nextquery.suggesters.suffix_tree import SuffixTree
 
 
@@ -78,14 +78,12 @@ class Concepts:
 
     def save(self, folder: Path) -> None:
         """Write the arrays into a model folder."""
-        for name in self.__dataclass_fields__:
-            save_array(folder, f"concepts_{name}.npy", getattr(self, name))
+        save_record(folder, "concepts", self)
 
     @classmethod
     def load(cls, artifact: Artifact) -> Self:
         """Map what `save` wrote."""
-        names = cls.__dataclass_fields__
-        return cls(*(load_array(artifact, f"concepts_{name}.npy") for name in names))
+        return load_record(artifact, "concepts", cls)
 
 
 class CACB(CountSuggester[CACBSettings]):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
-from nextquery.suggesters.storage import load_array, save_array
+from nextquery.suggesters.storage import load_record, save_record
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,9 @@ class Followers:
 
     def save(self, folder: Path) -> None:
         """Write the arrays into a model folder."""
-        for name in self.__dataclass_fields__:
-            save_array(folder, f"followers_{name}.npy", getattr(self, name))
+        save_record(folder, "followers", self)
 
     @classmethod
     def load(cls, artifact: Artifact) -> Self:
         """Map what `save` wrote."""
-        names = cls.__dataclass_fields__
-        return cls(*(load_array(artifact, f"followers_{name}.npy") for name in names))
+        return load_record(artifact, "followers", cls)

@@ -11,7 +11,7 @@ from nextquery.artifacts import Artifact, open_artifact, publish
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
 from nextquery.inference import vectors
-from nextquery.inference.contexts import ContextState
+from nextquery.inference.contexts import ContextLimits, ContextState
 from nextquery.inference.explanation import query_weights, update_gates_many
 from nextquery.inference.kernels.stored_vectors import leave_on_disk
 from nextquery.inference.predictor import Predictor
@@ -41,7 +41,9 @@ class HREDSuggester:
         artifact = open_artifact(folder, KIND)
         model = HRED.from_pretrained(folder, verify=False)
         leave_on_disk(model, artifact.file(WEIGHTS))
-        suggester = cls(artifact, Predictor(model, guard), config or DecodeConfig())
+        limits = ContextLimits.from_manifest(artifact.manifest)
+        predictor = Predictor(model, guard, limits)
+        suggester = cls(artifact, predictor, config or DecodeConfig())
         suggester.prepare()
         return suggester
 

@@ -30,7 +30,7 @@ from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.sequences import Log, collected
-from nextquery.suggesters.storage import load_array, save_array
+from nextquery.suggesters.storage import load_array, load_record, save_array, save_record
 
 
 class ShortcutsSettings(Section):
@@ -71,14 +71,12 @@ class Index:
 
     def save(self, folder: Path) -> None:
         """Write the arrays into a model folder."""
-        for name in self.__dataclass_fields__:
-            save_array(folder, f"index_{name}.npy", getattr(self, name))
+        save_record(folder, "index", self)
 
     @classmethod
     def load(cls, artifact: Artifact) -> Self:
         """Map what `save` wrote."""
-        names = cls.__dataclass_fields__
-        return cls(*(load_array(artifact, f"index_{name}.npy") for name in names))
+        return load_record(artifact, "index", cls)
 
 
 class Shortcuts(CountSuggester[ShortcutsSettings]):

@@ -5,8 +5,9 @@ they mean.
 """
 
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import marisa_trie
 import numpy as np
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
 from nextquery.errors import ArtifactError
+
+RecordT = TypeVar("RecordT")
 
 
 def save_array(folder: Path, name: str, values: NDArray[Any]) -> None:
@@ -31,6 +34,18 @@ def load_array(artifact: Artifact, name: str) -> NDArray[Any]:
     # Indexing a memmap object costs several times more than a plain view of it.
     plain: NDArray[Any] = mapped.view(np.ndarray)
     return plain
+
+
+def save_record(folder: Path, name: str, record: Any) -> None:
+    """Write every field of a dataclass of arrays as `name_FIELD.npy`."""
+    for field in fields(record):
+        save_array(folder, f"{name}_{field.name}.npy", getattr(record, field.name))
+
+
+def load_record(artifact: Artifact, name: str, kind: type[RecordT]) -> RecordT:
+    """The dataclass of arrays that `save_record` wrote."""
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    return kind(*(load_array(artifact, f"{name}_{field}.npy") for field in names))
 
 
 def build_trie(keys: Iterable[str]) -> Any:

@@ -1,8 +1,10 @@
 """A session's state is the same however it is read."""
 
+import pytest
 import torch
 
-from nextquery.inference.contexts import ContextEncoder
+from nextquery.errors import ArtifactError
+from nextquery.inference.contexts import DEFAULT_LIMITS, ContextEncoder, ContextLimits
 from nextquery.model.hred import HRED
 
 CONTEXT = ["w1 w2", "W3, zebra!", "  ", "w4 w1 w5 w6"]
@@ -50,3 +52,37 @@ def test_extending_encodes_the_new_query_only(model: HRED) -> None:
     model.encode_queries = counting  # type: ignore[method-assign]
     encoder.extend(state, "w4")
     assert read == [1]
+
+
+def test_a_session_at_its_limit_is_the_same_however_it_is_read(model: HRED) -> None:
+    encoder = ContextEncoder(model, ContextLimits(queries=2, words=3))
+    queries = ["w1 w2", "w3", "w4 w5 w6 zebra w7", "w8", "w9 w1"]
+    whole, grown = encoder.encode(queries), encoder.start()
+    for query in queries:
+        grown = encoder.extend(grown, query)
+    assert grown.queries == whole.queries == tuple(queries)
+    torch.testing.assert_close(grown.session_state, whole.session_state)
+    assert grown.copied_words == whole.copied_words
+    assert grown.copied_from == whole.copied_from
+    if model.copying is not None:
+        assert whole.copied_words == ("w8", "w9", "w1")
+        assert whole.copied_from == (3, 4, 4)
+
+
+def test_only_the_first_words_of_a_query_are_read(model: HRED) -> None:
+    encoder = ContextEncoder(model, ContextLimits(queries=5, words=2))
+    long, short = encoder.encode(["w1 w2 w3 w4"]), encoder.encode(["w1 w2"])
+    torch.testing.assert_close(long.session_state, short.session_state)
+    assert long.copied_words == short.copied_words
+
+
+def test_the_limits_are_those_of_training() -> None:
+    settings = {"model": {}, "train": {"max_queries": 12, "max_words": 7, "seed": 3}}
+    assert ContextLimits.from_manifest({"settings": settings}) == ContextLimits(11, 7)
+    assert ContextLimits.from_manifest({}) == DEFAULT_LIMITS == ContextLimits(19, 30)
+
+
+@pytest.mark.parametrize("bad", [{"max_words": 0}, {"max_queries": "many"}, 3])
+def test_a_manifest_without_valid_limits_is_refused(bad: object) -> None:
+    with pytest.raises(ArtifactError, match="settings"):
+        ContextLimits.from_manifest({"settings": {"train": bad}})

@@ -1,4 +1,4 @@
-"""Update gates, their weights, and the spaces of words and queries."""
+"""Update gates and their weights."""
 
 from pathlib import Path
 
@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from nextquery.errors import InputError
-from nextquery.inference import vectors
-from nextquery.inference.explanation import (
-    draw_gates,
-    query_weights,
-    update_gates_many,
-)
+from nextquery.inference.contexts import ContextEncoder, ContextLimits
+from nextquery.inference.explanation import draw_gates, query_weights, update_gates_many
 from nextquery.inference.predictor import Predictor
 from nextquery.records import QueryWeight
 
@@ -30,6 +25,14 @@ def test_gates_rebuild_the_session_state(predictor: Predictor) -> None:
         _, gate = model.extend_session(before.session_state[None], encoder.query_vectors(["w3"]))
     np.testing.assert_allclose(gates[1], gate[0].numpy(), rtol=1e-5, atol=1e-6)
     assert after.queries == ("w1 w2", "w3")
+
+
+def test_queries_before_those_that_are_read_weigh_nothing(predictor: Predictor) -> None:
+    limited = ContextEncoder(predictor.model, ContextLimits(queries=2, words=30))
+    gates = update_gates_many(predictor.model, limited, [["w9", *CONTEXT]])[0]
+    last = update_gates_many(predictor.model, limited, [CONTEXT[2:]])[0]
+    assert not gates[:2].any()
+    np.testing.assert_allclose(gates[2:], last, rtol=1e-5, atol=1e-6)
 
 
 def test_weights_by_hand() -> None:
@@ -50,38 +53,6 @@ def test_the_figure_is_drawn(predictor: Predictor, tmp_path: Path) -> None:
     gates = update_gates_many(predictor.model, predictor.encoder, [CONTEXT])[0]
     draw_gates(query_weights(CONTEXT, gates), gates, tmp_path / "gates.png")
     assert (tmp_path / "gates.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_nearest_words_are_those_of_highest_cosine(predictor: Predictor) -> None:
-    model = predictor.model
-    found = vectors.nearest_words(model, "W7", 5)
-    matrix = model.output_matrix.detach()
-    cosines = torch.cosine_similarity(matrix, matrix[model.vocabulary.id("w7")][None])
-    others = [n for n in cosines.argsort(descending=True).tolist() if n > 2]
-    expected = [model.vocabulary.words[n] for n in others if model.vocabulary.words[n] != "w7"]
-    assert [each.text for each in found] == expected[:5]
-    with pytest.raises(InputError, match="vocabulary"):
-        vectors.nearest_words(model, "unheard", 5)
-
-
-def test_the_nearest_queries(predictor: Predictor) -> None:
-    known = ["w1 w2", "w1 w3", "w30 w31 w32"]
-    found = vectors.nearest_queries(predictor.encoder, known, "W1 w2", 2)
-    assert "w1 w2" not in [each.text for each in found]
-    assert found[0].cosine >= found[1].cosine
-    with pytest.raises(InputError, match="no word"):
-        vectors.nearest_queries(predictor.encoder, known, "!?", 2)
-    with pytest.raises(InputError, match="`words`"):
-        vectors.nearest_queries(predictor.encoder, [], "w1", 2)
-
-
-def test_query_vectors_keep_order_and_repeats(predictor: Predictor) -> None:
-    table = vectors.query_vectors(predictor.encoder, ["w2 w3", "w1", "", "w2  W3"])
-    assert table.shape == (4, predictor.model.config.query_size)
-    np.testing.assert_array_equal(table[0], table[3])
-    np.testing.assert_array_equal(table[2], 0)
-    alone = vectors.query_vectors(predictor.encoder, ["w1"])
-    np.testing.assert_allclose(table[1], alone[0], rtol=1e-5, atol=1e-6)
 
 
 def test_a_query_with_dollar_signs_is_drawn_as_it_was_typed(tmp_path: Path) -> None:

@@ -145,26 +145,3 @@ def test_packing_in_pieces_changes_no_score(
     expected = reference(matrix, omega)[:, 1:]
     torch.testing.assert_close(first.of(words), expected)
     torch.testing.assert_close(again.of(words), expected.flip(0))
-
-
-@pytest.mark.parametrize("count", [1, 4, 6, 11, 50, 52, 76])
-def test_any_number_of_rows_gives_that_many_products(count: int) -> None:
-    torch.manual_seed(2)
-    matrix, rows, bias = torch.randn(128, 16), torch.randn(count, 16), torch.randn(128)
-    expected = rows @ matrix.t() + bias
-    torch.testing.assert_close(PackedMatrix(matrix, bias).product(rows), expected)
-    rough = QuantisedMatrix([matrix], bias).product(rows)
-    assert ((rough - expected).abs() <= rounding_bound(rows, matrix) + 1e-4).all()
-
-
-def rounding_bound(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
-    """How far a product can be off when both sides are rounded: 7 bits where VNNI is missing."""
-    levels = 127 if torch.cpu._is_vnni_supported() else 63
-    of_rows = rows.abs().max() / levels / 2
-    of_matrix = matrix.abs().amax(dim=1) / 127 / 2  # (outputs,)
-    inputs = matrix.shape[1]
-    return (
-        of_rows * matrix.abs().sum(dim=1)
-        + of_matrix * rows.abs().sum(dim=1, keepdim=True)
-        + inputs * of_rows * of_matrix
-    )

@@ -1,6 +1,5 @@
 """The guard inside the search: what is refused leaves its place to the next best."""
 
-import threading
 from pathlib import Path
 
 import pytest
@@ -117,20 +116,3 @@ def test_a_hits_check_holds_in_the_search(model: HRED) -> None:
     shown = texts(Predictor(model, guard), DecodeConfig(beam=40, max_words=2))
     assert shown
     assert {len(text.split()) for text in shown} == {2}
-
-
-def test_threads_get_the_same_lists_as_one_alone(model: HRED) -> None:
-    predictor = Predictor(model, Guard())
-    expected = texts(predictor)
-    found: list[list[str]] = []
-
-    def ask() -> None:
-        for _ in range(5):
-            found.append(texts(predictor))
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [expected] * 20
