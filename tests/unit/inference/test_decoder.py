@@ -26,7 +26,7 @@ def stepped(predictor: Predictor, contexts: Sequence[Sequence[str]]) -> tuple[An
     batch = ContextBatch(predictor.model, predictor.encoder.encode_many(contexts))
     rows = torch.arange(len(contexts)).repeat_interleave(2)
     prefixes = decoder.start(batch).take(rows)
-    return batch, decoder.advance(prefixes, torch.arange(5, 5 + len(rows)))
+    return batch, decoder.advance(batch, prefixes, torch.arange(5, 5 + len(rows)))
 
 
 def reference(decoder: Decoder, batch: ContextBatch, prefixes: Prefixes, row: int) -> Tensor:
@@ -38,7 +38,8 @@ def reference(decoder: Decoder, batch: ContextBatch, prefixes: Prefixes, row: in
     context, own = batch.contexts[place], batch.own[place]
     size = len(model.vocabulary) + len(own.outside)
     hidden, previous = prefixes.hidden[row][None], model.previous_words(words[row][None])
-    omega, gate = model.output_vector(hidden, words[row][None]), torch.zeros(1)
+    session = model.session_inputs(context.session_state[None])
+    omega, gate = model.output_vector(hidden, words[row][None], session), torch.zeros(1)
     pointer = torch.zeros(size)
     if context.copied_words:
         memory = model.copying.remember(torch.cat(context.copied_states)[None])
@@ -83,10 +84,10 @@ def test_the_best_words_are_those_of_highest_probability(make_model: ModelMaker)
         assert len(set(best.words.tolist())) == len(best.words), "a word stands there twice"
 
 
-class LargestTensor(TorchDispatchMode):
+class LargestTensor(TorchDispatchMode):  # type: ignore[misc]
     """The most numbers that any operation gave."""
 
-    numbers = 0
+    numbers: int = 0
 
     def __torch_dispatch__(  # type: ignore[no-untyped-def]
         self, func, types, args=(), kwargs=None
@@ -105,7 +106,8 @@ def largest(model: HRED, queries: int) -> int:
     context = [" ".join(f"x{30 * q + n}" for n in range(30)) for q in range(queries)]
     state = predictor.encoder.encode(context)
     predictor.suggest_many([state], 5, DecodeConfig())
-    with LargestTensor() as watched:
+    watched = LargestTensor()  # type: ignore[no-untyped-call]
+    with watched:
         predictor.suggest_many([state], 5, DecodeConfig())
     return watched.numbers
 
