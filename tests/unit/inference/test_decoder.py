@@ -84,7 +84,7 @@ def test_the_best_words_are_those_of_highest_probability(make_model: ModelMaker)
         assert len(set(best.words.tolist())) == len(best.words), "a word stands there twice"
 
 
-class LargestTensor(TorchDispatchMode):  # type: ignore[misc]
+class LargestTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """The most numbers that any operation gave."""
 
     numbers: int = 0
