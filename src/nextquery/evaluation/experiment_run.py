@@ -17,6 +17,7 @@ from nextquery.evaluation.generation.list_quality import (
 from nextquery.evaluation.generation.samples import SampleTable, sample_suggestions
 from nextquery.evaluation.probes.boundaries import BoundaryResult, boundary_result, read_gaps
 from nextquery.evaluation.probes.gates import GateComparison, GateResult, gate_result
+from nextquery.evaluation.probes.hidden_intent import IntentResult, intent_result
 from nextquery.evaluation.probes.projections import Projections, projections
 from nextquery.evaluation.probes.training_table import TrainingFacts
 from nextquery.evaluation.progress import Steps
@@ -64,6 +65,7 @@ class ExperimentRun:
             generation=run("generation", GenerationResult, self._generation),
             samples=run("samples", SampleTable, self._samples),
             gates=run("gates", dict[str, GateComparison | GateResult], self._gates),
+            hidden_intent=run("hidden_intent", dict[str, IntentResult], self._hidden_intent),
             boundaries=run("boundaries", BoundaryResult, self._boundaries),
             projections=run("projections", dict[str, Projections], self._projections),
             decoding=run("decoding", dict[str, DecodingTime], self._decoding),
@@ -108,6 +110,16 @@ class ExperimentRun:
             name: gate_result(model, sessions, noise, self._steps.track(name))
             for name, model in self._gated.items()
         }
+
+    def _hidden_intent(self) -> dict[str, IntentResult]:
+        """Of every system under study; empty unless the log is a made-up one."""
+        self._steps.begin("hidden intent")
+        sessions = self._evaluation.sessions["test"]
+        found = {
+            name: intent_result(model, sessions, track=self._steps.track(name))
+            for name, model in self._systems.models.items()
+        }
+        return {name: result for name, result in found.items() if result is not None}
 
     def _boundaries(self) -> BoundaryResult:
         self._steps.begin("session boundaries")

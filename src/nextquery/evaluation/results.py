@@ -12,6 +12,7 @@ from nextquery.evaluation.generation.list_quality import GenerationResult
 from nextquery.evaluation.generation.samples import SampleTable
 from nextquery.evaluation.probes.boundaries import BoundaryResult
 from nextquery.evaluation.probes.gates import GateComparison, GateResult
+from nextquery.evaluation.probes.hidden_intent import IntentResult
 from nextquery.evaluation.probes.projections import Projections
 from nextquery.evaluation.probes.training_table import TrainingFacts
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
@@ -42,6 +43,8 @@ class ExperimentResults:
     generation: GenerationResult
     samples: SampleTable
     gates: Mapping[str, GateComparison | GateResult]
+    hidden_intent: Mapping[str, IntentResult]
+    """Empty unless the log is a made-up one."""
     boundaries: BoundaryResult
     projections: Mapping[str, Projections]
     decoding: Mapping[str, DecodingTime]

@@ -13,6 +13,7 @@ from nextquery.evaluation.generation.list_quality import (
 from nextquery.evaluation.generation.samples import SampleContext, SampleTable
 from nextquery.evaluation.probes.boundaries import BoundaryResult, BoundaryScore
 from nextquery.evaluation.probes.gates import GateComparison, GateExample
+from nextquery.evaluation.probes.hidden_intent import AtDistance, IntentResult
 from nextquery.evaluation.probes.projections import ProjectedText, Projections
 from nextquery.evaluation.probes.training_table import TrainingFacts
 from nextquery.evaluation.ranking.comparison import Comparison, RankingResult
@@ -105,6 +106,9 @@ def results() -> ExperimentResults:
                 p=0.0001,
                 noise_updates_less=0.9,
             )
+        },
+        hidden_intent={
+            "hred": IntentResult(90, 1.953, 0.61, (AtDistance(1, 60, 1.9, 0.63),)),
         },
         boundaries=BoundaryResult(90, 30, 80, {"hred gates": BoundaryScore(0.5, 0.6, 0.545)}),
         projections={"hred": Projections(points, ())},

@@ -25,11 +25,13 @@ def test_every_step_is_kept_and_taken_up_again(
     assert results[0] == results[1]
     assert stores[0].reused == []
     assert stores[1].reused == [
-        "long_tail", "generation", "samples", "gates", "boundaries", "projections", "decoding",
+        "long_tail", "generation", "samples", "gates", "hidden_intent", "boundaries",
+        "projections", "decoding",
     ]  # fmt: skip
     # a system that only scores takes part in no list, gate or projection
     assert list(results[0].generation.systems) == ["adj"]
     assert not results[0].gates
+    assert list(results[0].hidden_intent) == ["mine"]
     assert not results[0].projections
     assert not results[0].decoding
     assert results[0].boundaries.gaps > 0

@@ -6,8 +6,8 @@ def test_the_documented_keys_are_all_there(results: ExperimentResults) -> None:
     document = to_json(results)
 
     assert list(document) == [
-        "scenarios", "generation", "samples", "gates", "boundaries", "projections", "decoding",
-        "data", "systems", "settings", "versions", "training",
+        "scenarios", "generation", "samples", "gates", "hidden_intent", "boundaries",
+        "projections", "decoding", "data", "systems", "settings", "versions", "training",
     ]  # fmt: skip
     found = document["scenarios"]["next_query"]
     assert {"mrr", "mrr_low", "mrr_high", "hit_1", "hit_5", "mrr_by_seed", "cases"} == set(

@@ -27,6 +27,7 @@ def write_report(out: Path, results: ExperimentResults) -> None:
         "lengths": ("Session and context length", _lengths(out, results)),
         "generation": ("Suggestions without candidates", _generation(out, results)),
         "gates": ("Update gates and noise", _gates(out, results)),
+        "intent": ("The hidden intent of a made-up log", _hidden_intent(results)),
         "boundaries": ("Session boundaries", _boundaries(out, results)),
         "vectors": ("Words and queries in space", _vectors(out, results)),
         "features": ("Features and rankers", _features(out, results)),
@@ -174,6 +175,12 @@ def _gates(out: Path, results: ExperimentResults) -> str:
             message = f"{label(model)}: gates of one context with a noisy query at its end."
             parts.append(html.plot(file, f"{message} (Figure 7)", message))
     return "".join(parts)
+
+
+def _hidden_intent(results: ExperimentResults) -> str:
+    if not results.hidden_intent:
+        return ""
+    return tables.hidden_intent(results)
 
 
 def _boundaries(out: Path, results: ExperimentResults) -> str:

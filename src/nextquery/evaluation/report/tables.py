@@ -5,6 +5,7 @@ from typing import Any
 
 from nextquery.evaluation.paper import PAPER, SESSIONS, TRAINING
 from nextquery.evaluation.probes.gates import GateComparison
+from nextquery.evaluation.probes.hidden_intent import AtDistance, IntentResult
 from nextquery.evaluation.ranking.comparison import Comparison
 from nextquery.evaluation.ranking.metrics import Quality
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult, find_comparison
@@ -164,6 +165,21 @@ def gates(results: ExperimentResults) -> str:
                 ]
             )
     return table(heads, rows)
+
+
+def hidden_intent(results: ExperimentResults) -> str:
+    """How well each system tells the outcome of a hidden intent, by distance to its last trace."""
+    heads = ["Model", "queries back", "outcomes", "nats among 16", "P(intent) among 4"]
+    rows: list[Row] = []
+    for model, found in results.hidden_intent.items():
+        rows.append([label(model), "all", *_intent(found)])
+        rows += [["", str(each.distance), *_intent(each)] for each in found.by_distance]
+    caption = "Outcomes after a trace of the intent. Chance: 2.77 nats and .250."
+    return table(heads, rows, caption)
+
+
+def _intent(found: IntentResult | AtDistance) -> Row:
+    return [f"{found.cases:,}", f"{found.nats:.3f}", f"{found.intent:.3f}"]
 
 
 def boundaries(results: ExperimentResults) -> str:

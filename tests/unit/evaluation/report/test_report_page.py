@@ -27,11 +27,12 @@ def test_parts_without_results_are_left_out(results: ExperimentResults, tmp_path
         results,
         scenarios={"long_tail": results.scenarios["long_tail"]},
         gates={},
+        hidden_intent={},
         projections={},
     )
     write_report(tmp_path, bare)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
 
-    for anchor in ("lengths", "gates", "vectors", "features"):
+    for anchor in ("lengths", "gates", "intent", "vectors", "features"):
         assert f'id="{anchor}"' not in page
     assert 'id="scenarios"' in page

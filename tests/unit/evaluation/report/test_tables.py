@@ -42,6 +42,12 @@ def test_lists_samples_gates_and_boundaries(results: ExperimentResults) -> None:
     assert "90 gaps, 30 of them boundaries" in tables.boundaries(results)
 
 
+def test_the_hidden_intent_is_told_by_distance(results: ExperimentResults) -> None:
+    text = tables.hidden_intent(results)
+    assert "<td>all</td><td>90</td><td>1.953</td><td>0.610</td>" in text
+    assert "<td>1</td><td>60</td><td>1.900</td><td>0.630</td>" in text
+
+
 def test_training_stands_beside_the_papers(results: ExperimentResults) -> None:
     text = tables.training(results)
 
