@@ -12,9 +12,12 @@ import typer
 from nextquery._version import __version__
 from nextquery.cli.bench import bench
 from nextquery.cli.complete import complete
+from nextquery.cli.demo import demo
+from nextquery.cli.doctor import doctor
 from nextquery.cli.experiment import experiment
 from nextquery.cli.explain import explain
 from nextquery.cli.fit import fit
+from nextquery.cli.init import init
 from nextquery.cli.inspect import inspect
 from nextquery.cli.neighbours import neighbours
 from nextquery.cli.option_names import in_options, option_names
@@ -26,13 +29,13 @@ from nextquery.cli.suggest import suggest
 from nextquery.cli.synth import synth
 from nextquery.cli.train import train
 from nextquery.cli.vectors import vectors
-from nextquery.errors import NextqueryError
+from nextquery.errors import MissingDependencyError, NextqueryError
+from nextquery.extras import EXTRAS, missing, missing_message
 
 app = typer.Typer(
     name="nextquery",
     help="Query suggestions learnt from a site's own query log.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
@@ -40,7 +43,8 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"nextquery {__version__}")
+        extras = ", ".join(name for name in EXTRAS if not missing(name)) or "none"
+        typer.echo(f"nextquery {__version__} (extras: {extras})")
         raise typer.Exit
 
 
@@ -53,7 +57,9 @@ def main(
     """Query suggestions learnt from a site's own query log."""
 
 
-# One line a command, in the order of the pipeline.
+# One line per command, in the order of the pipeline.
+app.command()(demo)
+app.command()(init)
 app.command()(synth)
 app.command()(prepare)
 app.command()(inspect)
@@ -69,6 +75,7 @@ app.command()(experiment)
 app.add_typer(study, name="study")
 app.command()(serve)
 app.command()(bench)
+app.command()(doctor)
 
 
 def run() -> None:
@@ -80,6 +87,12 @@ def run() -> None:
         message = in_options(str(error), option_names(app))
         typer.echo(f"error: {message}", err=True)
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        needed = missing_message(error.name or "")
+        if needed is None:
+            raise
+        typer.echo(f"error: {needed}", err=True)
+        sys.exit(MissingDependencyError.exit_code)
 
 
 def _set_allocators() -> None:

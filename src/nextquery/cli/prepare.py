@@ -73,7 +73,7 @@ def prepare(
     from nextquery.logs.reading.settings import ReadSettings
 
     settings = PrepareSettings(
-        read=ReadSettings(format, _columns(columns), time_zone, max_rejected),
+        read=ReadSettings(format, parse_columns(columns), time_zone, max_rejected),
         idle_minutes=idle_minutes,
         split_at=split_at or None,
         holdout_users=holdout_users,
@@ -113,7 +113,7 @@ def _progress_bar() -> Iterator[Callable[[str, float], None]]:
         yield show
 
 
-def _columns(text: str) -> dict[str, str] | None:
+def parse_columns(text: str) -> dict[str, str] | None:
     """`user=who,time=when` as a mapping; the reader checks the names."""
     pairs = [part.partition("=") for part in text.split(",") if part]
     return {name.strip(): column.strip() for name, _, column in pairs} or None

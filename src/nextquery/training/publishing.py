@@ -7,6 +7,7 @@ import math
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import util
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,8 @@ def publish_model(
         write_tables(data, partial)
         shutil.copyfile(run / METRICS, partial / METRICS)
         shutil.copytree(run / EVENTS, partial / EVENTS)
-        draw_curve(run / METRICS, partial / CURVE)
+        if util.find_spec("matplotlib"):
+            draw_curve(run / METRICS, partial / CURVE)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         card = model_card(config, data, facts, len(model.vocabulary), parameters)
         (partial / CARD).write_text(card, encoding="utf-8")

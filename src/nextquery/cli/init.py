@@ -1,0 +1,82 @@
+"""`nextquery init`: look at a log and say what to run next."""
+
+import json
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nextquery.cli.option_names import in_options
+
+if TYPE_CHECKING:
+    from nextquery.logs.advice import Advice
+
+
+def init(
+    logs: Annotated[list[Path], typer.Argument(help="Log files, plain or compressed.")],
+    columns: Annotated[
+        str, typer.Option(help="user=...,time=...,query=...[,click=...], if they are not found.")
+    ] = "",
+    min_users: Annotated[
+        int, typer.Option(min=1, help="Users who must have typed a word or query.")
+    ] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Look at a log: what is in it, which models are worth it, what to run next.
+
+    Nothing is kept: the log is prepared in a temporary folder.
+
+    Example: `nextquery init queries.tsv.gz`
+    """
+    from nextquery.api import prepare
+    from nextquery.cli.prepare import parse_columns
+    from nextquery.logs.advice import advise
+    from nextquery.logs.facts import describe
+
+    with tempfile.TemporaryDirectory(prefix="nextquery-") as folder:
+        data = prepare(
+            logs,
+            Path(folder) / "data",
+            columns=parse_columns(columns),
+            min_users=min_users,
+            spelling=False,
+        )
+        facts = describe(data, frequent=0)
+        advice = advise(data, facts)
+        settings = data.artifact.manifest["settings"]
+    document = {
+        "format": settings["format"],
+        "reason": settings["format_reason"],
+        "counts": dict(facts.counts),
+        "seen_before": dict(facts.repetition.seen_before),
+        "advice": [asdict(item) for item in advice],
+    }
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+        return
+    typer.echo(_readable(document, logs, advice))
+
+
+def _readable(document: dict[str, Any], logs: list[Path], advice: "tuple[Advice, ...]") -> str:
+    counts = document["counts"]
+    sessions = ", ".join(f"{name} {count:,}" for name, count in counts["sessions"].items())
+    known = document["seen_before"].get("test", 0.0)
+    names = " ".join(str(log) for log in logs)
+    options = {"min_users": "--min-users"}
+    lines = [
+        f"format    {document['format']}: {document['reason']}",
+        f"rows      {counts['rows_read']:,} read, {counts['rows_rejected']:,} rejected, "
+        f"{counts['users']:,} users",
+        f"sessions  {sessions} (of two or more queries)",
+        f"repeats   {known:.1%} of the test queries were typed before",
+        "",
+        "next:",
+        f"  nextquery prepare {names} --out DATA",
+    ]
+    for item in advice:
+        lines.append(f"  # {in_options(item.text, options)}")
+        if item.command:
+            lines.append(f"  nextquery {item.command}")
+    return "\n".join(lines)

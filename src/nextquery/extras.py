@@ -1,0 +1,47 @@
+"""The optional extras of the package: which module belongs to which, and what is installed."""
+
+from importlib import metadata, util
+
+EXTRAS = {
+    "neural": ("torch",),
+    "train": ("torch", "tensorboard"),
+    "experiment": ("lightgbm", "sklearn", "scipy", "rapidfuzz", "matplotlib"),
+    "serve": ("fastapi", "uvicorn", "prometheus_client", "fastapi_swagger"),
+    "spark": ("pyspark",),
+    "redis": ("redis",),
+}
+"""What each extra adds, by the name under which it is imported."""
+
+
+def extra_of(module: str) -> str | None:
+    """The extra that installs a module, None if it belongs to none.
+
+    >>> extra_of("torch"), extra_of("lightgbm.basic"), extra_of("polars")
+    ('neural', 'experiment', None)
+    """
+    top = module.split(".")[0]
+    return next((extra for extra, modules in EXTRAS.items() if top in modules), None)
+
+
+def missing(extra: str) -> tuple[str, ...]:
+    """The modules of an extra that are not installed."""
+    return tuple(module for module in EXTRAS[extra] if util.find_spec(module) is None)
+
+
+def missing_message(module: str) -> str | None:
+    """What to say when a module could not be imported; None if no extra has it.
+
+    >>> missing_message("torch")
+    "torch is not installed: pip install 'nextquery[neural]'"
+    """
+    extra = extra_of(module)
+    top = module.split(".")[0]
+    return extra and f"{top} is not installed: pip install 'nextquery[{extra}]'"
+
+
+def installed_version(package: str) -> str | None:
+    """The version of an installed package, None if it is not there."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,31 @@
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from nextquery.cli.main import app
+from nextquery.logs.synthetic.log import write_log
+
+
+def test_a_log_is_described_and_the_next_commands_are_named(tmp_path: Path) -> None:
+    log = tmp_path / "log.tsv"
+    write_log(log, sessions=500, seed=1)
+
+    result = CliRunner().invoke(app, ["init", str(log)])
+
+    assert result.exit_code == 0, result.output
+    assert "format    aol" in result.output
+    assert f"nextquery prepare {log} --out DATA" in result.output
+    assert "nextquery fit DATA --kind adjacency" in result.output
+    assert list(tmp_path.iterdir()) == [log]
+
+
+def test_the_same_as_json(tmp_path: Path) -> None:
+    log = tmp_path / "log.tsv"
+    write_log(log, sessions=500, seed=1)
+
+    found = json.loads(CliRunner().invoke(app, ["init", str(log), "--json"]).stdout)
+
+    assert found["format"] == "aol"
+    assert found["counts"]["rows_rejected"] == 0
+    assert found["advice"]

@@ -1,0 +1,39 @@
+import tomllib
+from pathlib import Path
+
+from nextquery.extras import EXTRAS, extra_of, installed_version, missing, missing_message
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+IMPORTED_AS = {"scikit-learn": "sklearn", "prometheus-client": "prometheus_client"}
+
+
+def test_the_table_says_what_the_metadata_says() -> None:
+    for extra, modules in EXTRAS.items():
+        wanted = PROJECT["optional-dependencies"][extra]
+        names = {name.split(">")[0].split("[")[0] for name in wanted} - {"nextquery"}
+        imported = {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}
+        assert imported <= set(modules)
+
+
+def test_nothing_heavy_is_in_the_core() -> None:
+    core = {name.split(">")[0] for name in PROJECT["dependencies"]}
+    heavy = {"torch", "lightgbm", "scikit-learn", "scipy", "matplotlib", "fastapi", "numba"}
+    assert not core & heavy
+
+
+def test_torch_is_a_range_in_the_metadata_and_pinned_in_the_constraints() -> None:
+    assert PROJECT["optional-dependencies"]["neural"] == ["torch>=2.6"]
+    constraints = (ROOT / "constraints.txt").read_text("utf-8")
+    assert "\ntorch==2.13.0\n" in constraints
+
+
+def test_a_module_that_belongs_to_no_extra() -> None:
+    assert extra_of("polars") is None
+    assert missing_message("polars") is None
+    assert installed_version("no-such-package") is None
+
+
+def test_what_is_installed_is_not_missing() -> None:
+    assert all(missing(extra) == () for extra in EXTRAS)
+    assert installed_version("polars")
