@@ -11,24 +11,24 @@ import typer
 
 from nextquery._version import __version__
 from nextquery.cli.bench import bench
-from nextquery.cli.complete import complete
 from nextquery.cli.demo import demo
 from nextquery.cli.doctor import doctor
 from nextquery.cli.experiment import experiment
-from nextquery.cli.explain import explain
-from nextquery.cli.fit import fit
-from nextquery.cli.init import init
-from nextquery.cli.inspect import inspect
-from nextquery.cli.neighbours import neighbours
+from nextquery.cli.logs.init import init
+from nextquery.cli.logs.inspect import inspect
+from nextquery.cli.logs.prepare import prepare
+from nextquery.cli.logs.synth import synth
+from nextquery.cli.models.complete import complete
+from nextquery.cli.models.explain import explain
+from nextquery.cli.models.fit import fit
+from nextquery.cli.models.neighbours import neighbours
+from nextquery.cli.models.score import score
+from nextquery.cli.models.suggest import suggest
+from nextquery.cli.models.train import train
+from nextquery.cli.models.vectors import vectors
 from nextquery.cli.option_names import in_options, option_names
-from nextquery.cli.prepare import prepare
-from nextquery.cli.score import score
 from nextquery.cli.serve import serve
 from nextquery.cli.study import study
-from nextquery.cli.suggest import suggest
-from nextquery.cli.synth import synth
-from nextquery.cli.train import train
-from nextquery.cli.vectors import vectors
 from nextquery.errors import MissingDependencyError, NextqueryError
 from nextquery.extras import EXTRAS, missing, missing_message
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nextquery.cli.decoding import (
+from nextquery.cli.models.decoding import (
     Beam,
     Blocklist,
     Diversity,

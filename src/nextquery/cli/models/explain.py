@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nextquery.cli.decoding import unable
+from nextquery.cli.models.decoding import unable
 
 
 def explain(

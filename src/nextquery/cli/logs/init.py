@@ -31,7 +31,7 @@ def init(
     Example: `nextquery init queries.tsv.gz`
     """
     from nextquery.api import prepare
-    from nextquery.cli.prepare import parse_columns
+    from nextquery.cli.logs.prepare import parse_columns
     from nextquery.logs.advice import advise
     from nextquery.logs.facts import describe
 

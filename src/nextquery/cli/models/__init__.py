@@ -1,0 +1,1 @@
+"""The commands that make models and ask them."""
