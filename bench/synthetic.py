@@ -25,6 +25,7 @@ from nextquery.ranking.cases import CaseSet, Floats, reciprocal_ranks
 from nextquery.ranking.features import baseline_features
 from nextquery.ranking.lambdamart import SHAPES, RankedPart, RankerData, train_ranker
 from nextquery.ranking.scoring import log_likelihoods
+from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM
 
 SEED = 1
@@ -56,7 +57,7 @@ class Headroom:
         prepare([folder / "log.tsv"], folder / "data", PrepareSettings(spelling=False))
         self.data = PreparedData(folder / "data")
         self.background = BackgroundCounts.read(self.data)
-        self.qvmm = QVMM.fit(self.data)
+        self.qvmm = fit_model(QVMM, self.data)
         self.intents = dict(self._intents(sessions))
         self.outcomes = dict(_outcomes())
 

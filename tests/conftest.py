@@ -20,6 +20,7 @@ from hypothesis import settings
 
 from nextquery.artifacts import publish
 from nextquery.logs.data_folder import PreparedData
+from nextquery.suggesters.fitting.fit import fit_model
 
 # A busy machine is slow now and then: properties are about results, not about time.
 settings.register_profile("no deadline", deadline=None)
@@ -218,8 +219,8 @@ def served_models(prepared: DataMaker, tmp_path_factory: pytest.TempPathFactory)
 
     data = prepared(TinyLog(SERVED_SESSIONS))
     folder = tmp_path_factory.mktemp("models")
-    Adjacency.fit(data).save(folder / "adjacency")
-    Popularity.fit(data).save(folder / "popularity")
+    fit_model(Adjacency, data).save(folder / "adjacency")
+    fit_model(Popularity, data).save(folder / "popularity")
     make_untrained_hred(data, folder / "hred")
     return {name: folder / name for name in ("adjacency", "popularity", "hred")}
 

@@ -4,7 +4,7 @@
     model = fit(data, "adjacency")             a count model, at once
     model = train(data, "model")               HRED, in minutes to hours
     model.suggest(["cheap flights"])           what comes next
-    run_experiment(data, {"hred": model}, "report")
+    run_experiment(data, {"mine": model}, "report")
 
 The command line does the same work through the same modules. What is written is named `out`, as
 there.
@@ -26,6 +26,7 @@ from nextquery.logs.prepare import PrepareSettings
 from nextquery.logs.prepare import prepare as prepare_logs
 from nextquery.logs.reading.settings import ReadSettings
 from nextquery.suggesters.base import Suggester
+from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import count_model, load
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def fit(
     """
     model_type = count_model(kind)
     chosen = validated(model_type.settings_type, settings, f"fit of {kind}")
-    model: Suggester = model_type.fit(_opened(data), chosen)
+    model: Suggester = fit_model(model_type, _opened(data), chosen)
     if out is not None:
         model.save(Path(out))
     return model
@@ -101,7 +102,7 @@ def train(
     was interrupted goes on with `resume=True`.
 
     >>> data = prepare(LOG, "data", spelling=False)
-    >>> model = train(data, "hred", "tiny", ["train.epochs=1", "model.query_size=16"])
+    >>> model = train(data, "model", "tiny", ["train.epochs=1", "model.query_size=16"])
     >>> len(model.suggest(["paris"], n=3))
     3
     """

@@ -22,12 +22,13 @@ from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
 from nextquery.normalise import normalise_query
 from nextquery.suggesters.base import Completer, Guarded, Suggester
+from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, MODEL_KINDS, count_model
 from nextquery.text.vocabulary import Vocabulary
 
 
 def _fit(kind: str) -> Callable[[PreparedData, Path], None]:
-    return lambda data, folder: count_model(kind).fit(data).save(folder)
+    return lambda data, folder: fit_model(count_model(kind), data).save(folder)
 
 
 def _hred(data: PreparedData, folder: Path) -> None:

@@ -18,6 +18,7 @@ from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.ranking.scoring import CaseScorer
 from nextquery.suggesters.base import Scorer, Suggester
+from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import count_model, load
 
 COUNT_MODELS = {
@@ -76,7 +77,7 @@ def open_systems(
     opened = Systems({}, _load(models), _load(features))
     try:
         for kind in COUNT_MODELS.values():
-            count_model(kind).fit(data).save(folder / kind)
+            fit_model(count_model(kind), data).save(folder / kind)
         count_models = {name: load(folder / kind) for name, kind in COUNT_MODELS.items()}
         yield replace(opened, count_models=count_models)
     finally:

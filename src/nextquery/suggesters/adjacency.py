@@ -22,7 +22,6 @@ from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.followers import Followers
-from nextquery.suggesters.sequences import Log
 
 
 class AdjacencySettings(Section):
@@ -55,20 +54,6 @@ class Adjacency(CountSuggester[AdjacencySettings]):
     ) -> None:
         super().__init__(settings, background)
         self.followers = followers
-
-    @classmethod
-    def count(cls, log: Log, settings: AdjacencySettings) -> Self:
-        """Number the pairs that `prepare` counted."""
-        background = Background.from_data(log.data)
-        pairs = log.data.counts("followers").select("anchor", "next", "count").collect()
-        followers = Followers.from_counts(
-            background.ids(pairs["anchor"].to_list()),
-            background.ids(pairs["next"].to_list()),
-            pairs["count"].to_numpy(),
-            len(background.counts),
-            background.ranks(),
-        )
-        return cls(settings, background, followers)
 
     def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
         """The most frequent followers of the anchor; none if it was never seen."""

@@ -12,13 +12,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
-from nextquery.errors import InputError
-from nextquery.logs.data_folder import PreparedData
-from nextquery.suggesters.storage import build_trie, load_array, load_trie, save_array
+from nextquery.suggesters.storage import load_array, load_trie, save_array
 
 
 @dataclass(frozen=True)
@@ -42,18 +39,6 @@ class Background:
     counts: NDArray[Any]
     words: Any
     word_counts: NDArray[np.int64]
-
-    @classmethod
-    def from_data(cls, data: PreparedData) -> Self:
-        """Read the count tables of a prepared folder."""
-        queries, counts = _numbered(data, "queries", "query")
-        words, word_counts = _numbered(data, "words", "word")
-        if not len(queries):
-            raise InputError(
-                f"{data.path}: no query was typed by {data.min_users} users; "
-                "prepare it again with a lower `min_users`"
-            )
-        return cls(queries, counts, words, word_counts)
 
     def save(self, folder: Path) -> None:
         """Write the four files into a model folder."""
@@ -95,19 +80,6 @@ class Background:
     def ids(self, queries: Sequence[str]) -> NDArray[np.int32]:
         """The numbers of many known queries."""
         return np.fromiter((self.queries[query] for query in queries), np.int32, len(queries))
-
-    def heaviest_first(self, weights: NDArray[Any]) -> NDArray[np.int32]:
-        """The queries' numbers ordered by weight, highest first, ties by text."""
-        texts = pl.Series("text", map(self.text, range(len(weights))), pl.String)
-        frame = pl.DataFrame({"text": texts, "weight": weights}).with_row_index("id")
-        ordered = frame.sort("weight", "text", descending=[True, False])
-        return ordered["id"].cast(pl.Int32).to_numpy()
-
-    def ranks(self) -> NDArray[np.int32]:
-        """The rank of each query by count, ties by text, the most frequent having rank 0."""
-        ranks = np.empty(len(self.counts), np.int32)
-        ranks[self.heaviest_first(self.counts)] = np.arange(len(ranks), dtype=np.int32)
-        return ranks
 
     def shortened(self, query: str) -> tuple[int, str] | None:
         """The known query left after dropping words from the end: the paper's long-tail rule."""
@@ -167,13 +139,3 @@ def known_beginning(query: str, known: Callable[[str], bool]) -> str:
     while words and not known(" ".join(words)):
         words.pop()
     return " ".join(words)
-
-
-def _numbered(data: PreparedData, table: str, column: str) -> tuple[Any, NDArray[np.int64]]:
-    """A trie over a count table's texts, and the counts in the order of its numbers."""
-    rows = data.counts(table).select(column, pl.col("count").cast(pl.Int64)).collect()
-    texts = rows[column].to_list()
-    trie = build_trie(texts)
-    counts = np.zeros(len(texts), np.int64)
-    counts[np.fromiter((trie[text] for text in texts), np.int64, len(texts))] = rows["count"]
-    return trie, counts

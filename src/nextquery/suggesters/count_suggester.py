@@ -6,23 +6,20 @@ nothing of how a model counts.
 
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from nextquery.artifacts import Artifact, open_artifact, publish
 from nextquery.config import Section
 from nextquery.errors import InputError
-from nextquery.guard.build_tables import write_tables
 from nextquery.guard.guard import Guard
 from nextquery.guard.tables import FOLDER
-from nextquery.logs.data_folder import PreparedData
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_completion import FrequentCompletion
-from nextquery.suggesters.sequences import Log, open_log
 
 SettingsT = TypeVar("SettingsT", bound=Section)
 
@@ -37,29 +34,8 @@ class CountSuggester(ABC, Generic[SettingsT]):
         self.settings = settings
         self.background = background
         self.guard = Guard()
-        self.origin: PreparedData | Artifact | None = None
-        """Where the model comes from; `save` takes the guard's tables from there."""
-
-    @classmethod
-    def fit(
-        cls,
-        data: PreparedData,
-        settings: SettingsT | None = None,
-        *,
-        engine: str = "polars",
-        spark_master: str = "local[*]",
-    ) -> Self:
-        """Count what the model needs in the background of a prepared log."""
-        chosen: Any = settings or cls.settings_type()
-        with open_log(data, engine, spark_master) as log:
-            model = cls.count(log, chosen)
-        model.origin = data
-        return model
-
-    @classmethod
-    @abstractmethod
-    def count(cls, log: Log, settings: SettingsT) -> Self:
-        """The counting itself."""
+        self.write_guard_tables: Callable[[Path], None] | None = None
+        """Writes what the k-user rule needs into a folder; given by who fits or loads the model."""
 
     @abstractmethod
     def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
@@ -125,10 +101,8 @@ class CountSuggester(ABC, Generic[SettingsT]):
         with publish(path, self.kind, entries) as folder:
             self.background.save(folder)
             self.write(folder)
-            if isinstance(self.origin, PreparedData):
-                write_tables(self.origin, folder)
-            elif self.origin is not None:
-                shutil.copytree(self.origin.path / FOLDER, folder / FOLDER)
+            if self.write_guard_tables is not None:
+                self.write_guard_tables(folder)
 
     @classmethod
     def load(cls, path: Path, guard: Guard | None = None) -> Self:
@@ -137,8 +111,12 @@ class CountSuggester(ABC, Generic[SettingsT]):
         settings: Any = cls.settings_type.model_validate(artifact.manifest["settings"])
         model = cls.read(artifact, settings, Background.load(artifact))
         model.guard = guard or Guard.open(path)
-        model.origin = artifact
+        model.write_guard_tables = partial(_copy_guard_tables, artifact.path)
         return model
+
+
+def _copy_guard_tables(model: Path, folder: Path) -> None:
+    shutil.copytree(model / FOLDER, folder / FOLDER)
 
 
 def clean(context: Sequence[str]) -> tuple[str, ...]:

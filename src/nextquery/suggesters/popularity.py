@@ -7,14 +7,11 @@ day of the background.
 """
 
 from collections.abc import Sequence
-from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-import narwhals as nw
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -23,7 +20,6 @@ from nextquery.config import Section
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.sequences import Log, collected
 from nextquery.suggesters.storage import load_array, save_array
 
 
@@ -52,15 +48,6 @@ class Popularity(CountSuggester[PopularitySettings]):
         """The weight of each query, by its number."""
         self.order = order
         """The queries' numbers, heaviest first, ties by text."""
-
-    @classmethod
-    def count(cls, log: Log, settings: PopularitySettings) -> Self:
-        """Take the counts as they are, or weigh the occurrences of each day."""
-        background = Background.from_data(log.data)
-        weights = background.counts.astype(np.float64)
-        if settings.half_life_days is not None:
-            weights = _decayed(log, background, settings.half_life_days)
-        return cls(settings, background, weights, background.heaviest_first(weights))
 
     @cached_property
     def total(self) -> float:
@@ -99,17 +86,3 @@ class Popularity(CountSuggester[PopularitySettings]):
         """Map the weights and the order."""
         weights = load_array(artifact, "weights.npy")
         return cls(settings, background, weights, load_array(artifact, "order.npy"))
-
-
-def _decayed(log: Log, background: Background, half_life_days: float) -> NDArray[np.float64]:
-    """The weight of each query: its occurrences a day, halved with every half-life."""
-    days = log.rows().with_columns(nw.col("time").dt.date().alias("day"))
-    daily = collected(days.group_by("query", "day").agg(nw.len().alias("count")))
-    last: date | None = daily["day"].max()  # type: ignore[assignment]
-    age = (pl.lit(last) - pl.col("day")).dt.total_days()
-    weighed = daily.select("query", weight=pl.col("count") * 0.5 ** (age / half_life_days))
-    totals = weighed.sort("query", "weight").group_by("query", maintain_order=True).sum()
-    known = totals.filter(pl.Series([query in background.queries for query in totals["query"]]))
-    weights = np.zeros(len(background.counts))
-    weights[background.ids(known["query"].to_list())] = known["weight"].to_numpy()
-    return weights

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-import polars as pl
 from pydantic import Field
 
 from nextquery.artifacts import Artifact
@@ -20,7 +19,6 @@ from nextquery.config import Section
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background, Known
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.sequences import Log, following
 from nextquery.suggesters.suffix_tree import SuffixTree
 
 
@@ -47,22 +45,6 @@ class QVMM(CountSuggester[QVMMSettings]):
     def __init__(self, settings: QVMMSettings, background: Background, tree: SuffixTree) -> None:
         super().__init__(settings, background)
         self.tree = tree
-
-    @classmethod
-    def count(cls, log: Log, settings: QVMMSettings) -> Self:
-        """Count sequences of every length up to the depth and grow the tree."""
-        background = Background.from_data(log.data)
-        known = log.known()
-        ids = pl.Series("symbol", background.ids(known["query"].to_list()))
-        rows = log.symbols(known.with_columns(ids))
-        tree = SuffixTree.grow(
-            following(log, rows, settings.depth),
-            background.counts,
-            background.heaviest_first(background.counts),
-            pruning=settings.pruning,
-            escape=settings.escape,
-        )
-        return cls(settings, background, tree)
 
     def matched(self, context: Sequence[str]) -> int:
         """How many of the last queries of a normalised context the model knows as a sequence."""

@@ -8,13 +8,14 @@ from nextquery.evaluation.systems import Systems
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.base import Scorer
+from nextquery.suggesters.fitting.fit import fit_model
 
 
 def test_every_step_is_kept_and_taken_up_again(
     small_data: PreparedData, shared_words: Scorer, tmp_path: Path
 ) -> None:
     settings = ExperimentSettings(("long_tail",), generation_contexts=5, boundary_queries=100)
-    systems = Systems({"adj": Adjacency.fit(small_data)}, {"mine": shared_words})
+    systems = Systems({"adj": fit_model(Adjacency, small_data)}, {"mine": shared_words})
     results, stores = [], []
     for _ in range(2):
         stores.append(StepStore(tmp_path, "the same basis"))

@@ -2,6 +2,7 @@ from typing import Any
 
 from nextquery.ranking.candidates import BackgroundCounts
 from nextquery.suggesters.adjacency import Adjacency
+from nextquery.suggesters.fitting.fit import fit_model
 
 FREQUENCIES = {"cars": 9, "red cars": 4, "old cars": 4, "buses": 5, "trains": 2}
 FOLLOWERS = {"cars": {"red cars": 3, "old cars": 3, "buses": 3, "trains": 8}}
@@ -37,7 +38,7 @@ def test_the_count_models_have_the_same_rule_and_the_same_order(
     sessions = [("u", ("cars", follower)) for follower in ("b", "a", "c", "a", "d", "b", "e")]
     sessions += [("v", ("x", "e")), ("v", ("x", "c"))]
     data = prepared(tiny_log(sessions))
-    counts, model = BackgroundCounts.read(data), Adjacency.fit(data)
+    counts, model = BackgroundCounts.read(data), fit_model(Adjacency, data)
 
     listed = [suggestion.text for suggestion in model.best(("cars",), 20)]
     assert counts.candidates("cars") == tuple(listed) == ("a", "b", "c", "e", "d")

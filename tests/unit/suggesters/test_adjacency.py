@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from nextquery.suggesters.adjacency import Adjacency, AdjacencySettings
+from nextquery.suggesters.fitting.fit import fit_model
 
 SESSIONS = [
     ("ann", ["paris", "paris hotels", "rome"]),
@@ -15,7 +16,7 @@ SESSIONS = [
 
 @pytest.fixture
 def model(prepared: Any, tiny_log: Any) -> Adjacency:
-    return Adjacency.fit(prepared(tiny_log(SESSIONS)))
+    return fit_model(Adjacency, prepared(tiny_log(SESSIONS)))
 
 
 def test_followers_are_ordered_by_count_then_text(model: Adjacency) -> None:
@@ -30,7 +31,7 @@ def test_followers_are_ordered_by_count_then_text(model: Adjacency) -> None:
 
 def test_equal_counts_are_ordered_by_frequency(prepared: Any, tiny_log: Any) -> None:
     sessions = [("a", ["x", "abc"]), ("a", ["x", "zoo"]), ("b", ["zoo", "y"])]
-    found = Adjacency.fit(prepared(tiny_log(sessions))).suggest(["x"])
+    found = fit_model(Adjacency, prepared(tiny_log(sessions))).suggest(["x"])
     assert [item.text for item in found] == ["zoo", "abc"]
 
 
@@ -49,7 +50,7 @@ def test_the_seen_anchor_is_never_shortened(model: Adjacency) -> None:
 
 
 def test_without_shortening_an_unseen_anchor_gives_nothing(prepared: Any, tiny_log: Any) -> None:
-    model = Adjacency.fit(prepared(tiny_log(SESSIONS)), AdjacencySettings(shorten=False))
+    model = fit_model(Adjacency, prepared(tiny_log(SESSIONS)), AdjacencySettings(shorten=False))
     assert model.suggest(["paris hotels near opera"]) == []
     assert model.score(["paris hotels near opera"], ["rome"])[0].log_likelihood == pytest.approx(
         log(3 / 10)
@@ -57,6 +58,6 @@ def test_without_shortening_an_unseen_anchor_gives_nothing(prepared: Any, tiny_l
 
 
 def test_rare_queries_are_neither_suggested_nor_anchors(prepared: Any, tiny_log: Any) -> None:
-    model = Adjacency.fit(prepared(tiny_log(SESSIONS, min_users=3)))
+    model = fit_model(Adjacency, prepared(tiny_log(SESSIONS, min_users=3)))
     assert [item.text for item in model.suggest(["paris"])] == ["rome"]
     assert model.suggest(["oslo"]) == []

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from nextquery.suggesters.background import Background
+from nextquery.suggesters.fitting.background import count_background, frequency_ranks
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def background(prepared: Any, tiny_log: Any) -> Background:
         ("cat", ["paris", "rome"]),
         ("dan", ["rome", "oslo"]),  # oslo: one user, unknown
     ]
-    return Background.from_data(prepared(tiny_log(sessions, min_users=2)))
+    return count_background(prepared(tiny_log(sessions, min_users=2)))
 
 
 def test_known_queries_have_counts(background: Background) -> None:
@@ -42,7 +43,7 @@ def test_other_texts_are_spelt_out(background: Background) -> None:
 
 
 def test_the_order_is_by_count_then_text(background: Background) -> None:
-    ranks = background.ranks()
+    ranks = frequency_ranks(background)
     order = sorted(range(3), key=lambda number: ranks[number])
     assert [background.text(number) for number in order] == ["paris", "paris hotels", "rome"]
 

@@ -5,6 +5,7 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.suggesters.cacb import CACB, CACBSettings
+from nextquery.suggesters.fitting.fit import fit_model
 
 SESSIONS = [
     ("ann", ["cheap flights", "paris hotels", "eiffel tower"]),
@@ -26,7 +27,7 @@ PLAIN = CACBSettings(pruning=0, escape=1)
 
 @pytest.fixture
 def model(prepared: Any, tiny_log: Any) -> CACB:
-    return CACB.fit(prepared(tiny_log(SESSIONS, CLICKS)), PLAIN)
+    return fit_model(CACB, prepared(tiny_log(SESSIONS, CLICKS)), PLAIN)
 
 
 def _concept(model: CACB, query: str) -> int:
@@ -71,14 +72,14 @@ def test_the_context_decides_between_concepts(prepared: Any, tiny_log: Any) -> N
         *[("u", ["dealer", "jaguar", "used cars"])] * 2,
     ]
     clicks = [("u", query, query) for query in ("wildlife", "jaguar", "leopard")]
-    model = CACB.fit(prepared(tiny_log(sessions, clicks)), PLAIN)
+    model = fit_model(CACB, prepared(tiny_log(sessions, clicks)), PLAIN)
     assert model.suggest(["wildlife", "jaguar"], 1)[0].text == "leopard"
     assert model.suggest(["dealer", "jaguar"], 1)[0].text == "used cars"
 
 
 def test_repeats_of_a_concept_count_once(prepared: Any, tiny_log: Any) -> None:
     sessions = [("u", ["cheap flights", "low cost flights", "paris hotels"])]
-    model = CACB.fit(prepared(tiny_log(sessions, CLICKS[:2])), PLAIN)
+    model = fit_model(CACB, prepared(tiny_log(sessions, CLICKS[:2])), PLAIN)
     # The context is one topic, however many of its queries were typed.
     (found,) = model.suggest(["low cost flights", "cheap flights"])
     assert found.text == "paris hotels"
@@ -88,8 +89,8 @@ def test_repeats_of_a_concept_count_once(prepared: Any, tiny_log: Any) -> None:
 def test_a_log_without_clicks_says_so_and_offers_words(prepared: Any, tiny_log: Any) -> None:
     data = prepared(tiny_log(SESSIONS))
     with pytest.raises(InputError, match=r"no clicks.*`clusters=words`"):
-        CACB.fit(data)
-    model = CACB.fit(data, CACBSettings(clusters="words", diameter=1.2))
+        fit_model(CACB, data)
+    model = fit_model(CACB, data, CACBSettings(clusters="words", diameter=1.2))
     assert _concept(model, "cheap flights") == _concept(model, "low cost flights")
     assert _concept(model, "cheap flights") != _concept(model, "used cars")
     assert model.suggest(["low cost flights"])[0].text == "hotels in paris"

@@ -7,6 +7,7 @@ from nextquery import load
 from nextquery.records import Suggestion
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.count_completion import FrequentCompletion, diverse, suggest_diverse
+from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
 
 SESSIONS = [
@@ -19,7 +20,7 @@ SESSIONS = [
 
 @pytest.fixture
 def completion(prepared: Any, tiny_log: Any, tmp_path: Path) -> FrequentCompletion:
-    Adjacency.fit(prepared(tiny_log(SESSIONS))).save(tmp_path / "model")
+    fit_model(Adjacency, prepared(tiny_log(SESSIONS))).save(tmp_path / "model")
     suggester: Any = load(tmp_path / "model")
     return FrequentCompletion(suggester, suggester.guard)
 
@@ -59,7 +60,7 @@ def test_diversity_prefers_words_not_yet_shown() -> None:
 
 
 def test_any_model_can_give_a_diverse_list(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
-    Popularity.fit(prepared(tiny_log(SESSIONS))).save(tmp_path / "model")
+    fit_model(Popularity, prepared(tiny_log(SESSIONS))).save(tmp_path / "model")
     model = load(tmp_path / "model")
     assert texts(suggest_diverse(model, [], 2, 0.0)) == ["red boots", "red shoes"]
     assert texts(suggest_diverse(model, [], 2, 0.9)) == ["red boots", "blue hat"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import ArtifactError, InputError
+from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model, load
 
 TOPICS = ("paris", "rome", "oslo")
@@ -32,7 +33,7 @@ def _files(
 ) -> dict[str, str]:
     model_type = count_model(kind)
     chosen = model_type.settings_type(**SETTINGS.get(kind, {}) | settings)
-    model_type.fit(data, chosen, engine=engine, spark_master="local[1]").save(target)
+    fit_model(model_type, data, chosen, engine=engine, spark_master="local[1]").save(target)
     files: dict[str, str] = json.loads((target / "manifest.json").read_text())["files"]
     # The guard's key is made from the checksums of the data's files, which do differ.
     return {name: digest for name, digest in files.items() if not name.startswith("guard/")}
@@ -72,7 +73,7 @@ def test_only_queries_of_enough_users_are_suggested(
     sessions = [*usual.sessions, *[("eve", ["paris", "eves secret"])] * 99]
     clicks = [*usual.clicks, ("eve", "eves secret", "https://example/secret")]
     model, control = (
-        count_model(kind).fit(prepared(tiny_log(sessions, clicks, min_users=users)))
+        fit_model(count_model(kind), prepared(tiny_log(sessions, clicks, min_users=users)))
         for users in (2, 1)
     )
     assert "eves secret" not in {item.text for item in model.suggest(["paris"], 100)}
@@ -87,7 +88,7 @@ def test_probabilities_sum_to_at_most_one(
     kind: str, context: list[str], prepared: Any, tiny_log: Any
 ) -> None:
     log = _log(tiny_log)
-    model = count_model(kind).fit(prepared(log))
+    model = fit_model(count_model(kind), prepared(log))
     known = sorted({query for _, queries in log.sessions for query in queries})
     # Every text of one word (the unknown word stands for all others) and some of two.
     others = [*WORDS, "zyzzyva", *(f"{word} {topic}" for word in WORDS for topic in TOPICS)]
@@ -99,7 +100,7 @@ def test_probabilities_sum_to_at_most_one(
 def test_a_log_without_known_queries_is_refused(kind: str, prepared: Any, tiny_log: Any) -> None:
     data = prepared(tiny_log([("ann", ["paris", "rome"])], min_users=2))
     with pytest.raises(InputError, match="no query was typed by 2 users"):
-        count_model(kind).fit(data)
+        fit_model(count_model(kind), data)
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)

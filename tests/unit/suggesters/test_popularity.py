@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.popularity import Popularity, PopularitySettings
 
 SESSIONS = [
@@ -14,7 +15,7 @@ SESSIONS = [
 
 
 def test_the_most_frequent_come_first_and_ties_go_by_text(prepared: Any, tiny_log: Any) -> None:
-    found = Popularity.fit(prepared(tiny_log(SESSIONS))).suggest([], 4)
+    found = fit_model(Popularity, prepared(tiny_log(SESSIONS))).suggest([], 4)
     assert [item.text for item in found] == ["paris", "rome", "oslo", "paris hotels"]
     # 6 queries were counted and one more is imagined: paris 2/7, oslo 1/7.
     assert found[0].score == pytest.approx(log(2 / 7))
@@ -26,7 +27,7 @@ def test_the_most_frequent_come_first_and_ties_go_by_text(prepared: Any, tiny_lo
 
 
 def test_an_unknown_query_is_spelt_out(prepared: Any, tiny_log: Any) -> None:
-    model = Popularity.fit(prepared(tiny_log(SESSIONS)))
+    model = fit_model(Popularity, prepared(tiny_log(SESSIONS)))
     known_words, unknown_word = model.score([], ["hotels paris", "hotels bergen"])
     # 7 words and 6 ends are counted and one unknown word imagined: 14 symbols.
     # paris occurs 3 times as a word, hotels once; all unknown queries share 1/7.
@@ -42,7 +43,7 @@ def test_a_recent_query_outweighs_an_old_one(prepared: Any, tiny_log: Any) -> No
         days=[0, 0, 20],
     )
     settings = PopularitySettings(half_life_days=10)
-    model = Popularity.fit(prepared(log_of_days), settings)
+    model = fit_model(Popularity, prepared(log_of_days), settings)
     # old: 2 times 1/4, new: once 1; all: 4 times 1/4 and twice 1 = 3, and one imagined.
     old, new = model.score([], ["old", "new"])
     assert exp(old.log_likelihood) == pytest.approx(0.5 / 4)
@@ -52,7 +53,7 @@ def test_a_recent_query_outweighs_an_old_one(prepared: Any, tiny_log: Any) -> No
 
 def test_a_saved_decay_is_loaded(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
     data = prepared(tiny_log(SESSIONS, days=[0, 1, 2]))
-    model = Popularity.fit(data, PopularitySettings(half_life_days=1))
+    model = fit_model(Popularity, data, PopularitySettings(half_life_days=1))
     model.save(tmp_path / "model")
     again = Popularity.load(tmp_path / "model")
     assert again.settings.half_life_days == 1

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nextquery.suggesters.adjacency import Adjacency
+from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
 
 SESSIONS = [
@@ -21,7 +22,7 @@ EXACT = QVMMSettings(depth=5, pruning=0, escape=1)
 
 @pytest.fixture
 def model(prepared: Any, tiny_log: Any) -> QVMM:
-    return QVMM.fit(prepared(tiny_log(SESSIONS)), EXACT)
+    return fit_model(QVMM, prepared(tiny_log(SESSIONS)), EXACT)
 
 
 def test_probabilities_by_hand(model: QVMM) -> None:
@@ -74,8 +75,8 @@ def test_back_off_is_used_exactly_when_the_context_is_unseen(model: QVMM, length
 
 def test_depth_limits_how_far_back_it_looks(prepared: Any, tiny_log: Any) -> None:
     data = prepared(tiny_log(SESSIONS))
-    shallow = QVMM.fit(data, QVMMSettings(depth=1, pruning=0, escape=1))
-    adjacency = Adjacency.fit(data)
+    shallow = fit_model(QVMM, data, QVMMSettings(depth=1, pruning=0, escape=1))
+    adjacency = fit_model(Adjacency, data)
     assert shallow.matched(["x", "b"]) == 1
     for one, other in zip(shallow.suggest(["x", "b"]), adjacency.suggest(["x", "b"]), strict=True):
         assert one.text == other.text
@@ -89,17 +90,17 @@ def test_pruning_leaves_out_what_says_nothing_new(prepared: Any, tiny_log: Any) 
         *[("u", ["a", "b", "c"]), ("u", ["z", "b", "d"])],
     ]
     data = prepared(tiny_log(sessions))
-    pruned = QVMM.fit(data, QVMMSettings(pruning=0.1, escape=1))
-    assert QVMM.fit(data, EXACT).matched(["y", "b"]) == 2
+    pruned = fit_model(QVMM, data, QVMMSettings(pruning=0.1, escape=1))
+    assert fit_model(QVMM, data, EXACT).matched(["y", "b"]) == 2
     assert pruned.matched(["y", "b"]) == 1
     assert pruned.matched(["a", "b"]) == 2  # KL of (1, 0) from (1/2, 1/2) is log 2 = 0.69
-    assert QVMM.fit(data, QVMMSettings(pruning=0.7)).matched(["a", "b"]) == 1
+    assert fit_model(QVMM, data, QVMMSettings(pruning=0.7)).matched(["a", "b"]) == 1
 
 
 def test_a_sequence_on_the_way_to_a_telling_one_stays(prepared: Any, tiny_log: Any) -> None:
     # y b says no more than b, but p y b does.
     sessions = [("u", ["p", "y", "b", "c"]), ("u", ["q", "y", "b", "d"])]
-    model = QVMM.fit(prepared(tiny_log(sessions)), QVMMSettings(pruning=0.1))
+    model = fit_model(QVMM, prepared(tiny_log(sessions)), QVMMSettings(pruning=0.1))
     assert model.matched(["p", "y", "b"]) == 3
 
 
@@ -109,11 +110,11 @@ def test_an_empty_context_gives_the_most_frequent(model: QVMM) -> None:
 
 def test_a_last_query_never_seen_is_shortened_and_said_so(prepared: Any, tiny_log: Any) -> None:
     sessions = [("u", ["old", "new york", "boston"])]
-    model = QVMM.fit(prepared(tiny_log(sessions)), EXACT)
+    model = fit_model(QVMM, prepared(tiny_log(sessions)), EXACT)
     (found,) = model.suggest(["old", "new york pizza"])
     assert found.text == "boston"
     assert found.source.endswith("last 2 queries, read as 'new york': it was never seen)")
-    strict = QVMM.fit(prepared(tiny_log(sessions)), QVMMSettings(shorten=False))
+    strict = fit_model(QVMM, prepared(tiny_log(sessions)), QVMMSettings(shorten=False))
     assert strict.suggest(["old", "new york pizza"]) == []
 
 
@@ -123,7 +124,7 @@ def test_a_rare_query_breaks_the_sequence(prepared: Any, tiny_log: Any) -> None:
         ("bob", ["a", "b"]),
         ("cat", ["b", "a", "b"]),
     ]
-    model = QVMM.fit(prepared(tiny_log(sessions, min_users=2)), EXACT)
+    model = fit_model(QVMM, prepared(tiny_log(sessions, min_users=2)), EXACT)
     assert [item.text for item in model.suggest(["a"])] == ["b"]
     assert model.suggest(["a"])[0].source.startswith("seen in the log (2 times")
     assert model.matched(["a", "secret"]) == 0
@@ -149,7 +150,7 @@ def test_probabilities_sum_to_at_most_one(
     escape: float,
 ) -> None:
     data = prepared(tiny_log([("u", session) for session in sessions]))
-    model = QVMM.fit(data, QVMMSettings(pruning=pruning, escape=escape))
+    model = fit_model(QVMM, data, QVMMSettings(pruning=pruning, escape=escape))
     known = sorted({query for session in sessions for query in session})
     unknown = ["zyzzyva", "a zyzzyva", "b a c b a"]
     probabilities = [exp(item.log_likelihood) for item in model.score(context, known + unknown)]

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import InputError
+from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.shortcuts import Shortcuts, ShortcutsSettings
 
 SESSIONS = [
@@ -23,7 +24,7 @@ CLICKS = [
 
 @pytest.fixture
 def model(prepared: Any, tiny_log: Any) -> Shortcuts:
-    return Shortcuts.fit(prepared(tiny_log(SESSIONS, CLICKS)))
+    return fit_model(Shortcuts, prepared(tiny_log(SESSIONS, CLICKS)))
 
 
 def _bm25(frequency: int, length: int, having: int, k1: float = 1.2, b: float = 0.75) -> float:
@@ -44,15 +45,15 @@ def test_similar_endings_are_ranked_by_words_and_by_frequency(model: Shortcuts) 
 
 def test_sessions_without_a_click_at_the_end_do_not_count(prepared: Any, tiny_log: Any) -> None:
     data = prepared(tiny_log(SESSIONS, CLICKS))
-    every = Shortcuts.fit(data, ShortcutsSettings(satisfactory=False))
-    assert "louvre" not in {item.text for item in Shortcuts.fit(data).suggest(["paris"])}
+    every = fit_model(Shortcuts, data, ShortcutsSettings(satisfactory=False))
+    assert "louvre" not in {item.text for item in fit_model(Shortcuts, data).suggest(["paris"])}
     assert "louvre" in {item.text for item in every.suggest(["paris"])}
 
 
 def test_alpha_weighs_words_against_frequency(prepared: Any, tiny_log: Any) -> None:
     data = prepared(tiny_log(SESSIONS, CLICKS))
-    by_words = Shortcuts.fit(data, ShortcutsSettings(alpha=1))
-    by_frequency = Shortcuts.fit(data, ShortcutsSettings(alpha=0))
+    by_words = fit_model(Shortcuts, data, ShortcutsSettings(alpha=1))
+    by_frequency = fit_model(Shortcuts, data, ShortcutsSettings(alpha=0))
     assert by_words.suggest(["eiffel paris"], 1)[0].text == "eiffel tower"
     assert by_frequency.suggest(["eiffel paris"], 1)[0].text == "paris hotels"
 
@@ -64,14 +65,16 @@ def test_a_query_never_seen_is_answered_by_its_words(model: Shortcuts) -> None:
 def test_earlier_queries_count_as_far_as_the_window(prepared: Any, tiny_log: Any) -> None:
     data = prepared(tiny_log(SESSIONS, CLICKS))
     context = ["cars", "paris"]
-    assert len(Shortcuts.fit(data).suggest(context)) == 3
-    short = Shortcuts.fit(data, ShortcutsSettings(window=1)).suggest(context)
+    assert len(fit_model(Shortcuts, data).suggest(context)) == 3
+    short = fit_model(Shortcuts, data, ShortcutsSettings(window=1)).suggest(context)
     assert "car loans" not in {item.text for item in short}
 
 
 def test_only_the_most_similar_documents_are_ranked(prepared: Any, tiny_log: Any) -> None:
     settings = ShortcutsSettings(retrieved=1)
-    found = Shortcuts.fit(prepared(tiny_log(SESSIONS, CLICKS)), settings).suggest(["eiffel paris"])
+    found = fit_model(Shortcuts, prepared(tiny_log(SESSIONS, CLICKS)), settings).suggest(
+        ["eiffel paris"]
+    )
     assert [item.text for item in found] == ["eiffel tower"]
 
 
@@ -89,10 +92,10 @@ def test_half_of_the_probability_belongs_to_the_endings_found(model: Shortcuts) 
 def test_a_log_without_clicks_says_what_to_do(prepared: Any, tiny_log: Any) -> None:
     data = prepared(tiny_log(SESSIONS))
     with pytest.raises(InputError, match=r"clicked.*`satisfactory=false`"):
-        Shortcuts.fit(data)
-    assert Shortcuts.fit(data, ShortcutsSettings(satisfactory=False)).suggest(["paris"])
+        fit_model(Shortcuts, data)
+    assert fit_model(Shortcuts, data, ShortcutsSettings(satisfactory=False)).suggest(["paris"])
 
 
 def test_a_rare_ending_is_no_document(prepared: Any, tiny_log: Any) -> None:
-    model = Shortcuts.fit(prepared(tiny_log(SESSIONS, CLICKS, min_users=2)))
+    model = fit_model(Shortcuts, prepared(tiny_log(SESSIONS, CLICKS, min_users=2)))
     assert [item.text for item in model.suggest(["paris trip"])] == ["paris hotels"]

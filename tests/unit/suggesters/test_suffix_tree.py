@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nextquery.suggesters.fitting.tree_growth import grow_tree
 from nextquery.suggesters.followers import Followers
 from nextquery.suggesters.suffix_tree import SuffixTree
 
@@ -20,13 +21,13 @@ def _tree(followers: dict[int, int], escape: float = 1.0) -> SuffixTree:
     )
     counts = np.arange(symbols, 0, -1).astype(np.int64)
     order = np.arange(symbols, dtype=np.int32)
-    return SuffixTree.grow([level], counts, order, pruning=0, escape=escape)
+    return grow_tree([level], counts, order, pruning=0, escape=escape)
 
 
 def test_matching_stops_at_the_first_unknown_symbol() -> None:
     level = pl.DataFrame({"back1": [1, 2], "symbol": [2, 1], "count": [1, 1]})
     deeper = pl.DataFrame({"back1": [2], "back2": [1], "symbol": [1], "count": [1]})
-    tree = SuffixTree.grow(
+    tree = grow_tree(
         [level, deeper], np.ones(3, np.int64), np.arange(3, dtype=np.int32), pruning=0, escape=1
     )
     assert tree.match([2, 1]) == [2, 3]
@@ -61,7 +62,7 @@ def test_the_best_are_those_of_a_full_search(data: st.DataObject) -> None:
     levels = [pl.DataFrame(first), pl.DataFrame(second).filter(pl.col("count") > 0)]
     counts = draw.integers(1, 99, size).astype(np.int64)
     order = np.lexsort((np.arange(size), -counts)).astype(np.int32)
-    tree = SuffixTree.grow(levels, counts, order, pruning=0, escape=data.draw(st.floats(0.1, 50)))
+    tree = grow_tree(levels, counts, order, pruning=0, escape=data.draw(st.floats(0.1, 50)))
     path = tree.match([0, 1])
     every = tree.probabilities(path, np.arange(size))
     limit = data.draw(st.integers(1, 20))

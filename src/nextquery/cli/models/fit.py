@@ -33,6 +33,7 @@ def fit(
     from nextquery.artifacts import check_target
     from nextquery.config import from_overrides
     from nextquery.logs.data_folder import PreparedData
+    from nextquery.suggesters.fitting.fit import fit_model
     from nextquery.suggesters.loading import count_model
 
     model_type = count_model(kind)
@@ -41,7 +42,7 @@ def fit(
     start = time.perf_counter()
     prepared = PreparedData(data)
     with Console(stderr=True).status(f"fitting {kind}"):
-        model_type.fit(prepared, chosen, engine=engine, spark_master=spark_master).save(out)
+        fit_model(model_type, prepared, chosen, engine=engine, spark_master=spark_master).save(out)
     seconds = time.perf_counter() - start
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:

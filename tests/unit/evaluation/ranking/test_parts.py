@@ -13,6 +13,7 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.ranking.features import BASELINE_FEATURES
 from nextquery.ranking.scoring import FORMS
 from nextquery.suggesters.base import Scorer, Suggester
+from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
 from nextquery.suggesters.qvmm import QVMM
 
@@ -44,8 +45,8 @@ def test_count_models_alone_are_scored_on_test_parts_only(
     evaluation = read_evaluation_data(small_data)
     cases = build_cases("every_context", evaluation, Rules(), 20)
     counted: dict[str, Suggester] = {
-        "qvmm": QVMM.fit(small_data),
-        "popularity": Popularity.fit(small_data),
+        "qvmm": fit_model(QVMM, small_data),
+        "popularity": fit_model(Popularity, small_data),
     }
     systems = Systems(counted, {"mine": shared_words}, {"other": shared_words})
     with show_steps() as steps:

@@ -9,12 +9,13 @@ from nextquery.evaluation.ranking.scenarios import Rules
 from nextquery.evaluation.systems import Systems
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Scorer
+from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM
 
 
 @pytest.fixture(scope="module")
 def qvmm(small_data: PreparedData) -> QVMM:
-    return QVMM.fit(small_data)
+    return fit_model(QVMM, small_data)
 
 
 def test_a_scenario_from_cases_to_results(

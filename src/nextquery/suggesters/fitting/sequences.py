@@ -20,7 +20,7 @@ from nextquery.logs.engines.opening import open_engine
 
 
 @dataclass(frozen=True)
-class Log:
+class BackgroundLog:
     """The background of a prepared log in an engine, with a folder for intermediate tables."""
 
     data: PreparedData
@@ -51,12 +51,12 @@ class Log:
 
 
 @contextmanager
-def open_log(data: PreparedData, engine: str, spark_master: str) -> Iterator[Log]:
+def open_log(data: PreparedData, engine: str, spark_master: str) -> Iterator[BackgroundLog]:
     """The background in the engine of that name; its intermediate files go when it is closed."""
     with TemporaryDirectory(prefix="nextquery-fit-") as work:
         opened = open_engine(engine, Path(work), spark_master)
         try:
-            yield Log(data, opened, Path(work))
+            yield BackgroundLog(data, opened, Path(work))
         finally:
             opened.close()
 
@@ -70,7 +70,7 @@ def without_repeats(rows: Frame) -> Frame:
     return kept.select("session", "position", "symbol")
 
 
-def following(log: Log, rows: Frame, depth: int) -> list[pl.DataFrame]:
+def following(log: BackgroundLog, rows: Frame, depth: int) -> list[pl.DataFrame]:
     """How often each symbol came after each sequence of 1, 2, ... `depth` symbols.
 
     A table a length with the columns back1 (the symbol just before), back2, ..., symbol, count.

@@ -1,0 +1,61 @@
+"""Fitting Search Shortcuts: satisfactory sessions grouped by their end and indexed."""
+
+import bm25s
+import narwhals as nw
+import polars as pl
+
+from nextquery.errors import InputError
+from nextquery.suggesters.background import Background
+from nextquery.suggesters.fitting.background import count_background
+from nextquery.suggesters.fitting.sequences import BackgroundLog, collected
+from nextquery.suggesters.shortcuts import Index, Shortcuts, ShortcutsSettings
+
+
+def fit_shortcuts(log: BackgroundLog, settings: ShortcutsSettings) -> Shortcuts:
+    """Group satisfactory sessions by their last query and index their words."""
+    background = count_background(log.data)
+    endings, texts = _documents(log, settings.satisfactory)
+    ids = background.ids(endings["ending"].to_list())
+    ordered = endings.with_columns(id=pl.Series(ids)).sort("id")
+    places = dict(zip(ordered["ending"], range(len(ordered)), strict=True))
+    index = _index(texts, places, background, settings)
+    sessions = ordered["sessions"].cast(pl.Int32).to_numpy()
+    return Shortcuts(settings, background, index, ordered["id"].to_numpy(), sessions)
+
+
+def _documents(log: BackgroundLog, satisfactory: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """How many sessions end in each known query, and which queries they hold how often."""
+    rows = log.rows()
+    lasts = rows.group_by("session").agg(nw.col("position").max())
+    ends = rows.join(lasts, on=["session", "position"], how="inner").join(
+        log.table(log.known(), "known"), on="query", how="inner"
+    )
+    if satisfactory:
+        ends = ends.filter(nw.col("clicks") > 0)
+    ends = ends.select("session", nw.col("query").alias("ending"))
+    endings = collected(ends.group_by("ending").agg(nw.len().alias("sessions")))
+    if endings.is_empty():
+        raise InputError(
+            f"{log.data.path}: no session ends in a known query that was clicked; "
+            "take all sessions with `satisfactory=false`"
+        )
+    held = rows.join(ends, on="session", how="inner").group_by("ending", "query")
+    return endings, collected(held.agg(nw.len().alias("count")))
+
+
+def _index(
+    texts: pl.DataFrame,
+    places: dict[str, int],
+    background: Background,
+    settings: ShortcutsSettings,
+) -> Index:
+    """A BM25 index with a document an ending; its words have the background's numbers."""
+    documents: list[list[int]] = [[] for _ in places]
+    for ending, query, count in texts.sort("ending", "query").iter_rows():
+        words = (background.words.get(word) for word in query.split())
+        documents[places[ending]] += [word for word in words if word is not None] * count
+    names = {background.words.restore_key(word): word for word in range(len(background.words))}
+    made = bm25s.BM25(k1=settings.k1, b=settings.b)
+    tokens = bm25s.tokenization.Tokenized(ids=documents, vocab=names)
+    made.index(tokens, create_empty_token=False, show_progress=False)
+    return Index(made.scores["data"], made.scores["indices"], made.scores["indptr"])
