@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nextquery.errors import ConfigError
+from nextquery.errors import ArtifactError, ConfigError
 
 _PACKAGED = Path(__file__).parent / "configs"
 _CHECKOUT = Path(__file__).parents[2] / "configs"
@@ -61,6 +61,14 @@ def validated(kind: type[SectionT], values: dict[str, Any], place: str) -> Secti
         return kind.model_validate(values)
     except ValidationError as error:
         raise ConfigError(f"{place}: {_first_problem(error)}") from None
+
+
+def stored_section(kind: type[SectionT], values: Any, place: Path) -> SectionT:
+    """The section that the manifest of the folder `place` holds as `values`."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise ArtifactError(f"{place}: its manifest has {_first_problem(error)}") from None
 
 
 def _apply(values: dict[str, Any], override: str) -> None:

@@ -90,7 +90,7 @@ def _named(options: list[str]) -> dict[str, Path]:
     for option in options:
         name, separator, folder = option.partition("=")
         path = Path(folder if separator else option)
-        name = name if separator else open_artifact(path).kind
+        name = name if separator else open_artifact(path, verify=False).kind
         if name in found:
             raise InputError(f"--model {option}: the name {name!r} is taken; write NAME=FOLDER")
         found[name] = path

@@ -124,11 +124,11 @@ def _named_models(model: Path, name: str, compare: list[str]) -> "tuple[NamedMod
     from nextquery.artifacts import open_artifact
     from nextquery.service.settings import NamedModel
 
-    models = [NamedModel(name or open_artifact(model).kind, model)]
+    models = [NamedModel(name or open_artifact(model, verify=False).kind, model)]
     for entry in compare:
         label, separator, path = entry.partition("=")
         if not separator or not label or not path:
             raise InputError(f"--compare {entry}: write NAME=MODEL, e.g. --compare adj=models/adj")
-        open_artifact(Path(path))
+        open_artifact(Path(path), verify=False)
         models.append(NamedModel(label, Path(path)))
     return tuple(models)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 Keys = NDArray[np.uint64]
 
 _BITS_A_MEMBER = 16
+_EMPTY_BITS = 64
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
@@ -39,16 +40,15 @@ class RareSet:
     @classmethod
     def build(cls, keys: Keys) -> "RareSet":
         """A filter that holds `keys`."""
-        size = 64 + len(keys) * _BITS_A_MEMBER
+        size = _EMPTY_BITS + len(keys) * _BITS_A_MEMBER
         bits = np.zeros((size + 7) // 8, dtype=np.uint8)
         for byte, bit in _probes(keys, len(bits)):
             np.bitwise_or.at(bits, byte, bit)
         return cls(bits)
 
-    @classmethod
-    def load(cls, path: Path) -> "RareSet":
-        """Map a filter that `save` wrote."""
-        return cls(np.load(path, mmap_mode="r", allow_pickle=False))
+    def is_sound(self) -> bool:
+        """Whether it has the bytes of a filter: at least those of an empty one."""
+        return self._bits.dtype == np.uint8 and len(self._bits) >= _EMPTY_BITS // 8
 
     def save(self, path: Path) -> None:
         """Write the filter's bits."""

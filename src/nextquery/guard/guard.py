@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from nextquery.artifacts import Artifact
 from nextquery.guard.blocklist import Blocklist, read_blocklist
 from nextquery.guard.fingerprints import Keys, in_sorted, pair_keys, text_keys
 from nextquery.guard.hits import HitsCheck
@@ -75,7 +76,7 @@ class Guard:
     @classmethod
     def open(
         cls,
-        model: Path,
+        model: Path | Artifact,
         blocklist: Path | None = None,
         hits: HitsCheck | None = None,
         *,

@@ -8,7 +8,7 @@
     guard/rare_queries.npy    filter over the queries of two or more words of fewer than K users
 
 No text that fewer than K users typed is in any of them: see docs/guards.md for what the filters
-protect and what they do not. Reads the files, which `tabulation.py` writes; what is refused is
+protect and what they do not. Reads the files, which `build_tables.py` writes; what is refused is
 decided in `guard.py`.
 """
 
@@ -19,11 +19,17 @@ from pathlib import Path
 import marisa_trie
 import numpy as np
 
+from nextquery.artifacts import Artifact, read_artifact
+from nextquery.artifacts.arrays import load_array, require
+from nextquery.artifacts.tries import load_record_trie, load_trie
 from nextquery.errors import ArtifactError
 from nextquery.guard.fingerprints import Keys, RareSet
 
 FOLDER = "guard"
 COUNT_FORMAT = "<Q"
+COUNT_WIDTH = 8
+LONGEST_KEY = 64
+"""What BLAKE2b takes."""
 _NO_KEYS = np.empty(0, dtype=np.uint64)
 
 
@@ -48,22 +54,47 @@ class Tables:
         found = self.queries.get(query)
         return int(found[0][0]) if found else 0
 
+    def check(self) -> None:
+        """Refuse tables that are not as `build_tables.py` writes them."""
+        pairs = self.common_pairs
+        require(pairs.dtype == np.uint64, "common_pairs are no keys")
+        require(bool((pairs[1:] >= pairs[:-1]).all()), "common_pairs are out of order")
+        for name, filter_ in (("pairs", self.rare_pairs), ("queries", self.rare_queries)):
+            require(filter_.is_sound(), f"rare_{name} is no filter")
 
-def open_tables(model: Path) -> Tables:
-    """Map the tables of a model folder."""
-    folder = model / FOLDER
+
+def open_tables(model: Path | Artifact) -> Tables:
+    """Map the tables of a model folder, each bound to the folder's manifest."""
+    return read_artifact(model, _read_tables)
+
+
+def _read_tables(artifact: Artifact) -> Tables:
+    if not artifact.files(FOLDER):
+        raise ArtifactError(f"{artifact.path}: has no {FOLDER}/; make the model again")
+    min_users, secret = _settings(artifact)
+    tables = Tables(
+        min_users=min_users,
+        secret=secret,
+        queries=load_record_trie(artifact, f"{FOLDER}/queries.marisa", COUNT_FORMAT, COUNT_WIDTH),
+        words=load_trie(artifact, f"{FOLDER}/words.marisa"),
+        common_pairs=load_array(artifact, f"{FOLDER}/common_pairs.npy", "u"),
+        rare_pairs=RareSet(load_array(artifact, f"{FOLDER}/rare_pairs.npy", "u")),
+        rare_queries=RareSet(load_array(artifact, f"{FOLDER}/rare_queries.npy", "u")),
+    )
+    artifact.check_once("guard", tables.check)
+    return tables
+
+
+def _settings(artifact: Artifact) -> tuple[int, bytes]:
+    """K and the key of the fingerprints."""
+    name = f"{FOLDER}/settings.json"
     try:
-        settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
-        return Tables(
-            min_users=int(settings["min_users"]),
-            secret=bytes.fromhex(settings["key"]),
-            queries=_no_queries().mmap(str(folder / "queries.marisa")),
-            words=marisa_trie.Trie().mmap(str(folder / "words.marisa")),
-            common_pairs=np.load(folder / "common_pairs.npy", mmap_mode="r", allow_pickle=False),
-            rare_pairs=RareSet.load(folder / "rare_pairs.npy"),
-            rare_queries=RareSet.load(folder / "rare_queries.npy"),
-        )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        settings = json.loads(artifact.file(name).read_text(encoding="utf-8"))
+        min_users, secret = settings["min_users"], bytes.fromhex(settings["key"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArtifactError(
-            f"{folder}: the guard's tables cannot be read ({error}); make the model again"
+            f"{artifact.path / name}: cannot be read ({error}); make the model again"
         ) from None
+    if type(min_users) is not int or min_users < 1 or len(secret) > LONGEST_KEY:
+        raise ArtifactError(f"{artifact.path / name}: not as it should be; make the model again")
+    return min_users, secret

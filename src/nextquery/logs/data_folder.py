@@ -33,6 +33,14 @@ from nextquery.records import Session
 SPLITS = ("background", "training", "validation", "test")
 UNSEEN_USERS = "unseen_users"
 _ROWS_AT_A_TIME = 50_000
+_SESSION = ("session", "position", "user", "query")
+_COLUMNS = {
+    "queries": ("query", "count", "users"),
+    "words": ("word", "count", "users"),
+    "word_pairs": ("first", "second", "users"),
+    "followers": ("anchor", "next", "count"),
+    "clicks": ("query", "url", "count"),
+}
 
 
 class PreparedData:
@@ -50,24 +58,35 @@ class PreparedData:
     def __init__(self, path: Path) -> None:
         self.artifact: Artifact = open_artifact(path, "data")
         self.path = path
+        self._place = self.artifact.folder.lasting_path()
+        self.artifact.check_once("tables", self._check_tables)
 
     @property
     def min_users(self) -> int:
         """K of the k-user rule the folder was prepared with."""
-        return int(self.artifact.manifest["settings"]["min_users"])
+        return int(self.artifact.entry("settings")["min_users"])
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that exist, in the order of time, held-out users last."""
-        present = self.artifact.manifest["counts"]["sessions"]
+        present = self.artifact.entry("counts")["sessions"]
         return tuple(name for name in (*SPLITS, UNSEEN_USERS) if name in present)
 
     def session_files(self, split: str) -> list[Path]:
         """The Parquet parts of a split, in order."""
-        files = sorted((self.path / "sessions" / split).glob("part-*.parquet"))
-        if not files:
+        names = self.artifact.files(f"sessions/{split}")
+        if not names:
             raise ArtifactError(f"{self.path}: has no split {split!r} (it has {self.splits})")
-        return files
+        return [self._place / name for name in names]
+
+    def session_folder(self, split: str) -> Path:
+        """The folder of a split, for an engine that reads whatever lies there."""
+        files = self.session_files(split)
+        folder = self._place / "sessions" / split
+        foreign = sorted(set(folder.iterdir()) - set(files))
+        if foreign:
+            raise ArtifactError(f"{self.path}: sessions/{split}/{foreign[0].name} is not its own")
+        return folder
 
     def session_rows(self, split: str) -> pl.LazyFrame:
         """The rows of a split, sorted by session and position."""
@@ -90,8 +109,32 @@ class PreparedData:
 
     def counts(self, name: str) -> pl.LazyFrame:
         """A count table: queries, words, word_pairs, followers or clicks."""
-        return pl.scan_parquet(self.path / "counts" / f"{name}.parquet")
+        return pl.scan_parquet(self._file(f"counts/{name}.parquet"))
 
     def words(self) -> list[str]:
         """The vocabulary's words, most frequent first."""
-        return (self.path / "vocabulary.txt").read_text(encoding="utf-8").splitlines()
+        return self._file("vocabulary.txt").read_text(encoding="utf-8").splitlines()
+
+    def _file(self, name: str) -> Path:
+        """Where to read a file that the manifest names."""
+        self.artifact.file(name)
+        return self._place / name
+
+    def _check_tables(self) -> None:
+        """Refuse tables without the columns that are read, and settings that are none."""
+        try:
+            usable = self.min_users >= 1 and len(self.splits) >= 0
+        except (KeyError, TypeError, ValueError):
+            usable = False
+        if not usable:
+            raise ArtifactError("its manifest has no usable settings and counts")
+        for name in self.artifact.manifest["files"]:
+            if not name.endswith(".parquet"):
+                continue
+            try:
+                found = pl.read_parquet_schema(self._file(name))
+            except (pl.exceptions.PolarsError, OSError) as error:
+                raise ArtifactError(f"{name} cannot be read as Parquet ({error})") from None
+            for column in _COLUMNS.get(name.split("/")[-1].removesuffix(".parquet"), _SESSION):
+                if column not in found:
+                    raise ArtifactError(f"{name} has no column {column!r}")

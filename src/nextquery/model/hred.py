@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from nextquery.artifacts import open_artifact, publish
+from nextquery.artifacts import Artifact, publish, read_artifact
+from nextquery.config import stored_section
 from nextquery.errors import ArtifactError
 from nextquery.model.copying import CopyAttention
 from nextquery.model.recurrence import GRU
@@ -216,18 +217,22 @@ class HRED(nn.Module):
         self.vocabulary.save(folder / VOCABULARY)
 
     @classmethod
-    def from_pretrained(cls, folder: Path | str, *, verify: bool = True) -> "HRED":
+    def from_pretrained(cls, folder: Path | str | Artifact, *, verify: bool = True) -> "HRED":
         """Open a model folder, ready to use; the weights stay memory-mapped until written to.
 
-        `verify` checks every file's SHA-256 first, which reads them all once.
+        `verify` checks every file against the manifest first.
         """
-        artifact = open_artifact(Path(folder), KIND)
-        if verify:
-            artifact.verify()
-        config = ModelConfig.model_validate(artifact.manifest["model"])
+        place = folder if isinstance(folder, Artifact) else Path(folder)
+        return read_artifact(place, cls._read, KIND, verify=verify)
+
+    @classmethod
+    def _read(cls, artifact: Artifact) -> "HRED":
+        config = stored_section(ModelConfig, artifact.entry("model"), artifact.path)
+        vocabulary = Vocabulary.load(artifact.file(VOCABULARY))
         with torch.device("meta"), _NoFirstWeights():
-            model = cls(config, Vocabulary.load(artifact.file(VOCABULARY)))
-        load_weights(model, artifact.file(WEIGHTS))
+            model = cls(config, vocabulary)
+        load_weights(model, artifact.file(WEIGHTS), artifact.path / WEIGHTS)
+        artifact.check_once("weights", lambda: check_finite(model))
         return model.eval()
 
 
@@ -245,14 +250,26 @@ class _NoFirstWeights(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def load_weights(model: nn.Module, file: Path) -> None:
-    """Give `model` the parameters of a safetensors file, which stays memory-mapped."""
+def load_weights(model: nn.Module, file: Path, shown: Path) -> None:
+    """Give `model` the parameters of a safetensors file, which stays memory-mapped.
+
+    `shown` is what messages call the file.
+    """
     try:
         tensors = load_file(file)
-    except (SafetensorError, OSError) as error:
-        raise ArtifactError(f"{file}: cannot be read as safetensors ({error})") from None
-    parameters = dict(model.named_parameters())
-    shapes = {name: parameter.shape for name, parameter in parameters.items()}
-    if {name: tensor.shape for name, tensor in tensors.items()} != shapes:
-        raise ArtifactError(f"{file}: its tensors do not fit the configuration beside it")
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ArtifactError(f"{shown}: cannot be read as safetensors ({error})") from None
+    forms = {name: (each.shape, each.dtype) for name, each in model.named_parameters()}
+    if {name: (each.shape, each.dtype) for name, each in tensors.items()} != forms:
+        raise ArtifactError(f"{shown}: its tensors do not fit the configuration beside it")
     model.load_state_dict(tensors, assign=True, strict=False)
+
+
+def check_finite(model: nn.Module) -> None:
+    """Refuse weights that are no numbers."""
+    for name, parameter in model.named_parameters():
+        # Some rows at a time: the weights stay on the disk, and so must the check's memory.
+        if not all(
+            bool(rows.isfinite().all()) for rows in torch.split(parameter.detach(), 1 << 12)
+        ):
+            raise ArtifactError(f"{WEIGHTS} has values in {name} that are no numbers")

@@ -94,6 +94,11 @@ class Adjacency(CountSuggester[AdjacencySettings]):
         """Map the table of followers."""
         return cls(settings, background, Followers.load(artifact))
 
+    def check(self) -> None:
+        """Refuse contents that do not fit together."""
+        super().check()
+        self.followers.check(len(self.background.counts), len(self.background.counts))
+
     def _log_probability(self, anchor: _Anchor, count: int, query: int) -> float:
         return log((count + self.background.prior(query)) / (self.followers.total(anchor.id) + 1))
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
-from nextquery.suggesters.storage import load_array, load_trie, save_array
+from nextquery.artifacts.arrays import check_length, check_positive, require
+from nextquery.suggesters.storage import load_array, load_trie, save_array, save_trie
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Background:
 
     def save(self, folder: Path) -> None:
         """Write the four files into a model folder."""
-        self.queries.save(str(folder / "queries.trie"))
-        self.words.save(str(folder / "words.trie"))
+        save_trie(folder, "queries.trie", self.queries)
+        save_trie(folder, "words.trie", self.words)
         save_array(folder, "query_counts.npy", self.counts)
         save_array(folder, "word_counts.npy", self.word_counts)
 
@@ -56,6 +57,16 @@ class Background:
             load_trie(artifact, "words.trie"),
             load_array(artifact, "word_counts.npy"),
         )
+
+    def check(self) -> None:
+        """Refuse tries and counts that do not belong together."""
+        require(len(self.queries) > 0, "queries.trie is empty")
+        for name, trie, counts in (
+            ("query_counts", self.queries, self.counts),
+            ("word_counts", self.words, self.word_counts),
+        ):
+            check_length(name, counts, len(trie))
+            check_positive(name, counts)
 
     @cached_property
     def total(self) -> float:

@@ -17,6 +17,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from nextquery.artifacts import Artifact
+from nextquery.artifacts.arrays import (
+    check_length,
+    check_offsets,
+    check_order,
+    check_positive,
+    check_range,
+    require,
+)
 from nextquery.config import Section
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
@@ -80,6 +88,16 @@ class Concepts:
         """Map what `save` wrote."""
         return load_record(artifact, "concepts", cls)
 
+    def check(self, queries: int) -> None:
+        """Refuse arrays that do not divide the queries into concepts."""
+        concepts = len(self.counts)
+        check_length("concepts_of_query", self.of_query, queries)
+        check_range("concepts_of_query", self.of_query, concepts)
+        check_offsets("concepts_offsets", self.offsets, concepts, queries)
+        check_order("concepts_members", self.members, queries)
+        check_positive("concepts_counts", self.counts)
+        require(bool((np.diff(self.offsets) > 0).all()), "concepts_offsets has an empty concept")
+
 
 class CACB(CountSuggester[CACBSettings]):
     """The most clicked queries of the concepts that come next."""
@@ -141,6 +159,12 @@ class CACB(CountSuggester[CACBSettings]):
         concepts = Concepts.load(artifact)
         tree = SuffixTree.load(artifact, concepts.counts, settings.escape)
         return cls(settings, background, concepts, tree)
+
+    def check(self) -> None:
+        """Refuse contents that do not fit together."""
+        super().check()
+        self.concepts.check(len(self.background.counts))
+        self.tree.check()
 
     def _path(self, context: Sequence[str]) -> list[int]:
         known = self.background.newest_known(context, shorten=self.settings.shorten)

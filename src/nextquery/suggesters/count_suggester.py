@@ -4,15 +4,14 @@ A model gives its best candidates and the log-probability of given ones; the res
 nothing of how a model counts.
 """
 
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from nextquery.artifacts import Artifact, open_artifact, publish
-from nextquery.config import Section
+from nextquery.artifacts import Artifact, publish, read_artifact
+from nextquery.config import Section, stored_section
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
 from nextquery.guard.tables import FOLDER
@@ -105,18 +104,22 @@ class CountSuggester(ABC, Generic[SettingsT]):
                 self.write_guard_tables(folder)
 
     @classmethod
-    def load(cls, path: Path, guard: Guard | None = None) -> Self:
+    def load(cls, path: Path | Artifact, guard: Guard | None = None) -> Self:
         """Open a folder that `save` published; its own guard stands unless another is given."""
-        artifact = open_artifact(path, cls.kind)
-        settings: Any = cls.settings_type.model_validate(artifact.manifest["settings"])
+        return read_artifact(path, lambda artifact: cls._load(artifact, guard), cls.kind)
+
+    @classmethod
+    def _load(cls, artifact: Artifact, guard: Guard | None) -> Self:
+        settings: Any = stored_section(cls.settings_type, artifact.entry("settings"), artifact.path)
         model = cls.read(artifact, settings, Background.load(artifact))
-        model.guard = guard or Guard.open(path)
-        model.write_guard_tables = partial(_copy_guard_tables, artifact.path)
+        artifact.check_once("contents", model.check)
+        model.guard = guard or Guard.open(artifact)
+        model.write_guard_tables = partial(artifact.copy_files, names=artifact.files(FOLDER))
         return model
 
-
-def _copy_guard_tables(model: Path, folder: Path) -> None:
-    shutil.copytree(model / FOLDER, folder / FOLDER)
+    def check(self) -> None:
+        """Refuse contents that do not fit together; models add what they have of their own."""
+        self.background.check()
 
 
 def clean(context: Sequence[str]) -> tuple[str, ...]:

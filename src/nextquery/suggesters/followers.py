@@ -13,6 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
+from nextquery.artifacts.arrays import (
+    check_length,
+    check_offsets,
+    check_positive,
+    check_range,
+    require,
+)
 from nextquery.suggesters.storage import load_record, save_record
 
 
@@ -91,3 +98,21 @@ class Followers:
     def load(cls, artifact: Artifact) -> Self:
         """Map what `save` wrote."""
         return load_record(artifact, "followers", cls)
+
+    def check(self, rows: int, symbols: int) -> None:
+        """Refuse arrays that are not those of `rows` rows over `symbols` followers."""
+        length = len(self.next)
+        check_offsets("followers_offsets", self.offsets, rows, length)
+        for name, values in (("counts", self.counts), ("best", self.best)):
+            check_length(f"followers_{name}", values, length)
+        check_length("followers_totals", self.totals, rows)
+        check_range("followers_next", self.next, symbols)
+        check_positive("followers_counts", self.counts)
+        sizes = np.diff(self.offsets)
+        check_range("followers_best", self.best, int(sizes.max(initial=0)))
+        require(bool((self.best < np.repeat(sizes, sizes)).all()), "followers_best leaves its row")
+        of_rows = np.repeat(np.arange(rows), sizes)
+        ascending = (np.diff(self.next.astype(np.int64)) > 0) | (np.diff(of_rows) > 0)
+        require(bool(ascending.all()), "followers_next is out of order")
+        sums = np.bincount(of_rows, self.counts, rows).astype(np.int64)
+        require(np.array_equal(sums, self.totals), "followers_totals are not the sums of the rows")

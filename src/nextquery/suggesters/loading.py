@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from nextquery.artifacts import open_artifact
+from nextquery.artifacts import Artifact, open_artifact, read_artifact
 from nextquery.errors import ArtifactError, InputError
 from nextquery.guard.guard import Guard
 from nextquery.guard.hits import HitsCheck
@@ -51,7 +51,8 @@ def load(
 
     `blocklist` is a file of words and phrases never to be suggested, `hits` a function that says
     whether a query finds anything. Without `guarded` nothing is refused: for research, not for
-    people's eyes.
+    people's eyes. All files are checked against the manifest and each other, and belong to one
+    model even if the folder is replaced meanwhile.
 
     >>> import nextquery
     >>> data = nextquery.prepare(LOG, "data", spelling=False)
@@ -62,20 +63,27 @@ def load(
     >>> [round(scored.log_likelihood, 1) for scored in model.score(["paris"], ["google", "rome"])]
     [-1.6, -7.0]
     """
-    folder = Path(path)
-    loader = model_kind(folder).loader
-    guard = Guard.open(folder, blocklist, hits, enforced=guarded)
-    suggester: Suggester = _named(loader).load(folder, guard)
-    return suggester
+
+    def read(artifact: Artifact) -> Suggester:
+        guard = Guard.open(artifact, blocklist, hits, enforced=guarded)
+        suggester: Suggester = _named(_kind_of(artifact).loader).load(artifact, guard)
+        return suggester
+
+    return read_artifact(Path(path), read)
 
 
 def model_kind(folder: Path) -> ModelKind:
     """What the table says of the model in a folder; a folder without a model is refused."""
-    kind = open_artifact(folder).kind
-    if kind not in MODEL_KINDS:
+    return _kind_of(open_artifact(folder, verify=False))
+
+
+def _kind_of(artifact: Artifact) -> ModelKind:
+    if artifact.kind not in MODEL_KINDS:
         known = ", ".join(MODEL_KINDS)
-        raise ArtifactError(f"{folder}: holds {kind!r}, not a model; models are: {known}")
-    return MODEL_KINDS[kind]
+        raise ArtifactError(
+            f"{artifact.path}: holds {artifact.kind!r}, not a model; models are: {known}"
+        )
+    return MODEL_KINDS[artifact.kind]
 
 
 def count_model(kind: str) -> Any:

@@ -3,11 +3,10 @@
 Knows the model folder and what a site asks; how it is answered is `inference`'s business.
 """
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from nextquery.artifacts import Artifact, open_artifact, publish
+from nextquery.artifacts import Artifact, further_entries, publish, read_artifact
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
 from nextquery.inference import vectors
@@ -35,15 +34,17 @@ class HREDSuggester:
 
     @classmethod
     def load(
-        cls, folder: Path, guard: Guard, config: DecodeConfig | None = None
+        cls, folder: Path | Artifact, guard: Guard, config: DecodeConfig | None = None
     ) -> "HREDSuggester":
-        """Open a model folder behind its guard; `Artifact.verify` checks its files, not this."""
-        artifact = open_artifact(folder, KIND)
-        model = HRED.from_pretrained(folder, verify=False)
-        leave_on_disk(model, artifact.file(WEIGHTS))
-        limits = ContextLimits.from_manifest(artifact.manifest)
-        predictor = Predictor(model, guard, limits)
-        suggester = cls(artifact, predictor, config or DecodeConfig())
+        """Open a model folder behind its guard."""
+
+        def read(artifact: Artifact) -> "HREDSuggester":
+            model = HRED.from_pretrained(artifact)
+            leave_on_disk(model, artifact.file(WEIGHTS))
+            limits = ContextLimits.from_manifest(artifact.manifest)
+            return cls(artifact, Predictor(model, guard, limits), config or DecodeConfig())
+
+        suggester = read_artifact(folder, read, KIND)
         suggester.prepare()
         return suggester
 
@@ -53,15 +54,8 @@ class HREDSuggester:
 
     def save(self, path: Path) -> None:
         """Publish a copy of the model folder."""
-        kept = {
-            key: value
-            for key, value in self._artifact.manifest.items()
-            if key not in ("kind", "versions", "files")
-        }
-        with publish(path, KIND, kept) as folder:
-            for name in self._artifact.manifest["files"]:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(self._artifact.file(name), folder / name)
+        with publish(path, KIND, further_entries(self._artifact.manifest)) as folder:
+            self._artifact.copy_files(folder, self._artifact.manifest["files"])
 
     def suggest(
         self, context: Sequence[str], n: int = 5, *, config: DecodeConfig | None = None

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from nextquery.artifacts import Artifact
+from nextquery.artifacts.arrays import check_length, check_order, require
 from nextquery.config import Section
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
@@ -86,3 +87,12 @@ class Popularity(CountSuggester[PopularitySettings]):
         """Map the weights and the order."""
         weights = load_array(artifact, "weights.npy")
         return cls(settings, background, weights, load_array(artifact, "order.npy"))
+
+    def check(self) -> None:
+        """Refuse contents that do not fit together."""
+        super().check()
+        size = len(self.background.counts)
+        check_length("weights", self.weights, size)
+        fine = np.isfinite(self.weights).all() and (self.weights >= 0).all()
+        require(bool(fine), "weights has a value that is no weight")
+        check_order("order", self.order, size)

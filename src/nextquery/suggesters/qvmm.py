@@ -89,6 +89,11 @@ class QVMM(CountSuggester[QVMMSettings]):
         tree = SuffixTree.load(artifact, background.counts, settings.escape)
         return cls(settings, background, tree)
 
+    def check(self) -> None:
+        """Refuse contents that do not fit together."""
+        super().check()
+        self.tree.check()
+
     def _known(self, context: Sequence[str]) -> Known:
         return self.background.newest_known(
             context[-self.settings.depth :], shorten=self.settings.shorten

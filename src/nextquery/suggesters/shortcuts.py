@@ -21,6 +21,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from nextquery.artifacts import Artifact
+from nextquery.artifacts.arrays import (
+    check_length,
+    check_offsets,
+    check_positive,
+    check_range,
+    require,
+)
 from nextquery.config import Section
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import Background
@@ -72,6 +79,13 @@ class Index:
     def load(cls, artifact: Artifact) -> Self:
         """Map what `save` wrote."""
         return load_record(artifact, "index", cls)
+
+    def check(self, words: int, documents: int) -> None:
+        """Refuse arrays that are no index of `words` words in `documents` documents."""
+        check_offsets("index_indptr", self.indptr, words, len(self.indices))
+        check_length("index_data", self.data, len(self.indices))
+        check_range("index_indices", self.indices, documents)
+        require(bool(np.isfinite(self.data).all()), "index_data has a value that is no number")
 
 
 class Shortcuts(CountSuggester[ShortcutsSettings]):
@@ -135,6 +149,14 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
         endings = load_array(artifact, "endings.npy")
         sessions = load_array(artifact, "sessions.npy")
         return cls(settings, background, Index.load(artifact), endings, sessions)
+
+    def check(self) -> None:
+        """Refuse contents that do not fit together."""
+        super().check()
+        check_range("endings", self.endings, len(self.background.counts))
+        check_length("sessions", self.sessions, len(self.endings))
+        check_positive("sessions", self.sessions)
+        self.index.check(len(self.background.word_counts), len(self.endings))
 
     def _ranked(self, context: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """The documents most similar to a context and their weights, in no particular order."""

@@ -1,7 +1,6 @@
-"""Arrays and tries inside model folders: written plainly, read memory-mapped.
+"""Arrays and tries of the count models: written plainly, read memory-mapped and checked.
 
-Knows NumPy's `.npy` and marisa's trie files, neither of which can carry code; knows nothing of what
-they mean.
+A record of arrays is written as one file per field and read back in the order of its fields.
 """
 
 from collections.abc import Iterable
@@ -14,7 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
-from nextquery.errors import ArtifactError
+from nextquery.artifacts.arrays import load_array
+from nextquery.artifacts.tries import load_trie
+
+__all__ = [
+    "build_trie",
+    "load_array",
+    "load_record",
+    "load_trie",
+    "save_array",
+    "save_record",
+    "save_trie",
+]
 
 RecordT = TypeVar("RecordT")
 
@@ -22,18 +32,6 @@ RecordT = TypeVar("RecordT")
 def save_array(folder: Path, name: str, values: NDArray[Any]) -> None:
     """Write `values` as `name` in the folder."""
     np.save(folder / name, values, allow_pickle=False)
-
-
-def load_array(artifact: Artifact, name: str) -> NDArray[Any]:
-    """The array `name`, mapped into memory and read only when it is used."""
-    path = artifact.file(name)
-    try:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"{path}: altered or truncated ({error}); fit it again") from None
-    # Indexing a memmap object costs several times more than a plain view of it.
-    plain: NDArray[Any] = mapped.view(np.ndarray)
-    return plain
 
 
 def save_record(folder: Path, name: str, record: Any) -> None:
@@ -53,12 +51,6 @@ def build_trie(keys: Iterable[str]) -> Any:
     return marisa_trie.Trie(keys)
 
 
-def load_trie(artifact: Artifact, name: str) -> Any:
-    """The trie `name`, mapped into memory."""
-    path = artifact.file(name)
-    trie = marisa_trie.Trie()
-    try:
-        trie.mmap(str(path))
-    except (OSError, RuntimeError) as error:
-        raise ArtifactError(f"{path}: altered or truncated ({error}); fit it again") from None
-    return trie
+def save_trie(folder: Path, name: str, trie: Any) -> None:
+    """Write a trie as `name` in the folder."""
+    (folder / name).write_bytes(trie.tobytes())

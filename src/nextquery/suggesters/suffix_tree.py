@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
+from nextquery.artifacts.arrays import check_length, check_order, check_positive, require
 from nextquery.suggesters.followers import Followers
 from nextquery.suggesters.storage import load_array, save_array
 
@@ -132,3 +133,18 @@ class SuffixTree:
         keys = load_array(artifact, "nodes.npy")
         order, ranks = load_array(artifact, "order.npy"), load_array(artifact, "ranks.npy")
         return cls(keys, Followers.load(artifact), symbol_counts, order, ranks, escape)
+
+    def check(self) -> None:
+        """Refuse arrays that make no tree."""
+        symbols = len(self.symbol_counts)
+        check_positive("counts of symbols", self.symbol_counts)
+        check_order("order", self.order, symbols)
+        check_length("ranks", self.ranks, symbols)
+        in_order = self.ranks[self.order] == np.arange(symbols)
+        require(bool(in_order.all()), "ranks are not those of order")
+        require(self.keys.dtype == np.int64, "nodes are no whole numbers")
+        ascending = bool((np.diff(self.keys) > 0).all())
+        parents = self.keys >> 32
+        above = bool(((parents >= 0) & (parents <= np.arange(len(self.keys)))).all())
+        require(ascending and above, "nodes are out of order")
+        self.followers.check(len(self.keys) + 1, symbols)

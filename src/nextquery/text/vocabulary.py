@@ -48,4 +48,7 @@ class Vocabulary:
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
         """Read what `save` wrote."""
-        return cls(path.read_text(encoding="utf-8").splitlines())
+        try:
+            return cls(path.read_text(encoding="utf-8").splitlines())
+        except UnicodeDecodeError:
+            raise ArtifactError(f"{path.name}: not a text in UTF-8; make it again") from None

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nextquery.artifacts import publish
 from nextquery.errors import ArtifactError, BlocklistError
 from nextquery.guard.build_tables import write_tables
 from nextquery.guard.guard import Guard, Reason
@@ -23,8 +24,8 @@ COMMON_PAIRS_RARE_WHOLE = ("diarist", ["cheap hotel paris museum"])
 
 
 def open_guard(data: PreparedData, folder: Path, blocklist: Path | None = None) -> Guard:
-    folder.mkdir(exist_ok=True)
-    write_tables(data, folder)
+    with publish(folder, "adjacency", {}) as partial:
+        write_tables(data, partial)
     return Guard.open(folder, blocklist)
 
 
@@ -78,7 +79,7 @@ def test_the_decoders_question_agrees_with_the_verdict(guard: Guard) -> None:
 
 
 def test_no_rare_text_is_in_the_folder(guard: Guard, tmp_path: Path) -> None:
-    files = [path for path in (tmp_path / "model").rglob("*") if path.is_file()]
+    files = [path for path in (tmp_path / "model" / "guard").rglob("*") if path.is_file()]
     assert len(files) == 6
     for file in files:
         assert b"zanzibarra" not in file.read_bytes()
@@ -148,13 +149,15 @@ def test_a_hits_check_is_a_function_or_a_file_of_titles(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
+    with publish(tmp_path / "model", "adjacency", {}):
+        pass
     with pytest.raises(ArtifactError, match="make the model again"):
-        Guard.open(tmp_path)
+        Guard.open(tmp_path / "model")
 
 
 def test_an_altered_table_is_refused(make_data: DataMaker, tmp_path: Path) -> None:
     open_guard(make_data([*CROWD], 3), tmp_path / "model")
     table = tmp_path / "model" / "guard" / "queries.marisa"
     os.truncate(table, 10)
-    with pytest.raises(ArtifactError, match="cannot be read"):
+    with pytest.raises(ArtifactError, match="altered or truncated"):
         Guard.open(tmp_path / "model")

@@ -12,6 +12,8 @@ from typing import Any
 from nextquery.artifacts import open_artifact
 from nextquery.evaluation.systems import SystemSource
 
+METRICS = "metrics.jsonl"
+
 
 @dataclass(frozen=True)
 class TrainingFacts:
@@ -33,20 +35,19 @@ def training_table(models: Mapping[str, SystemSource]) -> dict[str, TrainingFact
 def _facts(folder: Path) -> TrainingFacts:
     artifact = open_artifact(folder)
     files = artifact.manifest["files"]
-    size = sum((folder / name).stat().st_size for name in files if name.endswith(".safetensors"))
+    weights = (name for name in files if name.endswith(".safetensors"))
+    size = sum(artifact.file(name).stat().st_size for name in weights)
     return TrainingFacts(
         kind=artifact.kind,
         megabytes=size / 1e6,
         model=artifact.manifest.get("model"),
         training=artifact.manifest.get("training"),
-        best_validation=_best_validation(folder / "metrics.jsonl"),
+        best_validation=_best_validation(artifact.file(METRICS)) if METRICS in files else None,
     )
 
 
 def _best_validation(path: Path) -> dict[str, Any] | None:
     """The line of `metrics.jsonl` with the lowest validation loss."""
-    if not path.is_file():
-        return None
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
     measured = [line for line in lines if "validation_nll" in line]
     return min(measured, key=lambda line: float(line["validation_nll"]), default=None)

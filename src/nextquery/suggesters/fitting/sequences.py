@@ -29,8 +29,7 @@ class BackgroundLog:
 
     def rows(self) -> Frame:
         """The background's rows, a row a query."""
-        self.data.session_files("background")  # a clear error where there are none
-        return self.engine.scan(self.data.path / "sessions" / "background")
+        return self.engine.scan(self.data.session_folder("background"))
 
     def known(self) -> pl.DataFrame:
         """The known queries: the column query."""

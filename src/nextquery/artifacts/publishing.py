@@ -1,0 +1,195 @@
+"""Making an artifact: complete or not at all, the old one in its place until the new one is there.
+
+    .NAME.1234abcd.partial/     beside the target, for its owner only (mode 0700)
+        lock                    held while the job runs: what a killed job left is unlocked
+        content/                what the job writes; exchanged with the target at the end
+        old/                    the target, between the two renames of a system without exchange
+
+Before the target changes, every file and folder of the new artifact is on the disk. On Linux and
+macOS the change is one system call (`disk.exchange`). Where the file system cannot do that (some
+network disks, Windows) it is two renames; a kill between them leaves the old artifact in `old/`,
+from where the next job with the same target brings it back.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from nextquery.artifacts import disk
+from nextquery.artifacts.manifest import MANIFEST, write_manifest
+from nextquery.errors import ArtifactError
+
+_LONGEST_NAME = 200
+"""Bytes of a target's name that fit into the name of the folder beside it."""
+_active: set[Path] = set()
+"""The folders that this process is writing into."""
+
+
+@contextlib.contextmanager
+def publish(target: Path, kind: str, entries: dict[str, Any]) -> Iterator[Path]:
+    """Give a folder to write into; on success add the manifest and put it at `target`.
+
+    `entries` are further manifest keys; the caller may fill it until the block ends. An artifact
+    already at `target` is replaced; any other file or non-empty folder there is left alone. A link
+    to a folder is followed.
+    """
+    check_target(target)
+    place = target.resolve()
+    with _staging(place) as staging, _naming(target):
+        content = staging / "content"
+        content.mkdir()
+        with _plain_path(content) as folder:
+            yield folder
+        write_manifest(content, kind, entries)
+        disk.sync_tree(content)
+        check_target(target)
+        _swap(staging, place)
+
+
+def check_target(target: Path) -> None:
+    """Refuse a place where something that is not an artifact would be overwritten."""
+    try:
+        if target.is_dir():
+            if any(target.iterdir()) and not (target / MANIFEST).is_file():
+                raise ArtifactError(
+                    f"{target}: a folder that is not an artifact; choose another `out`"
+                )
+        elif target.is_symlink():
+            raise ArtifactError(f"{target}: a link that leads nowhere; choose another `out`")
+        elif target.exists():
+            raise ArtifactError(f"{target}: a file; `out` needs a folder")
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{target}: cannot be used ({_reason(error)})") from None
+
+
+def remains(target: Path) -> list[Path]:
+    """The folders beside `target` that jobs with exactly this target made, running or killed."""
+    pattern = re.compile(re.escape(f".{_stem(target)}.") + r"[0-9a-f]{8}\.partial")
+    try:
+        beside = [path for path in target.parent.iterdir() if pattern.fullmatch(path.name)]
+    except OSError:
+        return []
+    return [path for path in beside if path.is_dir() and not (path / MANIFEST).exists()]
+
+
+def abandon() -> None:
+    """Remove what this process has half-written; for a process that is about to end at once."""
+    for staging in list(_active):
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _staging(target: Path) -> Iterator[Path]:
+    """A locked folder beside `target` that is gone at the end, with folders made for it."""
+    missing = [folder for folder in target.parents if not folder.exists()]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _clear_remains(target)
+        staging, lock = _locked_folder(target)
+    except OSError as error:
+        _remove_empty(missing)
+        raise ArtifactError(f"{target}: cannot be made ({_reason(error)})") from error
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        lock.release()
+        _active.discard(staging)
+        _remove_empty(missing)
+
+
+def _locked_folder(target: Path) -> tuple[Path, Any]:
+    """A new folder and its lock; another job may take it for remains until it is locked."""
+    while True:
+        staging = target.with_name(f".{_stem(target)}.{uuid.uuid4().hex[:8]}.partial")
+        _active.add(staging)
+        staging.mkdir(mode=0o700)
+        lock = _lock(staging)
+        if lock is not None and staging.is_dir():
+            return staging, lock
+        _active.discard(staging)
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Take back folders in which nothing came to stay, the innermost first."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
+def _lock(staging: Path) -> Any | None:
+    """Take the lock of a folder until it is released or the process dies; None if it is taken."""
+    from filelock import FileLock, Timeout  # slow to import, and readers lock nothing
+
+    lock = FileLock(staging / "lock")
+    try:
+        lock.acquire(blocking=False)
+    except (Timeout, FileNotFoundError):
+        return None
+    return lock
+
+
+def _clear_remains(target: Path) -> None:
+    """Put right what a killed job left beside `target`."""
+    for staging in remains(target):
+        lock = _lock(staging)
+        if lock is None:
+            continue
+        if (staging / "old" / MANIFEST).is_file() and not target.exists():
+            (staging / "old").replace(target)  # killed between the two renames of `_swap`
+        shutil.rmtree(staging, ignore_errors=True)
+        lock.release()
+
+
+def _swap(staging: Path, target: Path) -> None:
+    """Put the content where `target` is; the old artifact stays readable until then."""
+    content = staging / "content"
+    if not target.exists():
+        content.replace(target)
+    elif not disk.exchange(content, target):
+        target.replace(staging / "old")
+        try:
+            content.replace(target)
+        except OSError:
+            (staging / "old").replace(target)
+            raise
+    disk.sync(staging)
+    disk.sync(target.parent)
+
+
+@contextlib.contextmanager
+def _plain_path(folder: Path) -> Iterator[Path]:
+    """A path to `folder` that every engine can write to."""
+    descriptor = os.open(folder, os.O_RDONLY) if os.name == "posix" else -1
+    try:
+        yield disk.plain_path(folder, descriptor)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _naming(target: Path) -> Iterator[None]:
+    """Say which artifact was being written when the system does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(target)
+        raise
+
+
+def _stem(target: Path) -> str:
+    """The target's name, or a hash of one too long to have anything added."""
+    name = os.fsencode(target.name)
+    return target.name if len(name) <= _LONGEST_NAME else blake2b(name, digest_size=16).hexdigest()
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,146 @@
+"""Whether a file is the one that the manifest names: its size and SHA-256, the latter once.
+
+A file of at most `ALWAYS_HASHED` bytes is hashed whenever it is opened. For a larger one a note is
+kept that it was found good: its name is made of device, inode, size, both times and the SHA-256,
+so that a file written to since is hashed again; its content is a short hash of some blocks of the
+file, which is compared every time. Notes are kept under the user's cache folder, which counts only
+if it belongs to the user and nobody else may write to it; without one every file is hashed.
+Not noticed is what changes the bytes of a large file below the file system: `Artifact.verify` is.
+"""
+
+import contextlib
+import hashlib
+import io
+import os
+import stat
+import time
+from pathlib import Path
+
+from nextquery.errors import ArtifactError, ChecksumError
+
+ALWAYS_HASHED = 1 << 20
+_BLOCK, _BLOCKS = 16 << 10, 16
+_SETTLED_NS = 2_000_000_000
+"""A file changed less than this ago may change again without a new time: it gets no note."""
+_MOST_NOTES = 4_096
+
+
+def open_plain(root: Path, name: str, shown: Path) -> io.BufferedReader:
+    """Open the file `name` below `root` if it is a plain file in plain folders: no link, no pipe.
+
+    `shown` is what messages call it.
+    """
+    for parent in list((root / name).relative_to(root).parents)[:-1]:
+        status = _status(root / parent, shown)
+        if not stat.S_ISDIR(status.st_mode):
+            raise ArtifactError(f"{shown}: {parent} is no plain folder; make it again")
+    if not stat.S_ISREG(_status(root / name, shown).st_mode):
+        raise ArtifactError(f"{shown}: a link, pipe or folder, not a plain file; make it again")
+    return _opened(root / name, shown)
+
+
+def check_file(
+    root: Path, name: str, expected: str, size: int | None, shown: Path, *, trust: bool
+) -> None:
+    """Raise unless the file has the size and SHA-256 expected; `trust` lets a note count."""
+    with open_plain(root, name, shown) as stream:
+        status = os.fstat(stream.fileno())
+        if size is not None and status.st_size != size:
+            raise ChecksumError(f"{shown}: altered or truncated since it was written")
+        noted = trust and status.st_size > ALWAYS_HASHED
+        key = _key("file", *_stamp(status), expected) if noted else ""
+        if noted and read_note(key) == (sample := _sample(stream, status.st_size)):
+            return
+        stream.seek(0)
+        if hashlib.file_digest(stream, "sha256").hexdigest() != expected:
+            raise ChecksumError(f"{shown}: altered or truncated since it was written")
+        settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED_NS
+        if noted and settled:
+            write_note(key, sample)
+
+
+def content_key(what: str, version: str, manifest: bytes) -> str:
+    """The name of the note that the contents named by a manifest fit together."""
+    return _key("content", what, version, hashlib.sha256(manifest).hexdigest())
+
+
+def read_note(key: str) -> str | None:
+    """The note of this name, if there is one that can be trusted."""
+    folder = _notes_folder(make=False)
+    if folder is None:
+        return None
+    try:
+        return (folder / key).read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return None
+
+
+def write_note(key: str, text: str) -> None:
+    """Keep a note, if there is a place for it; the oldest go when there are too many."""
+    folder = _notes_folder(make=True)
+    if folder is None:
+        return
+    with contextlib.suppress(OSError):
+        partial = folder / f"{key}.{os.getpid()}"
+        partial.write_text(text, encoding="ascii")
+        partial.replace(folder / key)
+        notes = list(folder.iterdir())
+        if len(notes) > _MOST_NOTES:
+            for note in sorted(notes, key=lambda path: path.stat().st_mtime)[: len(notes) // 2]:
+                note.unlink(missing_ok=True)
+
+
+def _opened(path: Path, shown: Path) -> io.BufferedReader:
+    """Open without following a link or waiting for a pipe that came there a moment ago."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        stream = os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb")
+    except OSError as error:
+        raise ArtifactError(f"{shown}: cannot be opened ({error.strerror})") from None
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise ArtifactError(f"{shown}: not a plain file")
+    return stream
+
+
+def _status(path: Path, shown: Path) -> os.stat_result:
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise ChecksumError(f"{shown}: named in the manifest but missing; make it again") from None
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{shown}: cannot be looked at ({error})") from None
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    """What changes when a file is written to or another takes its place."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _sample(stream: io.BufferedReader, size: int) -> str:
+    """A hash of the first, the last and some blocks between, evenly spread."""
+    found = hashlib.blake2b(digest_size=16)
+    for place in range(_BLOCKS):
+        stream.seek((size - _BLOCK) * place // (_BLOCKS - 1))
+        found.update(stream.read(_BLOCK))
+    return found.hexdigest()
+
+
+def _key(*parts: object) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=20).hexdigest()
+
+
+def _notes_folder(*, make: bool) -> Path | None:
+    """Where notes are kept: a folder of this user's that nobody else may write to, or None."""
+    if not hasattr(os, "geteuid"):
+        return None  # Windows: who else may write there cannot be asked so simply
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(base) / "nextquery" / "verified"
+        if make:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+    except (OSError, RuntimeError, ValueError):
+        return None
+    own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return folder if own and not status.st_mode & 0o022 else None

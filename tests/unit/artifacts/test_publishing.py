@@ -1,0 +1,221 @@
+"""An artifact appears complete or not at all, and nothing else is touched."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nextquery.artifacts import MANIFEST, disk, open_artifact, publish, publishing
+from nextquery.errors import ArtifactError
+
+
+def make(target: Path, text: str) -> None:
+    with publish(target, "data", {"counts": {"rows": 1}}) as folder:
+        (folder / "part.txt").write_text(text)
+
+
+def content(target: Path) -> str:
+    return open_artifact(target).file("part.txt").read_text()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def killed_job(target: Path, text: str = "half") -> Path:
+    """What a job that was killed before its end leaves beside its target."""
+    staging = target.with_name(f".{target.name}.0123abcd.partial")
+    (staging / "content").mkdir(parents=True)
+    (staging / "lock").touch()
+    (staging / "content" / "part.txt").write_text(text)
+    return staging
+
+
+def test_a_failure_leaves_the_old_artifact_and_nothing_else(tmp_path: Path) -> None:
+    make(tmp_path / "out", "old")
+    with pytest.raises(RuntimeError), publish(tmp_path / "out", "data", {}) as folder:
+        (folder / "part.txt").write_text("half")
+        raise RuntimeError
+    assert content(tmp_path / "out") == "old"
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_publishing_again_replaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, atomic: bool
+) -> None:
+    if not atomic:
+        monkeypatch.setattr(disk, "exchange", lambda one, other: False)
+    make(tmp_path / "out", "old")
+    make(tmp_path / "out", "new")
+    assert content(tmp_path / "out") == "new"
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_foreign_folder_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").touch()
+    with pytest.raises(ArtifactError, match="not an artifact"):
+        make(tmp_path / "photos", "x")
+    assert (tmp_path / "photos" / "cat.jpg").exists()
+
+
+def test_a_folder_that_comes_there_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ArtifactError, match="not an artifact"),
+        publish(tmp_path / "out", "data", {}),
+    ):
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "cat.jpg").touch()
+    assert names(tmp_path / "out") == ["cat.jpg"]
+
+
+@pytest.mark.parametrize("neighbour", ["m.v2", "m.0123abcd", "m.0123abcd.partial", "m.x.partial"])
+def test_what_a_killed_job_left_of_a_neighbour_is_not_touched(
+    tmp_path: Path, neighbour: str
+) -> None:
+    left = killed_job(tmp_path / neighbour)
+    (left / "old").mkdir()
+    (left / "old" / MANIFEST).write_text("the neighbour's only copy")
+    make(tmp_path / "m", "new")
+    assert (left / "old" / MANIFEST).read_text() == "the neighbour's only copy"
+    assert names(left) == ["content", "lock", "old"]
+
+
+def test_an_artifact_with_the_name_of_remains_is_none(tmp_path: Path) -> None:
+    make(tmp_path / ".m.0123abcd.partial", "a model of somebody with odd names")
+    make(tmp_path / "m", "new")
+    assert content(tmp_path / ".m.0123abcd.partial") == "a model of somebody with odd names"
+
+
+def test_own_remains_are_cleared_but_not_those_of_a_running_job(tmp_path: Path) -> None:
+    killed_job(tmp_path / "out")
+    with publish(tmp_path / "out", "data", {}) as running:
+        (running / "part.txt").write_text("first")
+        make(tmp_path / "out", "second")
+        assert (running / "part.txt").read_text() == "first"
+    assert content(tmp_path / "out") == "first"
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_kill_between_two_renames_is_put_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path / "out", "old")
+    staging = killed_job(tmp_path / "out")
+    (tmp_path / "out").replace(staging / "old")
+    with pytest.raises(RuntimeError), publish(tmp_path / "out", "data", {}):
+        raise RuntimeError
+    assert content(tmp_path / "out") == "old"
+    assert names(tmp_path) == ["out"]
+
+
+def test_everything_is_on_the_disk_before_the_old_one_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    missing: list[str] = []
+    fsync, exchange = os.fsync, disk.exchange
+
+    def note(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    def look(one: Path, other: Path) -> bool:
+        found = [one, *one.rglob("*")]
+        missing.extend(path.name for path in found if path.stat().st_ino not in synced)
+        return exchange(one, other)
+
+    make(tmp_path / "out", "old")
+    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(disk, "exchange", look)
+    with publish(tmp_path / "out", "data", {}) as folder:
+        (folder / "deep" / "er").mkdir(parents=True)
+        (folder / "deep" / "er" / "part.txt").write_text("new")
+    assert missing == []
+    assert tmp_path.stat().st_ino in synced
+
+
+def test_half_written_content_is_for_its_owner_only(tmp_path: Path) -> None:
+    with publish(tmp_path / "out", "data", {}) as folder:
+        assert folder.parent.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o777 & ~current_umask()
+
+
+def current_umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_link_to_a_folder_is_followed(tmp_path: Path) -> None:
+    make(tmp_path / "v1", "old")
+    (tmp_path / "current").symlink_to("v1")
+    make(tmp_path / "current", "new")
+    assert (tmp_path / "current").is_symlink()
+    assert content(tmp_path / "v1") == "new"
+    assert names(tmp_path) == ["current", "v1"]
+
+
+def dangling_link(folder: Path) -> Path:
+    (folder / "out").symlink_to("nowhere")
+    return folder / "out"
+
+
+def link_to_itself(folder: Path) -> Path:
+    (folder / "out").symlink_to("out")
+    return folder / "out"
+
+
+def below_a_file(folder: Path) -> Path:
+    (folder / "file").touch()
+    return folder / "file" / "out"
+
+
+def name_too_long(folder: Path) -> Path:
+    return folder / "new" / ("x" * 256)
+
+
+def a_file(folder: Path) -> Path:
+    (folder / "file").touch()
+    return folder / "file"
+
+
+@pytest.mark.parametrize(
+    "place", [dangling_link, link_to_itself, below_a_file, name_too_long, a_file]
+)
+def test_a_place_that_cannot_be_used_is_a_message(tmp_path: Path, place: object) -> None:
+    assert callable(place)
+    target = place(tmp_path)
+    before = names(tmp_path)
+    with pytest.raises(ArtifactError, match=str(target.name)[:20]):
+        make(target, "x")
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["a[1]", "a{b}*?", "back\\slash", "b l a n k", os.fsdecode(b"\xff\xfe"), "x" * 250]
+)
+def test_names_of_all_kinds(tmp_path: Path, name: str) -> None:
+    pl = pytest.importorskip("polars")
+    for number in (1, 2):
+        with publish(tmp_path / name, "data", {"place": name}) as folder:
+            pl.DataFrame({"n": [number]}).write_parquet(folder / "part.parquet")
+    file = open_artifact(tmp_path / name).file("part.parquet")
+    assert pl.read_parquet(file)["n"].to_list() == [2]
+    assert open_artifact(tmp_path / name).manifest["place"] == name
+    assert names(tmp_path) == [name]
+
+
+def test_a_process_about_to_end_can_remove_what_it_has_half_written(tmp_path: Path) -> None:
+    running = publish(tmp_path / "out", "data", {})
+    (running.__enter__() / "part.txt").write_text("half")
+    publishing.abandon()
+    assert names(tmp_path) == []
+    assert not running.__exit__(RuntimeError, RuntimeError(), None)
+
+
+def test_an_error_without_a_place_gets_one(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space") as raised, publish(tmp_path / "o", "data", {}):
+        raise OSError(28, "No space left on device")
+    assert raised.value.filename == str(tmp_path / "o")

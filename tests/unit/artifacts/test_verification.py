@@ -1,0 +1,146 @@
+"""The SHA-256 is computed once per file and time; what was written to since is found."""
+
+import hashlib
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nextquery.artifacts import open_artifact, publish, verification
+from nextquery.errors import ChecksumError
+
+SIZE = verification.ALWAYS_HASHED + 100_000
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "nextquery" / "verified"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    with publish(tmp_path / "out", "data", {}) as folder:
+        (folder / "large.bin").write_bytes(os.urandom(SIZE))
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A line for every file that is hashed from here on."""
+    lines: list[str] = []
+    digest = hashlib.file_digest
+
+    def note(stream: Any, kind: Any) -> Any:
+        lines.append(str(kind))
+        return digest(stream, kind)
+
+    monkeypatch.setattr(hashlib, "file_digest", note)
+    # A file changed a moment ago is never noted: let it be long ago.
+    monkeypatch.setattr(time, "time_ns", lambda: 2**62)
+    return lines
+
+
+def flip(file: Path, place: int) -> None:
+    with file.open("r+b") as stream:
+        stream.seek(place)
+        byte = stream.read(1)[0]
+        stream.seek(place)
+        stream.write(bytes([byte ^ 1]))
+
+
+def test_a_large_file_is_hashed_once(model: Path, cache: Path, hashed: list[str]) -> None:
+    for _ in range(3):
+        open_artifact(model)
+    assert len(hashed) == 1
+    open_artifact(model, verify=False).verify()
+    assert len(hashed) == 2
+
+
+def test_a_small_file_is_hashed_always(tmp_path: Path, cache: Path, hashed: list[str]) -> None:
+    with publish(tmp_path / "out", "data", {}) as folder:
+        (folder / "small.bin").write_bytes(b"x")
+    hashed.clear()
+    for _ in range(2):
+        open_artifact(tmp_path / "out")
+    assert len(hashed) == 2
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("place", [0, SIZE // 2 + 7, SIZE - 1])
+def test_a_write_is_found_after_the_file_was_good(
+    model: Path, cache: Path, hashed: list[str], place: int
+) -> None:
+    open_artifact(model)
+    assert list(cache.iterdir())
+    flip(model / "large.bin", place)
+    with pytest.raises(ChecksumError, match=r"large\.bin"):
+        open_artifact(model)
+
+
+def test_a_write_with_its_time_set_back_is_found(
+    model: Path, cache: Path, hashed: list[str]
+) -> None:
+    file = model / "large.bin"
+    open_artifact(model)
+    status = file.stat()
+    flip(file, SIZE // 2 + 7)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(ChecksumError, match=r"large\.bin"):
+        open_artifact(model)
+
+
+def test_bytes_that_change_below_the_file_system_are_found_in_the_blocks_looked_at(
+    model: Path, cache: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_artifact(model)
+    monkeypatch.setattr(verification, "_stamp", lambda status: ("the same as before",))
+    open_artifact(model)
+    flip(model / "large.bin", 5)
+    with pytest.raises(ChecksumError):
+        open_artifact(model)
+
+
+def test_a_file_written_a_moment_ago_gets_no_note(model: Path, cache: Path) -> None:
+    open_artifact(model)
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_notes_that_others_may_write_do_not_count(
+    model: Path, cache: Path, hashed: list[str], mode: int
+) -> None:
+    open_artifact(model)
+    cache.chmod(mode)
+    open_artifact(model)
+    assert len(hashed) == 2
+
+
+def test_notes_of_another_user_do_not_count(
+    model: Path, cache: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_artifact(model)
+    monkeypatch.setattr(os, "geteuid", lambda: cache.stat().st_uid + 1)
+    open_artifact(model)
+    assert len(hashed) == 2
+
+
+@pytest.mark.parametrize("place", ["/proc/no/such", "/dev/null", "relative\0"])
+def test_without_a_place_for_notes_all_is_hashed(
+    model: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    environment = {**os.environ, "XDG_CACHE_HOME": place}
+    monkeypatch.setattr(os, "environ", environment)
+    for _ in range(2):
+        open_artifact(model)
+    assert len(hashed) == 2
+
+
+def test_old_notes_go(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(verification, "_MOST_NOTES", 10)
+    for number in range(40):
+        verification.write_note(f"{number:040}", "x")
+    assert len(list(cache.iterdir())) <= 10
+    assert verification.read_note(f"{39:040}") == "x"
