@@ -11,6 +11,8 @@ EXTRAS = {
     "redis": ("redis",),
 }
 """What each extra adds, by the name under which it is imported."""
+CORE = ("polars", "pyarrow", "narwhals", "duckdb", "bm25s", "symspellpy", "safetensors")
+"""What the core needs to read logs and fit; a service that only asks count models has it not."""
 
 
 def extra_of(module: str) -> str | None:
@@ -29,14 +31,19 @@ def missing(extra: str) -> tuple[str, ...]:
 
 
 def missing_message(module: str) -> str | None:
-    """What to say when a module could not be imported; None if no extra has it.
+    """What to say when a module could not be imported; None if it is none of ours.
 
     >>> missing_message("torch")
     "torch is not installed: pip install 'nextquery[neural]'"
+    >>> missing_message("polars")
+    'polars is not installed: pip install nextquery'
     """
     extra = extra_of(module)
     top = module.split(".")[0]
-    return extra and f"{top} is not installed: pip install 'nextquery[{extra}]'"
+    if extra is None and top not in CORE:
+        return None
+    wanted = f"'nextquery[{extra}]'" if extra else "nextquery"
+    return f"{top} is not installed: pip install {wanted}"
 
 
 def installed_version(package: str) -> str | None:

@@ -30,7 +30,7 @@ def test_torch_is_a_range_in_the_metadata_and_pinned_in_the_constraints() -> Non
 
 def test_a_module_that_belongs_to_no_extra() -> None:
     assert extra_of("polars") is None
-    assert missing_message("polars") is None
+    assert missing_message("no_such_module") is None
     assert installed_version("no-such-package") is None
 
 
