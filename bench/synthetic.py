@@ -20,7 +20,7 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import PrepareSettings, prepare
 from nextquery.logs.synthetic.lexicon import ENTITIES, INTENTS, OUTCOMES, load_lexicon
 from nextquery.logs.synthetic.log import make_log, write_log
-from nextquery.ranking.candidates import BackgroundCounts
+from nextquery.ranking.candidates import BackgroundCounts, Backgrounds
 from nextquery.ranking.cases import CaseSet, Floats, reciprocal_ranks
 from nextquery.ranking.features import baseline_features
 from nextquery.ranking.lambdamart import SHAPES, RankedPart, RankerData, train_ranker
@@ -69,9 +69,10 @@ class Headroom:
         parts = {}
         for split in ("training", "validation", "test"):
             sessions = list(self.data.sessions(split))
-            cases = SCENARIOS[name].build(sessions, self.background, Rules())
+            backgrounds = Backgrounds(self.background)
+            cases = SCENARIOS[name].build(sessions, backgrounds, Rules())
             qvmm = log_likelihoods(self.qvmm, cases)
-            parts[split] = RankedPart(cases, baseline_features(cases, self.background, qvmm))
+            parts[split] = RankedPart(cases, baseline_features(cases, backgrounds, qvmm))
         shape = SHAPES[0]
         data = RankerData(parts["training"], parts["validation"], shape.smallest_leaf)
         ranker = train_ranker(data, shape, SEED)

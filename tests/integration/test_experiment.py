@@ -29,7 +29,7 @@ from nextquery.logs.prepare import PrepareSettings, prepare
 from nextquery.logs.synthetic.log import write_log
 from nextquery.model.hred import HRED, KIND
 from nextquery.model.settings import ModelConfig
-from nextquery.ranking.candidates import BackgroundCounts
+from nextquery.ranking.candidates import Backgrounds
 from nextquery.ranking.cases import CaseSet
 from nextquery.records import ScoredQuery, Session
 from nextquery.text.vocabulary import Vocabulary
@@ -37,6 +37,7 @@ from nextquery.text.vocabulary import Vocabulary
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 QUICK = ("--min-followers", "5", "--seeds", "1", "--generation-contexts", "20")
+KNOWN = "known"
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +85,19 @@ def test_results_have_the_documented_shape(report: Path) -> None:
         assert {"adj", "baseline", "baseline+hred", "hred", "qvmm", "cacb", "ss"} <= set(
             found["systems"]
         )
+        assert {"baseline_authors", "baseline_authors+hred:sum"} <= set(found["systems"])
         for figures in found["systems"].values():
             assert 0 < figures["mrr_low"] <= figures["mrr"] <= figures["mrr_high"] <= 1
         assert {"a", "b", "relative", "p"} <= set(found["comparisons"][0])
     assert "systems" in results["scenarios"]["every_context"]["unseen_users"]
+    assert set(results["new_visitors"]) == set(SCENARIOS)
+    new = results["new_visitors"]["every_context"]
+    assert new["cases"] == results["scenarios"]["every_context"]["cases"]
+    assert "cacb" not in new["systems"]
+    assert (
+        new["systems"]["adj"]["mrr"]
+        < results["scenarios"]["every_context"]["systems"]["adj"]["mrr"]
+    )
     assert results["settings"]["min_followers"] == 5
     assert results["gates"]["hred"]["contexts"] > 30
     assert "hred gates" in results["boundaries"]["systems"]
@@ -153,7 +163,7 @@ class SharedWords:
 
 
 def test_a_system_of_ones_own_takes_part(data: Path, tmp_path: Path) -> None:
-    settings = ExperimentSettings(("every_context",), seeds=1, ranker_cases=500)
+    settings = ExperimentSettings(("every_context",), seeds=1, ranker_cases=500, visitors=KNOWN)
     results = run_experiment(
         PreparedData(data), tmp_path, {"mine": SharedWords()}, settings=settings
     )
@@ -178,14 +188,12 @@ def test_a_scenario_with_too_few_cases_says_so(data: Path, tmp_path: Path) -> No
 def test_a_further_scenario_is_one_function_and_one_row(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def two_queries(
-        sessions: Sequence[Session], background: BackgroundCounts, rules: Rules
-    ) -> CaseSet:
+    def two_queries(sessions: Sequence[Session], backgrounds: Backgrounds, rules: Rules) -> CaseSet:
         short = [session for session in sessions if len(session.queries) == 2]
-        return every_context_cases(short, background, rules)
+        return every_context_cases(short, backgrounds, rules)
 
     monkeypatch.setitem(SCENARIOS, "two_queries", Scenario("Sessions of two queries", two_queries))
-    settings = ExperimentSettings(("two_queries",), seeds=1, generation_contexts=5)
+    settings = ExperimentSettings(("two_queries",), seeds=1, generation_contexts=5, visitors=KNOWN)
     results = run_experiment(
         PreparedData(data), tmp_path, {"mine": SharedWords()}, settings=settings
     )
@@ -203,6 +211,11 @@ def test_a_further_scenario_is_one_function_and_one_row(
         (["--model", "MODEL", "--scenario", "nowhere"], "must be one of"),
         (["--model", "nothing/here"], "no such folder"),
         (["--model", "MODEL", "--seeds", "0"], "at least 1"),
+        (["--model", "MODEL", "--visitors", "old"], "must be one of known, new, both"),
+        (["--model", "MODEL", "--ranker-cases", "0"], "at least 1"),
+        (["--model", "MODEL", "--folds", "1"], "at least 2"),
+        (["--model", "MODEL", "--fold-config", "tiny"], "write NAME=CONFIG"),
+        (["--model", "MODEL", "--fold-config", "x=tiny"], "no model under study"),
     ],
 )
 def test_bad_input_is_one_clear_line(

@@ -21,7 +21,7 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import PrepareSettings, prepare
 from nextquery.logs.synthetic.lexicon import ENTITIES, INTENTS, OUTCOMES, SIGNALS, load_lexicon
 from nextquery.logs.synthetic.log import write_log
-from nextquery.ranking.candidates import BackgroundCounts
+from nextquery.ranking.candidates import BackgroundCounts, Backgrounds
 from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks
 from nextquery.records import Session
 
@@ -44,7 +44,7 @@ class TestLog:
         self.sessions: list[Session] = list(data.sessions("test"))
 
     def cases(self, scenario: str) -> CaseSet:
-        return SCENARIOS[scenario](self.sessions, self.background, Rules())
+        return SCENARIOS[scenario](self.sessions, Backgrounds(self.background), Rules())
 
 
 @pytest.fixture(scope="module")

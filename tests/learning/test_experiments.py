@@ -42,7 +42,9 @@ def scenarios(
 
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ScenarioResult]:
-    settings = ExperimentSettings(THREE, seeds=1, generation_contexts=20, boundary_queries=1000)
+    settings = ExperimentSettings(
+        THREE, seeds=1, generation_contexts=20, boundary_queries=1000, visitors="known"
+    )
     folder = tmp_path_factory.mktemp("learnt")
     return scenarios(folder, 20_000, 4, settings, shuffled=False)
 
@@ -53,6 +55,7 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ScenarioRe
         ("every_context",),
         seeds=1,
         ranker_cases=1000,
+        visitors="known",
         generation_contexts=20,
         boundary_queries=1000,
     )

@@ -33,8 +33,20 @@ def experiment(
     seeds: Annotated[int, typer.Option(help="Rankers trained for each learnt system.")] = 5,
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
     ranker_cases: Annotated[
-        int, typer.Option(help="Cases of a split that teach the rankers, at most.")
-    ] = 10_000,
+        int | None,
+        typer.Option(help="Cases of a split that teach the rankers, at most; all if not given."),
+    ] = None,
+    visitors: Annotated[
+        str,
+        typer.Option(help="known (the paper's rule), new (no case counts its own user) or both."),
+    ] = "both",
+    fold_config: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=CONFIG: train stand-ins of a --model that have not seen a new visitor."
+        ),
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Folds of users for --fold-config.")] = 2,
     generation_contexts: Annotated[
         int, typer.Option(help="Test contexts for which every system suggests by itself.")
     ] = 500,
@@ -64,6 +76,9 @@ def experiment(
         seeds=seeds,
         seed=seed,
         ranker_cases=ranker_cases,
+        visitors=visitors,
+        fold_configs=_fold_configs(fold_config or []),
+        folds=folds,
         generation_contexts=generation_contexts,
         boundary_labels=boundary_labels,
     )
@@ -79,6 +94,8 @@ def experiment(
         return
     for name, found in results.scenarios.items():
         typer.echo(_line(name, found))
+    for name, found in results.new_visitors.items():
+        typer.echo(_line(f"new {name}", found))
     typer.echo(f"report: {out / 'index.html'}")
 
 
@@ -97,9 +114,17 @@ def _named(options: list[str]) -> dict[str, Path]:
     return found
 
 
+def _fold_configs(options: list[str]) -> dict[str, str]:
+    """Configs by the name of the model that they stand in for."""
+    pairs = [option.partition("=") for option in options]
+    if not all(name and config for name, _, config in pairs):
+        raise InputError("--fold-config: write NAME=CONFIG, NAME being that of a --model")
+    return {name: config for name, _, config in pairs}
+
+
 def _line(name: str, found: "ScenarioResult") -> str:
     """A scenario's MRRs on one line."""
     if found.too_few:
-        return f"{name:14} too few cases: {found.too_few}"
+        return f"{name:18} too few cases: {found.too_few}"
     learnt = [key for key in found.systems if key == "adj" or key.startswith("baseline")]
-    return f"{name:14} " + "  ".join(f"{key} {found.systems[key].mrr:.4f}" for key in learnt)
+    return f"{name:18} " + "  ".join(f"{key} {found.systems[key].mrr:.4f}" for key in learnt)

@@ -6,6 +6,7 @@ Knows which files a report has; the steps are in `experiment_run.py`.
     REPORT/index.html     the same as a page that opens offline, with its plots as SVG
     REPORT/trec/          runs and qrels of every scenario's test cases
     REPORT/steps/         finished steps, from which an interrupted run goes on
+    REPORT/folds/         models trained without some users, if any were asked for
 """
 
 import json
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nextquery.artifacts import check_target, versions, write_manifest, write_text
+from nextquery.errors import InputError
 from nextquery.evaluation.experiment_run import ExperimentRun
 from nextquery.evaluation.probes.training_table import training_table
 from nextquery.evaluation.progress import show_steps
@@ -23,11 +25,16 @@ from nextquery.evaluation.report.report_page import write_report
 from nextquery.evaluation.results import ExperimentResults
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.step_store import StepStore
+from nextquery.evaluation.subset_models import train_fold_models
 from nextquery.evaluation.systems import SystemSource, identity, open_systems
 from nextquery.logs.data_folder import PreparedData
 
 KIND = "report"
 COUNT_MODELS = "count_models"
+FOLD_MODELS = "folds"
+
+FREE = ("scenarios", "visitors")
+"""Settings that decide which steps there are, not what a step gives."""
 
 
 def run_experiment(
@@ -44,8 +51,12 @@ def run_experiment(
     check_target(out)
     out.mkdir(parents=True, exist_ok=True)
     write_manifest(out, KIND, {"complete": False})
-    store = StepStore(out, _basis(data, {**models, **features}, settings))
-    with show_steps() as steps, open_systems(data, out / COUNT_MODELS, models, features) as systems:
+    folds = _fold_models(data, out, models, settings)
+    store = StepStore(out, _basis(data, {**models, **features}, folds, settings))
+    with (
+        show_steps() as steps,
+        open_systems(data, out / COUNT_MODELS, models, features, folds) as systems,
+    ):
         run = ExperimentRun(data, systems, settings, out, store, steps)
         results = run.results(training_table(models))
     document = to_json(results)
@@ -55,16 +66,39 @@ def run_experiment(
     return results
 
 
+def _fold_models(
+    data: PreparedData,
+    out: Path,
+    models: Mapping[str, SystemSource],
+    settings: ExperimentSettings,
+) -> dict[str, list[Path]]:
+    """Train what stands in for a model under study when the visitor is new."""
+    unknown = settings.fold_configs.keys() - models.keys()
+    if unknown:
+        raise InputError(f"`fold_configs` {min(unknown)!r}: no model under study has this name")
+    if settings.visitors == "known":
+        return {}
+    return {
+        name: train_fold_models(data, out / FOLD_MODELS / name, config, settings.folds)
+        for name, config in settings.fold_configs.items()
+    }
+
+
 def _basis(
-    data: PreparedData, sources: Mapping[str, SystemSource], settings: ExperimentSettings
+    data: PreparedData,
+    sources: Mapping[str, SystemSource],
+    folds: Mapping[str, list[Path]],
+    settings: ExperimentSettings,
 ) -> Any | None:
     """What decides the results, or None if a system cannot be recognised."""
     found = {name: identity(source) for name, source in sources.items()}
+    folded = {name: [identity(path) for path in paths] for name, paths in folds.items()}
     if None in found.values():
         return None
     return [
         data.artifact.manifest["files"],
         found,
+        folded,
         versions(),
-        {name: str(value) for name, value in asdict(settings).items() if name != "scenarios"},
+        {name: str(value) for name, value in asdict(settings).items() if name not in FREE},
     ]

@@ -22,7 +22,11 @@ from nextquery.evaluation.probes.projections import Projections, projections
 from nextquery.evaluation.probes.training_table import TrainingFacts
 from nextquery.evaluation.progress import Steps
 from nextquery.evaluation.ranking.noise import Noise
-from nextquery.evaluation.ranking.parts import EvaluationData, read_evaluation_data
+from nextquery.evaluation.ranking.parts import (
+    EvaluationData,
+    as_new_visitors,
+    read_evaluation_data,
+)
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
 from nextquery.evaluation.ranking.scenario_run import RankingSettings, run_scenario
 from nextquery.evaluation.ranking.scenarios import Rules
@@ -61,7 +65,9 @@ class ExperimentRun:
         run = self._store.run
         manifest = self._data.artifact.manifest
         return ExperimentResults(
-            scenarios={name: self._scenario(name) for name in self._settings.scenarios},
+            scenarios=self._known_visitors(),
+            new_visitors=self._new_visitors(),
+            fold_models={name: len(each) for name, each in self._systems.fold_models.items()},
             generation=run("generation", GenerationResult, self._generation),
             samples=run("samples", SampleTable, self._samples),
             gates=run("gates", dict[str, GateComparison | GateResult], self._gates),
@@ -76,14 +82,32 @@ class ExperimentRun:
             training=training,
         )
 
-    def _scenario(self, name: str) -> ScenarioResult:
+    def _known_visitors(self) -> dict[str, ScenarioResult]:
+        if self._settings.visitors == "new":
+            return {}
+        return {
+            name: self._scenario(name, name, self._evaluation, self._systems)
+            for name in self._settings.scenarios
+        }
+
+    def _new_visitors(self) -> dict[str, ScenarioResult]:
+        if self._settings.visitors == "known":
+            return {}
+        evaluation = as_new_visitors(self._evaluation, self._data)
+        systems = self._systems.for_new_visitors()
+        return {
+            name: self._scenario(name, f"new_{name}", evaluation, systems)
+            for name in self._settings.scenarios
+        }
+
+    def _scenario(
+        self, name: str, step: str, evaluation: EvaluationData, systems: Systems
+    ) -> ScenarioResult:
         def compute() -> ScenarioResult:
             trec = self._out / "trec"
-            return run_scenario(
-                name, self._evaluation, self._systems, self._ranking, trec, self._steps
-            )
+            return run_scenario(name, evaluation, systems, self._ranking, trec, self._steps)
 
-        return self._store.run(name, ScenarioResult, compute)
+        return self._store.run(step, ScenarioResult, compute)
 
     def _generation(self) -> GenerationResult:
         cases = sample_contexts(

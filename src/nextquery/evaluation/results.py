@@ -4,7 +4,7 @@ Each part is a record of the module that measures it; this one only puts them to
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nextquery.evaluation.generation.decoding_time import DecodingTime
@@ -16,6 +16,7 @@ from nextquery.evaluation.probes.hidden_intent import IntentResult
 from nextquery.evaluation.probes.projections import Projections
 from nextquery.evaluation.probes.training_table import TrainingFacts
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
+from nextquery.evaluation.record_json import OPTIONAL
 from nextquery.evaluation.settings import ExperimentSettings
 
 
@@ -40,6 +41,7 @@ class ExperimentResults:
     """The results of an experiment; `to_json` of it is `results.json`."""
 
     scenarios: Mapping[str, ScenarioResult]
+    """For known visitors, whose own earlier sessions count: the paper's rule."""
     generation: GenerationResult
     samples: SampleTable
     gates: Mapping[str, GateComparison | GateResult]
@@ -53,13 +55,24 @@ class ExperimentResults:
     settings: ExperimentSettings
     versions: Mapping[str, str]
     training: Mapping[str, TrainingFacts]
+    new_visitors: Mapping[str, ScenarioResult] = field(default_factory=dict, metadata=OPTIONAL)
+    """The scenarios again, with nothing counted that a case's own user did."""
+    fold_models: Mapping[str, int] = field(default_factory=dict, metadata=OPTIONAL)
+    """By model: how many fold models stood in for it with new visitors; others had seen them."""
 
     @property
     def reported(self) -> dict[str, ScenarioResult]:
-        """The scenarios that had enough cases."""
-        return {name: found for name, found in self.scenarios.items() if found.systems}
+        """The scenarios of known visitors that had enough cases."""
+        return with_enough_cases(self.scenarios)
 
     @property
     def main_systems(self) -> list[str]:
-        """The systems of the paper's tables."""
-        return ["adj", "baseline", *(f"baseline+{model}" for model in self.systems.models)]
+        """The systems of the paper's tables; of each model first the paper's one feature."""
+        models = self.systems.models
+        learnt = [f"baseline+{model}{forms}" for model in models for forms in (":sum", "")]
+        return ["adj", "baseline", *learnt]
+
+
+def with_enough_cases(scenarios: Mapping[str, ScenarioResult]) -> dict[str, ScenarioResult]:
+    """The scenarios that have results."""
+    return {name: found for name, found in scenarios.items() if found.systems}

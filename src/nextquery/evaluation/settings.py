@@ -1,10 +1,13 @@
 """What an experiment can be told. Knows values and their limits."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nextquery.errors import InputError
 from nextquery.evaluation.ranking.scenarios import SCENARIOS
+
+VISITORS = ("known", "new", "both")
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,14 @@ class ExperimentSettings:
     """How many rankers are trained for each learnt system."""
     seed: int = 0
     """Of everything that is drawn: noise, distractors, samples, projections."""
-    ranker_cases: int = 10_000
-    """At most this many training, and validation, cases teach the rankers of a scenario."""
+    ranker_cases: int | None = None
+    """At most this many training, and validation, cases teach the rankers; None: all."""
+    visitors: str = "both"
+    """`known`: the paper's rule; `new`: nothing counts that a case's own user did; or `both`."""
+    fold_configs: Mapping[str, str] = field(default_factory=dict)
+    """By model under study: the config that trains its fold models for new visitors."""
+    folds: int = 2
+    """Each fold model is trained without the users of one of so many folds."""
     generation_contexts: int = 500
     gate_contexts: int = 2000
     boundary_queries: int = 10_000
@@ -33,5 +42,11 @@ class ExperimentSettings:
         unknown = set(self.scenarios) - set(SCENARIOS)
         if unknown:
             raise InputError(f"`scenario` {min(unknown)!r}: must be one of {', '.join(SCENARIOS)}")
+        if self.visitors not in VISITORS:
+            raise InputError(f"`visitors` {self.visitors!r}: must be one of {', '.join(VISITORS)}")
+        if self.ranker_cases is not None and self.ranker_cases < 1:
+            raise InputError(f"`ranker_cases` {self.ranker_cases}: must be at least 1")
+        if self.folds < 2:
+            raise InputError(f"`folds` {self.folds}: must be at least 2")
         if self.min_followers < 1 or self.seeds < 1:
             raise InputError("`min_followers` and `seeds` must be at least 1")

@@ -9,17 +9,19 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from nextquery.artifacts import open_artifact
 from nextquery.errors import InputError
+from nextquery.evaluation.user_subsets import user_fold
 from nextquery.logs.data_folder import PreparedData
-from nextquery.ranking.scoring import CaseScorer
+from nextquery.ranking.scoring import CaseScorer, FoldScorer
 from nextquery.suggesters.base import Scorer, Suggester
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import count_model, load
+from nextquery.suggesters.qvmm import QVMM, QVMMSettings
 
 COUNT_MODELS = {
     "adj": "adjacency",
@@ -30,7 +32,7 @@ COUNT_MODELS = {
 }
 """The paper's names of the count models, and their kinds."""
 
-RESERVED = (*COUNT_MODELS, "baseline")
+RESERVED = (*COUNT_MODELS, "baseline", "baseline_authors")
 
 
 SystemSource = Scorer | Path
@@ -48,11 +50,38 @@ class Systems:
     count_models: Mapping[str, Suggester]
     models: Mapping[str, Scorer]
     features: Mapping[str, Scorer] = field(default_factory=dict)
+    unpruned: QVMM | None = None
+    """All sequences of the background, for the Baseline Ranker of the authors' code."""
+    fold_models: Mapping[str, Sequence[Scorer]] = field(default_factory=dict)
+    """Models under study trained without the users of fold 0, 1, ...: for new visitors."""
+
+    @property
+    def qvmm(self) -> QVMM:
+        """The QVMM that gives the Baseline Ranker its feature."""
+        model = self.count_models["qvmm"]
+        assert isinstance(model, QVMM)
+        return model
 
     @cached_property
-    def case_scorers(self) -> dict[str, CaseScorer]:
+    def scorers(self) -> dict[str, CaseScorer | FoldScorer]:
         """What gives the scores of the systems under study."""
         return {name: CaseScorer(model) for name, model in self.models.items()}
+
+    def for_new_visitors(self) -> "Systems":
+        """The same without what was counted with a visitor's own sessions.
+
+        A model under study is replaced by its fold models if it has any; scorers are shared, so
+        that no score is asked for twice.
+        """
+        counted = self.count_models.items()
+        kept = {name: model for name, model in counted if name in ("adj", "qvmm")}
+        others = replace(self, count_models=kept, features={})
+        folded = {
+            name: FoldScorer([CaseScorer(model) for model in models], partial(_fold, len(models)))
+            for name, models in self.fold_models.items()
+        }
+        others.scorers.update({**self.scorers, **folded})
+        return others
 
     @property
     def suggesters(self) -> dict[str, Suggester]:
@@ -67,6 +96,7 @@ def open_systems(
     folder: Path,
     models: Mapping[str, SystemSource],
     features: Mapping[str, SystemSource],
+    fold_models: Mapping[str, Sequence[Path]],
 ) -> Iterator[Systems]:
     """Load the given systems and fit the count models, each behind its guard.
 
@@ -74,14 +104,20 @@ def open_systems(
     written anew.
     """
     check_names([*models, *features])
-    opened = Systems({}, _load(models), _load(features))
+    folds = {name: [load(path) for path in paths] for name, paths in fold_models.items()}
+    opened = Systems({}, _load(models), _load(features), fold_models=folds)
     try:
         for kind in COUNT_MODELS.values():
             fit_model(count_model(kind), data).save(folder / kind)
         count_models = {name: load(folder / kind) for name, kind in COUNT_MODELS.items()}
-        yield replace(opened, count_models=count_models)
+        unpruned = QVMM.fit(data, QVMMSettings(pruning=0))
+        yield replace(opened, count_models=count_models, unpruned=unpruned)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fold(folds: int, user: str) -> int:
+    return user_fold(user, folds)
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -22,7 +22,8 @@ class RankingCase:
     `candidates` are ordered by background frequency, then text: an order that does not depend on
     the context, so that breaking ties by position cannot give the answer away. `anchor` is the
     known query whose followers count (the last query, or in the long tail its known beginning).
-    `length` counts the queries of the session, the target included and inserted noise not.
+    `length` counts the queries of the session, the target included and inserted noise not. `user`
+    is whose session it is: a new visitor's own past does not count.
     """
 
     session: int
@@ -31,6 +32,7 @@ class RankingCase:
     candidates: tuple[str, ...]
     target: int
     length: int
+    user: str = ""
 
     @property
     def next_query(self) -> str:

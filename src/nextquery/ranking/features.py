@@ -13,7 +13,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from nextquery.ranking.candidates import BackgroundCounts
+from nextquery.ranking.candidates import Backgrounds
 from nextquery.ranking.cases import CaseSet, Floats, Integers
 
 RECENT = 10
@@ -38,6 +38,19 @@ BASELINE_FEATURES: Mapping[str, str] = {
 """Every baseline feature with its meaning."""
 
 
+SHARED_TRIGRAMS = tuple(f"shared_trigrams_{back}" for back in range(1, RECENT + 1))
+SUFFIX_COUNT = "suffix_count"
+
+AUTHORS_FEATURES: tuple[str, ...] = (
+    *(name for name in BASELINE_FEATURES if not name.startswith(("similarity", "qvmm"))),
+    *SHARED_TRIGRAMS,
+    SUFFIX_COUNT,
+)
+"""The Baseline Ranker as the authors' code has it: in place of cosines the number of character
+trigrams that the candidate shares with each query, and in place of QVMM's probability the raw count
+at the longest known part of the context."""
+
+
 @dataclass(frozen=True)
 class FeatureTable:
     """One row per candidate, one column per feature."""
@@ -60,25 +73,63 @@ class FeatureTable:
         return FeatureTable(names, values)
 
 
-def baseline_features(cases: CaseSet, background: BackgroundCounts, qvmm: Floats) -> FeatureTable:
-    """All of `BASELINE_FEATURES` for every candidate; `qvmm` is that model's score."""
+def baseline_features(cases: CaseSet, backgrounds: Backgrounds, qvmm: Floats) -> FeatureTable:
+    """All of `BASELINE_FEATURES` for every candidate; `qvmm` is that model's score.
+
+    The counts of each case are those of its user's background.
+    """
     candidates = cases.texts
-    anchors = _spread(cases, [case.anchor for case in cases.cases])
+    counts = [backgrounds.of(case.user) for case in cases.cases]
+    pairs = list(zip(cases.cases, counts, strict=True))
     last = _spread(cases, [case.context[-1] if case.context else "" for case in cases.cases])
-    pairs = zip(anchors, candidates, strict=True)
     columns: dict[str, Floats] = {
-        "adj_count": _floats([background.followers(a).get(c, 0) for a, c in pairs]),
-        "anchor_frequency": _floats([background.frequency(anchor) for anchor in anchors]),
+        "adj_count": _floats(
+            [b.followers(case.anchor).get(c, 0) for case, b in pairs for c in case.candidates]
+        ),
+        "anchor_frequency": _floats(
+            [b.frequency(case.anchor) for case, b in pairs for _ in case.candidates]
+        ),
         "anchor_levenshtein": _edits(last, candidates),
         "characters": _floats([len(text) for text in candidates]),
         "words": _floats([len(text.split()) for text in candidates]),
-        "frequency": _floats([background.frequency(text) for text in candidates]),
+        "frequency": _floats([b.frequency(c) for case, b in pairs for c in case.candidates]),
         **_similarities(cases),
         "context_levenshtein": _context_edits(cases),
         "qvmm": qvmm,
     }
     names = tuple(BASELINE_FEATURES)
     return FeatureTable(names, np.column_stack([columns[name] for name in names]))
+
+
+def authors_features(cases: CaseSet, suffix_counts: Floats) -> dict[str, Floats]:
+    """The columns that the authors' Baseline Ranker has instead of ours.
+
+    Like their code, it looks at the first ten queries of a context that is longer.
+    """
+    trigrams: dict[str, frozenset[str]] = {}
+
+    def grams(text: str) -> frozenset[str]:
+        if text not in trigrams:
+            trigrams[text] = letter_trigrams(text)
+        return trigrams[text]
+
+    shared = np.zeros((cases.rows, RECENT))
+    for case, start in zip(cases.cases, cases.starts, strict=True):
+        for back, query in enumerate(reversed(case.context[:RECENT])):
+            for place, candidate in enumerate(case.candidates):
+                shared[start + place, back] = len(grams(query) & grams(candidate))
+    columns = {name: shared[:, back] for back, name in enumerate(SHARED_TRIGRAMS)}
+    return {**columns, SUFFIX_COUNT: suffix_counts}
+
+
+def letter_trigrams(text: str) -> frozenset[str]:
+    """The different runs of three letters of a text; its letters if it is shorter.
+
+    >>> sorted(letter_trigrams("cars"))
+    ['ars', 'car']
+    """
+    runs = (text[place : place + 3] for place in range(len(text) - 2))
+    return frozenset(runs) if len(text) >= 3 else frozenset(text)
 
 
 def _similarities(cases: CaseSet) -> dict[str, Floats]:

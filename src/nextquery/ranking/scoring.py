@@ -50,15 +50,19 @@ class CaseScores:
 
 
 class CaseScorer:
-    """Scores cases with one suggester, which says only once what a text is without a context."""
+    """Scores cases with one suggester, which is asked for no score twice.
+
+    Cases of new and of known visitors have most contexts and candidates in common.
+    """
 
     def __init__(self, scorer: Scorer) -> None:
         self._scorer = scorer
+        self._scored: dict[Context, dict[str, ScoredQuery]] = {}
         self._without_context: dict[str, float] = {}
 
     def score(self, cases: CaseSet, *, last: int | None = None, track: Track = iter) -> CaseScores:
         """Score the candidates of every case; with `last`, given only that many last queries."""
-        rows = _score_candidates(self._scorer, cases, last, track)
+        rows = _score_candidates(self._scorer, cases, last, track, self._scored)
         new = dict.fromkeys(text for text in cases.texts if text not in self._without_context)
         if new:
             for text, scored in _score_all(self._scorer, {(): new}, iter)[()].items():
@@ -71,9 +75,28 @@ class CaseScorer:
         )
 
 
+class FoldScorer:
+    """Scores each case with the model of its user's fold, which has not seen the user."""
+
+    def __init__(self, scorers: Sequence[CaseScorer], fold: Callable[[str], int]) -> None:
+        self._scorers = tuple(scorers)
+        self._fold = fold
+
+    def score(self, cases: CaseSet, *, last: int | None = None, track: Track = iter) -> CaseScores:
+        """As `CaseScorer.score`."""
+        folds = np.array([self._fold(case.user) for case in cases.cases], dtype=np.int64)
+        likelihoods, words, without = np.zeros((3, cases.rows))
+        for number, scorer in enumerate(self._scorers):
+            found = scorer.score(cases.select(folds == number), last=last, track=track)
+            mine = folds[cases.owners] == number
+            likelihoods[mine], words[mine] = found.log_likelihood, found.words
+            without[mine] = found.without_context
+        return CaseScores(likelihoods, words, without, cases.owners)
+
+
 def log_likelihoods(scorer: Scorer, cases: CaseSet, *, track: Track = iter) -> Floats:
     """The finite log-likelihood of all candidates of all cases, flat."""
-    return _finite(_score_candidates(scorer, cases, None, track))
+    return _finite(_score_candidates(scorer, cases, None, track, {}))
 
 
 def _finite(rows: Sequence[ScoredQuery]) -> Floats:
@@ -81,13 +104,22 @@ def _finite(rows: Sequence[ScoredQuery]) -> Floats:
 
 
 def _score_candidates(
-    scorer: Scorer, cases: CaseSet, last: int | None, track: Track
+    scorer: Scorer,
+    cases: CaseSet,
+    last: int | None,
+    track: Track,
+    found: dict[Context, dict[str, ScoredQuery]],
 ) -> list[ScoredQuery]:
+    """The scores of all candidates; those not in `found` yet are asked for and added to it."""
     wanted: dict[Context, dict[str, None]] = {}
     contexts = [case.context if last is None else case.context[-last:] for case in cases.cases]
     for context, case in zip(contexts, cases.cases, strict=True):
-        wanted.setdefault(context, {}).update(dict.fromkeys(case.candidates))
-    found = _score_all(scorer, wanted, track)
+        known = found.setdefault(context, {})
+        missing = dict.fromkeys(text for text in case.candidates if text not in known)
+        if missing:
+            wanted.setdefault(context, {}).update(missing)
+    for context, scores in _score_all(scorer, wanted, track).items():
+        found[context].update(scores)
     return [
         found[context][text]
         for context, case in zip(contexts, cases.cases, strict=True)

@@ -51,6 +51,7 @@ def made_scenario() -> ScenarioResult:
     comparisons = (
         comparison("baseline", "adj"),
         comparison("baseline+hred", "adj"),
+        comparison("baseline+hred:sum", "baseline"),
         comparison("baseline+hred", "baseline"),
     )
     length = RankingResult(100, systems=systems, comparisons=comparisons)
@@ -117,6 +118,7 @@ def results() -> ExperimentResults:
         systems=SystemNames(("hred",), ()),
         settings=ExperimentSettings(("next_query", "long_tail"), seeds=1),
         versions={"nextquery": "0.1.0"},
+        new_visitors={"next_query": made_scenario()},
         training={"hred": TrainingFacts("hred", 1.5, {}, {"steps": 3534, "seconds": 120}, None)},
     )
 

@@ -26,7 +26,8 @@ def test_every_step_is_kept_and_taken_up_again(
     assert results[0] == results[1]
     assert stores[0].reused == []
     assert stores[1].reused == [
-        "long_tail", "generation", "samples", "gates", "hidden_intent", "boundaries",
+        "long_tail", "new_long_tail", "generation", "samples", "gates", "hidden_intent",
+        "boundaries",
         "projections", "decoding",
     ]  # fmt: skip
     # a system that only scores takes part in no list, gate or projection

@@ -1,13 +1,22 @@
 import numpy as np
 import pytest
 
-from nextquery.ranking.candidates import BackgroundCounts
+from nextquery.ranking.candidates import BackgroundCounts, Backgrounds
 from nextquery.ranking.cases import CaseSet, RankingCase
-from nextquery.ranking.features import BASELINE_FEATURES, RECENT, FeatureTable, baseline_features
+from nextquery.ranking.features import (
+    AUTHORS_FEATURES,
+    BASELINE_FEATURES,
+    RECENT,
+    FeatureTable,
+    authors_features,
+    baseline_features,
+)
+from nextquery.ranking.user_history import UserHistory
 
-BACKGROUND = BackgroundCounts(
+COUNTS = BackgroundCounts(
     {"cat": 10, "cats": 4, "dog food": 6}, {"cat": {"cats": 3, "dog food": 1}}
 )
+BACKGROUND = Backgrounds(COUNTS)
 
 
 def table(context: tuple[str, ...]) -> FeatureTable:
@@ -62,3 +71,35 @@ def test_columns_are_added_by_name() -> None:
 
 def test_no_cases_give_an_empty_table() -> None:
     assert baseline_features(CaseSet(()), BACKGROUND, np.zeros(0)).values.shape == (0, 18)
+
+
+def test_a_new_visitors_own_sessions_are_in_no_count() -> None:
+    history = UserHistory((("cat", "cats"), ("cat", "cats", "dog food")))
+    case = RankingCase(1, ("cat",), "cat", ("dog food", "cats"), 1, 2, user="me")
+    backgrounds = Backgrounds(COUNTS, {"me": history})
+    features = baseline_features(CaseSet((case,)), backgrounds, np.zeros(2))
+
+    assert features.column("adj_count").tolist() == [1, 1]
+    assert features.column("anchor_frequency").tolist() == [8, 8]
+    assert features.column("frequency").tolist() == [5, 2]
+
+
+def test_the_authors_features_by_hand() -> None:
+    case = RankingCase(1, ("cattle", "ox", "cats"), "cats", ("ox cart", "cats paw"), 1, 4)
+    columns = authors_features(CaseSet((case,)), np.array([0.0, 7.0]))
+
+    # "cats" is newest: its trigrams cat, ats are both in "cats paw"; "ox" is too short for any
+    assert columns["shared_trigrams_1"].tolist() == [0, 2]
+    assert columns["shared_trigrams_2"].tolist() == [0, 0]
+    assert columns["shared_trigrams_3"].tolist() == [0, 1]
+    assert columns["suffix_count"].tolist() == [0, 7]
+    assert len(AUTHORS_FEATURES) == 18
+    assert set(columns) == set(AUTHORS_FEATURES) - set(BASELINE_FEATURES)
+
+
+def test_like_their_code_the_oldest_ten_queries_of_a_long_context_are_looked_at() -> None:
+    context = ("cats", *(f"x{number}" for number in range(RECENT)))
+    case = RankingCase(1, context, "", ("cats",), 0, len(context) + 1)
+    columns = authors_features(CaseSet((case,)), np.zeros(1))
+
+    assert columns[f"shared_trigrams_{RECENT}"].tolist() == [2]

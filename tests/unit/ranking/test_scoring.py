@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from nextquery.ranking.cases import CaseSet, RankingCase
-from nextquery.ranking.scoring import LOWEST, CaseScorer, log_likelihoods
+from nextquery.ranking.scoring import LOWEST, CaseScorer, FoldScorer, log_likelihoods
 from nextquery.records import ScoredQuery
 
 
@@ -101,3 +101,40 @@ def test_likelihoods_alone_need_no_blank_context() -> None:
 
     assert log_likelihoods(scorer, cases()).tolist() == [13, 15, 5, 15, 16]
     assert () not in {context for context, _ in scorer.asked}
+
+
+def test_no_score_is_asked_for_twice() -> None:
+    model = Lengths()
+    scorer = CaseScorer(model)
+    first = scorer.score(cases())
+    asked = len(model.asked)
+    again = scorer.score(cases())
+    one_more = RankingCase(4, ("a", "b"), "b", ("three", "five"), 0, 3)
+    scorer.score(CaseSet((*cases().cases, one_more)))
+
+    assert first.log_likelihood.tolist() == again.log_likelihood.tolist()
+    assert model.asked[asked:] == [(("a", "b"), ("five",)), ((), ("five",))]
+
+
+def test_each_user_is_scored_by_the_model_of_the_own_fold() -> None:
+    class Constant(Lengths):
+        def __init__(self, value: float) -> None:
+            super().__init__()
+            self.value = value
+
+        def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+            super().score(context, candidates)
+            return [ScoredQuery(text, self.value, 2) for text in candidates]
+
+    models = [Constant(-1.0), Constant(-2.0)]
+    made = CaseSet(
+        tuple(
+            RankingCase(n, ("a",), "a", ("one", "two"), 0, 2, user=user)
+            for n, user in enumerate(["even", "odd", "even"])
+        )
+    )
+    folds = {"even": 0, "odd": 1}
+    scorer = FoldScorer([CaseScorer(model) for model in models], folds.__getitem__)
+
+    assert scorer.score(made).log_likelihood.tolist() == [-1, -1, -2, -2, -1, -1]
+    assert scorer.score(made).form("lift").tolist() == [0] * 6

@@ -23,7 +23,7 @@ from nextquery.ranking.candidates import BackgroundCounts
 from nextquery.ranking.cases import CaseSet, reciprocal_ranks
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
 from nextquery.ranking.lambdamart import RankedPart
-from nextquery.ranking.scoring import FORMS, CaseScorer, Track
+from nextquery.ranking.scoring import FORMS, CaseScorer, FoldScorer, Track
 
 LENGTHS: Mapping[str, Callable[[int], bool]] = {
     "short": lambda queries: queries == 2,
@@ -72,7 +72,7 @@ def single_features(part: RankedPart) -> dict[str, float]:
 
 
 def by_context_length(
-    part: RankedPart, name: str, scorer: CaseScorer, group: RankerGroup, track: Track
+    part: RankedPart, name: str, scorer: CaseScorer | FoldScorer, group: RankerGroup, track: Track
 ) -> ContextLengthResult:
     """Long sessions, with the model seeing only the last 1, 2, 3 or all queries (Figure 6).
 

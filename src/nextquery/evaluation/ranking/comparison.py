@@ -98,12 +98,13 @@ def compare(ranks: Mapping[str, Integers], a: str, b: str) -> Comparison:
 
 
 def system_pairs(systems: Iterable[str]) -> list[tuple[str, str]]:
-    """The comparisons of the paper's tables: each ranker with ADJ and with the Baseline Ranker.
+    """The comparisons of the paper's tables: each ranker with ADJ and with its Baseline Ranker.
 
     >>> system_pairs(["adj", "baseline", "baseline+mine", "mine"])
     [('baseline', 'adj'), ('baseline+mine', 'adj'), ('baseline+mine', 'baseline')]
     """
     names = list(systems)
     pairs = [(name, "adj") for name in names if name.startswith("baseline")]
-    pairs += [(name, "baseline") for name in names if name.startswith("baseline+")]
+    for base in ("baseline", "baseline_authors"):
+        pairs += [(name, base) for name in names if name.startswith(f"{base}+")]
     return pairs

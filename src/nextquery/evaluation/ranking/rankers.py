@@ -6,14 +6,14 @@ tuning. Of the forms of a model's score, the set with the best validation MRR is
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from nextquery.ranking.cases import Floats
-from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
+from nextquery.ranking.features import AUTHORS_FEATURES, BASELINE_FEATURES, FeatureTable
 from nextquery.ranking.lambdamart import (
     SHAPES,
     RankedPart,
@@ -95,6 +95,19 @@ class RankerTrainer:
         self._shape = max(tried, key=lambda group: group.validation_mrr).shape
         return self._finish((), names)
 
+    def authors_baseline(self) -> RankerGroup:
+        """The Baseline Ranker with the features of the authors' code, in the same shape."""
+        return self._finish((), AUTHORS_FEATURES)
+
+    def authors_with(self, model: str) -> RankerGroup:
+        """The same with a model's log-likelihood as one more feature."""
+        return self._finish(("sum",), (*AUTHORS_FEATURES, f"{model}:sum"))
+
+    @property
+    def has_authors_features(self) -> bool:
+        """Whether the parts have what the authors' Baseline Ranker sees."""
+        return set(AUTHORS_FEATURES) <= set(self._training.features.names)
+
     def with_forms(self, model: str, forms: tuple[str, ...]) -> RankerGroup:
         """The Baseline Ranker with a model's score in the given forms, for all seeds."""
         return self._finish(forms, feature_names(model, forms))
@@ -147,14 +160,19 @@ def feature_names(model: str, forms: Iterable[str]) -> tuple[str, ...]:
 
 
 def train_all(
-    trainer: RankerTrainer, models: Iterable[str], features: Iterable[str]
+    trainer: RankerTrainer, models: Collection[str], features: Iterable[str]
 ) -> tuple[dict[str, RankerGroup], Mapping[str, dict[str, float]]]:
     """Every learnt system by name, and the validation MRR of every set of forms by model.
 
-    `baseline+NAME:sum` has the paper's feature alone, `baseline+NAME` the chosen forms.
+    `baseline+NAME:sum` has the paper's feature alone, `baseline+NAME` the chosen forms;
+    `baseline_authors` and `baseline_authors+NAME:sum` stand on the features of the authors' code.
     """
     groups = {"baseline": trainer.baseline()}
     choices = {}
+    if trainer.has_authors_features:
+        groups["baseline_authors"] = trainer.authors_baseline()
+        for model in models:
+            groups[f"baseline_authors+{model}:sum"] = trainer.authors_with(model)
     for model in models:
         groups[f"baseline+{model}:sum"] = trainer.with_forms(model, ("sum",))
         groups[f"baseline+{model}"], choices[model] = trainer.with_best_forms(model)

@@ -42,8 +42,8 @@ class RankingSettings:
     rules: Rules
     seeds: int
     """Rankers trained for each learnt system."""
-    ranker_cases: int
-    """At most this many cases of a split teach the rankers."""
+    ranker_cases: int | None
+    """At most this many cases of a split teach the rankers; None: all."""
 
 
 def run_scenario(
@@ -55,17 +55,18 @@ def run_scenario(
     steps: Steps,
 ) -> ScenarioResult:
     """All results of a scenario; the runs and qrels of its test part go to the folder `trec`."""
-    steps.begin(name)
+    title = f"new_{name}" if evaluation.new_visitors else name
+    steps.begin(title)
     cases = build_cases(name, evaluation, settings.rules, settings.ranker_cases)
     facts = _facts(cases, evaluation)
     if facts.too_few:
         return facts
     parts = {
-        split: add_features(split, found, evaluation.background, systems, steps)
+        split: add_features(split, found, evaluation, systems, steps)
         for split, found in cases.items()
         if len(found)
     }
-    steps.begin(f"{name}: rankers")
+    steps.begin(f"{title}: rankers")
     trainer = RankerTrainer(parts["training"], parts["validation"], range(1, settings.seeds + 1))
     groups, choices = train_all(trainer, systems.models, systems.features)
     scores = {
@@ -73,7 +74,7 @@ def run_scenario(
         for split, part in parts.items()
         if is_test(split)
     }
-    _export(trec, name, parts["test"].cases, scores["test"])
+    _export(trec, title, parts["test"].cases, scores["test"])
     measured = {split: _measure(parts[split].cases, found) for split, found in scores.items()}
     return replace(
         facts,
@@ -92,7 +93,7 @@ def run_scenario(
                 groups[f"baseline+{model}"],
                 steps.track("context length"),
             )
-            for model, scorer in systems.case_scorers.items()
+            for model, scorer in systems.scorers.items()
         },
     )
 

@@ -1,7 +1,8 @@
 """The scenarios: which sessions become ranking cases, with which context and candidates.
 
-Knows sessions and the background's counts; does not know models or features. In every scenario the
-last query of a session is to be predicted from the ones before it.
+Knows sessions and the background's counts, which may leave a session's own user out; does not know
+models or features. In every scenario the last query of a session is to be predicted from the ones
+before it.
 
     next_query     the paper's 4.4: the candidates are the 20 most frequent followers of the anchor
     robust         4.5: the same cases with a frequent query inserted somewhere in the context
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from nextquery.evaluation.ranking.distractors import DistractorPool
 from nextquery.evaluation.ranking.noise import Noise
-from nextquery.ranking.candidates import CANDIDATES, BackgroundCounts
+from nextquery.ranking.candidates import CANDIDATES, BackgroundCounts, Backgrounds
 from nextquery.ranking.cases import CaseSet, RankingCase, canonical_order
 from nextquery.records import Session
 
@@ -27,7 +28,7 @@ class Rules:
     seed: int = 0
 
 
-Builder = Callable[[Sequence[Session], BackgroundCounts, Rules], CaseSet]
+Builder = Callable[[Sequence[Session], Backgrounds, Rules], CaseSet]
 
 
 @dataclass(frozen=True)
@@ -39,21 +40,21 @@ class Scenario:
 
 
 def next_query_cases(
-    sessions: Iterable[Session], background: BackgroundCounts, rules: Rules
+    sessions: Iterable[Session], backgrounds: Backgrounds, rules: Rules
 ) -> CaseSet:
     """Sessions with a known anchor, enough followers and the target among the candidates."""
+    pairs = ((session, backgrounds.of(session.user)) for session in sessions)
     found = (
         _follower_case(session, session.queries[-2], background, rules.min_followers)
-        for session in sessions
+        for session, background in pairs
         if session.queries[-2] in background
     )
     return CaseSet(tuple(case for case in found if case is not None))
 
 
-def long_tail_cases(
-    sessions: Iterable[Session], background: BackgroundCounts, rules: Rules
-) -> CaseSet:
+def long_tail_cases(sessions: Iterable[Session], backgrounds: Backgrounds, rules: Rules) -> CaseSet:
     """Sessions with an unknown anchor whose known beginning has followers."""
+    pairs = ((session, backgrounds.of(session.user)) for session in sessions)
     found = (
         _follower_case(
             session,
@@ -61,27 +62,25 @@ def long_tail_cases(
             background,
             rules.min_followers,
         )
-        for session in sessions
+        for session, background in pairs
         if session.queries[-2] not in background
     )
     return CaseSet(tuple(case for case in found if case is not None))
 
 
-def robust_cases(
-    sessions: Iterable[Session], background: BackgroundCounts, rules: Rules
-) -> CaseSet:
+def robust_cases(sessions: Iterable[Session], backgrounds: Backgrounds, rules: Rules) -> CaseSet:
     """The next-query cases, each with a noisy query inserted; candidates and target stay."""
-    noise = Noise(background, rules.seed)
+    noise = Noise(backgrounds.whole, rules.seed)
     corrupted = []
-    for case in next_query_cases(sessions, background, rules).cases:
+    for case in next_query_cases(sessions, backgrounds, rules).cases:
         context = noise.insert(case.context, case.session).queries
-        anchor = background.known_beginning(context[-1])
+        anchor = backgrounds.of(case.user).known_beginning(context[-1])
         corrupted.append(replace(case, context=context, anchor=anchor))
     return CaseSet(tuple(corrupted))
 
 
 def every_context_cases(
-    sessions: Sequence[Session], background: BackgroundCounts, rules: Rules
+    sessions: Sequence[Session], backgrounds: Backgrounds, rules: Rules
 ) -> CaseSet:
     """Every session, its target among next queries of other sessions of the same split."""
     pool = DistractorPool(sessions)
@@ -89,6 +88,7 @@ def every_context_cases(
     for session in sessions:
         *context, target = session.queries
         distractors = pool.draw(session, CANDIDATES - 1, rules.seed)
+        background = backgrounds.of(session.user)
         cases.append(_case(session, tuple(context), (target, *distractors), background))
     return CaseSet(tuple(cases))
 
@@ -128,4 +128,5 @@ def _case(
         candidates=ordered,
         target=ordered.index(texts[0]),
         length=len(session.queries),
+        user=session.user,
     )

@@ -47,9 +47,16 @@ def svg_plot(path: Path, width: float, height: float, columns: int = 1) -> Itera
 
 def label(system: str) -> str:
     """A system's name as a person writes it."""
-    fixed = {"adj": "ADJ", "baseline": "Baseline Ranker", "popularity": "Popularity"}
+    fixed = {
+        "adj": "ADJ",
+        "baseline": "Baseline Ranker",
+        "baseline_authors": "Authors' Baseline",
+        "popularity": "Popularity",
+    }
     if system in fixed:
         return fixed[system]
+    if system.startswith("baseline_authors+"):
+        return f"Authors' Baseline + {label(system.removeprefix('baseline_authors+'))}"
     if system.startswith("baseline+"):
         return f"+ {label(system.removeprefix('baseline+'))}"
     name, _, form = system.partition(":")
@@ -65,7 +72,7 @@ def label(system: str) -> str:
 
 def colour(system: str, models: Sequence[str]) -> str:
     """The colour of a system, the same in every plot."""
-    model = system.removeprefix("baseline+").partition(":")[0]
+    model = system.partition("+")[2].partition(":")[0] or system.partition(":")[0]
     if model in models:
         return _MODEL_COLOURS[list(models).index(model) % len(_MODEL_COLOURS)]
     return FIXED.get(system, FAINT)

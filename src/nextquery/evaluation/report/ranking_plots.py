@@ -3,21 +3,24 @@
 Knows results, and one message for each plot. Knows nothing of how a number came about.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 
 from nextquery.evaluation.ranking.metrics import Quality
+from nextquery.evaluation.ranking.scenario_result import ScenarioResult
 from nextquery.evaluation.ranking.scenarios import SCENARIOS
 from nextquery.evaluation.report.plot_style import FAINT, FIXED, INK, colour, label, svg_plot
-from nextquery.evaluation.results import ExperimentResults
+from nextquery.evaluation.results import ExperimentResults, with_enough_cases
 
 
-def draw_scenarios(results: ExperimentResults, path: Path) -> None:
-    """MRR with its interval for the paper's systems, one panel per scenario."""
-    scenarios = results.reported
+def draw_scenarios(
+    results: ExperimentResults, shown: Mapping[str, ScenarioResult], path: Path
+) -> None:
+    """MRR with its interval for the paper's systems, one panel per scenario shown."""
+    scenarios = with_enough_cases(shown)
     systems = results.main_systems[::-1]
     models = results.systems.models
     with svg_plot(

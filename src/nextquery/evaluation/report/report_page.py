@@ -8,12 +8,14 @@ from pathlib import Path
 from nextquery.artifacts import write_text
 from nextquery.evaluation.paper import LONG_SESSION_GAINS, PAPER
 from nextquery.evaluation.probes.gates import GateComparison
+from nextquery.evaluation.ranking.comparison import Comparison
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
 from nextquery.evaluation.ranking.scenarios import SCENARIOS
 from nextquery.evaluation.report import html, model_plots, ranking_plots, tables
 from nextquery.evaluation.report.plot_style import label
-from nextquery.evaluation.results import ExperimentResults
+from nextquery.evaluation.results import ExperimentResults, with_enough_cases
 
+NEW = "New visitors, "
 PLOTS = "figures"
 """The folder of the plots within the report."""
 
@@ -24,6 +26,7 @@ def write_report(out: Path, results: ExperimentResults) -> None:
     parts = {
         "summary": ("What was found", _summary(results)),
         "scenarios": ("Ranking the next query", _scenarios(out, results)),
+        "visitors": ("New visitors", _new_visitors(out, results)),
         "lengths": ("Session and context length", _lengths(out, results)),
         "generation": ("Suggestions without candidates", _generation(out, results)),
         "gates": ("Update gates and noise", _gates(out, results)),
@@ -47,10 +50,12 @@ def write_report(out: Path, results: ExperimentResults) -> None:
 
 
 def _summary(results: ExperimentResults) -> str:
+    models = results.systems.models
     lines = [
-        finding
-        for name, found in results.scenarios.items()
-        for finding in _findings(name, found, results.systems.models)
+        f"{visitors}{finding}"
+        for visitors, scenarios in (("", results.scenarios), (NEW, results.new_visitors))
+        for name, found in scenarios.items()
+        for finding in _findings(name, found, models)
     ]
     comparable = [
         "Comparable with the paper: the rules for candidates, noise and the long tail, the "
@@ -70,14 +75,14 @@ def _findings(name: str, found: ScenarioResult, models: tuple[str, ...]) -> list
         return [f"{title}: too few cases for any result ({found.too_few})."]
     sentences = []
     for model in models:
-        each = found.comparison(f"baseline+{model}", "baseline")
-        if each is None:
+        paper = found.comparison(f"baseline+{model}:sum", "baseline")
+        ours = found.comparison(f"baseline+{model}", "baseline")
+        if paper is None or ours is None:
             continue
-        verdict = "significant" if each.p < 0.01 else "not significant at .01"
         sentence = (
-            f"{title}: {label(model)} changes the Baseline Ranker's MRR by "
-            f"{each.relative:+.1%} (p {tables.p_value(each.p)}, {verdict}; "
-            f"{found.cases['test']:,} test cases)."
+            f"{title}: {label(model)}'s log-likelihood as one more feature, as in the paper, "
+            f"changes the Baseline Ranker's MRR by {_change(paper)}; in the forms that validation "
+            f"chose, by {_change(ours)}; {found.cases['test']:,} test cases."
         )
         if name in PAPER:
             sentence += f" The paper reports {PAPER[name].gain('baseline'):+.1%}."
@@ -85,12 +90,42 @@ def _findings(name: str, found: ScenarioResult, models: tuple[str, ...]) -> list
     return sentences
 
 
+def _change(each: Comparison) -> str:
+    verdict = "significant" if each.p < 0.01 else "not significant at .01"
+    return f"{each.relative:+.1%} (p {tables.p_value(each.p)}, {verdict})"
+
+
+def _new_visitors(out: Path, results: ExperimentResults) -> str:
+    """The scenarios as a site sees them that has never met most of its visitors."""
+    if not results.new_visitors:
+        return ""
+    seen = [model for model in results.systems.models if model not in results.fold_models]
+    text = (
+        "The same sessions as if each user came for the first time: candidates, followers, "
+        "frequencies and QVMM leave out everything that the case's own user did in the background, "
+        "for the rankers' training as for the test."
+    )
+    if seen:
+        names = ", ".join(map(label, seen))
+        text += f" {names} was trained with these users' own background sessions."
+    parts = [html.paragraph(text)]
+    if with_enough_cases(results.new_visitors):
+        file = f"{PLOTS}/new_visitors.svg"
+        ranking_plots.draw_scenarios(results, results.new_visitors, out / file)
+        message = "The paper's systems with new visitors: dots are MRRs, bars their 95% intervals."
+        parts.append(html.plot(file, message, "MRR by scenario and system, new visitors"))
+    for name, found in results.new_visitors.items():
+        parts.append(html.heading(SCENARIOS[name].title))
+        parts.append(tables.scenario(name, found, results))
+    return "".join(parts)
+
+
 def _scenarios(out: Path, results: ExperimentResults) -> str:
     if not results.scenarios:
         return ""
     parts = []
     if results.reported:
-        ranking_plots.draw_scenarios(results, out / PLOTS / "scenarios.svg")
+        ranking_plots.draw_scenarios(results, results.scenarios, out / PLOTS / "scenarios.svg")
         message = "The paper's systems in each scenario: dots are MRRs, bars their 95% intervals."
         parts.append(html.plot(f"{PLOTS}/scenarios.svg", message, "MRR by scenario and system"))
     for name, found in results.scenarios.items():

@@ -51,7 +51,7 @@ def _system_row(
         f"{each.hit_1:.3f}",
         f"{each.hit_5:.3f}",
         _gain(found.comparison(system, "adj")),
-        _gain(found.comparison(system, "baseline")),
+        _gain(found.comparison(system, _baseline(system))),
     ]
     if unseen:
         other = unseen[system]
@@ -63,13 +63,18 @@ def _system_row(
 
 def _paper_cell(name: str, system: str, results: ExperimentResults) -> Cell:
     first = results.systems.models[0]
-    published = {"adj": "adj", "baseline": "baseline", f"baseline+{first}": "baseline+hred"}
+    published = {"adj": "adj", "baseline": "baseline", f"baseline+{first}:sum": "baseline+hred"}
     if system not in published:
         return Cell("", "paper")
     paper = PAPER[name]
     key = published[system]
     note = f"{paper.gain('adj'):+.1%} / {paper.gain('baseline'):+.1%}" if "+" in key else ""
     return Cell(f"{paper.mrr[key]:.4f}", "paper", note)
+
+
+def _baseline(system: str) -> str:
+    """What a ranker is held against: the same features without the model."""
+    return "baseline_authors" if system.startswith("baseline_authors+") else "baseline"
 
 
 def _forms_note(system: str, found: ScenarioResult) -> str:
@@ -85,13 +90,13 @@ def _gain(each: Comparison | None) -> Cell:
 
 
 def length_gains(results: ExperimentResults) -> str:
-    """What each model gains over the Baseline Ranker in short, medium and long sessions."""
+    """What each ranker gains over the Baseline Ranker in short, medium and long sessions."""
     rows: list[Row] = []
     for name, found in results.reported.items():
-        for model in results.systems.models:
-            row: list[Cell | str] = [f"{SCENARIOS[name].title}, {label(model)}"]
+        for system in results.main_systems[2:]:
+            row: list[Cell | str] = [f"{SCENARIOS[name].title}, {label(system)}"]
             for length in found.by_session_length.values():
-                compared = find_comparison(length.comparisons, f"baseline+{model}", "baseline")
+                compared = find_comparison(length.comparisons, system, "baseline")
                 few = Cell("too few", "", f"{length.cases} cases")
                 row.append(_gain(compared) if length.systems else few)
             rows.append(row)

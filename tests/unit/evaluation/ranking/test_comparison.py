@@ -38,6 +38,13 @@ def test_every_ranker_is_compared_with_adj_and_with_the_baseline() -> None:
     ]
 
 
+def test_the_authors_rankers_are_compared_with_their_own_baseline() -> None:
+    pairs = system_pairs(["adj", "baseline", "baseline_authors", "baseline_authors+hred:sum"])
+
+    assert ("baseline_authors+hred:sum", "baseline_authors") in pairs
+    assert ("baseline_authors+hred:sum", "baseline") not in pairs
+
+
 def test_few_cases_give_a_reason_instead_of_a_result() -> None:
     few = rank_systems(cases(FEWEST_CASES - 1), {"adj": np.zeros(2 * (FEWEST_CASES - 1))})
     enough = rank_systems(cases(FEWEST_CASES), {"adj": np.zeros(2 * FEWEST_CASES)})

@@ -1,21 +1,25 @@
+from pathlib import Path
+
 import numpy as np
 
 from nextquery.evaluation.progress import show_steps
 from nextquery.evaluation.ranking.parts import (
     add_features,
+    as_new_visitors,
     build_cases,
     is_test,
     read_evaluation_data,
 )
 from nextquery.evaluation.ranking.scenarios import Rules
 from nextquery.evaluation.systems import Systems
+from nextquery.evaluation.user_subsets import write_user_subset
 from nextquery.logs.data_folder import PreparedData
 from nextquery.ranking.features import BASELINE_FEATURES
 from nextquery.ranking.scoring import FORMS
 from nextquery.suggesters.base import Scorer, Suggester
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
-from nextquery.suggesters.qvmm import QVMM
+from nextquery.suggesters.qvmm import QVMM, QVMMSettings
 
 
 def test_every_split_but_the_background_is_read(small_data: PreparedData) -> None:
@@ -33,7 +37,9 @@ def test_every_split_but_the_background_is_read(small_data: PreparedData) -> Non
 def test_only_cases_to_learn_from_are_limited(small_data: PreparedData) -> None:
     evaluation = read_evaluation_data(small_data)
     cases = build_cases("every_context", evaluation, Rules(), 20)
+    unlimited = build_cases("every_context", evaluation, Rules(), None)
 
+    assert len(unlimited["training"]) == len(evaluation.sessions["training"])
     assert len(cases["training"]) == len(cases["validation"]) == 20
     assert len(cases["test"]) == len(evaluation.sessions["test"]) > 20
     assert [split for split in cases if is_test(split)] == ["test", "unseen_users"]
@@ -51,7 +57,7 @@ def test_count_models_alone_are_scored_on_test_parts_only(
     systems = Systems(counted, {"mine": shared_words}, {"other": shared_words})
     with show_steps() as steps:
         parts = {
-            split: add_features(split, cases[split], evaluation.background, systems, steps)
+            split: add_features(split, cases[split], evaluation, systems, steps)
             for split in ("training", "test")
         }
 
@@ -61,3 +67,28 @@ def test_count_models_alone_are_scored_on_test_parts_only(
     table = parts["test"].features
     assert np.array_equal(table.column("mine:sum"), table.column("other:sum"))
     assert np.isfinite(table.values).all()
+
+
+def test_for_new_visitors_no_feature_holds_the_users_own_sessions(
+    small_data: PreparedData, tmp_path: Path
+) -> None:
+    """Against the features on a log that the user was never in."""
+    evaluation = as_new_visitors(read_evaluation_data(small_data), small_data)
+    user = max(evaluation.histories, key=lambda name: len(evaluation.histories[name].sessions))
+    without = write_user_subset(
+        small_data, tmp_path / "d", lambda each: each != user, ["background"]
+    )
+    never = read_evaluation_data(without)
+    unpruned = QVMMSettings(pruning=0)
+    tables = []
+    for data, log in ((evaluation, small_data), (never, without)):
+        qvmm = QVMM.fit(log, unpruned)
+        cases = build_cases("every_context", data, Rules(), None)["training"]
+        mine = cases.select([case.user == user for case in cases.cases])
+        systems = Systems({"qvmm": qvmm, "adj": qvmm}, {}, unpruned=qvmm)
+        with show_steps() as steps:
+            tables.append(add_features("training", mine, data, systems, steps).features)
+
+    assert len(tables[0].values) >= 20
+    assert tables[0].names == tables[1].names
+    assert np.allclose(tables[0].values, tables[1].values)

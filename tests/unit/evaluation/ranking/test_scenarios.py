@@ -11,14 +11,18 @@ from nextquery.evaluation.ranking.scenarios import (
     next_query_cases,
     robust_cases,
 )
-from nextquery.ranking.candidates import BackgroundCounts
+from nextquery.ranking.candidates import BackgroundCounts, Backgrounds
+from nextquery.ranking.user_history import UserHistory
 from nextquery.records import Session
 
 WORDS = [f"w{number}" for number in range(30)]
 FREQUENCIES = {"cars": 50, "google": 90, **{f"cars {word}": 5 for word in WORDS}}
-BACKGROUND = BackgroundCounts(
+COUNTS = BackgroundCounts(
     FREQUENCIES, {"cars": {f"cars {word}": 30 - number for number, word in enumerate(WORDS)}}
 )
+
+
+BACKGROUND = Backgrounds(COUNTS)
 
 
 def session(number: int, *queries: str) -> Session:
@@ -43,7 +47,7 @@ def test_a_session_counts_if_its_target_is_among_the_twenty_best_followers() -> 
 
 
 def test_the_anchor_needs_enough_followers() -> None:
-    few = BackgroundCounts(FREQUENCIES, {"cars": {"cars w1": 2, "cars w2": 1}})
+    few = Backgrounds(BackgroundCounts(FREQUENCIES, {"cars": {"cars w1": 2, "cars w2": 1}}))
     sessions = [session(1, "cars", "cars w1")]
 
     assert len(next_query_cases(sessions, few, Rules(min_followers=3))) == 0
@@ -57,7 +61,7 @@ def test_noise_is_inserted_somewhere_and_the_rest_stays() -> None:
 
     places = set()
     for before, after in zip(clean.cases, noisy.cases, strict=True):
-        place = Noise(BACKGROUND, 0).insert(before.context, before.session).place
+        place = Noise(COUNTS, 0).insert(before.context, before.session).place
         places.add(place)
         assert len(after.context) == len(before.context) + 1
         assert after.context[place] in FREQUENCIES
@@ -113,3 +117,15 @@ def test_the_draw_of_distractors_does_not_depend_on_other_cases() -> None:
 
     assert cases == again
     assert cases != other
+
+
+def test_a_new_visitors_own_past_makes_no_candidates() -> None:
+    sessions = [session(1, "cars", "cars w19"), session(2, "cars", "cars w0")]
+    history = UserHistory((("cars", "cars w0"),) * 30)  # nobody else ever typed w0 after cars
+    new = next_query_cases(sessions, Backgrounds(COUNTS, {"user": history}), Rules()).cases
+    known = next_query_cases(sessions, BACKGROUND, Rules()).cases
+
+    assert [case.session for case in known] == [1, 2]
+    assert [case.session for case in new] == [1]
+    assert new[0].user == "user"
+    assert set(known[0].candidates) - set(new[0].candidates) == {"cars w0"}

@@ -14,6 +14,8 @@ from nextquery.evaluation.report.plot_style import FIXED, colour, label, svg_plo
         ("baseline+hred:sum", "+ HRED (sum only)"),
         ("hred:lift", "HRED lift"),
         ("popularity", "Popularity"),
+        ("baseline_authors", "Authors' Baseline"),
+        ("baseline_authors+hred:sum", "Authors' Baseline + HRED (sum only)"),
     ],
 )
 def test_names_as_a_person_writes_them(system: str, text: str) -> None:

@@ -12,7 +12,6 @@ from nextquery.evaluation.results import ExperimentResults
 @pytest.mark.parametrize(
     "draw",
     [
-        ranking_plots.draw_scenarios,
         ranking_plots.draw_session_lengths,
         ranking_plots.draw_length_shares,
         ranking_plots.draw_importances,
@@ -22,6 +21,12 @@ def test_every_plot_draws_its_results(
     results: ExperimentResults, tmp_path: Path, draw: Callable[[ExperimentResults, Path], None]
 ) -> None:
     draw(results, tmp_path / "plot.svg")
+
+    assert (tmp_path / "plot.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_scenarios_are_drawn_for_any_visitors(results: ExperimentResults, tmp_path: Path) -> None:
+    ranking_plots.draw_scenarios(results, results.new_visitors, tmp_path / "plot.svg")
 
     assert (tmp_path / "plot.svg").read_bytes().startswith(b"<?xml")
 

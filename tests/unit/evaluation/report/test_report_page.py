@@ -12,13 +12,18 @@ def test_the_page_says_what_was_found_beside_the_paper(
     write_report(tmp_path, results)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
 
-    assert (
-        "Next-query prediction: HRED changes the Baseline Ranker&#x27;s MRR by +30.0% "
-        "(p &lt; .001, significant; 200 test cases). The paper reports +3.3%." in page
+    sentence = (
+        "Next-query prediction: HRED&#x27;s log-likelihood as one more feature, as in the paper, "
+        "changes the Baseline Ranker&#x27;s MRR by +25.0% (p &lt; .001, significant); in the forms "
+        "that validation chose, by +30.0% (p &lt; .001, significant); 200 test cases. The paper "
+        "reports +3.3%."
     )
+    assert f"<li>{sentence}" in page
+    assert f"<li>New visitors, {sentence}" in page
+    assert "HRED was trained with these users&#x27; own background sessions." in page
     assert "Long-tail prediction: too few cases for any result" in page
     plots = re.findall(r'<img src="([^"]+)"', page)
-    assert len(plots) == 10
+    assert len(plots) == 11
     assert all((tmp_path / plot).is_file() for plot in plots)
 
 
@@ -29,10 +34,11 @@ def test_parts_without_results_are_left_out(results: ExperimentResults, tmp_path
         gates={},
         hidden_intent={},
         projections={},
+        new_visitors={},
     )
     write_report(tmp_path, bare)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
 
-    for anchor in ("lengths", "gates", "intent", "vectors", "features"):
+    for anchor in ("visitors", "lengths", "gates", "intent", "vectors", "features"):
         assert f'id="{anchor}"' not in page
     assert 'id="scenarios"' in page

@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import pytest
+
+from nextquery.artifacts import open_artifact
+from nextquery.evaluation.subset_models import train_fold_models
+from nextquery.evaluation.user_subsets import user_fold
+from nextquery.logs.data_folder import PreparedData
+from nextquery.suggesters.loading import load
+
+CONFIG = """
+[model]
+vocabulary_size = 500
+embedding_size = 8
+query_size = 8
+session_size = 8
+[train]
+epochs = 1
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "smallest.toml"
+    path.write_text(CONFIG)
+    return str(path)
+
+
+@pytest.mark.slow
+def test_each_fold_model_has_not_seen_its_users_and_is_trained_once(
+    small_data: PreparedData, tmp_path: Path, config: str
+) -> None:
+    paths = train_fold_models(small_data, tmp_path / "folds", config, 2)
+    trained = [open_artifact(path).manifest["training"]["words"] for path in paths]
+    before = [(path / "manifest.json").stat().st_mtime_ns for path in paths]
+    again = train_fold_models(small_data, tmp_path / "folds", config, 2)
+
+    words = {
+        fold: sum(
+            len(query.split()) + 1
+            for session in small_data.sessions("background")
+            for query in session.queries
+            if user_fold(session.user, 2) != fold
+        )
+        for fold in (0, 1)
+    }
+    assert trained == [words[0], words[1]]
+    assert again == paths
+    assert [(path / "manifest.json").stat().st_mtime_ns for path in again] == before
+    assert load(paths[0]).suggest(["paris"]) is not None
+    assert not list((tmp_path / "folds").glob("*.data"))

@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import pytest
+
+from nextquery.evaluation.user_subsets import (
+    count_tables,
+    user_fold,
+    user_place,
+    write_user_subset,
+)
+from nextquery.logs.data_folder import PreparedData
+
+TABLES = ("queries", "words", "word_pairs", "followers")
+
+
+def test_all_users_give_the_folder_that_prepare_made(
+    small_data: PreparedData, tmp_path: Path
+) -> None:
+    same = write_user_subset(small_data, tmp_path / "all", lambda user: True, small_data.splits)
+
+    for table in TABLES:
+        assert same.counts(table).collect().equals(small_data.counts(table).collect())
+    assert same.words() == small_data.words()
+    assert same.splits == small_data.splits
+    for split in same.splits:
+        assert list(same.sessions(split)) == list(small_data.sessions(split))
+
+
+def test_the_k_user_rule_holds_in_a_subset(small_data: PreparedData) -> None:
+    rows = small_data.session_rows("background").collect()
+    queries = count_tables(rows, min_users=3)["queries"]
+
+    assert len(queries) > 10
+    assert queries["users"].min() == 3
+    whole = count_tables(rows, min_users=1)["queries"]
+    assert len(whole) > len(queries)
+
+
+def test_left_out_users_are_gone_from_the_splits_named(
+    small_data: PreparedData, tmp_path: Path
+) -> None:
+    def keep(user: str) -> bool:
+        return user_fold(user, 2) == 0
+
+    found = write_user_subset(small_data, tmp_path / "half", keep, ("background",))
+
+    kept = {session.user for session in found.sessions("background")}
+    assert kept == {s.user for s in small_data.sessions("background") if keep(s.user)}
+    assert list(found.sessions("test")) == list(small_data.sessions("test"))
+    counts = found.artifact.manifest["counts"]["sessions"]
+    assert counts["background"] == len(list(found.sessions("background")))
+    assert found.min_users == small_data.min_users
+    found.artifact.verify()
+
+
+@pytest.mark.parametrize("folds", [2, 5])
+def test_folds_are_of_like_size_and_do_not_depend_on_other_orders(folds: int) -> None:
+    users = [f"user {number}" for number in range(2000)]
+    sizes = [sum(user_fold(user, folds) == fold for user in users) for fold in range(folds)]
+
+    assert min(sizes) > 0.85 * 2000 / folds
+    assert sorted(users, key=lambda u: user_place(u, "a")) != sorted(
+        users, key=lambda u: user_place(u, "b")
+    )
