@@ -55,7 +55,7 @@ def test_hostile_texts_stay_text(page: Any, service: Any, part: int) -> None:
         page.fill("#search", text.replace("\u0000", ""))
         page.press("#search", "Enter")
     page.locator("#search").press_sequentially("<")
-    page.wait_for_selector("#completions li")
+    page.wait_for_selector("#search-list [role=option]")
     page.locator(".column button").nth(3).hover()
     shown = page.eval_on_selector_all(".column .text", "all => all.map(one => one.textContent)")
     assert json.dumps(shown) == json.dumps(texts)

@@ -1,5 +1,6 @@
 """The demonstration page in a real browser."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -68,17 +69,17 @@ def test_everything_by_keyboard(page: Any, service: Any) -> None:
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "search"
     page.keyboard.type("paris")
-    page.wait_for_selector("#completions li")
+    page.wait_for_selector("#search-list [role=option]")
     assert page.get_attribute("#search", "aria-expanded") == "true"
     page.keyboard.press("ArrowDown")
-    assert page.get_attribute("#search", "aria-activedescendant") == "completion-0"
-    chosen = page.locator("#completion-0").inner_text()
+    assert page.get_attribute("#search", "aria-activedescendant") == "search-list-0"
+    chosen = page.locator("#search-list-0").inner_text()
     page.keyboard.press("Enter")
     assert chips(page) == [chosen]
     page.keyboard.type("red")
-    page.wait_for_selector("#completions li")
+    page.wait_for_selector("#search-list [role=option]")
     page.keyboard.press("Escape")
-    assert page.locator("#completions").is_hidden()
+    assert page.locator("#search-list").is_hidden()
     page.keyboard.press("Escape")
     with page.expect_response("**/v1/suggest"):  # the list of the emptied session
         page.keyboard.press("Backspace")
@@ -147,7 +148,7 @@ def test_axe_finds_no_barrier(page: Any, service: Any, scheme: str) -> None:
     page.check("#compare")
     expect(page.locator(".column")).to_have_count(3)
     page.locator("#search").press_sequentially("par")
-    page.wait_for_selector("#completions li")
+    page.wait_for_selector("#search-list [role=option]")
     page.keyboard.press("ArrowDown")
     found += Axe().run(page).response["violations"]
     assert [(item["id"], [node["html"] for node in item["nodes"]]) for item in found] == []
@@ -157,3 +158,117 @@ def test_the_documentation_works_offline(page: Any, service: Any) -> None:
     page.goto(service.url + "/docs")
     page.wait_for_selector(".opblock")
     assert page.locator(".opblock").count() >= 10
+
+
+def test_an_old_list_never_stands_under_a_new_query_when_the_service_is_slow(
+    page: Any, service: Any
+) -> None:
+    open_page(page, service)
+    page.select_option("#model", "adj")
+    add(page, "red shoes")
+    expect(page.locator(".column .text").first).to_have_text("red boots")
+    held: list[Any] = []
+    page.route("**/v1/suggest", lambda route: held.append(route))
+    page.fill("#search", "paris")
+    page.press("#search", "Enter")
+    expect(page.locator(".notice")).to_contain_text("The service is slow.")
+    expect(page.locator(".column")).to_have_count(0)
+    held[0].continue_()
+    expect(page.locator(".column .text").first).to_be_visible()
+    expect(page.locator(".notice")).to_have_count(0)
+
+
+@pytest.fixture
+def lost(browser: Any, service: Any) -> Iterator[Any]:
+    """A page whose network fails when the test says so; the browser logs that, rightly."""
+    context = browser.new_context()
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    context.close()
+    assert errors == []
+
+
+def test_a_service_that_was_away_is_said_to_be_and_comes_back_by_itself(
+    lost: Any, service: Any
+) -> None:
+    open_page(lost, service)
+    lost.select_option("#model", "adj")
+    add(lost, "red shoes")
+    lost.route("**/v1/**", lambda route: route.abort())
+    lost.fill("#search", "paris")
+    lost.press("#search", "Enter")
+    expect(lost.locator(".notice")).to_contain_text("cannot be reached")
+    expect(lost.locator(".notice")).to_contain_text("tries again by itself")
+    expect(lost.locator("#status")).to_contain_text("cannot be reached")
+    expect(lost.locator(".column")).to_have_count(0)
+    lost.unroute("**/v1/**")
+    expect(lost.locator(".column .text").first).to_be_visible(timeout=20_000)
+    assert chips(lost) == ["red shoes", "paris"]
+
+
+def test_trying_again_is_one_click(lost: Any, service: Any) -> None:
+    busy = {"title": "busy", "status": 503, "detail": "The model has too much to do."}
+    headers = {"Retry-After": "30"}
+    lost.route("**/v1/suggest", lambda r: r.fulfill(status=503, json=busy, headers=headers))
+    lost.goto(service.url)
+    expect(lost.locator(".notice")).to_contain_text("The model has too much to do.")
+    lost.unroute("**/v1/suggest")
+    lost.get_by_role("button", name="Try again").click()
+    expect(lost.locator(".column .text").first).to_be_visible()
+
+
+def test_a_page_opened_without_a_service_starts_when_it_comes(lost: Any, service: Any) -> None:
+    lost.route("**/v1/**", lambda route: route.abort())
+    lost.goto(service.url)
+    expect(lost.locator(".notice")).to_contain_text("cannot be reached")
+    lost.fill("#search", "red shoes")
+    lost.press("#search", "Enter")
+    lost.unroute("**/v1/**")
+    expect(lost.locator(".column .text").first).to_be_visible(timeout=20_000)
+    assert chips(lost) == ["red shoes"]
+
+
+def test_gates_that_do_not_come_leave_the_list_alone(lost: Any, service: Any) -> None:
+    lost.route("**/v1/explain", lambda route: route.abort())
+    open_page(lost, service)
+    add(lost, "red shoes")
+    expect(lost.locator(".column .text").first).to_be_visible()
+    expect(lost.locator(".gauge")).to_have_count(0)
+
+
+def test_a_refusal_is_said_and_not_repeated(lost: Any, service: Any) -> None:
+    asked: list[str] = []
+
+    def refuse(route: Any) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=422, json={"detail": "query: too long"})
+
+    open_page(lost, service)
+    lost.route("**/v1/suggest", refuse)
+    lost.fill("#search", "red shoes")
+    lost.press("#search", "Enter")
+    expect(lost.locator(".notice")).to_contain_text("query: too long")
+    lost.wait_for_timeout(1500)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_long_chips_and_names_fit_a_phone(page: Any, service: Any, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    name = "a-model-with-a-very-long-name-" * 3
+
+    def rename(route: Any) -> None:
+        answer = route.fetch().json()
+        answer["models"][1]["name"] = name
+        route.fulfill(json=answer)
+
+    page.route("**/v1/models", rename)
+    open_page(page, service)
+    for query in ("w" * 200, "cheap flights from paris to rome in the summer", "y" * 90):
+        add(page, query)
+    expect(page.locator(".gauge")).to_have_count(3)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    inside = "all => all.every(one => one.getBoundingClientRect().right <= innerWidth)"
+    assert page.eval_on_selector_all(".chip, .chip *, .controls *", inside)

@@ -14,6 +14,10 @@ from nextquery.service.operation.metrics import CONTENT_TYPE
 from nextquery.service.service import Service
 
 STATIC = Path(__file__).parent / "static"
+_PACKAGED_WIDGET = Path(__file__).parent / "widget"
+_CHECKOUT_WIDGET = Path(__file__).parents[4] / "clients" / "js" / "src"
+WIDGET = _PACKAGED_WIDGET if _PACKAGED_WIDGET.is_dir() else _CHECKOUT_WIDGET
+"""The search-box widget: inside the installed package, or beside it in a checkout."""
 router = APIRouter()
 Here = Annotated[Service, Depends(service_of)]
 _NOT_READY: dict[int | str, dict[str, Any]] = {503: {"model": schemas.Health}}
@@ -57,7 +61,8 @@ async def docs() -> FileResponse:
 
 
 def mount_files(app: FastAPI) -> None:
-    """Serve the page's own files and those of Swagger UI."""
+    """Serve the page's own files, the widget's and those of Swagger UI."""
     with as_file(files("fastapi_swagger") / "resources") as folder:
         app.mount("/static/swagger", StaticFiles(directory=folder))
     app.mount("/static", StaticFiles(directory=STATIC))
+    app.mount("/widget", StaticFiles(directory=WIDGET))

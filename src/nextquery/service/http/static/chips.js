@@ -50,7 +50,7 @@ export class Chips {
       { type: "button", "aria-label": `Remove ${query}`, onclick: () => this.onRemove(index) },
       "×",
     );
-    const face = element("span", { class: "face" }, element("span", { class: "text" }, query), remove);
+    const face = element("span", { class: "face" }, element("span", { class: "text", dir: "auto" }, query), remove);
     return element("li", { class: "chip" }, face);
   }
 }

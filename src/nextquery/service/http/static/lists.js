@@ -21,11 +21,22 @@ export class Lists {
 
   busy(waiting) {
     this.place.classList.toggle("waiting", waiting);
+    this.place.setAttribute("aria-busy", String(waiting));
+  }
+
+  /** Instead of lists: what is the matter, and a way to try again. */
+  notice(problem, more, onRetry) {
+    const retry = element("button", { type: "button", class: "retry", onclick: onRetry }, "Try again");
+    const text = element("p", {}, element("strong", {}, problem), ` ${more}`);
+    const first = !this.place.querySelector(".notice");
+    this.place.classList.remove("several");
+    this.place.replaceChildren(element("div", { class: "notice" }, text, retry));
+    if (first) this.place.scrollIntoView({ block: "nearest" });
   }
 
   /** Move the focus into the first list; says whether there is anything to focus. */
   focus() {
-    const first = this.place.querySelector("button");
+    const first = this.place.querySelector("button:not(.retry)");
     first?.focus();
     return Boolean(first);
   }
@@ -62,7 +73,7 @@ export class Lists {
         element(
           "span",
           { class: "what" },
-          element("span", { class: "text" }, item.text),
+          element("span", { class: "text", dir: "auto" }, item.text),
           element("span", { class: `source ${seen ? "seen" : "made"}` }, origin(item.source)),
         ),
         element(

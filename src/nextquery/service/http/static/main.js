@@ -1,35 +1,41 @@
 // Wires the page together: what was typed, what the service says, what is shown.
 
-import * as api from "./api.js";
+import "/widget/box.js";
+import { NextqueryClient } from "/widget/client.js";
 import { Chips } from "./chips.js";
-import { Completion } from "./completion.js";
 import { element } from "./elements.js";
 import { Lists } from "./lists.js";
+import { Recovery } from "./recovery.js";
 import { startTheme } from "./theme.js";
 
 const N = 8;
+const SLOW_MS = 1200;
+const KEY = "nextquery-key";
 const $ = (id) => document.getElementById(id);
 const input = $("search");
+const box = $("box");
 
 const state = { queries: [], models: [], feedback: false, shown: null, asked: null };
-const client = crypto.randomUUID?.() ?? `page-${Math.random().toString(36).slice(2)}`;
-
+// The page shows the whole session and sends it itself, so it needs no pseudonym.
+const client = new NextqueryClient({ session: null, timeoutMs: 10_000 });
 const chips = new Chips($("chips"), remove);
 const lists = new Lists($("lists"), take);
-const completion = new Completion(input, $("completions"), askCompletions, add);
+const recovery = new Recovery(tryAgain);
 
 const chosenModel = () => state.models.find((model) => model.name === $("model").value);
 const comparing = () => $("compare").checked && state.models.length > 1;
 const shownModels = () => (comparing() ? state.models : [chosenModel()]).filter(Boolean);
 
-async function askCompletions(prefix, signal) {
-  if (!chosenModel()) return [];
-  return (await api.complete(state.queries, prefix, chosenModel().name, signal)).completions;
+box.client = new NextqueryClient({ session: null, timeoutMs: 1500 });
+box.options = () => ({ context: state.queries, model: chosenModel()?.name });
+
+function useKey(key) {
+  client.key = box.client.key = key ?? "";
 }
 
 function add(text) {
   const query = text.trim();
-  completion.close();
+  box.close();
   input.value = "";
   input.focus();
   if (!query) return;
@@ -52,20 +58,46 @@ function remove(index) {
 /** Ask for everything that depends on the session; an older answer never replaces a newer one. */
 async function update() {
   state.asked?.abort();
+  recovery.cancel();
   const { signal } = (state.asked = new AbortController());
   showSession();
+  if (!state.models.length) return start();
   lists.busy(true);
+  askWeights(signal);
+  const slow = setTimeout(() => notice("The service is slow.", "The list is still to come."), SLOW_MS);
   try {
-    const [columns] = await Promise.all([askLists(signal), askWeights(signal)]);
+    const columns = await askLists(signal);
     lists.show(columns);
-    lists.busy(false);
     report(columns);
+    recovery.succeeded();
+    const late = columns.filter((column) => column.temporary);
+    if (late.length) recovery.later(Math.max(...late.map((column) => column.retryAfterMs)));
   } catch (error) {
-    if (error.name === "AbortError") return;
-    lists.busy(false);
-    if (error.status === 401) askKey();
-    else $("status").textContent = error.message;
+    failed(error, signal);
+  } finally {
+    clearTimeout(slow);
+    if (!signal.aborted) lists.busy(false);
   }
+}
+
+/** No list is better than an old one under a new query: say what is the matter, and ask again. */
+function failed(error, signal) {
+  if (signal?.aborted) return;
+  if (error.status === 401) return askKey();
+  notice(error.message, error.temporary ? "The page tries again by itself." : "");
+  if (error.temporary) recovery.later(error.retryAfterMs);
+}
+
+/** For the eye among the lists, for the ear in the status line. */
+function notice(problem, more) {
+  lists.notice(problem, more, tryAgain);
+  $("status").textContent = `${problem} ${more}`;
+  $("status").classList.add("hidden");
+}
+
+function tryAgain() {
+  client.resume();
+  update();
 }
 
 function showSession() {
@@ -77,31 +109,45 @@ function showSession() {
 }
 
 function askLists(signal) {
-  const options = { n: N, diversity: Number($("diversity").value) };
+  const options = { n: N, diversity: Number($("diversity").value), signal };
   const one = async (model) => {
     try {
-      const answer = await api.suggest(state.queries, { ...options, model: model.name }, signal);
-      if (!state.queries.length && !answer.suggestions.length) {
-        // A model that needs a last query still knows how queries begin.
-        answer.suggestions = (await api.complete([], "", model.name, signal)).completions;
-      }
-      const note = `${answer.fallback ? `${answer.model} answered · ` : ""}${answer.took_ms} ms`;
-      return { name: model.name, note, id: answer.query_id, ...answer };
+      return await askList({ ...options, model: model.name });
     } catch (error) {
-      if (error.name === "AbortError" || error.status === 401 || !comparing()) throw error;
-      return { name: model.name, problem: error.message };
+      if (signal.aborted || error.status === 401 || !comparing()) throw error;
+      const { temporary, retryAfterMs } = error;
+      return { name: model.name, problem: error.message, temporary, retryAfterMs };
     }
   };
   return Promise.all(shownModels().map(one));
 }
 
+async function askList(options) {
+  const context = state.queries.slice(0, -1);
+  const answer = await client.suggest(state.queries.at(-1) ?? "", { context, ...options });
+  if (!state.queries.length && !answer.suggestions.length) {
+    // A model that needs a last query still knows how queries begin.
+    const { model, signal } = options;
+    answer.suggestions = (await client.complete("", { model, signal, n: N })).completions;
+  }
+  const note = `${answer.fallback ? `${answer.model} answered · ` : ""}${answer.took_ms} ms`;
+  return { ...answer, name: options.model, note, id: answer.query_id };
+}
+
+/** Bars of the model that explains itself; they are an extra, and missing ones are no failure. */
 async function askWeights(signal) {
   const model = state.models.find((each) => each.explains && each === chosenModel())
     ?? (comparing() && state.models.find((each) => each.explains));
-  $("gates-note").hidden = !model || state.queries.length === 0;
+  $("gates-note").hidden = true;
   if (!model || state.queries.length === 0) return;
-  const answer = await api.explain(state.queries, model.name, signal);
-  chips.weigh(answer.queries);
+  try {
+    const answer = await client.call("/v1/explain", { context: state.queries, model: model.name }, { signal });
+    if (signal.aborted) return;
+    chips.weigh(answer.queries);
+    $("gates-note").hidden = false;
+  } catch {
+    // The list says what is the matter.
+  }
 }
 
 function report(columns) {
@@ -109,6 +155,7 @@ function report(columns) {
   const from = columns.map((column) => column.name).join(", ");
   const note = columns.length === 1 ? ` · ${columns[0].note}` : "";
   $("status").textContent = `${count} suggestions · ${from}${note}`;
+  $("status").classList.remove("hidden");
   const [first] = columns;
   const query = state.queries.at(-1);
   if (!query || !first?.suggestions?.length) return;
@@ -119,24 +166,22 @@ function report(columns) {
 
 /** Feedback is a courtesy: the page works the same when it cannot be given. */
 function tell(event) {
-  if (state.feedback) api.feedback({ client_id: client, ...event }).catch(() => {});
+  if (state.feedback) client.feedback(event);
 }
 
 function askKey() {
-  $("key-dialog").showModal();
+  if (!$("key-dialog").open) $("key-dialog").showModal();
 }
 
+/** The box has had its turn: keys that it took do not come here. */
 function onKey(event) {
+  if (event.isComposing || event.defaultPrevented) return;
   if (event.key === "ArrowDown") {
     event.preventDefault();
-    if (completion.open) completion.move(1);
-    else lists.focus();
-  } else if (event.key === "ArrowUp" && completion.open) {
-    event.preventDefault();
-    completion.move(-1);
+    lists.focus();
   } else if (event.key === "Escape") {
-    if (completion.open) completion.close();
-    else input.value = "";
+    input.value = "";
+    box.close();
   } else if (event.key === "Backspace" && input.value === "" && state.queries.length > 0) {
     state.queries.pop();
     update();
@@ -146,15 +191,13 @@ function onKey(event) {
 async function start() {
   let facts;
   try {
-    facts = await api.models();
+    facts = await client.call("/v1/models", undefined, { retries: 1 });
   } catch (error) {
-    if (error.status === 401) return askKey();
-    $("status").textContent = error.message;
-    return;
+    return failed(error);
   }
   if (!facts.models.length) {
     $("status").textContent = "The model is being loaded.";
-    setTimeout(start, 1000);
+    recovery.later();
     return;
   }
   state.models = facts.models;
@@ -166,10 +209,8 @@ async function start() {
 }
 
 startTheme($("theme"));
-$("form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  add(completion.chosen ?? input.value);
-});
+$("form").addEventListener("submit", (event) => event.preventDefault());
+box.addEventListener("nextquery-search", (event) => add(event.detail.query));
 input.addEventListener("keydown", onKey);
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input:not([type=range]):not([type=checkbox]), select");
@@ -195,7 +236,9 @@ for (const id of ["diversity", "model", "compare"]) {
   });
 }
 $("key-form").addEventListener("submit", () => {
-  api.rememberKey($("key").value);
-  start();
+  sessionStorage.setItem(KEY, $("key").value);
+  useKey($("key").value);
+  tryAgain();
 });
+useKey(sessionStorage.getItem(KEY));
 start();

@@ -1,0 +1,4 @@
+// Everything at once. Importing it defines <nextquery-box>.
+
+export { NextqueryBox } from "./box.js";
+export { NextqueryClient, NextqueryError, Session } from "./client.js";
