@@ -16,7 +16,11 @@ from nextquery.normalise import normalise_query
         ("हिन्दी खोज", "हिन्दी खोज"),
         ("東京 ホテル", "東京 ホテル"),
         ("c++ / c#", "c c"),
-        ("a\x00b\u200bc", "a b c"),
+        ("a\x00b", "a b"),
+        ("a\u200bb\u00adc\u202ed\u2066e\ufefff\ufe0fg\u3164h", "abcdefgh"),
+        ("می\u200cخواهم", "می خواهم"),  # a Persian non-joiner separates
+        ("क्\u200dष", "क्ष"),  # an Indic joiner only changes how letters are drawn
+        ("Ke$ha pa$$word b@d $100 us$ @home a$ b", "kesha password bad 100 us home a b"),
     ],
 )
 def test_known_cases(raw: str, clean: str) -> None:

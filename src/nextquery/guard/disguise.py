@@ -1,54 +1,148 @@
-"""Undoing the disguises of a word: accents, zero-width characters, look-alike letters, leetspeak.
+"""Reading a disguised word, for comparing only, never for showing.
 
-Knows characters only. `undisguise` is for comparing, never for showing: it also merges letters that
-cannot be told apart (`i`, `l`, `1`), so both sides of a comparison must go through it.
+`letters` reads a word as the eye does: without case, accents, look-alikes of other scripts and
+leetspeak. A `Reading` has what is left when more is taken away: letters that cannot be told apart
+(`i` and `l`), letters drawn out, an inflection. Both sides of a comparison must go through it.
+Knows no blocklist.
 """
 
+import re
+import threading
 import unicodedata
 from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
 
+import Stemmer
+
+from nextquery.guard.lookalikes import look_alikes
 from nextquery.normalise import normalise_query
 
-_DRAWN_AS = {
-    "a": "аαɑ@",
-    "b": "вβ",
-    "c": "сϲ",
-    "d": "ԁđ",
-    "e": "еєε€",
-    "g": "ɡ",
-    "h": "һнħ",
-    "i": "іιıɩ!¡",
-    "j": "ј",
-    "k": "кκ",
-    "l": "łʟ|£",
-    "m": "м",
-    "n": "η",
-    "o": "оοøσ",
-    "p": "рρ",
-    "q": "ԛ",
-    "s": "ѕ$",
-    "t": "тτ",
-    "u": "υμ",
-    "v": "ѵν",
-    "w": "ԝω",
-    "x": "хχ",
-    "y": "уγ",
-}
-"""Latin letters, and the characters of other scripts and keys that are drawn much like them."""
+LONG_WORD = 5
+"""From so many letters on, doubling one is a disguise; in shorter words tripling one is.
 
-_LOOK_ALIKES = str.maketrans({twin: key for key, twins in _DRAWN_AS.items() for twin in twins})
-_LEET = str.maketrans("0123456789i", "olzeasgtbgl")
+`shoot` and `shot` are two words, `shooot` is none.
+"""
+
+_LEET = str.maketrans("0123456789", "oizeasgtbg")
+_MERGED = str.maketrans("i", "l")
+_REPEATED = re.compile(r"(.)\1+")
+_stemmers = threading.local()
 
 
-@lru_cache(maxsize=65536)
-def undisguise(text: str) -> str:
-    """The words of `text` as they read to the eye, joined by single spaces."""
-    visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
-    decomposed = unicodedata.normalize("NFKD", visible.casefold())
-    bare = "".join(c for c in decomposed if unicodedata.category(c) not in ("Mn", "Me"))
-    return " ".join(_read(word) for word in normalise_query(bare.translate(_LOOK_ALIKES)).split())
+class Reading(NamedTuple):
+    """A word, and what it is compared by.
+
+    >>> read_letters("baadwoords").squeezed, read_letters("baadwoords").stem
+    ('badwords', 'badword')
+    """
+
+    letters: str
+    merged: str
+    """With `l` for every `i`."""
+    squeezed: str
+    """With every run of one letter as that letter, then merged: `public` is not `pubic`.
+
+    Of a number, like `coarse`, what it would read as next to letters.
+    """
+    stem: str
+    """Without its English inflection, every run as one letter."""
+    coarse: str
+    """Merged, then squeezed: equal wherever any of the other forms is, but for inflections."""
 
 
-def _read(word: str) -> str:
+@lru_cache(maxsize=16384)
+def read_word(word: str) -> Reading:
+    """The reading of a word of a normalised query."""
+    return read_letters(letters(word))
+
+
+def read_letters(word: str) -> Reading:
+    """The reading of a word that `letters` has read, or of several joined."""
+    once = _REPEATED.sub(r"\1", word.translate(_LEET)).translate(_MERGED)
+    base = _REPEATED.sub(r"\1", stem(word))
+    return Reading(word, merged(word), once, base, _REPEATED.sub(r"\1", once))
+
+
+def read_text(text: str) -> list[Reading]:
+    """The readings of the words of any text.
+
+    >>> [word.letters for word in read_text("B4d w\u200bö\u200brd")]
+    ['bad', 'word']
+    """
+    return [read for read in map(read_word, normalise_query(text).split()) if read.letters]
+
+
+def letters(word: str) -> str:
+    """A word of a normalised query as it reads to the eye.
+
+    >>> letters("bädw0rd"), letters("bаdwоrd"), letters("455")
+    ('badword', 'badword', '455')
+    """
+    return leet(word if word.isascii() else _plain(word))
+
+
+def leet(word: str) -> str:
     """Digits read as letters, except in a word of digits alone: `455` is a number."""
-    return word if word.isdigit() else word.translate(_LEET)
+    return word if word.isalpha() or word.isdigit() else word.translate(_LEET)
+
+
+def _plain(word: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", word)
+    bare = "".join(c for c in decomposed if unicodedata.category(c)[0] in "LN")
+    return bare.translate(look_alikes())
+
+
+def merged(word: str) -> str:
+    """The word with `l` for every `i`, which cannot be told apart in all typefaces."""
+    return word.translate(_MERGED)
+
+
+def stem(word: str) -> str:
+    """The word without its English inflection, by the Snowball stemmer.
+
+    >>> stem("badwords"), stem("badwording")
+    ('badword', 'badword')
+    """
+    stemmer = getattr(_stemmers, "english", None)
+    if stemmer is None:
+        # One for each thread: a stemmer works in a space of its own.
+        stemmer = _stemmers.english = Stemmer.Stemmer("english", 0)
+    found: str = stemmer.stemWord(word)
+    return found
+
+
+def draws_out(word: str, plain: str) -> bool:
+    """Whether `word` is `plain` with letters repeated, given that both have the same squeezed form.
+
+    >>> draws_out("shooot", "shot"), draws_out("shoot", "shot"), draws_out("refer", "reefer")
+    (True, False, False)
+    """
+    return _runs_drawn_out(_runs(word), _runs(plain))
+
+
+def inflects(word: str, plain: str) -> bool:
+    """Whether `word` goes on where `plain` ends, given that both have the same stem.
+
+    A final `e` or `y` may change, the last letter be doubled.
+
+    >>> inflects("badwords", "badword"), inflects("riding", "ride"), inflects("test", "teste")
+    (True, True, False)
+    """
+    kept = _runs(plain[:-1] if plain.endswith(("e", "y")) else plain)
+    begun = _runs(word)[: len(kept)]
+    same = [letter for letter, _ in begun] == [letter for letter, _ in kept]
+    return len(word) >= len(plain) and same and _runs_drawn_out(begun[:-1], kept[:-1])
+
+
+def _runs_drawn_out(runs: list[tuple[str, int]], plain: list[tuple[str, int]]) -> bool:
+    enough = 2 if len(runs) >= LONG_WORD else 3
+    return all(
+        run == length or run >= max(enough, length)
+        for (_, run), (_, length) in zip(runs, plain, strict=True)
+    )
+
+
+def _runs(word: str) -> list[tuple[str, int]]:
+    """The runs of one letter: the letter and how many."""
+    return [(letter, len(list(same))) for letter, same in groupby(word)]

@@ -3,14 +3,15 @@
 Knows guard and vocabulary, one context at a time; knows nothing of scores or beams.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.guard.blocklist import Blocklist
-from nextquery.guard.disguise import undisguise
+from nextquery.guard.disguise import Reading, letters, read_letters, read_word
 from nextquery.guard.fingerprints import Keys
 from nextquery.guard.guard import Guard, Reason
 from nextquery.inference.session_vocabulary import SessionVocabulary
@@ -29,33 +30,56 @@ class VocabularyRules:
         self.keys: Keys = guard.word_keys(vocabulary.words)
         self.never = np.zeros(len(vocabulary), dtype=np.bool_)
         self.never[[PADDING, UNKNOWN]] = True
-        self._blocked = (Blocklist(), np.zeros(len(vocabulary), dtype=np.bool_))
+        none = np.zeros(len(vocabulary), dtype=np.bool_)
+        self._blocked = BlockedWords(Blocklist(), none, none)
+
+    def blocked(self) -> "BlockedWords":
+        """What the blocklist in force says of every word."""
+        current = self.guard.blocklist
+        if self._blocked.blocklist is not current:
+            self._blocked = _blocked_words(current, self._readings())
+        return self._blocked
+
+    def _readings(self) -> Iterator[Reading]:
+        return (Reading(*line.split("\t")) for line in self._lines.split("\n"))
 
     @cached_property
-    def _undisguised(self) -> str:
-        """Every word as it reads to the eye, a line a word; only a blocklist needs it.
+    def _lines(self) -> str:
+        """The readings of all words, one per line; only a blocklist needs them.
 
         In one string: as objects they would take thirty times the memory.
         """
-        return "\n".join(" ".join(undisguise(word).split()) for word in self.vocabulary.words)
-
-    def blocked(self) -> tuple[Blocklist, Flags]:
-        """The blocklist in force and which words (V,) it blocks by themselves."""
-        current = self.guard.blocklist
-        if self._blocked[0] is not current:
-            self._blocked = (current, self._flags(current))
-        return self._blocked
-
-    def _flags(self, blocklist: Blocklist) -> Flags:
-        if not blocklist.words:
-            return np.zeros(len(self.vocabulary), dtype=np.bool_)
-        lines = self._undisguised.split("\n")
-        blocks = (not blocklist.words.isdisjoint(line.split(" ")) for line in lines)
-        return np.fromiter(blocks, dtype=np.bool_, count=len(self.vocabulary))
+        return "\n".join("\t".join(read_letters(letters(w))) for w in self.vocabulary.words)
 
     def for_context(self, queries: Sequence[str], own: SessionVocabulary) -> "ContextRules":
         """The rules of one context."""
         return ContextRules(self, queries, own)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockedWords:
+    """What a blocklist says of each word of a vocabulary, or of a vocabulary and a session."""
+
+    blocklist: Blocklist
+    alone: Flags
+    """(V,): blocked whatever stands before it."""
+    may_end: Flags
+    """(V,): may be blocked together with what stands before it."""
+
+    def with_words(self, words: Sequence[str]) -> "BlockedWords":
+        """The same with more words."""
+        more = _blocked_words(self.blocklist, map(read_word, words))
+        return BlockedWords(
+            self.blocklist,
+            np.concatenate([self.alone, more.alone]),
+            np.concatenate([self.may_end, more.may_end]),
+        )
+
+
+def _blocked_words(blocklist: Blocklist, words: Iterable[Reading]) -> BlockedWords:
+    judged = [(blocklist.is_entry(word), blocklist.may_end(word)) for word in words]
+    flags = np.array(judged, dtype=np.bool_).reshape(-1, 2)
+    return BlockedWords(blocklist, flags[:, 0].copy(), flags[:, 1].copy())
 
 
 class ContextRules:
@@ -67,18 +91,18 @@ class ContextRules:
         self._guard = rules.guard
         self._own = own
         self._queries = tuple(queries)
-        self._blocklist, self._blocked = rules.blocked()
+        self._blocked = rules.blocked()
         self._never, self._keys = rules.never, rules.keys
         self._own_pairs = rules.guard.session_pairs(self._queries)
         if own.outside:
-            blocked = [self._blocklist.blocks_word(word) for word in own.outside]
-            self._blocked = np.concatenate([self._blocked, np.array(blocked)])
-            self._never = np.concatenate([self._never, np.zeros(len(blocked), dtype=np.bool_)])
+            self._blocked = self._blocked.with_words(own.outside)
+            others = np.zeros(len(own.outside), dtype=np.bool_)
+            self._never = np.concatenate([self._never, others])
             self._keys = np.concatenate([self._keys, rules.guard.word_keys(own.outside)])
 
     def refused(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
         """Which of `words` may not follow the prefix of its row; what the guard refuses counts."""
-        blocked = self._blocked[words] | self._completes_phrase(prefixes, rows, words)
+        blocked = self._blocked.alone[words] | self._completes_blocked(prefixes, rows, words)
         rare = self._rare(prefixes, rows, words) & ~blocked
         self._guard.count(Reason.BLOCKLIST, int(blocked.sum()))
         self._guard.count(Reason.RARE_PAIR, int(rare.sum()))
@@ -92,16 +116,17 @@ class ContextRules:
         """Whether a finished query may be shown in this session."""
         return text not in self._queries and bool(self._guard.allows(text, self._queries))
 
-    def _completes_phrase(
+    def _completes_blocked(
         self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids
     ) -> Flags:
+        """Which words are blocked together with what stands before them."""
         found = np.zeros(len(words), dtype=np.bool_)
-        if not self._blocklist.has_phrases:
+        if not prefixes[0]:
             return found
-        for place, (row, word) in enumerate(zip(rows.tolist(), words.tolist(), strict=True)):
-            if word != END_OF_QUERY and self._blocklist.ends_phrase(self._own.word(word)):
-                text = [*map(self._own.word, prefixes[row]), self._own.word(word)]
-                found[place] = self._blocklist.blocks_last(text)
+        blocklist = self._blocked.blocklist
+        for place in self._blocked.may_end[words].nonzero()[0].tolist():
+            whole = (*prefixes[rows[place]], int(words[place]))
+            found[place] = blocklist.blocks_last([self._own.word(word) for word in whole])
         return found
 
     def _rare(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:

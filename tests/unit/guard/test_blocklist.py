@@ -3,9 +3,15 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nextquery.errors import BlocklistError
 from nextquery.guard.blocklist import Blocklist, read_blocklist
+from nextquery.guard.disguise import read_word
+from nextquery.normalise import normalise_query
+
+BLOCKED = Blocklist(["badword", "rude", "make a bomb", "steal his wallet", "crassle"])
 
 
 @pytest.mark.parametrize(
@@ -14,47 +20,125 @@ from nextquery.guard.blocklist import Blocklist, read_blocklist
         "badword",
         "BadWord",
         "bádwörd",
-        "bad\u200bword",
+        "bad\u200bword",  # zero-width space
+        "b\u00adadword",  # soft hyphen
+        "bad\u202eword",  # right-to-left override
         "b4dw0rd",
+        "8adw0rd",
         "bаdwоrd",  # Cyrillic а and о
         "ｂａｄｗｏｒｄ",
+        "𝖇𝖆𝖉𝖜𝖔𝖗𝖉",
         "b@dword",
+        "b*dword",
+        "bad-word",
+        "b a d w o r d",
+        "b.a.d.w.o.r.d",
+        "b 4 d w 0 r d",
+        "8 4 d w 0 r d",
+        "baaadworrrd",
+        "baddword",
+        "badwords",
+        "badwording",
+        "bad-words",
+        "b4dw0rdz and badwords",
         "cheap badword online",
+        "ruuude",
+        "rud3",
+        "r.u.d.e",
+        "r*de",
+        "makeabomb",
+        "make-a bomb",
+        "how to make a b0mb at home",
+        "making a bomb",
+        "make a bombs",
+        "m.a.k.e a bomb",
+        "steal his waiiet",
+        "steals his wallets",
+        "crassling",
     ],
 )
-def test_a_blocked_word_is_found_in_every_disguise(disguised: str) -> None:
-    assert Blocklist(["badword"]).blocks(disguised)
+def test_an_entry_is_found_in_every_promised_disguise(disguised: str) -> None:
+    assert BLOCKED.blocks(disguised)
+    assert BLOCKED.blocks(normalise_query(disguised))
 
 
-def test_the_entry_itself_may_be_written_in_disguise() -> None:
-    assert Blocklist(["b4dw0rd"]).blocks("badword")
+@pytest.mark.parametrize("entry", ["b4dw0rd", "BAD\u200bWORD", "bád-word", "badword"])
+def test_the_entry_itself_may_be_written_in_disguise(entry: str) -> None:
+    assert Blocklist([entry]).blocks("badword")
 
 
-@pytest.mark.parametrize("text", ["badwords", "notbadword", "bad word", "455", ""])
-def test_only_whole_words_match(text: str) -> None:
-    assert not Blocklist(["badword", "ass"]).blocks(text)
+@pytest.mark.parametrize(
+    "text",
+    ["notbadword", "badwordy thing", "bad", "word", "word bad", "bard word", "rued",
+     "bomb a make", "make a cake", "make bomb", "a bomb", "crude", "prudent", "bad w", ""],
+)  # fmt: skip
+def test_other_words_pass(text: str) -> None:
+    assert not Blocklist(["badword", "rude", "make a bomb"]).blocks(text)
+
+
+@pytest.mark.parametrize(
+    ("entry", "harmless"),
+    [
+        ("ass", "455"),  # a number alone is no leetspeak
+        ("ass", "as"),
+        ("shot", "shoot"),  # short words differ by a doubled letter
+        ("reefer", "refer"),  # a disguise adds letters and takes none away
+        ("pubic", "public"),
+        ("titties", "titles"),
+        ("busty", "bustle"),
+        ("doggie", "dog"),  # an inflection goes on where the entry ends
+        ("teste", "test"),
+        ("rapist", "therapist"),  # whole words only
+        ("cat", "c t"),  # a masked letter needs more letters around it
+    ],
+)
+def test_words_that_only_resemble_an_entry_pass(entry: str, harmless: str) -> None:
+    assert not Blocklist([entry]).blocks(harmless)
+    assert Blocklist([entry]).blocks(entry)
+
+
+@pytest.mark.parametrize(
+    ("entry", "refused"),
+    [
+        ("penis", "the pen is mine"),  # pieces that are words themselves
+        ("raper", "rapper"),  # a doubled letter
+        ("heroin", "heroine"),  # an inflection that is another word
+    ],
+)
+def test_what_the_promise_costs(entry: str, refused: str) -> None:
+    assert Blocklist([entry]).blocks(refused)
 
 
 def test_a_number_alone_is_no_leetspeak_but_a_mixed_word_is() -> None:
     assert not Blocklist(["ass"]).blocks("455")
-    assert Blocklist(["ass"]).blocks("a55")
-
-
-def test_a_phrase_is_blocked_anywhere_but_not_its_words_alone() -> None:
-    blocklist = Blocklist(["make a bomb"])
-    assert blocklist.blocks("how to make a b0mb at home")
-    assert not blocklist.blocks("make a cake")
-    assert not blocklist.blocks("bomb a make")
+    for leet in ("a55", "4ss", "a 5 5", "4 s 5"):
+        assert Blocklist(["ass"]).blocks(leet)
 
 
 def test_the_last_word_is_judged_with_what_stands_before_it() -> None:
-    blocklist = Blocklist(["make a bomb", "rude"])
-    assert blocklist.blocks_last(["make", "a", "bomb"])
-    assert not blocklist.blocks_last(["make", "a"])
-    assert blocklist.blocks_last(["very", "rude"])
-    assert not blocklist.blocks_last(["rude", "person"])
-    assert blocklist.blocks_word("rud3")
-    assert not blocklist.blocks_word("bomb")
+    assert BLOCKED.blocks_last(["make", "a", "bomb"])
+    assert not BLOCKED.blocks_last(["make", "a"])
+    assert BLOCKED.blocks_last(["very", "rude"])
+    assert not BLOCKED.blocks_last(["rude", "person"])
+    assert BLOCKED.blocks_last(["cheap", "bad", "word"])
+    assert not BLOCKED.blocks_last(["bad", "word", "list"])
+
+
+PIECES = st.sampled_from(
+    ["bad", "word", "words", "b", "a", "d", "w", "o", "r", "make", "makes", "bomb", "rude", "ru",
+     "de", "hotel", "0", "4", "1", "baad", "ing", "dword", "m", "k", "e", "bombs"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, min_size=1, max_size=9))
+def test_a_search_that_asks_word_by_word_finds_what_the_whole_text_holds(words: list[str]) -> None:
+    """A search asks `blocks_last` only where `may_end` says so; nothing is left out by that."""
+    found = False
+    for end, word in enumerate(words):
+        read = read_word(word)
+        found |= BLOCKED.is_entry(read)
+        found |= BLOCKED.may_end(read) and BLOCKED.blocks_last(words[: end + 1])
+    assert found == BLOCKED.blocks(" ".join(words))
 
 
 def test_a_file_may_have_comments_and_empty_lines(tmp_path: Path) -> None:

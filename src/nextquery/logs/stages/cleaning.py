@@ -47,7 +47,8 @@ def normalise_texts(texts: pl.Series) -> pl.Series:
         .str.replace_all("[^a-z0-9]+", " ")
         .str.strip_chars(" ")
     )
-    other = (texts.str.len_bytes() != texts.str.len_chars()).arg_true()
+    other = (texts.str.len_bytes() != texts.str.len_chars()) | texts.str.contains("[@$]")
+    other = other.arg_true()
     if other.is_empty():
         return plain
     return plain.scatter(other, [normalise_query(text) for text in texts.gather(other).to_list()])

@@ -1,0 +1,188 @@
+"""Disguises of blocked words and phrases, by class; every variant is made by a rule, none by hand.
+
+Look-alikes are drawn from Unicode's table of confusable characters, at random.
+"""
+
+import json
+import random
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import files
+
+WORDS = (
+    "badword", "zankerfluff", "gribbet", "plomster", "rudeness", "vilecraft", "snoddle", "quaggy",
+    "blasphomy", "ferkin", "moggart", "skivvel", "dratwick", "yobbish", "grumbase", "spattle",
+    "volganic", "crassimo", "wunterlich",
+)  # fmt: skip
+PHRASES = ("make a bomb", "steal his wallet", "grow red moss", "hurt small dogs")
+SHORT = ("zarb", "fligg")
+BLOCKED = (*WORDS, *SHORT, *PHRASES)
+
+_INVISIBLE = {
+    "zero-width characters": "\u200b\u200d\u2060\ufeff\u180e\u034f",
+    "soft hyphens": "\u00ad",
+    "bidirectional marks": "\u200e\u200f\u202a\u202e\u2066\u2069\u061c",
+}
+_LEET = {"a": "4", "b": "8", "e": "3", "g": "9", "i": "1", "l": "1", "o": "0", "s": "5", "t": "7"}
+_ACCENTS = "\u0300\u0301\u0302\u0308\u0327\u0336"
+_ALPHABETS = (0xFF41, 0x1D41A, 0x1D5BA, 0x1D552, 0x24D0)
+
+Rng = random.Random
+Disguise = Callable[[str, Rng], Iterator[str]]
+
+
+def variants(quick: bool) -> Iterator[tuple[str, str, str]]:
+    """(class, blocked entry, disguise); a quarter of the entries in the quick form."""
+    rng = random.Random(13)
+    for name, disguise in CLASSES.items():
+        for entry in BLOCKED[:: 4 if quick else 1]:
+            for text in dict.fromkeys(disguise(entry, rng)):
+                if text != entry:
+                    yield name, entry, text
+
+
+def _case(entry: str, rng: Rng) -> Iterator[str]:
+    yield entry.upper()
+    yield entry.title()
+    for _ in range(4):
+        yield "".join(rng.choice((c, c.upper())) for c in entry)
+
+
+def _accents(entry: str, rng: Rng) -> Iterator[str]:
+    for mark in _ACCENTS:
+        place = _inside(entry, rng)
+        yield unicodedata.normalize("NFC", entry[:place] + mark + entry[place:])
+
+
+def _invisible(characters: str) -> Disguise:
+    def insert(entry: str, rng: Rng) -> Iterator[str]:
+        for character in characters:
+            place = _inside(entry, rng)
+            yield entry[:place] + character + entry[place:]
+            yield character.join(entry)
+
+    return insert
+
+
+def _alphabets(entry: str, rng: Rng) -> Iterator[str]:
+    for first in _ALPHABETS:
+        yield "".join(chr(first + ord(c) - 97) if c != " " else c for c in entry)
+
+
+def _look_alikes(entry: str, rng: Rng) -> Iterator[str]:
+    twins = _twins()
+    for count in (1, 1, 2, 2, 3, 3, 4, 4, 5, 5):
+        letters = list(entry)
+        for place in rng.sample(range(len(letters)), min(count, len(letters))):
+            letters[place] = rng.choice(twins.get(letters[place], letters[place]))
+        yield "".join(letters)
+
+
+def _twins() -> dict[str, Sequence[str]]:
+    """The confusable letters of each Latin letter, as the table gives them."""
+    text = (files("confusable_homoglyphs") / "confusables.json").read_text(encoding="utf-8")
+    return {
+        letter: [other["c"] for other in others if _stays(other["c"], letter)] or letter
+        for letter, others in json.loads(text).items()
+        if letter.isascii() and letter.islower()
+    }
+
+
+def _stays(twin: str, letter: str) -> bool:
+    """Whether a twin is one letter, and not by its nature another one (a long s drawn as f)."""
+    nature = unicodedata.normalize("NFKC", twin).lower()
+    same = not nature.isascii() or nature == letter or {nature, letter} == {"i", "l"}
+    return len(twin) == 1 and twin.isalpha() and same
+
+
+def _leet(entry: str, rng: Rng) -> Iterator[str]:
+    yield "".join(_LEET.get(c, c) for c in entry)
+    for letter, digit in _LEET.items():
+        yield entry.replace(letter, digit)
+
+
+def _symbols(entry: str, rng: Rng) -> Iterator[str]:
+    """`@` and `$` inside a word."""
+    for letter, symbol in (("a", "@"), ("s", "$")):
+        for place, character in enumerate(entry[1:-1], 1):
+            around = entry[place - 1] + entry[place + 1]
+            if character == letter and " " not in around:
+                yield entry[:place] + symbol + entry[place + 1 :]
+
+
+def _masked(entry: str, rng: Rng) -> Iterator[str]:
+    if " " not in entry:
+        for place in range(1, len(entry) - 1):
+            yield entry[:place] + rng.choice("*#!._-?") + entry[place + 1 :]
+
+
+def _spaced(entry: str, rng: Rng) -> Iterator[str]:
+    yield " ".join(entry.replace(" ", ""))
+    yield "  ".join(entry)
+
+
+def _dotted(entry: str, rng: Rng) -> Iterator[str]:
+    for mark in "._-*/":
+        yield mark.join(entry.replace(" ", ""))
+        yield " ".join(mark.join(word) for word in entry.split())
+
+
+def _hyphen(entry: str, rng: Rng) -> Iterator[str]:
+    for place in range(1, len(entry)):
+        if " " not in entry[place - 1 : place + 1]:
+            yield f"{entry[:place]}-{entry[place:]}"
+
+
+def _repeated(entry: str, rng: Rng) -> Iterator[str]:
+    long = len(set(entry)) >= 6
+    for _ in range(5):
+        place = rng.randrange(len(entry))
+        times = rng.choice((2, 3, 5)) if long else rng.choice((3, 5))
+        yield entry[:place] + entry[place] * times + entry[place + 1 :]
+    yield "".join(c * 3 for c in entry)
+
+
+def _joined(entry: str, rng: Rng) -> Iterator[str]:
+    words = entry.split()
+    for place in range(1, len(words)):
+        yield " ".join([*words[: place - 1], words[place - 1] + words[place], *words[place + 1 :]])
+    yield "".join(words)
+
+
+def _inflected(entry: str, rng: Rng) -> Iterator[str]:
+    *first, last = entry.split()
+    bare = last.removesuffix("e")
+    if last.endswith("ss") or not last.endswith("s"):
+        yield " ".join([*first, last + ("es" if last.endswith("s") else "s")])
+    if not last.endswith(("s", "y", "ish")):
+        yield from (" ".join([*first, bare + ending]) for ending in ("ed", "ing"))
+
+
+def _inside_a_query(entry: str, rng: Rng) -> Iterator[str]:
+    yield f"cheap {entry} online"
+    yield f"what is {entry}"
+    yield f"{entry} near me"
+
+
+def _inside(entry: str, rng: Rng) -> int:
+    return rng.choice([p for p in range(1, len(entry)) if " " not in entry[p - 1 : p + 1]])
+
+
+CLASSES: dict[str, Disguise] = {
+    "inside a longer query": _inside_a_query,
+    "case": _case,
+    "accents": _accents,
+    **{name: _invisible(characters) for name, characters in _INVISIBLE.items()},
+    "other alphabets (full width, mathematical)": _alphabets,
+    "look-alike letters (Unicode's table)": _look_alikes,
+    "digits for letters": _leet,
+    "@ and $ inside a word": _symbols,
+    "one masked letter": _masked,
+    "spaced letters": _spaced,
+    "dotted letters": _dotted,
+    "one hyphen": _hyphen,
+    "repeated letters": _repeated,
+    "joined words": _joined,
+    "inflections (English)": _inflected,
+}
+"""How each class of disguises is made."""
