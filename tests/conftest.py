@@ -1,8 +1,12 @@
 """Prepared data folders made from a few sessions, and services that run on models of them."""
 
+import contextlib
 import json
 import os
+import random
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -246,3 +250,59 @@ def make_untrained_hred(data: PreparedData, target: Path, seed: int = 0) -> None
     with publish(target, KIND, model.manifest_entries()) as folder:
         model.write_files(folder)
         write_tables(data, folder)
+
+
+# A real Redis.
+
+
+def _free_port() -> int:
+    """A free port that the kernel gives to no client meanwhile: below its ephemeral range."""
+    for port in random.sample(range(20000, 32768), 50):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port")
+
+
+class RedisServer:
+    """A real Redis that can be killed and started again on the same port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = _free_port()
+        # A busy test machine may take longer than the 250 ms that a service gives its Redis.
+        patience = "socket_timeout=20&socket_connect_timeout=20"
+        self.url = f"redis://127.0.0.1:{self.port}/0?{patience}"
+        self._folder = folder
+        self.start()
+
+    def start(self) -> None:
+        options = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        self._process = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), *options, "--dir", str(self._folder)],
+            stdout=subprocess.DEVNULL,
+        )
+        end = time.monotonic() + 10
+        while not self._answers():
+            assert time.monotonic() < end, "redis-server does not start"
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not installed")
+    server = RedisServer(tmp_path)
+    yield server
+    server.kill()

@@ -1,18 +1,12 @@
 """What an operator fears: lost Redis, overload, clients that leave, stops, bad folders."""
 
 import asyncio
-import contextlib
 import json
 import os
-import random
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,61 +15,6 @@ import httpx
 import pytest
 
 from nextquery.service.http.keys import new_key
-
-needs_redis = pytest.mark.skipif(
-    shutil.which("redis-server") is None, reason="redis-server is not installed"
-)
-
-
-def _free_port() -> int:
-    """A free port that the kernel gives to no client meanwhile: below its ephemeral range."""
-    for port in random.sample(range(20000, 32768), 50):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no free port")
-
-
-class RedisServer:
-    """A real Redis that can be killed and started again on the same port."""
-
-    def __init__(self, folder: Path) -> None:
-        self.port = _free_port()
-        # A busy test machine may take longer than the 250 ms that a service gives its Redis.
-        patience = "socket_timeout=20&socket_connect_timeout=20"
-        self.url = f"redis://127.0.0.1:{self.port}/0?{patience}"
-        self._folder = folder
-        self.start()
-
-    def start(self) -> None:
-        options = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-        self._process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), *options, "--dir", str(self._folder)],
-            stdout=subprocess.DEVNULL,
-        )
-        end = time.monotonic() + 10
-        while not self._answers():
-            assert time.monotonic() < end, "redis-server does not start"
-            time.sleep(0.02)
-
-    def _answers(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
-                connection.sendall(b"PING\r\n")
-                return connection.recv(16).startswith(b"+PONG")
-        except OSError:
-            return False
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-
-@pytest.fixture
-def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    yield server
-    server.kill()
 
 
 def suggest(service: Any, query: str, **more: Any) -> list[str]:
@@ -89,10 +28,9 @@ def metric(service: Any, name: str) -> float:
     return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
 
-@needs_redis
 @pytest.mark.slow
 def test_workers_share_sessions_in_redis_and_survive_its_death(
-    start_service: Any, served_models: dict[str, Path], redis_server: RedisServer
+    start_service: Any, served_models: dict[str, Path], redis_server: Any
 ) -> None:
     service = start_service(
         served_models["hred"], "--workers", "2", "--sessions", redis_server.url,

@@ -44,6 +44,9 @@ def serve(
     ] = 0,
     queue_size: Annotated[int, typer.Option(help="Requests that may wait; more get 503.")] = 32,
     batch_size: Annotated[int, typer.Option(help="Waiting requests answered together.")] = 4,
+    batch_seconds: Annotated[
+        float, typer.Option(min=0.1, help="A batch that takes longer is ended; it gets 503.")
+    ] = 10.0,
     sessions: Annotated[str, typer.Option(help="'memory' or redis://HOST:PORT/DB.")] = "memory",
     max_sessions: Annotated[int, typer.Option(help="Sessions kept in memory.")] = 10_000,
     idle_minutes: Annotated[
@@ -104,6 +107,7 @@ def serve(
                 budget_ms=budget_ms,
                 queue_size=queue_size,
                 batch_size=batch_size,
+                batch_seconds=batch_seconds,
                 sessions=sessions,
                 max_sessions=max_sessions,
                 idle_minutes=idle_minutes,

@@ -19,6 +19,7 @@ from nextquery.service.operation import logging
 from nextquery.service.service import Service
 from nextquery.service.waiting import ClientLeftError
 
+SECONDS_BETWEEN_LOOKS = 0.1
 DESCRIPTION = "Query suggestions learnt from a site's own query log."
 
 
@@ -62,10 +63,12 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     """Answer health checks at once, load in the background, look at the control files."""
     service: Service = app.state.service
     service.models.start()
-    tasks = [
-        asyncio.create_task(_load(service)),
-        asyncio.create_task(_watch(service)),
-    ]
+    loading = asyncio.create_task(_load(service))
+    tasks = [loading, asyncio.create_task(_watch(service))]
+    while service.load_first and not loading.done() and not service.draining:
+        await asyncio.wait({loading}, timeout=SECONDS_BETWEEN_LOOKS)
+    if service.load_first and service.failure is not None:
+        raise service.failure
     yield
     for task in tasks:
         task.cancel()
@@ -86,6 +89,8 @@ async def _load(service: Service) -> None:
             service.failure = error
     else:
         logging.log_event("models loaded", versions=versions)
+        if service.on_ready is not None:
+            service.on_ready()
 
 
 async def _watch(service: Service) -> None:

@@ -1,7 +1,7 @@
 """A bounded table that forgets what was used least recently. Knows nothing of what it holds."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, ItemsView
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -18,9 +18,9 @@ class LruCache(Generic[Key, Value]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Key]:
-        """The keys, least recently used first."""
-        return iter(self._entries)
+    def items(self) -> ItemsView[Key, Value]:
+        """Keys and values, least recently used first."""
+        return self._entries.items()
 
     def get(self, key: Key) -> Value | None:
         """The value, now the most recent one."""
@@ -29,9 +29,9 @@ class LruCache(Generic[Key, Value]):
         self._entries.move_to_end(key)
         return self._entries[key]
 
-    def peek(self, key: Key) -> Value:
-        """The value without making it recent; the key must be there."""
-        return self._entries[key]
+    def peek(self, key: Key) -> Value | None:
+        """The value without making it recent."""
+        return self._entries.get(key)
 
     def put(self, key: Key, value: Value) -> None:
         """Store a value and forget the oldest beyond the size."""

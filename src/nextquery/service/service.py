@@ -4,7 +4,7 @@ A route asks for the session, then for answers; here it is decided who gives the
 through its queue, or the fallback, and when it is 503 instead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -62,9 +62,18 @@ class Service:
     admin_keys: KeyRing
     rate: RateLimit
     feedback: FeedbackLog | None
+    load_first: bool = False
+    """Whether nothing is listened to before the models are loaded."""
+    on_ready: Callable[[], None] | None = None
+    """Called when the models are loaded for the first time."""
     draining: bool = False
     failure: Exception | None = None
     """Why the models could not be loaded at the start; the process then ends."""
+
+    def stop_soon(self) -> None:
+        """Report as not ready, and wait less long for models that do not answer."""
+        self.draining = True
+        self.models.hurry()
 
     def model(self, name: str | None) -> ServedModel:
         """The model that a request names, loaded."""

@@ -44,6 +44,8 @@ class ServiceSettings:
     """Requests of a burst that may wait for a model; one more is refused at once."""
     batch_size: int = 4
     """Waiting requests that are answered together; in a lasting overload no more may wait."""
+    batch_seconds: float = 10.0
+    """A batch that takes a neural model longer is ended; its requests get 503."""
     sessions: str = "memory"
     """`memory` or a `redis://` URL."""
     max_sessions: int = 10_000

@@ -52,8 +52,10 @@ class Gateway:
         try:
             await self._serve(scope, receive, seen)
         except Exception as error:
+            # The routes' own layer has mostly answered already, and raises the error again.
             logging.log_failure("request failed", error, request_id=scope["request_id"])
-            await _refuse(scope, receive, seen, 500, "Look for the request id in the log.")
+            if not seen.started:
+                await _refuse(scope, receive, seen, 500, problems.FAILED)
         finally:
             self._metrics.in_flight.dec()
             self._record(scope, seen.status)
@@ -98,9 +100,11 @@ class _Seen:
         self._request_id = request_id
         self._draining = draining
         self.status = CLIENT_LEFT
+        self.started = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            self.started = True
             self.status = message["status"]
             headers = [*message.get("headers", ()), *_HEADERS]
             headers.append((b"x-request-id", self._request_id.encode()))

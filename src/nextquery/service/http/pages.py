@@ -31,11 +31,13 @@ async def healthz() -> schemas.Health:
 
 @router.get("/readyz", tags=["operation"], responses=_NOT_READY, response_model=schemas.Health)
 async def readyz(service: Here) -> Response:
-    """Whether requests should be sent here: models loaded, not stopping."""
+    """Whether requests should be sent here: models loaded and answering, not stopping."""
     if service.draining:
         return JSONResponse({"status": "stopping"}, 503)
     if not service.models.ready:
         return JSONResponse({"status": "loading"}, 503)
+    if silent := service.models.silent:
+        return JSONResponse({"status": f"no answer from: {', '.join(silent)}"}, 503)
     return JSONResponse({"status": "ready"})
 
 

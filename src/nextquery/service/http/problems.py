@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 MEDIA_TYPE = "application/problem+json"
+FAILED = "Look for the request id in the log."
 
 TITLES = {
     400: "The body is not JSON",
@@ -70,6 +71,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ProblemError, _on_problem)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(Exception, _on_failure)
 
 
 def _request_id(request: Request) -> str:
@@ -88,6 +90,10 @@ async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
     place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
     detail = f"{place}: {first['msg']}"
     return answer(422, detail, _request_id(request), {})
+
+
+async def _on_failure(request: Request, error: Exception) -> JSONResponse:
+    return answer(500, FAILED, _request_id(request), {})
 
 
 async def _on_http(request: Request, error: Exception) -> JSONResponse:

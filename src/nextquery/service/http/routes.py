@@ -18,6 +18,8 @@ from nextquery.service.models.questions import (
     SuggestOptions,
     SuggestQuestion,
 )
+from nextquery.service.operation import logging
+from nextquery.service.operation.feedback_log import FeedbackLostError
 from nextquery.service.service import Answered, Service
 from nextquery.service.sessions.stores import SessionsUnavailableError, session_key
 
@@ -123,7 +125,11 @@ async def feedback(
     admit(request, service)
     if service.feedback is None:
         raise ProblemError(501, "Feedback is not recorded here: the service has no folder for it.")
-    service.feedback.write(asked)
+    try:
+        service.feedback.write(asked)
+    except FeedbackLostError as error:
+        logging.log_failure("feedback cannot be written", error, reason=str(error))
+        raise BusyError("Feedback cannot be written now.", 10) from None
     service.metrics.feedback.labels(asked.action).inc()
     return Response(status_code=204)
 

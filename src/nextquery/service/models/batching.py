@@ -23,6 +23,8 @@ SECONDS_OF_CALM = 1.0
 PART_OF_A_BATCH = 0.7
 """In an overload nobody is accepted who would wait longer for the next batch to begin; when the
 model has had nothing to do for so long, it is over."""
+SECONDS_BETWEEN_CHECKS = 0.25
+"""How often a model that nobody asks is looked after."""
 NEW_SHARE = 0.1
 """How much the latest batch counts in the expected time of a batch of its size."""
 
@@ -74,6 +76,7 @@ class Batcher:
         self._refused_at = clock()
         self._loop_task: asyncio.Task[None] | None = None
         self.on_batch: Callable[[int, float], None] = lambda size, seconds: None
+        self.on_idle: Callable[[], None] = lambda: None
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -104,7 +107,8 @@ class Batcher:
             await asyncio.gather(self._loop_task, return_exceptions=True)
         while self._waiting:
             self._waiting.popleft().answer.cancel()
-        self._thread.shutdown(wait=True)
+        # In a thread: who watches over the model must go on until its last batch is done.
+        await asyncio.to_thread(self._thread.shutdown)
 
     def submit(self, key: Hashable, questions: Sequence[Any]) -> list[Job]:
         """Queue questions, all or none: `QueueFullError` if there is no place for the first."""
@@ -141,12 +145,21 @@ class Batcher:
 
     async def _serve(self) -> None:
         while True:
-            if not self._waiting:
-                self._arrival.clear()
-                self._idle_since = self._clock()
-                await self._arrival.wait()
-                self._idle_since = None
+            while not self._waiting:
+                await self._idle()
             await self._answer(self._take())
+
+    async def _idle(self) -> None:
+        """Wait for a job, and look after the model meanwhile."""
+        self._arrival.clear()
+        self._idle_since = self._clock()
+        while not self._arrival.is_set():
+            try:
+                async with asyncio.timeout(SECONDS_BETWEEN_CHECKS):
+                    await self._arrival.wait()
+            except TimeoutError:
+                await asyncio.get_running_loop().run_in_executor(self._thread, self.on_idle)
+        self._idle_since = None
 
     def _take(self) -> list[Job]:
         """The oldest job and those like it, up to a batch; the others keep their order."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from nextquery.artifacts import MANIFEST, open_artifact, sha256
-from nextquery.guard.guard import Guard
 from nextquery.records import Suggestion
 from nextquery.service.lru_cache import LruCache
+from nextquery.service.models.blocklist_watch import BlocklistState, BlocklistWatch
 from nextquery.service.models.questions import (
     Answer,
     CompleteQuestion,
@@ -29,6 +29,8 @@ from nextquery.suggesters.loading import load
 WARM_UP = 4
 """Batches of up to so many contexts are decoded before the first request: each size that is new to
 the kernels takes some milliseconds more than later."""
+SECONDS_OF_SILENCE = 3.0
+"""A model that answers nothing for so long cannot be relied upon now."""
 
 
 class Served(Suggester, Completer, Guarded, Protocol):
@@ -44,13 +46,26 @@ class Engine(ABC):
 
     kind: str
     version: str
-    guard: Guard
-    """Holds the blocklist of the moment."""
+    blocklist = BlocklistState()
+    """The blocklist of the moment."""
     explains = False
     """Whether it can say how much each query of a session counts."""
     states_found = 0
     states_missed = 0
     """How often the session's earlier queries were already encoded, and how often not."""
+    restarts = 0
+    """How often a model that ended was started again."""
+    _loading = False
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds since it was asked something that it has not answered, where that can be told."""
+        return 0.0
+
+    @property
+    def available(self) -> bool:
+        """Whether it can be expected to answer."""
+        return not self._loading and self.silent_for < SECONDS_OF_SILENCE
 
     @abstractmethod
     def answer(self, questions: Sequence[Question[Answer]]) -> list[Answer]:
@@ -60,6 +75,14 @@ class Engine(ABC):
     def blocked(self) -> Mapping[str, int]:
         """How often each rule of the guard held something back."""
 
+    def check(self) -> None:
+        """Look whether it lives, in the thread that asks it; what has ended is started again."""
+        return
+
+    def kill(self) -> None:
+        """End what it does now, if that can be done."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """Let go of what the model holds; it is not asked any more."""
@@ -68,12 +91,19 @@ class Engine(ABC):
 class LocalEngine(Engine):
     """A model in this process, asked for one list after the other."""
 
-    def __init__(self, suggester: Served, version: str) -> None:
+    def __init__(self, suggester: Served, version: str, blocklist: Path | None = None) -> None:
         self.suggester = suggester
         self.kind = suggester.kind
-        self.guard = suggester.guard
         self.version = version
         self.explains = isinstance(suggester, Explainer)
+        self._watch = BlocklistWatch(suggester.guard, blocklist) if blocklist else None
+        if self._watch is not None:
+            self._watch.start()
+
+    @property
+    def blocklist(self) -> BlocklistState:  # type: ignore[override]
+        """The blocklist of the moment."""
+        return self._watch.state if self._watch is not None else BlocklistState()
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Any]:
         """An answer to each question of one group."""
@@ -104,17 +134,25 @@ class LocalEngine(Engine):
 
     def blocked(self) -> Mapping[str, int]:
         """How often each rule of the guard held something back."""
-        return {str(reason): count for reason, count in self.guard.blocked().items()}
+        return {str(reason): count for reason, count in self.suggester.guard.blocked().items()}
 
     def close(self) -> None:
-        """Nothing: memory goes with the object."""
+        """Look at no blocklist any more; memory goes with the object."""
+        if self._watch is not None:
+            self._watch.stop()
 
 
 class StatefulEngine(LocalEngine):
     """Contexts are decoded together and their states kept, so that only new queries are read."""
 
-    def __init__(self, suggester: ServedWithStates, version: str, cache_size: int) -> None:
-        super().__init__(suggester, version)
+    def __init__(
+        self,
+        suggester: ServedWithStates,
+        version: str,
+        cache_size: int,
+        blocklist: Path | None = None,
+    ) -> None:
+        super().__init__(suggester, version, blocklist)
         self._model = suggester
         self._states: LruCache[Context, Any] = LruCache(cache_size)
 
@@ -161,9 +199,12 @@ def open_engine(path: Path, blocklist: Path | None, cache_size: int) -> LocalEng
     open_artifact(path, verify=False).verify()
     suggester = cast("Served", load(path, blocklist=blocklist))
     version = sha256(path / MANIFEST)[:12]
-    engine: LocalEngine = LocalEngine(suggester, version)
+    engine: LocalEngine
     if isinstance(suggester, Stateful):
-        engine = StatefulEngine(cast("ServedWithStates", suggester), version, cache_size)
+        stateful = cast("ServedWithStates", suggester)
+        engine = StatefulEngine(stateful, version, cache_size, blocklist)
+    else:
+        engine = LocalEngine(suggester, version, blocklist)
     for size in range(1, WARM_UP + 1):
         engine.suggest([("warm up", str(number)) for number in range(size)], SuggestOptions())
     return engine

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nextquery.service.models.blocklist_watch import BlocklistState
 from nextquery.service.models.questions import Question
 
 
@@ -34,10 +35,16 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Check:
+    """A sign of life is asked for: an empty reply."""
+
+
+@dataclass(frozen=True)
 class Reply:
-    """The answers to a batch, and the engine's counts since it was opened."""
+    """The answers to a batch, and the engine's state and counts since it was opened."""
 
     answers: list[Any]
+    blocklist: BlocklistState
     blocked: Mapping[str, int]
     states_found: int
     states_missed: int

@@ -9,16 +9,23 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from nextquery.errors import BlocklistError, NextqueryError
+from nextquery.errors import ArtifactError, NextqueryError
 from nextquery.records import Suggestion
 from nextquery.service.lru_cache import LruCache
 from nextquery.service.models.batching import Batcher, Job
-from nextquery.service.models.engine import Engine
-from nextquery.service.models.isolation import open_apart
+from nextquery.service.models.blocklist_watch import BlocklistState
+from nextquery.service.models.engine import Engine, open_engine
+from nextquery.service.models.isolation import IsolatedEngine, ModelFailedError
+from nextquery.service.models.messages import Opening
 from nextquery.service.models.questions import Question, SuggestQuestion
 from nextquery.service.operation import logging
 from nextquery.service.operation.metrics import Metrics
 from nextquery.service.settings import NamedModel, ServiceSettings
+from nextquery.suggesters.loading import model_kind
+
+SECONDS_BETWEEN_LOOKS = 0.25
+SECONDS_WHEN_STOPPING = 4.0
+"""A stopping service waits so long for a model that does not answer."""
 
 
 class ServedModel:
@@ -32,6 +39,8 @@ class ServedModel:
         self._metrics = metrics
         self._answers: LruCache[SuggestQuestion, list[Suggestion]] = LruCache(settings.cache_size)
         self._counted: dict[str, int] = {}
+        self._blocklist_state = BlocklistState()
+        self._longest_batch = settings.batch_seconds
         self.engine: Engine | None = None
         self.batcher = Batcher(
             self._run,
@@ -42,11 +51,35 @@ class ServedModel:
             name=f"model-{named.name}",
         )
         self.batcher.on_batch = self._on_batch
+        self.batcher.on_idle = self._check
 
     async def open(self) -> Engine:
-        """Open, check and warm up what is in the folder now, in another thread."""
-        where = self._path, self._blocklist, self._cache_size
-        return await asyncio.to_thread(open_apart, *where, low_priority=self.engine is not None)
+        """Open, check and warm up what is in the folder now, in another thread.
+
+        Whatever is wrong with the folder is an `ArtifactError`, so that it is refused and said.
+        """
+        try:
+            if model_kind(self._path).neural:
+                return await self._open_apart()
+            where = self._path, self._blocklist, self._cache_size
+            return await asyncio.to_thread(open_engine, *where)
+        except NextqueryError:
+            raise
+        except ModelFailedError as error:
+            raise ArtifactError(f"{self._path}: cannot be used ({' '.join(error.args)})") from error
+        except Exception as error:
+            name = type(error).__name__
+            raise ArtifactError(f"{self._path}: cannot be used ({name})") from error
+
+    async def _open_apart(self) -> Engine:
+        """A model that computes, in a process of its own; ended if nobody wants it any more."""
+        engine = IsolatedEngine(Opening(self._path, self._blocklist, self._cache_size))
+        try:
+            await asyncio.to_thread(engine.start, low_priority=self.engine is not None)
+        except asyncio.CancelledError:
+            engine.close()
+            raise
+        return engine
 
     def use(self, engine: Engine) -> None:
         """Answer with `engine` from the next batch on; the old one ends with its last batch."""
@@ -55,8 +88,8 @@ class ServedModel:
             ending = threading.Thread(target=self.engine.close, name=f"end-{self.name}")
             self.batcher.do_between(ending.start)
         self.engine = engine
-        self._answers.clear()
         self._counted = {}
+        self._forget(engine.blocklist)
 
     def remembered(self, question: SuggestQuestion) -> list[Suggestion] | None:
         """The list given to the same question by the same model before, if it is still known."""
@@ -73,22 +106,56 @@ class ServedModel:
                 job.answer.add_done_callback(self._remember(self.engine, job.question))
         return jobs
 
+    @property
+    def available(self) -> bool:
+        """Whether it can be expected to answer."""
+        return self.engine is not None and self.engine.available
+
+    def watch(self) -> None:
+        """End a batch that takes too long; the model is then started again."""
+        if self.engine is not None and self.engine.silent_for > self._longest_batch:
+            logging.log_event("the model takes too long and is ended", model=self.name)
+            self.engine.kill()
+
+    def hurry(self) -> None:
+        """The service stops: wait less long for a model that does not answer."""
+        self._longest_batch = min(self._longest_batch, SECONDS_WHEN_STOPPING)
+
+    async def stop(self) -> None:
+        """Stop answering and let the model go."""
+        await self.batcher.stop()
+        if self.engine is not None:
+            await asyncio.to_thread(self.engine.close)
+
     def refresh(self) -> None:
-        """Take a changed blocklist, and pass on what the guard held back."""
+        """Notice a changed blocklist, and pass on what the engine has counted."""
         if self.engine is None:
             return
-        try:
-            if self.engine.guard.reload():
-                self._answers.clear()
-                logging.log_event("blocklist loaded", model=self.name)
-        except BlocklistError as error:
-            logging.log_failure("blocklist refused, the old one stays", error, model=self.name)
+        self._look_at_blocklist(self.engine)
         for reason, count in self.engine.blocked().items():
             self._metrics.blocked.labels(self.name, reason).inc(self._more(reason, count))
         states = self._metrics.cache.labels
         states("states", "hit").inc(self._more("states found", self.engine.states_found))
         states("states", "miss").inc(self._more("states missed", self.engine.states_missed))
+        restarts = self._metrics.model_restarts.labels(self.name)
+        restarts.inc(self._more("restarts", self.engine.restarts))
         self._metrics.queue.labels(self.name).set(len(self.batcher))
+
+    def _look_at_blocklist(self, engine: Engine) -> None:
+        """Forget what was answered under another blocklist; say what is wrong with the file."""
+        new, old = engine.blocklist, self._blocklist_state
+        if new == old:
+            return
+        if new.problem and new.problem != old.problem:
+            fields = {"model": self.name, "reason": new.problem}
+            logging.log_event("blocklist refused, the old one stays", **fields)
+        elif new.generation != old.generation:
+            logging.log_event("blocklist loaded", model=self.name)
+        self._forget(new)
+
+    def _forget(self, blocklist: BlocklistState) -> None:
+        self._answers.clear()
+        self._blocklist_state = blocklist
 
     def _more(self, what: str, count: int) -> int:
         """How much a count of the engine has grown since it was last asked."""
@@ -97,14 +164,14 @@ class ServedModel:
         return count - before if count >= before else count  # a restarted model begins at 0
 
     def _remember(self, engine: Engine | None, question: SuggestQuestion) -> Any:
-        blocklist = engine.guard.blocklist if engine else None
+        generation = engine.blocklist.generation if engine else -1
 
         def store(answer: asyncio.Future[Any]) -> None:
-            current = self.engine
-            if current is None or answer.cancelled() or answer.exception() is not None:
+            if engine is None or answer.cancelled() or answer.exception() is not None:
                 return
             # A list made by another model or under another blocklist must not outlive it.
-            if current is engine and current.guard.blocklist is blocklist:
+            if self.engine is engine and engine.blocklist.generation == generation:
+                self._look_at_blocklist(engine)
                 self._answers.put(question, answer.result())
 
         return store
@@ -112,6 +179,10 @@ class ServedModel:
     def _run(self, questions: Sequence[Question[Any]]) -> Sequence[Any]:
         assert self.engine is not None, "asked before the model was loaded"
         return self.engine.answer(questions)
+
+    def _check(self) -> None:
+        if self.engine is not None:
+            self.engine.check()
 
     def _on_batch(self, size: int, seconds: float) -> None:
         self._metrics.batch.labels(self.name).observe(size)
@@ -132,6 +203,7 @@ class Models:
             named = NamedModel("fallback", settings.fallback)
             self.fallback = ServedModel(named, settings, metrics)
         self._reloading = asyncio.Lock()
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def all(self) -> list[ServedModel]:
@@ -143,6 +215,11 @@ class Models:
         """Whether every model is loaded."""
         return all(model.engine is not None for model in self.all)
 
+    @property
+    def silent(self) -> list[str]:
+        """The loaded models that do not answer now."""
+        return [model.name for model in self.all if model.engine and not model.available]
+
     async def reload(self) -> dict[str, str]:
         """Load every folder again beside what is in use; a refused one leaves all as it was."""
         async with self._reloading:
@@ -150,10 +227,10 @@ class Models:
             try:
                 for model in self.all:
                     engines.append((model, await model.open()))
-            except NextqueryError:
+            except BaseException:
                 self._metrics.reloads.labels("refused").inc()
                 for _, opened in engines:
-                    opened.close()
+                    await asyncio.to_thread(opened.close)
                 raise
             for model, engine in engines:
                 model.use(engine)
@@ -164,13 +241,25 @@ class Models:
         """Begin answering."""
         for model in self.all:
             model.batcher.start()
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    def hurry(self) -> None:
+        """The service stops: wait less long for models that do not answer."""
+        for model in self.all:
+            model.hurry()
 
     async def stop(self) -> None:
         """Stop answering."""
-        for model in self.all:
-            await model.batcher.stop()
-            if model.engine is not None:
-                model.engine.close()
+        self.hurry()
+        await asyncio.gather(*(model.stop() for model in self.all))
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            for model in self.all:
+                model.watch()
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
 
     def refresh(self) -> None:
         """Take changed blocklists and publish gauges."""

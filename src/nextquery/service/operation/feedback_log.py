@@ -21,6 +21,10 @@ _ACTIONS = {
 }
 
 
+class FeedbackLostError(Exception):
+    """The feedback could not be written: a full disk, a folder that may not be made again."""
+
+
 class FeedbackLog:
     """Appends to the files of the day. Each line is one write, so workers can share the folder."""
 
@@ -32,7 +36,7 @@ class FeedbackLog:
             raise InputError(f"`feedback` {folder}: {error.strerror}") from None
 
     def write(self, feedback: Shown | Clicked | Dismissed, now: datetime | None = None) -> None:
-        """Append what a user did."""
+        """Append what a user did; `FeedbackLostError` if that cannot be done."""
         moment = now or datetime.now(UTC)
         common = {
             "application": APPLICATION,
@@ -50,13 +54,27 @@ class FeedbackLog:
 
     def _append(self, table: str, moment: datetime, record: dict[str, Any]) -> None:
         path = self._folder / f"{table}-{moment:%Y-%m-%d}.ndjson"
-        line = json.dumps(record, ensure_ascii=False) + "\n"
-        # 0600: the file holds what people typed.
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        line = (json.dumps(record, ensure_ascii=False) + "\n").encode()
         try:
-            os.write(descriptor, line.encode())
-        finally:
-            os.close(descriptor)
+            descriptor = _open(path)
+            try:
+                written = os.write(descriptor, line)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise FeedbackLostError(error.strerror) from error
+        if written < len(line):
+            raise FeedbackLostError("the disk is full")
+
+
+def _open(path: Path) -> int:
+    """The file, in a folder that may have been taken away; 0600: it holds what people typed."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, flags, 0o600)
 
 
 def _event(feedback: Shown | Clicked | Dismissed) -> dict[str, Any]:

@@ -62,6 +62,10 @@ class Metrics:
             "nextquery_model_seconds", "Time of one batch in the model", ["model"],
             buckets=_LATENCY, registry=self.registry,
         )  # fmt: skip
+        self.model_restarts = Counter(
+            "nextquery_model_restarts", "Model processes that ended and were started again",
+            ["model"], registry=self.registry,
+        )  # fmt: skip
         self.refused = Counter(
             "nextquery_refused", "Requests refused at once: the queue was full", ["model"],
             registry=self.registry,

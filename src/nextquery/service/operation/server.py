@@ -11,6 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FrameType
 
 import uvicorn
@@ -30,7 +31,19 @@ SECONDS_KEPT_OPEN = 75
 """Longer than balancers keep idle connections: who closes first may cut off a request."""
 
 
-def run_worker(settings: ServiceSettings, listener: socket.socket, supervised: bool) -> None:
+@dataclass(frozen=True)
+class WorkerPlace:
+    """What a worker is to its service."""
+
+    supervised: bool = False
+    """Whether another process watches over it and passes signals on."""
+    load_first: bool = False
+    """Whether others serve meanwhile, so that it need not listen before its models are loaded."""
+    on_ready: Callable[[], None] | None = None
+    """Called when the models are loaded."""
+
+
+def run_worker(settings: ServiceSettings, listener: socket.socket, place: WorkerPlace) -> None:
     """Serve in this process until told to stop."""
     _set_threads(settings)
     # Imported here: a supervisor needs none of it.
@@ -39,6 +52,7 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, supervised: b
 
     logging.install()
     service = build_service(settings)
+    service.load_first, service.on_ready = place.load_first, place.on_ready
     config = uvicorn.Config(
         build_app(service),
         log_config=None,
@@ -48,7 +62,7 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, supervised: b
         timeout_graceful_shutdown=SECONDS_TO_FINISH,
         timeout_keep_alive=SECONDS_KEPT_OPEN,
     )
-    server = Server(config, service, supervised)
+    server = Server(config, service, place.supervised)
     server.run(sockets=[listener])
     if service.failure is not None:
         raise service.failure
@@ -88,7 +102,7 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal drains; Ctrl-C a second time ends at once."""
         if self._drain_until is None:
-            self._service.draining = True
+            self._service.stop_soon()
             self._drain_until = time.monotonic() + self._service.settings.drain_seconds
         elif sig == signal.SIGINT:
             self.should_exit = self.force_exit = True

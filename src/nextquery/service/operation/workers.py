@@ -4,6 +4,7 @@ The socket stays open while a single worker is replaced, so that no connection i
 processes; knows nothing of HTTP.
 """
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -12,7 +13,9 @@ import socket
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Event
 from types import FrameType
 
 from prometheus_client import multiprocess
@@ -22,12 +25,14 @@ from nextquery.service.operation import logging
 from nextquery.service.operation.control import Control
 from nextquery.service.operation.listening import address, listen
 from nextquery.service.operation.metrics import DIRECTORY_VARIABLE
-from nextquery.service.operation.server import run_worker
+from nextquery.service.operation.server import WorkerPlace, run_worker
 from nextquery.service.settings import ServiceSettings
 
-SECONDS_BETWEEN_STARTS = 1.0
+SECONDS_BETWEEN_LOOKS = 0.5
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds before a worker that ended is replaced."""
 REFUSED = 2
-"""The exit code of a worker that could not load its models: starting it again would not help."""
+"""The exit code of a worker that could not load its models."""
 
 
 def serve(settings: ServiceSettings) -> None:
@@ -37,11 +42,19 @@ def serve(settings: ServiceSettings) -> None:
     url = f"{address(settings.host, listener)}/"
     logging.log_event("serving", url=url, workers=settings.workers)
     if settings.workers == 1:
-        run_worker(settings, listener, supervised=False)
+        run_worker(settings, listener, WorkerPlace())
         return
     with tempfile.TemporaryDirectory(prefix="nextquery-") as metrics:
         os.environ[DIRECTORY_VARIABLE] = metrics
         Supervisor(settings, listener).run()
+
+
+@dataclass(eq=False)
+class Worker:
+    """One process, and whether it has loaded its models."""
+
+    process: BaseProcess
+    ready: Event
 
 
 class Supervisor:
@@ -52,7 +65,10 @@ class Supervisor:
         self._listener = listener
         # A fresh interpreter for each: threads and event loops do not survive a fork.
         self._processes = multiprocessing.get_context("spawn")
-        self._workers: list[BaseProcess] = []
+        self._workers: list[Worker] = []
+        self._served = False
+        self._pause = FIRST_PAUSE
+        self._start_at: float | None = None
         self._stopping = False
 
     def run(self) -> None:
@@ -62,40 +78,59 @@ class Supervisor:
         signal.signal(signal.SIGINT, self._stop)
         signal.signal(signal.SIGHUP, lambda number, frame: control.ask_reload())
         self._workers = [self._start() for _ in range(self._settings.workers)]
-        while self._workers:
-            multiprocessing.connection.wait([worker.sentinel for worker in self._workers], 1.0)
-            for worker in [worker for worker in self._workers if not worker.is_alive()]:
+        while self._workers or not self._stopping:
+            sentinels = [worker.process.sentinel for worker in self._workers]
+            multiprocessing.connection.wait(sentinels, SECONDS_BETWEEN_LOOKS)
+            self._served = self._served or any(worker.ready.is_set() for worker in self._workers)
+            for worker in [each for each in self._workers if not each.process.is_alive()]:
                 self._reap(worker)
+            self._replace()
 
-    def _start(self) -> BaseProcess:
-        worker = self._processes.Process(
-            target=_worker_main, args=(self._settings, self._listener), daemon=True
+    def _start(self) -> Worker:
+        ready = self._processes.Event()
+        # A worker that replaces another takes no connection before its models are loaded, if there
+        # is somebody else to take them.
+        others = any(worker.ready.is_set() for worker in self._workers)
+        place = WorkerPlace(supervised=True, load_first=others, on_ready=ready.set)
+        process = self._processes.Process(
+            target=_worker_main, args=(self._settings, self._listener, place), daemon=True
         )
-        worker.start()
-        return worker
+        process.start()
+        return Worker(process, ready)
 
-    def _reap(self, worker: BaseProcess) -> None:
+    def _reap(self, worker: Worker) -> None:
+        """Take note of a worker that ended; at the very start bad models end the service."""
         self._workers.remove(worker)
-        multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+        code = worker.process.exitcode
+        with contextlib.suppress(OSError):  # the folder of counts may have been cleaned away
+            multiprocess.mark_process_dead(worker.process.pid)  # type: ignore[no-untyped-call]
         if self._stopping:
             return
-        if worker.exitcode == REFUSED:
+        if code == REFUSED and not self._served:
             self._stop(signal.SIGTERM, None)
             raise ArtifactError("a worker could not load its models; the log above says why")
-        logging.log_event("worker ended, starting another", exit_code=worker.exitcode)
-        time.sleep(SECONDS_BETWEEN_STARTS)
-        self._workers.append(self._start())
+        logging.log_event("worker ended, starting another", exit_code=code, seconds=self._pause)
+        self._pause = FIRST_PAUSE if worker.ready.is_set() else min(2 * self._pause, LONGEST_PAUSE)
+        self._start_at = time.monotonic() + self._pause
+
+    def _replace(self) -> None:
+        """Start what is missing, after a pause that grows while workers end before they serve."""
+        if self._stopping or self._start_at is None or time.monotonic() < self._start_at:
+            return
+        self._start_at = None
+        while len(self._workers) < self._settings.workers:
+            self._workers.append(self._start())
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True
         for worker in self._workers:
-            if worker.is_alive() and worker.pid is not None:
-                os.kill(worker.pid, signal.SIGTERM)
+            if worker.process.is_alive() and worker.process.pid is not None:
+                os.kill(worker.process.pid, signal.SIGTERM)
 
 
-def _worker_main(settings: ServiceSettings, listener: socket.socket) -> None:
+def _worker_main(settings: ServiceSettings, listener: socket.socket, place: WorkerPlace) -> None:
     try:
-        run_worker(settings, listener, supervised=True)
+        run_worker(settings, listener, place)
     except NextqueryError as error:
         logging.log_event("worker cannot serve", reason=str(error))
         sys.exit(REFUSED)

@@ -66,7 +66,7 @@ def joined(queries: Sequence[str]) -> list[str]:
 
 
 class MemorySessions:
-    """Sessions in this process: bounded, least recently used out first."""
+    """Sessions in this process, ordered by their last query: the oldest expire and go first."""
 
     def __init__(
         self, size: int, idle_seconds: float, clock: Callable[[], float] = time.monotonic
@@ -85,7 +85,8 @@ class MemorySessions:
     async def read(self, session: str) -> list[str]:
         """The queries of a session, oldest first; empty if it is unknown."""
         self._expire()
-        found = self._sessions.get(session)
+        # Reading makes a session no younger: what orders them is their last query.
+        found = self._sessions.peek(session)
         return list(found[1]) if found else []
 
     async def delete(self, session: str) -> None:
@@ -104,16 +105,32 @@ class MemorySessions:
         """Drop idle sessions from the old end; each is dropped once, so the cost is constant."""
         oldest_allowed = self._clock() - self._idle
         stale = []
-        for session in self._sessions:
-            if self._sessions.peek(session)[0] > oldest_allowed:
+        for session, (last_query, _) in self._sessions.items():
+            if last_query > oldest_allowed:
                 break
             stale.append(session)
         for session in stale:
             self._sessions.drop(session)
 
 
+_APPEND = """
+local session, idle, most, query = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+if redis.call("EXISTS", session) == 0 and #ARGV > 3 then
+  redis.call("RPUSH", session, unpack(ARGV, 4))
+end
+if redis.call("LINDEX", session, -1) ~= query then
+  redis.call("RPUSH", session, query)
+end
+redis.call("LTRIM", session, -most, -1)
+redis.call("PEXPIRE", session, idle)
+return redis.call("LRANGE", session, 0, -1)
+"""
+"""Begins or goes on with a session as one step: nothing comes between, so that whatever another
+client does at the same time, there is no session without an expiry."""
+
+
 class RedisSessions:
-    """Sessions in Redis, shared by workers and machines: one list a session, expiring when idle.
+    """Sessions in Redis, shared by workers and machines: one list per session, expiring when idle.
 
     When Redis does not answer, the store says so at once for a second before it tries again, so
     that no request waits for a dead server twice.
@@ -138,21 +155,13 @@ class RedisSessions:
             socket_connect_timeout=self.TIMEOUT,
             retry=None,
         )
+        self._append = self._client.register_script(_APPEND)
         self._closed_until = 0.0
 
     async def append(self, session: str, query: str, seed: Sequence[str]) -> list[str]:
         """Add a query and give the whole session; `seed` is its beginning if it is new."""
-        name = self._name(session)
-        pipeline = self._client.pipeline(transaction=True)
-        pipeline.rpush(name, query)
-        pipeline.ltrim(name, -MAX_CONTEXT_QUERIES, -1)
-        pipeline.pexpire(name, self._idle_ms)
-        pipeline.lrange(name, 0, -1)
-        queries = (await self._ask(pipeline.execute()))[-1]
-        if len(queries) == 1 and seed:
-            await self._ask(self._client.lpush(name, *reversed(seed)))
-            queries = [*seed, query]
-        return joined(queries)
+        arguments: list[str | int] = [self._idle_ms, MAX_CONTEXT_QUERIES, query, *seed]
+        return joined(await self._ask(self._append(keys=[self._name(session)], args=arguments)))
 
     async def read(self, session: str) -> list[str]:
         """The queries of a session, oldest first; empty if it is unknown."""

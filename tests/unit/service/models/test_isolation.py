@@ -1,10 +1,13 @@
 """A model in a process of its own, over real model folders."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,15 @@ import pytest
 
 from nextquery.errors import ArtifactError
 from nextquery.records import Suggestion
-from nextquery.service.models.engine import Engine, LocalEngine, open_engine
-from nextquery.service.models.isolation import IsolatedEngine, ModelFailedError, open_apart
+from nextquery.service.models.engine import Engine, open_engine
+from nextquery.service.models.isolation import (
+    SECONDS_TO_END,
+    IsolatedEngine,
+    ModelEndedError,
+    ModelFailedError,
+    ModelLateError,
+)
+from nextquery.service.models.messages import Opening
 from nextquery.service.models.questions import (
     CompleteQuestion,
     ExplainQuestion,
@@ -32,10 +42,22 @@ def lists(engine: Engine, *contexts: tuple[str, ...], n: int) -> list[list[Sugge
 
 @pytest.fixture
 def apart(served_models: dict[str, Path]) -> Iterator[IsolatedEngine]:
-    engine = open_apart(served_models["hred"], None, 100)
-    assert isinstance(engine, IsolatedEngine)
+    engine = started(served_models["hred"])
     yield engine
     engine.close()
+
+
+def started(folder: Path, blocklist: Path | None = None, **options: bool) -> IsolatedEngine:
+    engine = IsolatedEngine(Opening(folder, blocklist, 100))
+    engine.start(**options)
+    return engine
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_it_answers_as_in_this_process(
@@ -66,8 +88,7 @@ def test_a_model_that_is_killed_is_started_again(apart: IsolatedEngine) -> None:
 
 
 def test_only_the_loading_of_a_replacement_gives_way(served_models: dict[str, Path]) -> None:
-    engine = open_apart(served_models["hred"], None, 100, low_priority=True)
-    assert isinstance(engine, IsolatedEngine)
+    engine = started(served_models["hred"], low_priority=True)
     assert len(lists(engine, SESSION, n=3)[0]) == 3
     assert os.getpriority(os.PRIO_PROCESS, engine.process_id) == os.getpriority(os.PRIO_PROCESS, 0)
     engine.close()
@@ -80,14 +101,20 @@ def test_an_unexpected_error_says_where_but_quotes_nothing(apart: IsolatedEngine
     assert lists(apart, SESSION, n=3)
 
 
-def test_a_changed_blocklist_acts_on_the_next_list(
+def test_a_changed_blocklist_is_taken_and_said(
     served_models: dict[str, Path], tmp_path: Path
 ) -> None:
     blocklist = tmp_path / "blocked.txt"
     blocklist.write_text("nothing\n")
-    engine = open_apart(served_models["hred"], blocklist, 100)
+    engine = started(served_models["hred"], blocklist)
     word = lists(engine, SESSION, n=1)[0][0].text.split()[0]
     blocklist.write_text(f"nothing\n{word}\n")
+
+    def new_list_is_used() -> bool:
+        engine.check()
+        return engine.blocklist.generation == 1
+
+    wait_until(new_list_is_used)
     found = lists(engine, SESSION, n=5)[0]
     assert found
     assert not any(word in item.text.split() for item in found)
@@ -98,11 +125,64 @@ def test_a_bad_folder_is_refused_with_its_own_error(
     served_models: dict[str, Path], altered: Callable[[Path, str], Path]
 ) -> None:
     with pytest.raises(ArtifactError, match="altered or truncated"):
-        open_apart(altered(served_models["hred"], "model.safetensors"), None, 10)
+        started(altered(served_models["hred"], "model.safetensors"))
 
 
-def test_look_ups_stay_in_this_process(served_models: dict[str, Path]) -> None:
-    assert isinstance(open_apart(served_models["adjacency"], None, 10), LocalEngine)
+def test_a_model_that_died_idle_is_started_again_by_the_next_check(apart: IsolatedEngine) -> None:
+    first = apart.process_id
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: apart._process is not None and apart._process.poll() is not None)
+    apart.check()
+    assert apart.process_id != first
+    assert apart.restarts == 1
+    assert apart.available
+
+
+def test_a_stopped_model_is_seen_and_killing_it_tells_who_waits(apart: IsolatedEngine) -> None:
+    first = apart.process_id
+    os.kill(first, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as asking:
+        answer = asking.submit(lists, apart, SESSION, n=3)
+        wait_until(lambda: apart.silent_for > 0.2)
+        apart.kill()
+        with pytest.raises(ModelLateError):
+            answer.result(60)
+    assert apart.silent_for == 0.0
+    assert lists(apart, SESSION, n=3)[0], "the next batch is answered by another process"
+    assert apart.process_id != first
+
+
+def test_a_stopped_model_does_not_keep_the_service_from_ending(apart: IsolatedEngine) -> None:
+    os.kill(apart.process_id, signal.SIGSTOP)
+    begin = time.monotonic()
+    apart.close()
+    assert time.monotonic() - begin < 2 * SECONDS_TO_END
+
+
+def test_closing_ends_a_load_that_nobody_waits_for(served_models: dict[str, Path]) -> None:
+    engine = IsolatedEngine(Opening(served_models["hred"], None, 100))
+    with ThreadPoolExecutor(1) as loading:
+        loaded = loading.submit(engine.start)
+        wait_until(lambda: engine._process is not None)
+        engine.close()
+        with pytest.raises(ModelEndedError):
+            loaded.result(60)
+
+
+def test_a_model_that_cannot_be_started_again_is_not_tried_without_pause(
+    served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(served_models["hred"], folder)
+    engine = started(folder)
+    shutil.rmtree(folder)
+    engine.kill()
+    with pytest.raises(ModelEndedError, match="no such folder"):
+        lists(engine, SESSION, n=3)
+    with pytest.raises(ModelEndedError, match="process ended"):
+        lists(engine, SESSION, n=3)
+    assert engine.restarts == 1
+    engine.close()
 
 
 def test_closing_ends_the_process(apart: IsolatedEngine) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.service.http.schemas import Clicked, Dismissed, Shown
-from nextquery.service.operation.feedback_log import FeedbackLog
+from nextquery.service.operation.feedback_log import FeedbackLog, FeedbackLostError
 
 NOON = datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 WHO = {"query_id": "list-1", "client_id": "browser-1", "query": "red shoes"}
@@ -58,3 +58,18 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="`feedback`"):
         FeedbackLog(tmp_path / "file" / "log")
+
+
+def test_a_folder_that_was_taken_away_is_made_again(tmp_path: Path) -> None:
+    log = FeedbackLog(tmp_path / "log")
+    (tmp_path / "log").rmdir()
+    log.write(Dismissed(action="dismissed", **WHO), NOON)
+    assert len(read(tmp_path / "log" / "events-2026-05-01.ndjson")) == 1
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    log = FeedbackLog(tmp_path / "log")
+    (tmp_path / "log").rmdir()
+    (tmp_path / "log").write_text("a file now")
+    with pytest.raises(FeedbackLostError):
+        log.write(Dismissed(action="dismissed", **WHO), NOON)

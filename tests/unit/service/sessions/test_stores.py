@@ -1,9 +1,18 @@
 import asyncio
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nextquery.errors import InputError
-from nextquery.service.sessions.stores import MemorySessions, joined, open_sessions, session_key
+from nextquery.service.sessions.stores import (
+    MemorySessions,
+    RedisSessions,
+    joined,
+    open_sessions,
+    session_key,
+)
 from nextquery.service.settings import MAX_CONTEXT_QUERIES, ServiceSettings
 
 
@@ -61,6 +70,93 @@ def test_idle_sessions_end(sessions: MemorySessions, clock: Clock) -> None:
         assert await sessions.read("old") == []
         assert await sessions.read("young") == ["b"]
         assert sessions.count() == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_is_read_again_and_again_ends_nevertheless(
+    sessions: MemorySessions, clock: Clock
+) -> None:
+    async def scenario() -> None:
+        await sessions.append("read", "a", [])
+        clock.now = 1700.0
+        await sessions.append("other", "b", [])
+        assert await sessions.read("read") == ["a"]
+        clock.now = 1801.0
+        assert await sessions.read("read") == []
+        assert sessions.count() == 1
+
+    asyncio.run(scenario())
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.sampled_from("abcde")),
+        st.tuples(st.just("read"), st.sampled_from("abcde")),
+        st.tuples(st.just("delete"), st.sampled_from("abcde")),
+        st.tuples(st.just("wait"), st.integers(1, 900)),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_a_session_lives_until_it_is_idle_or_three_others_were_used_later(
+    steps: list[tuple[str, Any]],
+) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        sessions = MemorySessions(3, 1800.0, clock)
+        expected: dict[str, tuple[float, list[str]]] = {}  # in the order of their last query
+        for number, (step, what) in enumerate(steps):
+            expected = {k: v for k, v in expected.items() if clock.now - v[0] < 1800.0}
+            known = expected.get(what, (0.0, []))[1]
+            if step == "append":
+                expected.pop(what, None)
+                expected[what] = clock.now, [*known, str(number)]
+                expected = dict(list(expected.items())[-3:])
+                assert await sessions.append(what, str(number), []) == expected[what][1]
+            elif step == "read":
+                assert await sessions.read(what) == known
+            elif step == "delete":
+                await sessions.delete(what)
+                expected.pop(what, None)
+            else:
+                clock.now += what
+        live = {k for k, v in expected.items() if clock.now - v[0] < 1800.0}
+        assert sessions.count() == len(live)
+
+    asyncio.run(scenario())
+
+
+def test_redis_keeps_the_same_sessions(redis_server: Any) -> None:
+    async def scenario() -> None:
+        sessions = RedisSessions(redis_server.url, 1800.0)
+        assert await sessions.append("s", "b", ["a"]) == ["a", "b"]
+        assert await sessions.append("s", "b", ["other"]) == ["a", "b"]
+        assert await sessions.append("s", "c", ["other"]) == ["a", "b", "c"]
+        for number in range(MAX_CONTEXT_QUERIES):
+            last = await sessions.append("s", str(number), [])
+        assert len(last) == MAX_CONTEXT_QUERIES == len(await sessions.read("s"))
+        await sessions.delete("s")
+        assert await sessions.read("s") == []
+        await sessions.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_session_deleted_while_it_begins_leaves_nothing_without_expiry(
+    redis_server: Any,
+) -> None:
+    async def scenario() -> None:
+        one, other = (RedisSessions(redis_server.url, 1800.0) for _ in range(2))
+        for number in range(200):
+            name = f"s{number}"
+            await asyncio.gather(one.append(name, "b", ["a"]), other.delete(name))
+        names = await one._client.keys("*")
+        assert all([await one._client.pttl(name) > 0 for name in names])
+        await one.close()
+        await other.close()
 
     asyncio.run(scenario())
 

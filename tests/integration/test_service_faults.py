@@ -1,0 +1,169 @@
+"""What may break around a running service: its model, workers, folders and files."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from nextquery.service.http.keys import new_key
+
+ADMIN = new_key("operator")
+ADMIN_KEY = {"X-Admin-Key": ADMIN.key}
+
+
+def suggest(service: Any, query: str = "red shoes") -> httpx.Response:
+    return service.post("/v1/suggest", {"query": query})  # type: ignore[no-any-return]
+
+
+def children(service: Any, what: bytes) -> list[int]:
+    """The processes that a service started whose command holds `what`."""
+    lists = Path(f"/proc/{service.process.pid}/task").glob("*/children")
+    pids = [int(pid) for each in lists for pid in each.read_text().split()]
+    return [pid for pid in pids if what in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def replace_file(folder: Path, name: str, content: bytes) -> None:
+    """Other content under a manifest that fits it."""
+    beside = folder / f"{name}.new"
+    beside.write_bytes(content)
+    beside.replace(folder / name)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"][name] = sha256(content).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, served_models: dict[str, Path]) -> Path:
+    folder = tmp_path_factory.mktemp("faults")
+    shutil.copytree(served_models["adjacency"], folder / "model")
+    (folder / "blocklist").write_text("forbidden\n")
+    (folder / "tmp").mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def service(start_service: Any, place: Path) -> Any:
+    return start_service(
+        place / "model",
+        *("--feedback", place / "feedback", "--blocklist", place / "blocklist"),
+        NEXTQUERY_ADMIN_KEYS=ADMIN.line,
+        TMPDIR=str(place / "tmp"),
+    )
+
+
+def test_a_folder_whose_content_cannot_be_opened_is_refused(service: Any, place: Path) -> None:
+    good = (place / "model" / "query_counts.npy").read_bytes()
+    replace_file(place / "model", "query_counts.npy", b"no numbers at all")
+    refused = service.post("/admin/reload", None, **ADMIN_KEY)
+    assert refused.status_code == 409
+    assert "model: cannot be used" in refused.json()["detail"] or "model" in refused.text
+    assert suggest(service).json()["suggestions"]
+    replace_file(place / "model", "query_counts.npy", good)
+    assert service.post("/admin/reload", None, **ADMIN_KEY).status_code == 200
+
+
+def test_the_kill_switch_works_though_its_folder_was_cleaned_away(
+    service: Any, place: Path
+) -> None:
+    def switch(on: bool) -> int:
+        url = service.url + "/admin/kill-switch"
+        return httpx.put(url, json={"on": on}, headers=ADMIN_KEY, timeout=30).status_code
+
+    for folder in (place / "tmp").glob("nextquery-*"):
+        shutil.rmtree(folder)
+    assert switch(True) == 200
+    for folder in (place / "tmp").glob("nextquery-*"):
+        shutil.rmtree(folder)
+    time.sleep(1.0)  # four looks at the files
+    assert suggest(service).json()["suggestions"] == []
+    assert switch(False) == 200
+    assert suggest(service).json()["suggestions"]
+
+
+def test_feedback_is_written_though_its_folder_was_deleted(service: Any, place: Path) -> None:
+    shutil.rmtree(place / "feedback")
+    event = {"action": "dismissed", "query": "x", "client_id": "c", "query_id": "q"}
+    assert service.post("/v1/feedback", event).status_code == 204
+    assert list((place / "feedback").glob("events-*.ndjson"))
+    shutil.rmtree(place / "feedback")
+    (place / "feedback").write_text("")
+    refused = service.post("/v1/feedback", event)
+    assert refused.status_code == 503
+    assert refused.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.slow
+def test_a_very_long_blocklist_does_not_hold_up_other_requests(service: Any, place: Path) -> None:
+    lines = "".join(f"blocked{number} word{number % 999}\n" for number in range(400_000))
+    (place / "blocklist").write_text(lines + "boots\n")
+    longest, taken, start = 0.0, False, time.monotonic()
+    while not taken:
+        begin = time.monotonic()
+        assert service.get("/healthz").status_code == 200
+        longest = max(longest, time.monotonic() - begin)
+        taken = not any("boots" in item["text"] for item in suggest(service).json()["suggestions"])
+        assert service.process.poll() is None
+    assert longest < (time.monotonic() - start) / 2, "it is read beside the requests"
+
+
+@pytest.fixture
+def neural(start_service: Any, served_models: dict[str, Path]) -> Iterator[Any]:
+    service = start_service(served_models["hred"], "--budget-ms", "60000", "--batch-seconds", "4")
+    yield service
+    service.stop()
+
+
+def test_a_stopped_model_is_noticed_ended_and_replaced(neural: Any) -> None:
+    [model] = children(neural, b"model_process")
+    with ThreadPoolExecutor(1) as clients:
+        os.kill(model, signal.SIGSTOP)
+        asked = clients.submit(suggest, neural)
+        neural.wait_until(lambda: not neural.is_ready(), 60)
+        answer = asked.result()
+    # Refused if it was in the model's hands, answered by the new one if it still waited.
+    assert answer.status_code in (200, 503)
+    neural.wait_until(neural.is_ready, 60)
+    assert children(neural, b"model_process") != [model]
+    assert suggest(neural).json()["suggestions"]
+    assert 'nextquery_model_restarts_total{model="hred"} 1.0' in neural.get("/metrics").text
+    [model] = children(neural, b"model_process")
+    os.kill(model, signal.SIGSTOP)
+    begin = time.monotonic()
+    neural.process.send_signal(signal.SIGTERM)
+    assert neural.process.wait(60) == 0
+    assert time.monotonic() - begin < 15
+
+
+@pytest.mark.slow
+def test_workers_are_replaced_without_a_refused_request_even_if_that_fails_at_first(
+    start_service: Any, served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(served_models["hred"], tmp_path / "model")
+    service = start_service(tmp_path / "model", "--workers", "2", "--budget-ms", "60000")
+
+    def logged(message: str) -> int:
+        return sum(f'"{message}"' in line for line in service.log)
+
+    def asked_until(condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 120
+        while not condition():
+            assert suggest(service).status_code == 200
+            assert time.monotonic() < end
+
+    service.wait_until(lambda: logged("models loaded") == 2)
+    (tmp_path / "model").rename(tmp_path / "away")
+    os.kill(children(service, b"spawn_main")[0], signal.SIGKILL)
+    asked_until(lambda: logged("worker cannot serve") >= 1)
+    (tmp_path / "away").rename(tmp_path / "model")
+    asked_until(lambda: logged("models loaded") == 3)
+    asked_until(lambda: len(children(service, b"spawn_main")) == 2)
+    assert service.stop() == 0
