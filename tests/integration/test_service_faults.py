@@ -147,7 +147,7 @@ def test_a_stopped_model_is_noticed_ended_and_replaced(neural: Any) -> None:
 def test_workers_are_replaced_without_a_refused_request_even_if_that_fails_at_first(
     start_service: Any, served_models: dict[str, Path], tmp_path: Path
 ) -> None:
-    shutil.copytree(served_models["hred"], tmp_path / "model")
+    shutil.copytree(served_models["adjacency"], tmp_path / "model")
     service = start_service(tmp_path / "model", "--workers", "2", "--budget-ms", "60000")
 
     def logged(message: str) -> int:

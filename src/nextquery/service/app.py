@@ -12,14 +12,11 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from nextquery._version import __version__
-from nextquery.errors import NextqueryError
 from nextquery.service.http import admin, pages, problems, routes
 from nextquery.service.http.gateway import CLIENT_LEFT, Gateway
-from nextquery.service.operation import logging
 from nextquery.service.service import Service
 from nextquery.service.waiting import ClientLeftError
 
-SECONDS_BETWEEN_LOOKS = 0.1
 DESCRIPTION = "Query suggestions learnt from a site's own query log."
 
 
@@ -63,12 +60,9 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     """Answer health checks at once, load in the background, look at the control files."""
     service: Service = app.state.service
     service.models.start()
-    loading = asyncio.create_task(_load(service))
-    tasks = [loading, asyncio.create_task(_watch(service))]
-    while service.load_first and not loading.done() and not service.draining:
-        await asyncio.wait({loading}, timeout=SECONDS_BETWEEN_LOOKS)
-    if service.load_first and service.failure is not None:
-        raise service.failure
+    tasks = [asyncio.create_task(_watch(service))]
+    if not service.models.ready:
+        tasks.append(asyncio.create_task(service.load()))
     yield
     for task in tasks:
         task.cancel()
@@ -77,25 +71,9 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     await service.sessions.close()
 
 
-async def _load(service: Service) -> None:
-    """Load or reload the models; a refusal is logged and what was there stays."""
-    try:
-        versions = await service.models.reload()
-    except Exception as error:
-        # The messages of expected errors name files and folders, never queries.
-        reason = str(error) if isinstance(error, NextqueryError) else "unexpected"
-        logging.log_failure("models refused", error, reason=reason)
-        if not service.models.ready:
-            service.failure = error
-    else:
-        logging.log_event("models loaded", versions=versions)
-        if service.on_ready is not None:
-            service.on_ready()
-
-
 async def _watch(service: Service) -> None:
     def on_reload() -> None:
-        reloads.add(task := asyncio.create_task(_load(service)))
+        reloads.add(task := asyncio.create_task(service.load()))
         task.add_done_callback(reloads.discard)
 
     reloads: set[asyncio.Task[None]] = set()

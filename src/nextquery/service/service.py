@@ -10,7 +10,7 @@ from typing import Generic
 
 from fastapi import Request
 
-from nextquery.errors import InputError
+from nextquery.errors import InputError, NextqueryError
 from nextquery.records import Suggestion
 from nextquery.service.http.keys import (
     ADMIN_KEYS_VARIABLE,
@@ -62,13 +62,25 @@ class Service:
     admin_keys: KeyRing
     rate: RateLimit
     feedback: FeedbackLog | None
-    load_first: bool = False
-    """Whether nothing is listened to before the models are loaded."""
     on_ready: Callable[[], None] | None = None
     """Called when the models are loaded for the first time."""
     draining: bool = False
     failure: Exception | None = None
     """Why the models could not be loaded at the start; the process then ends."""
+
+    async def load(self) -> None:
+        """Load or reload the models; a refusal is logged and what was there stays."""
+        try:
+            versions = await self.models.reload()
+        except NextqueryError as error:
+            # The messages of expected errors name files and folders, never queries.
+            logging.log_failure("models refused", error, reason=str(error))
+            if not self.models.ready:
+                self.failure = error
+        else:
+            logging.log_event("models loaded", versions=versions)
+            if self.on_ready is not None:
+                self.on_ready()
 
     def stop_soon(self) -> None:
         """Report as not ready, and wait less long for models that do not answer."""

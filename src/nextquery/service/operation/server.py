@@ -24,6 +24,7 @@ from nextquery.service.settings import ServiceSettings
 ACCEPT_GRACE_SECONDS = 0.1
 SECONDS_FOR_ACCEPTED = 2.0
 """How long a connection that was accepted last may take to send its request."""
+SECONDS_BETWEEN_LOOKS = 0.1
 SECONDS_OF_A_TURN = 0.01
 FEWEST_TURNS = 5
 SECONDS_TO_FINISH = 30
@@ -52,7 +53,7 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, place: Worker
 
     logging.install()
     service = build_service(settings)
-    service.load_first, service.on_ready = place.load_first, place.on_ready
+    service.on_ready = place.on_ready
     config = uvicorn.Config(
         build_app(service),
         log_config=None,
@@ -62,7 +63,7 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, place: Worker
         timeout_graceful_shutdown=SECONDS_TO_FINISH,
         timeout_keep_alive=SECONDS_KEPT_OPEN,
     )
-    server = Server(config, service, place.supervised)
+    server = Server(config, service, place)
     server.run(sockets=[listener])
     if service.failure is not None:
         raise service.failure
@@ -84,10 +85,11 @@ def _set_threads(settings: ServiceSettings) -> None:
 class Server(uvicorn.Server):
     """uvicorn's server with a drain before its end."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, supervised: bool) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, place: WorkerPlace) -> None:
         super().__init__(config)
         self._service = service
-        self._parent = os.getppid() if supervised else None
+        self._load_first = place.load_first
+        self._parent = os.getppid() if place.supervised else None
         self._drain_until: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -97,7 +99,20 @@ class Server(uvicorn.Server):
             loop.add_signal_handler(signal.SIGHUP, self._service.control.ask_reload)
         else:
             loop.add_signal_handler(signal.SIGHUP, lambda: None)
-        await super().startup(sockets)
+        if self._load_first:
+            await self._load_models()
+        if not self.should_exit:
+            await super().startup(sockets)
+
+    async def _load_models(self) -> None:
+        """Load before anything is listened to; a refusal or a signal to stop ends the worker."""
+        loading = asyncio.create_task(self._service.load())
+        while not loading.done() and not self._service.draining:
+            await asyncio.wait({loading}, timeout=SECONDS_BETWEEN_LOOKS)
+        if not loading.done():
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
+        self.should_exit = not self._service.models.ready
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal drains; Ctrl-C a second time ends at once."""

@@ -109,8 +109,8 @@ class Supervisor:
         if code == REFUSED and not self._served:
             self._stop(signal.SIGTERM, None)
             raise ArtifactError("a worker could not load its models; the log above says why")
-        logging.log_event("worker ended, starting another", exit_code=code, seconds=self._pause)
         self._pause = FIRST_PAUSE if worker.ready.is_set() else min(2 * self._pause, LONGEST_PAUSE)
+        logging.log_event("worker ended, starting another", exit_code=code, seconds=self._pause)
         self._start_at = time.monotonic() + self._pause
 
     def _replace(self) -> None:
