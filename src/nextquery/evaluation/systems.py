@@ -110,7 +110,7 @@ def open_systems(
         for kind in COUNT_MODELS.values():
             fit_model(count_model(kind), data).save(folder / kind)
         count_models = {name: load(folder / kind) for name, kind in COUNT_MODELS.items()}
-        unpruned = QVMM.fit(data, QVMMSettings(pruning=0))
+        unpruned = fit_model(QVMM, data, QVMMSettings(pruning=0))
         yield replace(opened, count_models=count_models, unpruned=unpruned)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

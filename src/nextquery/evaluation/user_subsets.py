@@ -1,11 +1,12 @@
 """A data folder with some of the users only: for models that must not have seen the others.
 
-Knows the files of a prepared data folder. The count tables are counted again from the background
-sessions that stay. Which user clicked what is not in a data folder: `clicks` is left empty, so a
-subset serves every model but CACB.
+Knows the files of a prepared data folder. If the background loses users, the count tables are
+counted again. Which user clicked what is not in a data folder: `clicks` is left empty then, so such
+a subset serves every model but CACB.
 """
 
 import hashlib
+import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -48,8 +49,11 @@ def write_user_subset(
             rows = _kept(rows, keep) if split in splits else rows
             sessions[split], queries[split] = rows["session"].n_unique(), len(rows)
             _write(rows, folder / "sessions" / split / "part-00000.parquet")
-            if split == "background":
+            if split == "background" and split in splits:
                 _write_counts(rows, data, folder)
+        if "background" not in splits:
+            shutil.copytree(data.path / "counts", folder / "counts")
+            shutil.copyfile(data.path / "vocabulary.txt", folder / "vocabulary.txt")
     return PreparedData(out)
 
 

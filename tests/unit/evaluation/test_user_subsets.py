@@ -62,3 +62,11 @@ def test_folds_are_of_like_size_and_do_not_depend_on_other_orders(folds: int) ->
     assert sorted(users, key=lambda u: user_place(u, "a")) != sorted(
         users, key=lambda u: user_place(u, "b")
     )
+
+
+def test_a_whole_background_keeps_its_tables(small_data: PreparedData, tmp_path: Path) -> None:
+    found = write_user_subset(small_data, tmp_path / "same", lambda user: False, ("test",))
+
+    assert list(found.sessions("test")) == []
+    assert found.counts("clicks").collect().equals(small_data.counts("clicks").collect())
+    assert found.words() == small_data.words()

@@ -16,6 +16,7 @@ from nextquery.ranking.sequence_counts import (
     suffix_counts,
 )
 from nextquery.ranking.user_history import UserHistory, read_histories, read_rarest
+from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
 
 UNPRUNED = QVMMSettings(pruning=0, depth=3)
@@ -41,7 +42,7 @@ def test_it_equals_a_model_fitted_without_the_user(
     common = [(user, ("a", "b", "a")) for user in ("dora", "emil")]
     whole = prepared(tiny_log([*log, *common], min_users=min_users))
     without = prepared(tiny_log([*others, *common], min_users=min_users))
-    qvmm, wanted = QVMM.fit(whole, UNPRUNED), QVMM.fit(without, UNPRUNED)
+    qvmm, wanted = fit_model(QVMM, whole, UNPRUNED), fit_model(QVMM, without, UNPRUNED)
     history = read_histories(whole, ["anna"]).get("anna", UserHistory(()))
     found = SequenceCounts(qvmm, history, read_rarest(whole))
     candidates = [*QUERIES, "never typed", "b never"]
@@ -55,7 +56,7 @@ def test_it_equals_a_model_fitted_without_the_user(
 
 def test_without_a_history_it_is_the_model_itself(prepared: Any, tiny_log: Any) -> None:
     data = prepared(tiny_log([("u", ("a", "b", "c")), ("v", ("a", "b", "d"))]))
-    qvmm = QVMM.fit(data)
+    qvmm = fit_model(QVMM, data)
     texts = ["b", "c", "d", "new"]
 
     assert SequenceCounts(qvmm).log_probabilities(("a", "b"), texts) == pytest.approx(
@@ -65,7 +66,7 @@ def test_without_a_history_it_is_the_model_itself(prepared: Any, tiny_log: Any) 
 
 def test_counts_at_the_longest_known_suffix_by_hand(prepared: Any, tiny_log: Any) -> None:
     sessions = [("u", ("a", "b", "c"))] * 3 + [("v", ("x", "b", "d"))] * 2
-    qvmm = QVMM.fit(prepared(tiny_log(sessions)), QVMMSettings(pruning=0))
+    qvmm = fit_model(QVMM, prepared(tiny_log(sessions)), QVMMSettings(pruning=0))
     counts = SequenceCounts(qvmm)
 
     assert counts.suffix_counts(("a", "b"), ["c", "d"]) == [3, 0]
@@ -78,7 +79,7 @@ def test_counts_at_the_longest_known_suffix_by_hand(prepared: Any, tiny_log: Any
 
 def test_each_case_leaves_its_own_user_out(prepared: Any, tiny_log: Any) -> None:
     data = prepared(tiny_log([("u", ("a", "b"))] * 3 + [("v", ("a", "c"))]))
-    qvmm = QVMM.fit(data)
+    qvmm = fit_model(QVMM, data)
     histories = read_histories(data, ["u", "v"])
     cases = CaseSet(
         tuple(

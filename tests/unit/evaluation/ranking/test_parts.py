@@ -82,7 +82,7 @@ def test_for_new_visitors_no_feature_holds_the_users_own_sessions(
     unpruned = QVMMSettings(pruning=0)
     tables = []
     for data, log in ((evaluation, small_data), (never, without)):
-        qvmm = QVMM.fit(log, unpruned)
+        qvmm = fit_model(QVMM, log, unpruned)
         cases = build_cases("every_context", data, Rules(), None)["training"]
         mine = cases.select([case.user == user for case in cases.cases])
         systems = Systems({"qvmm": qvmm, "adj": qvmm}, {}, unpruned=qvmm)
