@@ -14,6 +14,7 @@ from nextquery.cli.bench import bench
 from nextquery.cli.demo import demo
 from nextquery.cli.doctor import doctor
 from nextquery.cli.experiment import experiment
+from nextquery.cli.export import export
 from nextquery.cli.logs.init import init
 from nextquery.cli.logs.inspect import inspect
 from nextquery.cli.logs.prepare import prepare
@@ -74,6 +75,7 @@ app.command()(neighbours)
 app.command()(experiment)
 app.add_typer(study, name="study")
 app.command()(serve)
+app.command()(export)
 app.command()(bench)
 app.command()(doctor)
 

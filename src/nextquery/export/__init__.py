@@ -1,0 +1,1 @@
+"""Suggestions for engines and pages that run no Python."""

@@ -1,0 +1,148 @@
+"""The files that search engines load: one function per engine, and a table of them.
+
+Each writes records with `query`, `count` and `next`, in the shape that the engine documents, and
+the settings that go with them. How to load them is in docs/export.md.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from nextquery.export.exported import ExportedQuery
+
+INDEX = "query_suggestions"
+ANYWHERE = "*"
+"""The context of a query without one before it: engines need some context to be named."""
+_LARGEST_WEIGHT = 2**31 - 1
+
+
+def write_json(queries: Iterable[ExportedQuery], folder: Path) -> None:
+    """`suggestions.ndjson`: everything, for programs of one's own."""
+    records = (
+        {
+            "query": query.text,
+            "count": query.count,
+            "next": [{"query": item.text, "score": item.score} for item in query.following],
+        }
+        for query in queries
+    )
+    _write_lines(records, folder / "suggestions.ndjson")
+
+
+def write_algolia(queries: Iterable[ExportedQuery], folder: Path) -> None:
+    """Records of an index of external suggestions, and its settings."""
+    records = (
+        {
+            "objectID": _id(query.text),
+            "query": query.text,
+            "nb_words": len(query.text.split()),
+            "popularity": query.count,
+            "next": [item.text for item in query.following],
+        }
+        for query in queries
+    )
+    _write_lines(records, folder / "objects.ndjson")
+    _write(
+        {"searchableAttributes": ["query"], "customRanking": ["desc(popularity)"]},
+        folder / "settings.json",
+    )
+
+
+def write_typesense(queries: Iterable[ExportedQuery], folder: Path) -> None:
+    """A collection with the fields `q` and `count` that Typesense's own suggestions have."""
+    records = (
+        {
+            "id": _id(query.text),
+            "q": query.text,
+            "count": min(query.count, _LARGEST_WEIGHT),
+            "next": [item.text for item in query.following],
+        }
+        for query in queries
+    )
+    _write_lines(records, folder / "documents.jsonl")
+    fields = [
+        {"name": "q", "type": "string"},
+        {"name": "count", "type": "int32"},
+        {"name": "next", "type": "string[]", "index": False, "optional": True},
+    ]
+    schema = {"name": INDEX, "fields": fields, "default_sorting_field": "count"}
+    _write(schema, folder / "schema.json")
+
+
+def write_meilisearch(queries: Iterable[ExportedQuery], folder: Path) -> None:
+    """Documents with the primary key `id`, and settings that rank by count."""
+    records = (
+        {
+            "id": _id(query.text),
+            "query": query.text,
+            "count": query.count,
+            "next": [item.text for item in query.following],
+        }
+        for query in queries
+    )
+    _write_lines(records, folder / "documents.ndjson")
+    _write(
+        {
+            "searchableAttributes": ["query"],
+            "sortableAttributes": ["count"],
+            "rankingRules": [
+                *("words", "typo", "proximity", "attribute", "sort", "exactness"),
+                "count:desc",
+            ],
+        },
+        folder / "settings.json",
+    )
+
+
+def write_completion(queries: Iterable[ExportedQuery], folder: Path) -> None:
+    """A completion field with the query before as its category context: ADJ without Python.
+
+    Elasticsearch and OpenSearch share it. Every query is offered without context under `*`; every
+    next query under the query that it follows, the better the heavier.
+    """
+    suggest = {"type": "completion", "contexts": [{"name": "previous", "type": "category"}]}
+    properties = {"suggest": suggest, "query": {"type": "keyword"}, "count": {"type": "long"}}
+    _write({"mappings": {"properties": properties}}, folder / "index.json")
+
+    def lines() -> Iterable[dict[str, Any]]:
+        for query in queries:
+            yield from _completion(query.text, query.text, ANYWHERE, query.count)
+            for place, item in enumerate(query.following):
+                weight = len(query.following) - place
+                yield from _completion(f"{query.text}\t{item.text}", item.text, query.text, weight)
+
+    _write_lines(lines(), folder / "bulk.ndjson")
+
+
+def _completion(key: str, text: str, previous: str, weight: int) -> Iterable[dict[str, Any]]:
+    yield {"index": {"_index": INDEX, "_id": _id(key)}}
+    weight = min(weight, _LARGEST_WEIGHT)
+    field = {"input": [text], "weight": weight, "contexts": {"previous": [previous]}}
+    yield {"query": text, "count": weight, "suggest": field}
+
+
+ENGINES: dict[str, Callable[[Iterable[ExportedQuery], Path], None]] = {
+    "json": write_json,
+    "algolia": write_algolia,
+    "typesense": write_typesense,
+    "meilisearch": write_meilisearch,
+    "elasticsearch": write_completion,
+    "opensearch": write_completion,
+}
+
+
+def _id(text: str) -> str:
+    """An identifier of letters and digits, the same for the same text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _write(document: Any, path: Path) -> None:
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _write_lines(records: Iterable[dict[str, Any]], path: Path) -> None:
+    with path.open("w", encoding="utf-8") as stream:
+        for record in records:
+            stream.write(json.dumps(record, ensure_ascii=False) + "\n")
