@@ -1,6 +1,6 @@
 """`python -m nextquery` is the `nextquery` command."""
 
-from nextquery.cli.main import run
+from nextquery.cli.entry import run
 
 if __name__ == "__main__":
     run()

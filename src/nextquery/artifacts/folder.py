@@ -114,8 +114,10 @@ class Artifact:
         self.check_current()
 
     def check_current(self) -> None:
-        """Raise if another folder has taken the place of this one since it was opened."""
-        if not self.folder.is_current():
+        """Raise if an artifact of other files has taken the place of this one since."""
+        if self.folder.is_current():
+            return
+        if open_artifact(self.path, verify=False).manifest["files"] != self.manifest["files"]:
             raise ArtifactError(f"{self.path}: replaced while it was in use; start again")
 
     def verify(self) -> None:

@@ -18,7 +18,8 @@ from nextquery.evaluation.user_subsets import KeepUser, user_fold, write_user_su
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.settings import RunConfig
 from nextquery.training.distributed import processes
-from nextquery.training.run import folder_of_run, train
+from nextquery.training.run import train
+from nextquery.training.run_folder import folder_of_run
 
 
 def train_fold_models(data: PreparedData, folder: Path, config: str, folds: int) -> list[Path]:

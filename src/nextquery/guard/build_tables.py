@@ -28,6 +28,7 @@ def write_tables(data: PreparedData, folder: Path) -> None:
     _write_pairs(data, secret, target)
     rare = text_keys(_rare_queries(data), secret)
     RareSet.build(rare).save(target / "rare_queries.npy")
+    data.artifact.check_current()  # the last that is read of it: all came from one folder
 
 
 def _secret(data: PreparedData) -> bytes:

@@ -7,7 +7,6 @@ nothing of how training works.
 """
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -91,9 +90,6 @@ class CheckpointFolder:
                 save_file(weights, partial / WEIGHTS)
                 save_file(optimiser, partial / OPTIMISER)
                 write_text(partial / RUN, json.dumps(run, indent=2) + "\n")
-                for file in (WEIGHTS, OPTIMISER):
-                    _flush(partial / file)
-            _flush(self._path)
         except (OSError, SafetensorError) as error:
             raise TrainingError(self._write_failure(position.step, error)) from error
         self._prune(position.best_step)
@@ -166,11 +162,3 @@ def _refuse_other_run(path: Path, stored: Mapping[str, Any], given: Mapping[str,
                 f"{path}: was trained with another {key} ({was}, now {now}); "
                 "go back to it, or train anew with another `out`"
             )
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -33,7 +33,11 @@ class RunFacts:
     seconds: float
     peak_memory_bytes: int
     processes: int
+    threads: int
+    """Of each process; with another number the weights differ a little, by the order of sums."""
     device: str
+    run: str
+    """An id that no other run has."""
     perplexity: Mapping[int | None, Perplexity]
     """On the validation sessions, by the number of earlier queries given; None: all."""
 
@@ -47,7 +51,9 @@ class RunFacts:
             "seconds": round(self.seconds, 1),
             "peak_memory_bytes": self.peak_memory_bytes,
             "processes": self.processes,
+            "threads": self.threads,
             "device": self.device,
+            "run": self.run,
             "validation_nll": self.perplexity[None].nll,
             "validation_perplexity": self.perplexity[None].perplexity,
             "validation_perplexity_known": self.perplexity[None].known_perplexity,
@@ -147,7 +153,8 @@ vocabulary lacks.
 | {facts.steps:,} | {time} | {parameters:,} | {size} | {peak} |
 
 The weights are those of step {facts.best_step:,}, the best validation; {facts.words:,} symbols were
-trained on in {facts.epochs} epochs, by {facts.processes} process(es) on {facts.device}.
+trained on in {facts.epochs} epochs, by {facts.processes} process(es) on {facts.device} with
+{facts.threads} thread(s) each.
 `{METRICS}` has every report, `{EVENTS}/` the same for TensorBoard, `{CURVE}` the curve:
 
 ![training curve]({CURVE})

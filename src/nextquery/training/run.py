@@ -5,22 +5,19 @@ checkpoints, metrics and the encoded sessions. The model folder appears once, co
 of the run is removed then.
 """
 
-import fcntl
 import hashlib
 import json
 import resource
-import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 
-from nextquery.artifacts import check_target
-from nextquery.errors import ArtifactError, TrainingError
+from nextquery.errors import TrainingError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
 from nextquery.model.initialisation import initialise_as_authors, take_word_vectors
@@ -35,6 +32,7 @@ from nextquery.training.distributed import Processes
 from nextquery.training.feed import Feed, Order
 from nextquery.training.perplexity import Perplexity, measure
 from nextquery.training.publishing import RunFacts, publish_model
+from nextquery.training.run_folder import check_folders, claimed, folder_of_run, remove, run_id
 from nextquery.training.trainer import Trainer
 from nextquery.training.training_log import TrainingLog
 
@@ -65,7 +63,8 @@ def train(
     """Train a model on the background sessions of `data` and publish it at `out`."""
     check(data, out, processes, resume)
     run = Run(data, out, config, processes)
-    with _disk_errors(run.folder), _claim(run.folder, processes):
+    claim = claimed(run.folder) if processes.leads else nullcontext()
+    with _disk_errors(run.folder), claim:
         trainer, validation = run.set_up(say)
         signal = run.take_steps(trainer)
         if signal:
@@ -76,14 +75,9 @@ def train(
 def check(data: PreparedData, out: Path, processes: Processes, resume: bool) -> None:
     """Refuse what cannot go well, before anything is written."""
     if processes.leads:
-        _check_folders(out, folder_of_run(out), resume)
+        check_folders(out, resume=resume)
         data.artifact.verify()
     processes.agree(0)  # no process writes before the leading one has looked
-
-
-def folder_of_run(out: Path) -> Path:
-    """Where a run keeps its files while it trains the model for `out`."""
-    return out.with_name(f"{out.name}.training")
 
 
 class Run:
@@ -97,6 +91,7 @@ class Run:
         self._out = out
         self._config = config
         self._processes = processes
+        self._id = ""
         self._vocabulary = Vocabulary(data.words()[: config.model.vocabulary_size])
         self._checkpoints = CheckpointFolder(
             self.folder / "checkpoints", identity(config, data, self._vocabulary)
@@ -105,6 +100,8 @@ class Run:
     def set_up(self, say: Callable[[str], None]) -> tuple[Trainer, EncodedSessions]:
         """Encode the sessions, build the model, and take up the newest checkpoint if any."""
         config = self._config.train
+        if self._processes.leads:
+            self._id = run_id(self.folder, torch.get_num_threads(), say)
         sessions, validation = self._encode()
         torch.manual_seed(config.seed)
         model = HRED(self._config.model, self._vocabulary)
@@ -145,11 +142,11 @@ class Run:
             context: measure(trainer.likelihood, validation, processes, context)
             for context in CONTEXTS
         }
-        facts = _facts(trainer.position, contexts, processes)
+        facts = _facts(trainer.position, contexts, processes, self._id)
         if processes.leads:
             model = trainer.likelihood.model
             publish_model(self._out, model, self._config, self._data, self.folder, facts)
-            shutil.rmtree(self.folder)
+            remove(self.folder)
         processes.agree(0)  # no process ends before the folder is there
         return facts
 
@@ -181,17 +178,6 @@ def identity(config: RunConfig, data: PreparedData, vocabulary: Vocabulary) -> d
     }
 
 
-def _check_folders(out: Path, folder: Path, resume: bool) -> None:
-    check_target(out)
-    if folder.exists() and not resume:
-        raise ArtifactError(
-            f"{folder}: a run that was not finished; add `resume` to go on with it, "
-            "or delete that folder to start anew"
-        )
-    if resume and not folder.exists() and out.exists():
-        raise ArtifactError(f"{out}: this run is finished; there is nothing to resume")
-
-
 def _begin_with(model: HRED, path: Path, say: Callable[[str], None]) -> None:
     """Give the model the word vectors of a file, and say how many words it has."""
     found = read_word_vectors(path, set(model.vocabulary.words))
@@ -221,21 +207,6 @@ def _feed(
 
 
 @contextmanager
-def _claim(folder: Path, processes: Processes) -> Iterator[None]:
-    """Keep the folder to this run; the system lets go of it however the process ends."""
-    if not processes.leads:
-        yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ArtifactError(f"{folder}: another process is training there") from None
-        yield
-
-
-@contextmanager
 def _disk_errors(folder: Path) -> Iterator[None]:
     """Say what to do when the disk is full or goes away."""
     try:
@@ -248,7 +219,10 @@ def _disk_errors(folder: Path) -> Iterator[None]:
 
 
 def _facts(
-    position: Position, contexts: dict[int | None, Perplexity], processes: Processes
+    position: Position,
+    contexts: dict[int | None, Perplexity],
+    processes: Processes,
+    run: str,
 ) -> RunFacts:
     # Kilobytes on Linux, bytes on macOS.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -260,6 +234,8 @@ def _facts(
         seconds=position.seconds,
         peak_memory_bytes=peak if sys.platform == "darwin" else peak * 1024,
         processes=processes.count,
+        threads=torch.get_num_threads(),
         device=str(processes.device),
+        run=run,
         perplexity=contexts,
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nextquery.errors import ArtifactError, ChecksumError, TrainingError
+from nextquery.errors import ChecksumError, TrainingError
 from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.settings import ModelConfig, RunConfig, TrainConfig
@@ -19,7 +19,7 @@ from nextquery.training.checkpoint import CheckpointFolder
 from nextquery.training.distributed import Processes
 from nextquery.training.feed import Feed, Order, ahead
 from nextquery.training.perplexity import measure
-from nextquery.training.run import _claim, train
+from nextquery.training.run import train
 from nextquery.training.trainer import Trainer
 from nextquery.training.training_log import METRICS, TrainingLog, read_metrics
 
@@ -183,10 +183,3 @@ def test_an_altered_data_folder_is_refused(prepared: Any, tiny_log: Any, tmp_pat
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(ChecksumError, match="part-00000"):
         train(data, tmp_path / "model", RunConfig(), ALONE, say=print)
-
-
-def test_a_folder_is_trained_in_by_one_process_only(tmp_path: Path) -> None:
-    with _claim(tmp_path / "run", ALONE), pytest.raises(ArtifactError, match="another process"):
-        _claim(tmp_path / "run", ALONE).__enter__()
-    with _claim(tmp_path / "run", ALONE):
-        assert (tmp_path / "run").is_dir()

@@ -1,0 +1,69 @@
+"""Where the `nextquery` command begins: signals, and errors of the system, for every command.
+
+Imports little, so that a signal is heeded from the first moment on.
+"""
+
+import errno
+import io
+import os
+import re
+import sys
+
+from nextquery.cli.signals import stop_on_signals
+
+_ADVICE = {
+    errno.ENOSPC: "free some space and run again",
+    errno.EDQUOT: "free some space and run again",
+    errno.EROFS: "choose a place that can be written to",
+    errno.EACCES: "choose another place, or ask for the right to use this one",
+    errno.EPERM: "choose another place, or ask for the right to use this one",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ENOTDIR: "a part of the path is a file; choose another place",
+    errno.ELOOP: "a link that leads to itself; choose another place",
+    errno.EEXIST: "there is a file of that name; choose another place",
+    errno.EISDIR: "a folder; a file is needed",
+    errno.EFBIG: "raise the limit with `ulimit -f`",
+    errno.ENOENT: "check the path",
+    errno.EMFILE: "raise the limit with `ulimit -n`",
+}
+_NOT_THE_INPUT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EFBIG}
+
+
+def run() -> None:
+    """Run the command line."""
+    with stop_on_signals():
+        _print_any_name()
+        from nextquery.cli.main import run as run_command
+
+        try:
+            run_command()
+        except OSError as error:
+            sys.stderr.write(f"error: {described(error)}\n")
+            sys.exit(2 if _number(error) in _ADVICE.keys() - _NOT_THE_INPUT else 1)
+
+
+def described(error: OSError) -> str:
+    """What went wrong in the system, where, and what to do.
+
+    >>> described(FileNotFoundError(2, "No such file or directory", "log.tsv"))
+    'log.tsv: No such file or directory; check the path'
+    """
+    text = error.strerror or str(error) or type(error).__name__
+    name = error.filename
+    place = f"{os.fsdecode(name)}: " if isinstance(name, str | bytes) else ""
+    number = _number(error)
+    advice = f"; {_ADVICE[number]}" if number in _ADVICE else ""
+    return f"{place}{text}{advice}".replace("\n", " ")
+
+
+def _number(error: OSError) -> int:
+    """The system's number of an error; Rust's libraries have it in the text only."""
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return error.errno or (int(found[1]) if found else 0)
+
+
+def _print_any_name() -> None:
+    """Let names that are not UTF-8 be printed as the bytes they are."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="surrogateescape")

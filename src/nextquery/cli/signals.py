@@ -1,0 +1,79 @@
+"""SIGINT and SIGTERM in every command: one line, exit code 130 or 143, nothing left behind.
+
+The first signal raises `Stopped` where the command stands, so that everything opened is closed. A
+command deep in compiled code does not notice: after `PATIENCE_SECONDS` a thread removes what was
+half-written and ends the process. Commands with a way of their own to stop (`train` saves, `serve`
+drains) put their handlers in the place of these.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+PATIENCE_SECONDS = 3.0
+_received: list[int] = []
+
+
+class Stopped(BaseException):
+    """A signal asked the process to end; not an `Exception`, so that nobody takes it for one."""
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[None]:
+    """End the process in an orderly way on the first signal; further ones change nothing."""
+    usual = {number: signal.signal(number, _stop) for number in SIGNALS}
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(heard,), daemon=True).start()
+    try:
+        yield
+    except BaseException:
+        if _received:  # whatever came of it, it came of the signal
+            end_process(_received[0])
+        raise
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(told)
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+
+
+def end_process(number: int) -> None:
+    """Remove what is half-written, say why, and end at once: no thread is waited for."""
+    artifacts = sys.modules.get("nextquery.artifacts")
+    if artifacts is not None:
+        artifacts.abandon()
+    with suppress(Exception):
+        # Temporary folders, as at an ordinary end; there is no public name for it.
+        weakref.finalize._exitfunc()  # type: ignore[attr-defined]
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        sys.stderr.write(f"stopped by {name}\n")
+        sys.stderr.flush()
+    os._exit(128 + number)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    _received.append(number)
+    raise Stopped(number)
+
+
+def _watch(heard: int) -> None:
+    """End the process if it has not noticed a signal of ours in time."""
+    while content := os.read(heard, 1):
+        number = content[0]
+        if number in SIGNALS and signal.getsignal(number) in (_stop, signal.SIG_IGN):
+            time.sleep(PATIENCE_SECONDS)
+            end_process(number)
+    os.close(heard)

@@ -1,0 +1,73 @@
+"""Errors of the system are one line with the place and what to do."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nextquery.cli.entry import described
+
+
+def command(*arguments: str, file_size: int | None = None) -> subprocess.CompletedProcess[str]:
+    def limit() -> None:
+        if file_size is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
+
+    return subprocess.run(
+        [sys.executable, "-m", "nextquery", *arguments],
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        preexec_fn=limit,
+    )
+
+
+def assert_one_line(done: subprocess.CompletedProcess[str], *said: str) -> None:
+    assert done.stderr.startswith("error: "), done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert all(text in done.stderr for text in said), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(28, "No space left", b"a\xff"), "a\udcff: No space left; free some space"),
+        (OSError("4096 requested and 0 written"), "4096 requested and 0 written"),
+        (OSError(5, "Input/output error"), "Input/output error"),
+        (OSError(2, "No such file", 3), "No such file; check the path"),
+        (OSError("No space left (os error 28)"), "No space left (os error 28); free some"),
+        (OSError(), "OSError"),
+    ],
+)
+def test_what_is_said(error: OSError, expected: str) -> None:
+    assert described(error).startswith(expected)
+
+
+def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = command("synth", str(tmp_path / "file" / "log.tsv"), "--sessions", "10")
+    assert_one_line(done, "/file: ", "choose another place")
+    assert done.returncode == 2
+
+
+def test_a_name_too_long(tmp_path: Path) -> None:
+    done = command("synth", str(tmp_path / ("x" * 300)), "--sessions", "10")
+    assert_one_line(done, "xxx", "too long")
+    assert done.returncode == 2
+
+
+def test_a_disk_without_space(tmp_path: Path) -> None:
+    done = command("synth", str(tmp_path / "log.tsv"), "--sessions", "5000", file_size=1000)
+    assert_one_line(done, "File too large", "ulimit")
+    assert done.returncode == 1
+
+
+def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
+    name = os.fsdecode(b"log-\xff.tsv")
+    done = command("synth", str(tmp_path / name), "--sessions", "10")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / name).is_file()
+    assert_one_line(command("inspect", str(tmp_path / name)), name)

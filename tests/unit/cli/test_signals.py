@@ -1,0 +1,87 @@
+"""A signal ends a command in one line with 130 or 143, wherever it stands."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+CODES = {signal.SIGINT: (130, "stopped by Ctrl-C\n"), signal.SIGTERM: (143, "stopped by SIGTERM\n")}
+
+BEGIN = """
+import sys, time
+from pathlib import Path
+from nextquery.artifacts import publish
+from nextquery.cli.signals import stop_on_signals
+import nextquery.cli.signals as signals
+signals.PATIENCE_SECONDS = 0.5
+with stop_on_signals(), publish(Path(sys.argv[1]) / "a" / "out", "data", {}) as folder:
+    (folder / "part.txt").write_text("half")
+    print("ready", flush=True)
+"""
+IN_PYTHON = BEGIN + "    time.sleep(60)"
+SWALLOWED = f"""{BEGIN}    try:
+        time.sleep(60)
+    except BaseException:
+        raise ValueError
+"""
+IN_COMPILED_CODE = f"""
+import ctypes, tempfile
+held = tempfile.TemporaryDirectory()
+print(held.name, flush=True)
+{BEGIN}    ctypes.CDLL(None).sleep(60)
+    ctypes.CDLL(None).sleep(60)
+"""
+
+
+def stopped(script: str, folder: Path, number: signal.Signals) -> tuple[int, str, str]:
+    command = [sys.executable, "-c", script, str(folder)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        first, line = "", process.stdout.readline()
+        while line.strip() != "ready":
+            first, line = line.strip(), process.stdout.readline()
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=30)
+    return process.returncode, errors, first
+
+
+@pytest.mark.parametrize("number", CODES)
+@pytest.mark.parametrize("script", [IN_PYTHON, SWALLOWED])
+def test_one_line_and_nothing_left(tmp_path: Path, script: str, number: signal.Signals) -> None:
+    code, errors, _ = stopped(script, tmp_path, number)
+    assert (code, errors) == CODES[number]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_commands_in_the_folder_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / ".out.0123abcd.other").mkdir()
+    stopped(IN_PYTHON, tmp_path, signal.SIGTERM)
+    assert [path.name for path in (tmp_path / "a").iterdir()] == [".out.0123abcd.other"]
+
+
+def test_compiled_code_that_does_not_come_back_is_ended(tmp_path: Path) -> None:
+    code, errors, held = stopped(IN_COMPILED_CODE, tmp_path, signal.SIGTERM)
+    assert (code, errors) == CODES[signal.SIGTERM]
+    assert not list(tmp_path.rglob("part.txt"))
+    assert not Path(held).exists()
+
+
+def test_a_command_of_the_program_is_stopped(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nextquery", "synth", str(tmp_path / "log.tsv")]
+    with subprocess.Popen(
+        [*command, "--sessions", "5000000"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        maps = Path(f"/proc/{process.pid}/maps")
+        while "polars" not in maps.read_text() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors.splitlines()[-1:]) == (130, ["stopped by Ctrl-C"])
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
