@@ -16,6 +16,8 @@ class Session:
 class Suggestion:
     """One suggested query: higher `score` is better, `source` says where it comes from.
 
+    What the session adds to the query is `log_likelihood - log_prior`.
+
     >>> Suggestion("red boots", -0.7, "seen 5 times").text
     'red boots'
     """
@@ -23,6 +25,10 @@ class Suggestion:
     text: str
     score: float
     source: str
+    log_likelihood: float | None = None
+    """The natural log-likelihood after the session, where the list was made specific."""
+    log_prior: float | None = None
+    """The same without any session."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ next best gets it. Knows decoder, rules and scores; knows nothing of text beyond
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -40,10 +40,19 @@ class FinishedQuery:
     log_likelihood: float
     symbols: int
     """Predicted symbols: the words and the end of the query."""
+    log_prior: float | None = None
+    """The log-likelihood without a session, where it counts."""
+    specificity: float = 0.0
+    """How much of it is taken away."""
+
+    def made_specific(self, log_prior: float, specificity: float) -> "FinishedQuery":
+        """The same, its value less a share of its prior."""
+        return replace(self, log_prior=log_prior, specificity=specificity)
 
     def value(self, length_normalised: bool) -> float:
         """What it is ranked by."""
-        return self.log_likelihood / self.symbols if length_normalised else self.log_likelihood
+        total = self.log_likelihood - self.specificity * (self.log_prior or 0.0)
+        return total / self.symbols if length_normalised else total
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from nextquery.inference.rescoring import Rescorer
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.sampling import Sampler
 from nextquery.inference.settings import DecodeConfig, Mode
+from nextquery.inference.specificity import Priors, rank
 from nextquery.model.hred import HRED
 from nextquery.records import ScoredQuery, Suggestion
 
@@ -42,6 +43,7 @@ class Predictor:
         self.encoder = ContextEncoder(model, limits)
         self._rules = VocabularyRules(guard, model.vocabulary)
         self._decoders: dict[Mode, Decoder] = {}
+        self._priors: dict[Mode, Priors] = {}
         self._making = threading.Lock()
 
     @cached_property
@@ -57,8 +59,15 @@ class Predictor:
         with self._making:
             if mode not in self._decoders:
                 output = output_layer(mode, self.model.output_vectors, self.model.output_bias)
-                self._decoders[mode] = Decoder(self.model, output, self._recurrence)
+                decoder = Decoder(self.model, output, self._recurrence)
+                self._priors[mode] = self._prior_table(Rescorer(decoder))
+                self._decoders[mode] = decoder
             return self._decoders[mode]
+
+    def _prior_table(self, rescorer: Rescorer) -> Priors:
+        start = self.encoder.start()
+        words = len(self.model.vocabulary)
+        return Priors(lambda texts: rescorer.score_many([start], [texts])[0], words)
 
     def _decoder(self, config: DecodeConfig) -> Decoder:
         return self.decoder(config.output_mode(len(self.model.vocabulary)))
@@ -67,12 +76,14 @@ class Predictor:
         self, contexts: Sequence[ContextState], n: int, config: DecodeConfig
     ) -> list[list[Suggestion]]:
         """At most `n` suggestions for each context, best first."""
-        config = config.model_copy(update={"beam": max(config.beam, n)})
+        config = config.for_list(n)
         rows = MOST_LOGITS // len(self.model.vocabulary)  # prefixes that are decoded together
         together = max(1, rows // config.beam)
         lists: list[list[FinishedQuery]] = []
         for start in range(0, len(contexts), together):
             lists += self._generate(contexts[start : start + together], config)
+        if config.specificity:
+            lists = self._made_specific(lists, config)
         return [self._choose(found, n, config) for found in lists]
 
     def complete(
@@ -83,7 +94,8 @@ class Predictor:
         if not typed.text:
             return self.suggest_many([context], n, config)[0]
         longest = max(config.max_words, len(typed.words) + 3)
-        config = config.model_copy(update={"beam": max(config.beam, n), "max_words": longest})
+        changes = {"beam": max(config.beam, n), "max_words": longest, "specificity": 0.0}
+        config = config.model_copy(update=changes)
         given = [*typed.words, typed.beginning] if typed.beginning else typed.words
         batch = ContextBatch(self.model, [context], given)
         rules = self._rules.for_context((*context.queries, typed.text), batch.own[0])
@@ -92,6 +104,16 @@ class Predictor:
         prefixes, beam = completer.begin(batch, typed, rules, config.beam)
         search = BeamSearch(decoder, config)
         return self._choose(search.resume(batch, [rules], prefixes, [beam])[0], n, config)
+
+    def _made_specific(
+        self, lists: Sequence[Sequence[FinishedQuery]], config: DecodeConfig
+    ) -> list[list[FinishedQuery]]:
+        """The lists in the order of what the session adds."""
+        self._decoder(config)
+        table = self._priors[config.output_mode(len(self.model.vocabulary))]
+        priors = table.of(each.text for found in lists for each in found)
+        normalised = config.length_normalised
+        return [rank(found, priors, config.specificity, per_symbol=normalised) for found in lists]
 
     def score_many(
         self, contexts: Sequence[ContextState], candidates: Sequence[Sequence[str]]
@@ -125,13 +147,30 @@ class Predictor:
             found = [found[place] for place in fold(each.text for each in found)]
         suggestions = [
             Suggestion(
-                each.text, each.value(config.length_normalised), self.guard.source(each.text)
+                each.text,
+                each.value(config.length_normalised),
+                self.guard.source(each.text),
+                *(
+                    (None, None)
+                    if each.log_prior is None
+                    else (each.log_likelihood, each.log_prior)
+                ),
             )
             for each in found
         ]
         if config.diversity == 0.0 or len(suggestions) < 2:
             return suggestions[:n]
         return self._diversified(suggestions, n, config.diversity)
+
+    def _suggestion(self, found: FinishedQuery, config: DecodeConfig) -> Suggestion:
+        specific = found.log_prior is not None
+        return Suggestion(
+            found.text,
+            found.value(config.length_normalised),
+            self.guard.source(found.text),
+            found.log_likelihood if specific else None,
+            found.log_prior,
+        )
 
     def _diversified(
         self, suggestions: Sequence[Suggestion], n: int, diversity: float

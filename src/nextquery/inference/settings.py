@@ -10,6 +10,12 @@ from nextquery.errors import ConfigError
 
 Mode = Literal["exact", "fast"]
 
+SPECIFICITY = 0.25
+"""How much of its log-likelihood without a session a query loses, unless asked otherwise."""
+
+SPECIFIC_BEAM = 30
+"""Beam search looks at this many queries before it orders them by specificity."""
+
 FAST_FROM = 50_000
 """Words from which on the fast output layer is the default; below it brings little."""
 
@@ -38,6 +44,10 @@ class DecodeConfig(Section):
     """Sampling: only the most likely words that together reach this probability are drawn from."""
     seed: int = Field(default=0, ge=0)
     """Sampling: the same seed draws the same queries."""
+    specificity: float = Field(default=SPECIFICITY, ge=0.0, le=1.0)
+    """Rank suggestions by `log P(q | session) - specificity * log P(q | no session)`: above 0 holds
+    back what people type after anything; 0 ranks by likelihood alone. Completions are not ranked
+    by it."""
     diversity: float = Field(default=0.0, ge=0.0, le=1.0)
     """How much unlikeness to the suggestions above counts against likelihood; 0: not at all."""
     fold: bool = True
@@ -48,6 +58,12 @@ class DecodeConfig(Section):
         if self.mode != "auto":
             return self.mode
         return "fast" if words >= FAST_FROM else "exact"
+
+    def for_list(self, n: int) -> Self:
+        """The same with a beam that holds `n` suggestions, and those that specificity may lift."""
+        specific = self.specificity > 0 and self.strategy == "beam"
+        least = SPECIFIC_BEAM if specific else 1
+        return self.model_copy(update={"beam": max(self.beam, n, least)})
 
     @model_validator(mode="after")
     def _check(self) -> Self:

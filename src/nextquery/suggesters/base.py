@@ -5,7 +5,8 @@
     BatchSuggester    suggests for many contexts together
     BatchScorer       scores many contexts together
     Completer         finishes a half-typed query
-    Decoding          suggests under a decode config (beam, diversity, ...)
+    Adjustable        makes lists more specific or more diverse, call by call
+    Decoding          suggests under a decode config (beam, specificity, diversity, ...)
     Stateful          keeps a session as a state, so that only a new query is read
     Explainer         says how much each query of a session counts
     Gated             has the session update gates behind that
@@ -83,6 +84,25 @@ class Completer(Protocol):
 
     def complete(self, context: Sequence[str], prefix: str, n: int = 5) -> list[Suggestion]:
         """At most `n` queries that begin with `prefix`, best first; none of the context."""
+        ...
+
+
+@runtime_checkable
+class Adjustable(Protocol):
+    """A suggester whose lists can be made more specific or more diverse, call by call."""
+
+    specificity: float
+    """How much of its prior a query loses, unless a call asks otherwise."""
+
+    def suggest(
+        self,
+        context: Sequence[str],
+        n: int = 5,
+        *,
+        specificity: float | None = None,
+        diversity: float = 0.0,
+    ) -> list[Suggestion]:
+        """What `suggest` gives with other weights."""
         ...
 
 

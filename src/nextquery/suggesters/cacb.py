@@ -132,6 +132,12 @@ class CACB(CountSuggester[CACBSettings]):
                 suggestions.append(Suggestion(shown, log(probability), source))
         return suggestions
 
+    def log_priors(self, texts: Sequence[str]) -> list[float]:
+        """The prior of each query's concept, for which it stands."""
+        of_query = self.concepts.of_query
+        ids = np.array([of_query[self.background.queries[text]] for text in texts], np.int64)
+        return np.log(self.tree.probabilities([], ids)).tolist()  # type: ignore[no-any-return]
+
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
         """The concept's probability times the query's share of it."""
         path = self._path(context)

@@ -15,7 +15,7 @@ from nextquery.guard.guard import Guard
 from nextquery.inference.diversity import diversify
 from nextquery.normalise import normalise_query
 from nextquery.records import Suggestion
-from nextquery.suggesters.base import Scorer, Suggester
+from nextquery.suggesters.base import Scorer
 
 CANDIDATES = 50
 LISTS_LOOKED_AT = 4
@@ -54,15 +54,6 @@ class FrequentCompletion:
         items = self._guard.tables.queries.iteritems(typed)
         best = heapq.nsmallest(CANDIDATES, items, key=lambda item: (-item[1][0], item[0]))
         return tuple(query for query, _ in best)
-
-
-def suggest_diverse(
-    suggester: Suggester, context: Sequence[str], n: int, diversity: float
-) -> list[Suggestion]:
-    """`n` suggestions of any model, likelihood traded for words not yet shown."""
-    if not diversity:
-        return suggester.suggest(context, n)
-    return diverse(suggester.suggest(context, n * LISTS_LOOKED_AT), n, diversity)
 
 
 def diverse(found: Sequence[Suggestion], n: int, diversity: float) -> list[Suggestion]:

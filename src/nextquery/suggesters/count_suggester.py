@@ -6,6 +6,7 @@ nothing of how a model counts.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -18,9 +19,12 @@ from nextquery.guard.tables import FOLDER
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.background import Background
-from nextquery.suggesters.count_completion import FrequentCompletion
+from nextquery.suggesters.count_completion import LISTS_LOOKED_AT, FrequentCompletion, diverse
 
 SettingsT = TypeVar("SettingsT", bound=Section)
+
+SPECIFIC_POOL = 200
+"""So many of the likeliest candidates are ordered by specificity."""
 
 
 class CountSuggester(ABC, Generic[SettingsT]):
@@ -28,6 +32,9 @@ class CountSuggester(ABC, Generic[SettingsT]):
 
     kind: str
     settings_type: ClassVar[type[Section]]
+    specificity: float = 0.0
+    """How much of its prior a query loses, unless a call asks otherwise. Not any: most counts are
+    1, and among equal counts the prior says what is likely (docs/suggesters.md)."""
 
     def __init__(self, settings: SettingsT, background: Background) -> None:
         self.settings = settings
@@ -53,23 +60,77 @@ class CountSuggester(ABC, Generic[SettingsT]):
     def read(cls, artifact: Artifact, settings: SettingsT, background: Background) -> Self:
         """Map what `write` wrote."""
 
-    def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
-        """At most `n` suggestions, best first, ties by text; never a query of the context."""
+    def suggest(
+        self,
+        context: Sequence[str],
+        n: int = 5,
+        *,
+        specificity: float | None = None,
+        diversity: float = 0.0,
+    ) -> list[Suggestion]:
+        """At most `n` suggestions, best first, ties by text; never a query of the context.
+
+        They are ranked by `log P(q | session) - specificity * log P(q)`, then chosen for
+        `diversity`; None is the model's own `specificity`.
+        """
         if n < 0:
             raise InputError(f"n is {n}; it must be 0 or more")
+        share = self.specificity if specificity is None else specificity
+        wanted = n * LISTS_LOOKED_AT if diversity else n
         queries = clean(context)
-        shown = dict.fromkeys(queries, False)
-        limit = n + len(shown)
+        found = self._allowed(queries, wanted, share)
+        if share:
+            found = self._with_likelihoods(queries, found)
+        return diverse(found, n, diversity) if diversity else found
+
+    def _allowed(self, queries: Sequence[str], n: int, specificity: float) -> list[Suggestion]:
+        """The `n` best that are not in the session and that the guard allows."""
+        allowed = dict.fromkeys(queries, False)
+        limit = (max(n, SPECIFIC_POOL) if specificity else n) + len(allowed)
         while True:
             found = self.best(queries, limit)
-            for suggestion in found:
-                if suggestion.text not in shown:
-                    shown[suggestion.text] = bool(self.guard.allows(suggestion.text))
-            kept = [suggestion for suggestion in found if shown[suggestion.text]]
-            if len(kept) >= n or len(found) < limit:
-                return sorted(kept, key=lambda item: (-item.score, item.text))[:n]
+            kept: list[Suggestion] = []
+            for suggestion in self._ranked(found, specificity):
+                text = suggestion.text
+                if text not in allowed:
+                    allowed[text] = bool(self.guard.allows(text))
+                if allowed[text]:
+                    kept.append(suggestion)
+                if len(kept) == n:
+                    return kept
+            if len(found) < limit:
+                return kept
             # The guard refused some: look further down until n are left or nothing is.
             limit *= 4
+
+    def _ranked(self, found: Sequence[Suggestion], specificity: float) -> list[Suggestion]:
+        """The candidates by their value, ties by text."""
+        if specificity:
+            priors = self.log_priors([item.text for item in found])
+            found = [
+                replace(item, score=self.log_score(item.score) - specificity * prior)
+                for item, prior in zip(found, priors, strict=True)
+            ]
+        return sorted(found, key=lambda item: (-item.score, item.text))
+
+    def _with_likelihoods(
+        self, queries: Sequence[str], found: Sequence[Suggestion]
+    ) -> list[Suggestion]:
+        texts = [item.text for item in found]
+        likelihoods = self.log_probabilities(queries, texts)
+        priors = self.log_probabilities((), texts)
+        return [
+            replace(item, log_likelihood=likelihood, log_prior=prior)
+            for item, likelihood, prior in zip(found, likelihoods, priors, strict=True)
+        ]
+
+    def log_priors(self, texts: Sequence[str]) -> list[float]:
+        """How likely each candidate of `best` is without a session, as a natural logarithm."""
+        return [self.background.log_prior(text) for text in texts]
+
+    def log_score(self, score: float) -> float:
+        """The score of a candidate of `best` as a natural logarithm."""
+        return score
 
     def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
         """The natural-log likelihood of each candidate given the context, in the given order."""

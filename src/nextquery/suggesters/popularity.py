@@ -66,6 +66,10 @@ class Popularity(CountSuggester[PopularitySettings]):
             for query in self.order[:limit].tolist()
         ]
 
+    def log_priors(self, texts: Sequence[str]) -> list[float]:
+        """The same as after a session, so that specificity changes no order."""
+        return [self._log_probability(text) for text in texts]
+
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
         """The weight of a known query; what is left over for the others."""
         return [self._log_probability(candidate) for candidate in candidates]

@@ -111,7 +111,7 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
 
     def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
         """The endings of the most similar sessions."""
-        documents, weights = self._ranked(context)
+        documents, weights = self._similar(context)
         best = _highest(weights, limit)
         found = [
             Suggestion(
@@ -125,9 +125,13 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
         ]
         return sorted(found, key=lambda item: (-item.score, item.text))[:limit]
 
+    def log_score(self, score: float) -> float:
+        """The weight of a document as a logarithm."""
+        return log(score)
+
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
         """Half of the probability is shared by the retrieved endings, the rest is the prior's."""
-        documents, weights = self._ranked(context)
+        documents, weights = self._similar(context)
         found = 0.5 if len(documents) else 0.0
         share = dict(zip(self.endings[documents].tolist(), weights / weights.sum(), strict=True))
         return [
@@ -158,7 +162,7 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
         check_positive("sessions", self.sessions)
         self.index.check(len(self.background.word_counts), len(self.endings))
 
-    def _ranked(self, context: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    def _similar(self, context: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """The documents most similar to a context and their weights, in no particular order."""
         words = {word for query in context[-self.settings.window :] for word in query.split()}
         known = sorted(

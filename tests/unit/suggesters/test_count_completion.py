@@ -6,7 +6,8 @@ import pytest
 from nextquery import load
 from nextquery.records import Suggestion
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.count_completion import FrequentCompletion, diverse, suggest_diverse
+from nextquery.suggesters.base import Adjustable
+from nextquery.suggesters.count_completion import FrequentCompletion, diverse
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
 
@@ -62,5 +63,6 @@ def test_diversity_prefers_words_not_yet_shown() -> None:
 def test_any_model_can_give_a_diverse_list(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
     fit_model(Popularity, prepared(tiny_log(SESSIONS))).save(tmp_path / "model")
     model = load(tmp_path / "model")
-    assert texts(suggest_diverse(model, [], 2, 0.0)) == ["red boots", "red shoes"]
-    assert texts(suggest_diverse(model, [], 2, 0.9)) == ["red boots", "blue hat"]
+    assert isinstance(model, Adjustable)
+    assert texts(model.suggest([], 2, diversity=0.0)) == ["red boots", "red shoes"]
+    assert texts(model.suggest([], 2, diversity=0.9)) == ["red boots", "blue hat"]

@@ -42,6 +42,7 @@ def complete(
     from dataclasses import asdict
 
     from nextquery import load
+    from nextquery.errors import InputError
     from nextquery.inference.kernels.process_memory import keep_freed_memory
     from nextquery.suggesters.base import Completer
 
@@ -49,6 +50,8 @@ def complete(
     suggester = load(model, blocklist=blocklist)
     if not isinstance(suggester, Completer):
         raise unable(model, suggester, "completes nothing")
+    if any(one.startswith("specificity=") for one in settings or ()):
+        raise InputError("--set specificity: orders suggestions, not completions")
     given = {"beam": beam, "diversity": diversity, "mode": mode}
     options = decode_options(suggester, given, settings or ())
     start = time.perf_counter()

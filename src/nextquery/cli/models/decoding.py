@@ -1,6 +1,6 @@
 """The options of generation that `suggest` and `complete` share. Knows no command by itself."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +9,6 @@ import typer
 from nextquery.errors import InputError
 
 if TYPE_CHECKING:
-    from nextquery.inference.settings import DecodeConfig
     from nextquery.suggesters.base import Suggester
 
 Blocklist = Annotated[
@@ -20,7 +19,15 @@ Beam = Annotated[
 ]
 Diversity = Annotated[
     float | None,
-    typer.Option(min=0.0, max=1.0, help="HRED: how much unlikeness counts; 0 by default."),
+    typer.Option(min=0.0, max=1.0, help="How much unlikeness counts; 0 by default."),
+]
+Specificity = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        help="How much what people type after anything is held back; HRED: 0.25 by default.",
+    ),
 ]
 Mode = Annotated[str | None, typer.Option(help="HRED: auto, exact or fast (docs/inference.md).")]
 Settings = Annotated[
@@ -30,20 +37,29 @@ Settings = Annotated[
 
 
 def decode_options(
-    suggester: "Suggester", options: dict[str, Any], sets: Sequence[str]
-) -> dict[str, "DecodeConfig"]:
-    """The keyword arguments that the given options make; only a model that decodes takes any."""
+    suggester: "Suggester",
+    options: dict[str, Any],
+    sets: Sequence[str],
+    adjustable: Set[str] = frozenset(),
+) -> dict[str, Any]:
+    """The keyword arguments that the given options make for this model.
+
+    A model that decodes takes all of them as its config; one that counts takes `adjustable` ones.
+    """
     given = {key: value for key, value in options.items() if value is not None}
     if not given and not sets:
         return {}
-    from nextquery.suggesters.base import Decoding
+    from nextquery.suggesters.base import Adjustable, Decoding
 
-    if not isinstance(suggester, Decoding):
-        names = ", ".join([*(f"--{key}" for key in given), *(f"--set {one}" for one in sets)])
-        raise InputError(f"{names}: for HRED only; this model is {suggester.kind!r}")
-    from nextquery.inference.settings import override
+    if isinstance(suggester, Decoding):
+        from nextquery.inference.settings import override
 
-    return {"config": override(suggester.config, given, sets)}
+        return {"config": override(suggester.config, given, sets)}
+    if isinstance(suggester, Adjustable) and not sets and given.keys() <= adjustable:
+        return given
+    names = [f"--{key}" for key in given if key not in adjustable]
+    names += [f"--set {one}" for one in sets]
+    raise InputError(f"{', '.join(names)}: for HRED only; this model is {suggester.kind!r}")
 
 
 def unable(path: Path, suggester: "Suggester", what: str) -> InputError:

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from nextquery.cli.models.decoding import Beam, Blocklist, Diversity, Mode, Settings, decode_options
+from nextquery.cli.models.decoding import (
+    Beam,
+    Blocklist,
+    Diversity,
+    Mode,
+    Settings,
+    Specificity,
+    decode_options,
+)
 
 
 def suggest(
@@ -25,6 +33,7 @@ def suggest(
         bool, typer.Option("--guards/--no-guards", help="Refuse what must not be shown.")
     ] = True,
     beam: Beam = None,
+    specificity: Specificity = None,
     diversity: Diversity = None,
     mode: Mode = None,
     settings: Settings = None,
@@ -43,8 +52,8 @@ def suggest(
     keep_freed_memory()
     check = read_hits(hits) if hits else None
     suggester = load(model, blocklist=blocklist, hits=check, guarded=guards)
-    given = {"beam": beam, "diversity": diversity, "mode": mode}
-    options = decode_options(suggester, given, settings or ())
+    given = {"beam": beam, "specificity": specificity, "diversity": diversity, "mode": mode}
+    options = decode_options(suggester, given, settings or (), {"specificity", "diversity"})
     context = queries or []
     start = time.perf_counter()
     found = suggester.suggest(context, n, **options)

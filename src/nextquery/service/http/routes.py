@@ -183,7 +183,14 @@ def _list_answer(
 
 def _suggestions(found: list[FoundSuggestion]) -> list[schemas.Suggestion]:
     return [
-        schemas.Suggestion(text=item.text, score=item.score, source=item.source) for item in found
+        schemas.Suggestion(
+            text=item.text,
+            score=item.score,
+            source=item.source,
+            log_likelihood=item.log_likelihood,
+            log_prior=item.log_prior,
+        )
+        for item in found
     ]
 
 

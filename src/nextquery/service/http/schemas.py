@@ -63,11 +63,18 @@ class SuggestRequest(InSession):
     diversity: float = Field(
         default=0.0, ge=0, le=1, description="0 takes the likeliest, 1 the most unlike each other."
     )
+    specificity: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="How much what people type after anything is held back: 0 ranks by likelihood "
+        "alone, 1 by what the session adds. Left out: as the model has it.",
+    )
 
     @property
     def options(self) -> SuggestOptions:
         """How the list is to be made."""
-        return SuggestOptions(n=self.n, diversity=self.diversity)
+        return SuggestOptions(n=self.n, diversity=self.diversity, specificity=self.specificity)
 
 
 class SuggestBatchRequest(Asked):
@@ -99,6 +106,13 @@ class Suggestion(BaseModel):
     text: str
     score: float = Field(description="Higher is better; comparable within one answer only.")
     source: str = Field(description="Where it comes from: seen in the log, or made up.")
+    log_likelihood: float | None = Field(
+        default=None, description="Natural logarithm, after the session; null for completions."
+    )
+    log_prior: float | None = Field(
+        default=None,
+        description="The same without a session: the difference is what the session adds.",
+    )
 
 
 class SuggestAnswer(BaseModel):

@@ -22,8 +22,7 @@ from nextquery.service.models.questions import (
     SuggestOptions,
     SuggestQuestion,
 )
-from nextquery.suggesters.base import Completer, Explainer, Guarded, Stateful, Suggester
-from nextquery.suggesters.count_completion import suggest_diverse
+from nextquery.suggesters.base import Adjustable, Completer, Explainer, Guarded, Stateful, Suggester
 from nextquery.suggesters.loading import load
 
 WARM_UP = 4
@@ -127,8 +126,10 @@ class LocalEngine(Engine):
         self, contexts: Sequence[Context], options: SuggestOptions
     ) -> list[list[Suggestion]]:
         """A list for each context."""
+        specificity, diversity = options.specificity, options.diversity
+        assert isinstance(self.suggester, Adjustable), f"{self.kind} takes no options"
         return [
-            suggest_diverse(self.suggester, context, options.n, options.diversity)
+            self.suggester.suggest(context, options.n, specificity=specificity, diversity=diversity)
             for context in contexts
         ]
 
@@ -161,7 +162,9 @@ class StatefulEngine(LocalEngine):
     ) -> list[list[Suggestion]]:
         """A list for each context, all decoded in one batch."""
         config = self._model.config
-        wanted = {"diversity": options.diversity, "beam": max(config.beam, options.n)}
+        wanted = {"diversity": options.diversity}
+        if options.specificity is not None:
+            wanted["specificity"] = options.specificity
         states = self._encoded(contexts)
         return self._model.suggest_after(states, options.n, config=config.model_copy(update=wanted))
 

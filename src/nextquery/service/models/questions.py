@@ -22,6 +22,8 @@ class SuggestOptions:
     """How many at most."""
     diversity: float = 0.0
     """0 takes the likeliest, 1 the most unlike each other."""
+    specificity: float | None = None
+    """How much what people type after anything is held back; None: as the model has it."""
 
 
 @dataclass(frozen=True)

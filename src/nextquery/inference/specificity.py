@@ -1,0 +1,63 @@
+"""Ranking by what the session adds to a query, not by what people type after anything.
+
+    value(q) = log P(q | session) - specificity * log P(q | no session)
+
+A word that the vocabulary lacks, copied from the session, is one of many behind the unknown word:
+without a session it is given that word's probability divided by the size of the vocabulary. Knows
+finished queries and a scorer; knows nothing of search.
+"""
+
+import math
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from nextquery.inference.beam import FinishedQuery
+from nextquery.records import ScoredQuery
+
+_KEPT = 65_536
+
+
+class Priors:
+    """The log-likelihood of queries without a session, kept for those asked for of late.
+
+    It does not depend on the session, so that much of a list is known from earlier ones. Several
+    threads may ask at once: at worst a prior is computed twice.
+    """
+
+    def __init__(self, score: Callable[[Sequence[str]], Sequence[ScoredQuery]], words: int) -> None:
+        self._score = score
+        self._unknown = math.log(words)
+        self._kept: dict[str, float] = {}
+        self._keeping = threading.Lock()
+
+    def of(self, texts: Iterable[str]) -> dict[str, float]:
+        """The prior of each text."""
+        wanted = dict.fromkeys(texts)
+        found = {text: prior for text in wanted if (prior := self._kept.get(text)) is not None}
+        missing = [text for text in wanted if text not in found]
+        if missing:
+            new = {each.text: self._prior(each) for each in self._score(missing)}
+            found |= new
+            self._keep(new)
+        return found
+
+    def _keep(self, new: dict[str, float]) -> None:
+        with self._keeping:
+            self._kept.update(new)
+            for oldest in list(self._kept)[: max(0, len(self._kept) - _KEPT)]:
+                del self._kept[oldest]
+
+    def _prior(self, scored: ScoredQuery) -> float:
+        return scored.log_likelihood - self._unknown * len(scored.unknown)
+
+
+def rank(
+    found: Iterable[FinishedQuery],
+    priors: dict[str, float],
+    specificity: float,
+    *,
+    per_symbol: bool,
+) -> list[FinishedQuery]:
+    """The queries with their priors and values, highest value first, ties by text."""
+    specific = [each.made_specific(priors[each.text], specificity) for each in found]
+    return sorted(specific, key=lambda each: (-each.value(per_symbol), each.text))

@@ -1,0 +1,113 @@
+"""Ranking by what the session adds."""
+
+import math
+
+import pytest
+
+from nextquery.inference.beam import FinishedQuery
+from nextquery.inference.predictor import Predictor
+from nextquery.inference.settings import DecodeConfig
+from nextquery.inference.specificity import Priors, rank
+from nextquery.records import ScoredQuery
+
+CONFIG = DecodeConfig(beam=10, max_words=3, fold=False, specificity=0.0)
+
+
+def test_values_by_hand() -> None:
+    google = FinishedQuery("google", -2.0, symbols=2)
+    louvre = FinishedQuery("louvre hours", -4.0, symbols=3)
+    priors = {"google": -3.0, "louvre hours": -12.0}
+    found = rank([google, louvre], priors, 0.5, per_symbol=False)
+    assert [(each.text, each.value(False)) for each in found] == [
+        ("louvre hours", 2.0),
+        ("google", -0.5),
+    ]
+    likeliest = rank([google, louvre], priors, 0.0, per_symbol=False)
+    assert [each.text for each in likeliest] == ["google", "louvre hours"]
+    assert found[0].value(True) == pytest.approx(2.0 / 3)
+
+
+def test_equal_values_are_ordered_by_text() -> None:
+    found = [FinishedQuery(text, -1.0, 2) for text in ("rome", "oslo")]
+    ranked = rank(found, {"rome": -2.0, "oslo": -2.0}, 0.5, per_symbol=False)
+    assert [each.text for each in ranked] == ["oslo", "rome"]
+
+
+def test_priors_are_asked_for_once_and_unknown_words_share_one_probability() -> None:
+    asked: list[list[str]] = []
+
+    def score(texts: object) -> list[ScoredQuery]:
+        asked.append(list(texts))  # type: ignore[call-overload]
+        return [ScoredQuery(t, -5.0, 2, ("zebra",) if t == "zebra" else ()) for t in asked[-1]]
+
+    priors = Priors(score, words=100)
+    assert priors.of(["paris", "zebra", "paris"]) == {
+        "paris": -5.0,
+        "zebra": -5.0 - math.log(100),
+    }
+    assert priors.of(["paris", "rome"])["rome"] == -5.0
+    assert asked == [["paris", "zebra"], ["rome"]]
+
+
+def test_few_priors_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nextquery.inference.specificity._KEPT", 2)
+    asked: list[str] = []
+
+    def score(texts: object) -> list[ScoredQuery]:
+        asked.extend(texts)  # type: ignore[arg-type]
+        return [ScoredQuery(text, -1.0, 2) for text in texts]  # type: ignore[attr-defined]
+
+    priors = Priors(score, words=10)
+    for text in ("a", "b", "c", "c", "a"):
+        priors.of([text])
+    assert asked == ["a", "b", "c", "a"]
+
+
+@pytest.mark.parametrize("specificity", [0.25, 0.5, 1.0])
+def test_a_wide_beam_gives_the_most_specific_of_all_queries(
+    any_predictor: Predictor, specificity: float
+) -> None:
+    """Every query of up to two words is generated, so that the best list is known."""
+    wide = CONFIG.model_copy(update={"beam": 1000, "max_words": 2})
+    state = any_predictor.encoder.encode(["w1 w2", "w3"])
+    start = any_predictor.encoder.start()
+    every = any_predictor.suggest_many([state], 1000, wide)[0]
+    texts = [each.text for each in every]
+    after, before = any_predictor.score_many([state, start], [texts, texts])
+    value = {
+        a.text: a.log_likelihood - specificity * b.log_likelihood
+        for a, b in zip(after, before, strict=True)
+    }
+    config = wide.model_copy(update={"specificity": specificity})
+    found = any_predictor.suggest_many([state], 10, config)[0]
+    assert [each.text for each in found] == sorted(value, key=lambda text: -value[text])[:10]
+    for each in found:
+        assert each.score == pytest.approx(value[each.text], abs=1e-3)
+        assert each.log_likelihood is not None
+        assert each.log_prior is not None
+        added = each.log_likelihood - specificity * each.log_prior
+        assert added == pytest.approx(each.score, abs=1e-5)
+
+
+def test_without_a_session_the_order_is_that_of_likelihood(predictor: Predictor) -> None:
+    start = predictor.encoder.start()
+    likeliest = predictor.suggest_many([start], 8, CONFIG.model_copy(update={"beam": 50}))[0]
+    config = CONFIG.model_copy(update={"specificity": 0.5, "beam": 50})
+    specific = predictor.suggest_many([start], 8, config)[0]
+    assert [each.text for each in specific] == [each.text for each in likeliest]
+
+
+def test_fewer_are_the_first_of_more(predictor: Predictor) -> None:
+    state = predictor.encoder.encode(["w1 w2"])
+    config = CONFIG.model_copy(update={"specificity": 0.5})
+    more, fewer = (predictor.suggest_many([state], n, config)[0] for n in (20, 4))
+    assert more[:4] == fewer
+
+
+def test_completions_are_ranked_by_likelihood(predictor: Predictor) -> None:
+    state = predictor.encoder.encode(["w1 w2"])
+    plain, specific = (
+        predictor.complete(state, "w1", 8, CONFIG.model_copy(update={"specificity": share}))
+        for share in (0.0, 0.9)
+    )
+    assert plain == specific
