@@ -94,7 +94,7 @@ def plain_search(model: HRED, state: ContextState, beam: int) -> list[tuple[int,
 def decoding(
     predictor: Predictor, states: list[ContextState], beam: int, rounds: int
 ) -> dict[str, Any]:
-    base = DecodeConfig(beam=beam, min_words=WORDS, max_words=WORDS, fold=False)
+    base = DecodeConfig(specificity=0.0, beam=beam, min_words=WORDS, max_words=WORDS, fold=False)
     configs = {mode: base.model_copy(update={"mode": mode}) for mode in ("exact", "fast")}
     lists: dict[str, list[list[str]]] = {"plain": [], "exact": [], "fast": []}
     runs: dict[str, Callable[[ContextState], list[str]]] = {
@@ -167,7 +167,9 @@ def plain_score(predictor: Predictor, queries: list[str], candidate: str) -> flo
 
 
 def throughput(predictor: Predictor, states: list[ContextState], rounds: int) -> dict[str, Any]:
-    config = DecodeConfig(beam=10, min_words=WORDS, max_words=WORDS, fold=False, mode="fast")
+    config = DecodeConfig(
+        specificity=0.0, beam=10, min_words=WORDS, max_words=WORDS, fold=False, mode="fast"
+    )
     many = (states * 16)[:16]
     ms, cpu = timed(
         {

@@ -76,7 +76,9 @@ def queries(count: int) -> list[str]:
 
 
 def ms(asked: Predictor, context: Sequence[str], beam: int, mode: str) -> float:
-    config = DecodeConfig(beam=beam, mode=mode, min_words=4, max_words=4, fold=False)  # type: ignore[arg-type]
+    config = DecodeConfig(
+        specificity=0.0, beam=beam, mode=mode, min_words=4, max_words=4, fold=False
+    )  # type: ignore[arg-type]
     state = asked.encoder.encode(context)
     return best_ms(lambda: asked.suggest_many([state], min(beam, 5), config))
 

@@ -84,7 +84,9 @@ def agreement(suggester: HREDSuggester, cases: Cases) -> dict[str, Any]:
     for beam in (10, 50):
         exact, fast = (
             suggester.suggest_many(
-                cases.contexts, 10, config=DecodeConfig(mode=mode, beam=beam, fold=False)
+                cases.contexts,
+                10,
+                config=DecodeConfig(specificity=0.0, mode=mode, beam=beam, fold=False),
             )
             for mode in ("exact", "fast")
         )
@@ -121,7 +123,7 @@ def length(suggester: HREDSuggester, cases: Cases) -> dict[str, Any]:
             suggester.suggest_many(
                 cases.contexts,
                 10,
-                config=DecodeConfig(beam=beam, length_normalised=normalised),
+                config=DecodeConfig(specificity=0.0, beam=beam, length_normalised=normalised),
             ),
             cases,
         )
@@ -155,7 +157,7 @@ def diversity(suggester: HREDSuggester, cases: Cases) -> dict[str, Any]:
     result: dict[str, Any] = {}
     likeliest = 0.0
     for setting in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
-        config = DecodeConfig(beam=20, diversity=setting)
+        config = DecodeConfig(specificity=0.0, beam=20, diversity=setting)
         lists = suggester.suggest_many(cases.contexts, 5, config=config)
         several = [row for row in lists if len(row) > 1]
         mean = statistics.fmean(statistics.fmean(each.score for each in row) for row in several)

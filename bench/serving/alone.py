@@ -26,7 +26,7 @@ def main(folder: Path, mode: str) -> None:
     imported = memory()["process_mb"]
     start, start_cpu = time.perf_counter(), time.process_time()
     guard = Guard.open(folder) if (folder / "guard").is_dir() else Guard()
-    config = DecodeConfig(mode=mode, min_words=WORDS, max_words=WORDS)  # type: ignore[arg-type]
+    config = DecodeConfig(specificity=0.0, mode=mode, min_words=WORDS, max_words=WORDS)  # type: ignore[arg-type]
     suggester = HREDSuggester.load(folder, guard, config)
     give_back()
     loaded, loaded_cpu = time.perf_counter() - start, time.process_time() - start_cpu

@@ -13,7 +13,7 @@ Mode = Literal["exact", "fast"]
 SPECIFICITY = 0.25
 """How much of its log-likelihood without a session a query loses, unless asked otherwise."""
 
-SPECIFIC_BEAM = 30
+SPECIFIC_BEAM = 50
 """Beam search looks at this many queries before it orders them by specificity."""
 
 FAST_FROM = 50_000

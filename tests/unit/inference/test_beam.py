@@ -60,7 +60,7 @@ def greedy(predictor: Predictor, context: Sequence[str], most: int) -> list[str]
 
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_beam_one_is_greedy(any_model: HRED, context: Sequence[str]) -> None:
-    found = search(any_model, [context], DecodeConfig(beam=1, max_words=6))[0]
+    found = search(any_model, [context], DecodeConfig(specificity=0.0, beam=1, max_words=6))[0]
     expected = greedy(Predictor(any_model, Guard()), context, 6)
     assert [each.text for each in found][:1] == [" ".join(expected)]
 
@@ -82,7 +82,9 @@ def test_a_wide_beam_finds_the_best_of_all_queries(
         each.text: each.log_likelihood / (each.words if length_normalised else 1) for each in scored
     }
     expected = sorted(every, key=lambda text: -value[text])[:20]
-    config = DecodeConfig(beam=1000, max_words=3, length_normalised=length_normalised)
+    config = DecodeConfig(
+        specificity=0.0, beam=1000, max_words=3, length_normalised=length_normalised
+    )
     found = search(model, [context], config)[0]
     assert len(found) == len(every)
     assert [each.text for each in found[:20]] == expected
@@ -93,7 +95,9 @@ def test_a_wide_beam_finds_the_best_of_all_queries(
 @pytest.mark.parametrize(("mode", "within"), [("exact", 1e-4), ("fast", 0.05)])
 def test_scores_are_those_of_rescoring(any_predictor: Predictor, mode: Mode, within: float) -> None:
     states = any_predictor.encoder.encode_many(CONTEXTS)
-    lists = any_predictor.suggest_many(states, 8, DecodeConfig(beam=12, max_words=5, mode=mode))
+    lists = any_predictor.suggest_many(
+        states, 8, DecodeConfig(specificity=0.0, beam=12, max_words=5, mode=mode)
+    )
     scored = any_predictor.score_many(states, [[each.text for each in one] for one in lists])
     assert sum(map(len, lists)) > 12
     for suggestions, scores in zip(lists, scored, strict=True):
@@ -103,7 +107,7 @@ def test_scores_are_those_of_rescoring(any_predictor: Predictor, mode: Mode, wit
 
 def test_contexts_together_equal_contexts_alone(any_predictor: Predictor) -> None:
     states = any_predictor.encoder.encode_many(CONTEXTS)
-    config = DecodeConfig(beam=7, max_words=5)
+    config = DecodeConfig(specificity=0.0, beam=7, max_words=5)
     together = any_predictor.suggest_many(states, 7, config)
     for state, suggestions in zip(states, together, strict=True):
         alone = any_predictor.suggest_many([state], 7, config)[0]
@@ -112,7 +116,7 @@ def test_contexts_together_equal_contexts_alone(any_predictor: Predictor) -> Non
 
 def test_the_number_of_threads_changes_nothing(predictor: Predictor) -> None:
     states = predictor.encoder.encode_many(CONTEXTS)
-    config = DecodeConfig(beam=7, max_words=5)
+    config = DecodeConfig(specificity=0.0, beam=7, max_words=5)
     before = torch.get_num_threads()
     lists = []
     try:
@@ -126,14 +130,16 @@ def test_the_number_of_threads_changes_nothing(predictor: Predictor) -> None:
 
 
 def test_lengths_are_held(model: HRED) -> None:
-    for found in search(model, CONTEXTS, DecodeConfig(beam=10, min_words=2, max_words=3)):
+    for found in search(
+        model, CONTEXTS, DecodeConfig(specificity=0.0, beam=10, min_words=2, max_words=3)
+    ):
         assert found
         assert {len(each.text.split()) for each in found} <= {2, 3}
 
 
 def test_no_unknown_word_and_no_query_of_the_session(predictor: Predictor) -> None:
     state = predictor.encoder.start()
-    config = DecodeConfig(beam=20, max_words=3)
+    config = DecodeConfig(specificity=0.0, beam=20, max_words=3)
     first = predictor.suggest_many([state], 3, config)[0]
     assert all("<" not in each.text for each in first)
     again = predictor.encoder.extend(state, first[0].text.upper())
@@ -145,5 +151,9 @@ def test_only_a_copying_model_brings_back_words_outside_the_vocabulary(
     make_model: ModelMaker,
 ) -> None:
     for copying in (False, True):
-        found = search(make_model(copy=copying), [["zebra"]], DecodeConfig(beam=40, max_words=2))[0]
+        found = search(
+            make_model(copy=copying),
+            [["zebra"]],
+            DecodeConfig(specificity=0.0, beam=40, max_words=2),
+        )[0]
         assert any("zebra" in each.text.split() for each in found) == copying

@@ -39,7 +39,9 @@ def test_every_entry_is_chosen_at_most_once(values: np.ndarray, count: int, weig
 def test_diversity_makes_lists_less_alike_and_less_likely(predictor: Predictor) -> None:
     state = predictor.encoder.encode(["w1 w2", "w3"])
     lists = [
-        predictor.suggest_many([state], 5, DecodeConfig(beam=40, max_words=4, diversity=weight))[0]
+        predictor.suggest_many(
+            [state], 5, DecodeConfig(specificity=0.0, beam=40, max_words=4, diversity=weight)
+        )[0]
         for weight in (0.0, 0.8)
     ]
     alike = []

@@ -5,7 +5,7 @@ import threading
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 
-CONFIG = DecodeConfig(beam=10, max_words=4, fold=False)
+CONFIG = DecodeConfig(beam=10, max_words=4, fold=False, specificity=0.0)
 
 
 def texts(predictor: Predictor, n: int = 10) -> list[str]:

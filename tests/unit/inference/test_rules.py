@@ -11,7 +11,7 @@ from nextquery.model.hred import HRED
 
 from .conftest import ModelMaker
 
-CONFIG = DecodeConfig(beam=10, max_words=4, fold=False)
+CONFIG = DecodeConfig(beam=10, max_words=4, fold=False, specificity=0.0)
 
 
 def texts(predictor: Predictor, config: DecodeConfig = CONFIG, n: int = 10) -> list[str]:

@@ -21,7 +21,7 @@ def test_samples_follow_the_seed_and_the_likelihood(any_predictor: Predictor) ->
     state = any_predictor.encoder.encode(["w1 w2"])
 
     def draw(seed: int) -> list[str]:
-        config = DecodeConfig(strategy="sample", beam=12, max_words=3, seed=seed)
+        config = DecodeConfig(strategy="sample", beam=12, max_words=3, seed=seed, specificity=0.0)
         found = any_predictor.suggest_many([state], 12, config)[0]
         scored = any_predictor.score_many([state], [[each.text for each in found]])[0]
         for suggestion, score in zip(found, scored, strict=True):

@@ -1,14 +1,18 @@
 """Ranking by what the session adds."""
 
 import math
+from typing import Any
 
 import pytest
 
+from nextquery.guard.guard import Guard
 from nextquery.inference.beam import FinishedQuery
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.inference.specificity import Priors, rank
 from nextquery.records import ScoredQuery
+
+from .conftest import ModelMaker
 
 CONFIG = DecodeConfig(beam=10, max_words=3, fold=False, specificity=0.0)
 
@@ -64,22 +68,24 @@ def test_few_priors_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("specificity", [0.25, 0.5, 1.0])
+@pytest.mark.parametrize("form", [{}, {"copy": True}, {"decoder_context": "all"}], ids=str)
 def test_a_wide_beam_gives_the_most_specific_of_all_queries(
-    any_predictor: Predictor, specificity: float
+    make_model: ModelMaker, form: dict[str, Any], specificity: float
 ) -> None:
     """Every query of up to two words is generated, so that the best list is known."""
+    predictor = Predictor(make_model(words=20, **form), Guard())
     wide = CONFIG.model_copy(update={"beam": 1000, "max_words": 2})
-    state = any_predictor.encoder.encode(["w1 w2", "w3"])
-    start = any_predictor.encoder.start()
-    every = any_predictor.suggest_many([state], 1000, wide)[0]
+    state = predictor.encoder.encode(["w1 w2", "w3"])
+    start = predictor.encoder.start()
+    every = predictor.suggest_many([state], 1000, wide)[0]
     texts = [each.text for each in every]
-    after, before = any_predictor.score_many([state, start], [texts, texts])
+    after, before = predictor.score_many([state, start], [texts, texts])
     value = {
         a.text: a.log_likelihood - specificity * b.log_likelihood
         for a, b in zip(after, before, strict=True)
     }
     config = wide.model_copy(update={"specificity": specificity})
-    found = any_predictor.suggest_many([state], 10, config)[0]
+    found = predictor.suggest_many([state], 10, config)[0]
     assert [each.text for each in found] == sorted(value, key=lambda text: -value[text])[:10]
     for each in found:
         assert each.score == pytest.approx(value[each.text], abs=1e-3)

@@ -127,3 +127,40 @@ def test_a_truncated_file_is_a_clear_error(
             load(tmp_path / "model")
         file.write_bytes(whole)
     assert load(tmp_path / "model").suggest(["paris"])
+
+
+@pytest.mark.parametrize("kind", COUNT_MODELS)
+def test_specificity_ranks_by_what_the_session_adds(
+    kind: str, prepared: Any, tiny_log: Any
+) -> None:
+    model = fit_model(count_model(kind), prepared(_log(tiny_log)))
+    for context in (["paris"], ["rome map", "oslo"], []):
+        found = model.suggest(context, 6, specificity=0.5)
+        assert [item.score for item in found] == sorted((i.score for i in found), reverse=True)
+        texts = [item.text for item in found]
+        after, before = model.score(context, texts), model.score([], texts)
+        for item, one, other in zip(found, after, before, strict=True):
+            assert item.log_likelihood == pytest.approx(one.log_likelihood)
+            assert item.log_prior == pytest.approx(other.log_likelihood)
+            if kind in ("adjacency", "qvmm", "popularity"):
+                value = one.log_likelihood - 0.5 * other.log_likelihood
+                assert item.score == pytest.approx(value)
+
+
+@pytest.mark.parametrize("kind", COUNT_MODELS)
+def test_specificity_is_off_unless_asked_for(kind: str, prepared: Any, tiny_log: Any) -> None:
+    model = fit_model(count_model(kind), prepared(_log(tiny_log)))
+    likeliest = model.suggest(["paris"], 6, specificity=0.0)
+    assert model.suggest(["paris"], 6) == likeliest
+    assert all(item.log_prior is None for item in likeliest)
+
+
+def test_specificity_lifts_what_follows_here_over_what_follows_everywhere(
+    prepared: Any, tiny_log: Any
+) -> None:
+    sessions = [(f"u{n}", ["oslo", "google"]) for n in range(20)]
+    sessions += [(f"v{n}", ["paris", "google"]) for n in range(4)]
+    sessions += [(f"w{n}", ["paris", "louvre"]) for n in range(3)]
+    model = fit_model(count_model("adjacency"), prepared(tiny_log(sessions, min_users=2)))
+    first = [model.suggest(["paris"], 1, specificity=share)[0].text for share in (0.0, 0.5)]
+    assert first == ["google", "louvre"]
