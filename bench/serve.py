@@ -209,7 +209,7 @@ def schema(models: Models, quick: bool) -> dict[str, Any]:
     with (
         tempfile.TemporaryDirectory() as folder,
         service(
-            next(iter(models.hred.values())), *PATIENT, "--feedback", folder,
+            next(iter(models.hred.values())), *PATIENT, "--feedback", folder, "--public", "docs",
             NEXTQUERY_KEYS=key, NEXTQUERY_ADMIN_KEYS=key,
         ) as server,
     ):  # fmt: skip

@@ -32,6 +32,7 @@ def service(start_service: Any, served_models: dict[str, Path], files: Path) -> 
         *("--compare", f"pop={served_models['popularity']}"),
         *("--keys", files / "keys", "--blocklist", files / "blocklist"),
         *("--feedback", files / "feedback", "--budget-ms", "20000"),
+        *("--public", "metrics", "--public", "docs"),
         NEXTQUERY_ADMIN_KEYS=ADMIN.line,
     )
 

@@ -17,7 +17,8 @@ def test_schemathesis_finds_nothing(
     key, admin = new_key("tester"), new_key("operator")
     service = start_service(
         served_models["hred"], "--feedback", tmp_path / "feedback", "--budget-ms", "20000",
-        "--queue-size", "100", NEXTQUERY_KEYS=key.line, NEXTQUERY_ADMIN_KEYS=admin.line,
+        "--queue-size", "100", "--public", "docs",
+        NEXTQUERY_KEYS=key.line, NEXTQUERY_ADMIN_KEYS=admin.line,
     )  # fmt: skip
     ended = subprocess.run(
         [

@@ -71,6 +71,14 @@ def serve(
     rate: Annotated[
         float, typer.Option(min=0, help="Requests a second of one key or address; 0: no limit.")
     ] = 0.0,
+    public: Annotated[
+        list[str] | None,
+        typer.Option(help="'metrics' or 'docs': shown without a key, though keys are set; repeat."),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(help="Address or network whose X-Forwarded-For is believed; repeat."),
+    ] = None,
     cors_origin: Annotated[
         list[str] | None, typer.Option(help="Origin whose pages may call the API; repeat.")
     ] = None,
@@ -115,6 +123,8 @@ def serve(
                 keys_file=keys,
                 admin_keys_file=admin_keys,
                 rate_per_second=rate,
+                public=frozenset(public or ()),
+                trusted_proxies=tuple(trusted_proxy or ()),
                 cors_origins=tuple(cors_origin or ()),
                 feedback=feedback,
                 blocklist=blocklist,

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from nextquery._version import __version__
 from nextquery.service.http import admin, pages, problems, routes
+from nextquery.service.http.door import Door
 from nextquery.service.http.gateway import CLIENT_LEFT, Gateway
 from nextquery.service.service import Service
 from nextquery.service.waiting import ClientLeftError
@@ -44,7 +45,7 @@ def build_api(service: Service) -> FastAPI:
 
 def build_app(service: Service) -> ASGIApp:
     """The routes behind the gateway: what the server runs."""
-    wrapped: ASGIApp = build_api(service)
+    wrapped: ASGIApp = Door(build_api(service), service)
     if service.settings.cors_origins:
         wrapped = CORSMiddleware(
             wrapped,

@@ -6,7 +6,7 @@ through its queue, or the fallback, and when it is 503 instead.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic
 
 from fastapi import Request
 
@@ -19,9 +19,10 @@ from nextquery.service.http.keys import (
     RateLimit,
     read_keys,
 )
-from nextquery.service.http.problems import BusyError, ProblemError
+from nextquery.service.http.problems import BusyError, ProblemError, too_many
 from nextquery.service.http.schemas import InSession
 from nextquery.service.models.batching import QueueFullError
+from nextquery.service.models.cost import cost
 from nextquery.service.models.isolation import ModelEndedError
 from nextquery.service.models.questions import Answer, Context, Question, SuggestQuestion
 from nextquery.service.models.served_model import Models, ServedModel
@@ -112,6 +113,12 @@ class Service:
             self.metrics.sessions_unavailable.inc()
             return tuple(joined([*own, *new]))
 
+    def charge(self, request: Request, questions: Sequence[Question[Any]]) -> None:
+        """Take from the caller's rate what the answers cost; one was taken at the door."""
+        name = request.scope.get("rate_name", "")
+        if wait := self.rate.wait(name, sum(map(cost, questions)), paid=1.0):
+            raise too_many(wait)
+
     async def suggest(
         self, request: Request, model: ServedModel, questions: Sequence[SuggestQuestion]
     ) -> Answered[list[Suggestion]]:
@@ -122,15 +129,30 @@ class Service:
         missing = [question for question, found in known.items() if found is None]
         fallback = self.models.fallback if model.name == self.models.default else None
         try:
-            fresh = await self.ask(request, model, missing, patient=fallback is None)
+            fresh = await self._in_turns(request, model, missing, patient=fallback is None)
         except BusyError as refusal:
             if fallback is None or fallback.engine is None:
                 raise
             self.metrics.fallbacks.labels(refusal.reason).inc()
-            answered = await self.ask(request, fallback, questions)
-            return Answered(answered.results, fallback.engine.kind, fallback=True)
-        found = {**known, **dict(zip(missing, fresh.results, strict=True))}
+            results = await self._in_turns(request, fallback, questions)
+            return Answered(results, fallback.engine.kind, fallback=True)
+        found = {**known, **dict(zip(missing, fresh, strict=True))}
         return Answered([found[question] or [] for question in questions], model.name)
+
+    async def _in_turns(
+        self,
+        request: Request,
+        model: ServedModel,
+        questions: Sequence[Question[Answer]],
+        *,
+        patient: bool = True,
+    ) -> list[Answer]:
+        """Ask no more than a batch at a time, so that a long request shares the queue."""
+        size, results = self.settings.batch_size, list[Answer]()
+        for start in range(0, len(questions), size):
+            turn = questions[start : start + size]
+            results += (await self.ask(request, model, turn, patient=patient)).results
+        return results
 
     async def ask(
         self,
@@ -141,8 +163,6 @@ class Service:
         patient: bool = True,
     ) -> Answered[Answer]:
         """Answers of a model; its lateness or its full queue is a 503."""
-        if not questions:
-            return Answered([], model.name)
         try:
             jobs = model.submit(questions)
         except QueueFullError as full:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from nextquery.errors import InputError
 
+PUBLIC = frozenset({"metrics", "docs"})
 MAX_QUERY_CHARACTERS = 512
 MAX_CONTEXT_QUERIES = 100
 MAX_SUGGESTIONS = 50
@@ -55,7 +56,11 @@ class ServiceSettings:
     keys_file: Path | None = None
     admin_keys_file: Path | None = None
     rate_per_second: float = 0.0
-    """Requests a second of one key, or of one address without keys; 0 sets no limit."""
+    """Ordinary requests a second of one key, or of one address without keys; 0 sets no limit."""
+    public: frozenset[str] = frozenset()
+    """What is shown without a key where keys are asked for: `metrics`, `docs`."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks whose `X-Forwarded-For` is believed; `*` believes everybody."""
     cors_origins: tuple[str, ...] = ()
     feedback: Path | None = None
     """Folder of the feedback log; without it feedback is refused."""
@@ -66,6 +71,8 @@ class ServiceSettings:
     """How long a stopping service reports itself as not ready before it takes no more requests."""
 
     def __post_init__(self) -> None:
+        if unknown := self.public - PUBLIC:
+            raise InputError(f"`public` {min(unknown)}: must be one of {', '.join(sorted(PUBLIC))}")
         names = [model.name for model in self.models]
         if len(set(names)) != len(names):
             raise InputError(f"two models are named the same: {', '.join(names)}")

@@ -76,8 +76,8 @@ class Gateway:
 
     def _record(self, scope: Scope, status: int) -> None:
         seconds = time.perf_counter() - scope["arrived"]
-        # Starlette leaves the matched route in the scope; without one the path is unknown.
-        template = getattr(scope.get("route"), "path", "unmatched")
+        # Starlette leaves the matched route in the scope; without one the area is known at most.
+        template = getattr(scope.get("route"), "path", scope.get("area", "unmatched"))
         self._metrics.requests.labels(template, str(status)).inc()
         self._metrics.latency.labels(template).observe(seconds)
         if template not in _QUIET:

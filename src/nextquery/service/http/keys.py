@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from nextquery.errors import InputError
 from nextquery.service.lru_cache import LruCache
+from nextquery.service.operation import logging
 
 KEYS_VARIABLE = "NEXTQUERY_KEYS"
 ADMIN_KEYS_VARIABLE = "NEXTQUERY_ADMIN_KEYS"
@@ -59,12 +61,22 @@ def read_keys(file: Path | None, variable: str) -> KeyRing:
     if file is not None:
         try:
             lines = file.read_text(encoding="utf-8").splitlines()
+            writable = file.stat().st_mode & stat.S_IWOTH
         except OSError as error:
             raise InputError(f"{file}: the key file cannot be read ({error.strerror})") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{file}: the key file is not UTF-8 text") from None
+        if writable:
+            logging.log_warning("everybody may write to the key file", file=str(file))
         names.update(_parse(lines, str(file)))
         if not names:
             raise InputError(f"{file}: has no key; make one with `new_key=NAME`")
-    names.update(_parse(os.environ.get(variable, "").split(","), variable))
+    if variable in os.environ:
+        given = _parse(os.environ[variable].split(","), variable)
+        if not given:
+            # To serve everybody because a secret came out empty would be the worst of answers.
+            raise InputError(f"{variable}: is set but has no key; unset it or write NAME:SHA256")
+        names.update(given)
     return KeyRing(names)
 
 
@@ -94,16 +106,20 @@ class RateLimit:
         self._clock = clock
         self._buckets: LruCache[str, tuple[float, float]] = LruCache(_CLIENTS_REMEMBERED)
 
-    def wait(self, client: str, cost: int = 1) -> float:
-        """Take `cost` requests from the client's bucket: 0, or the seconds until it would do."""
+    def wait(self, client: str, cost: float = 1.0, paid: float = 0.0) -> float:
+        """Take `cost` from the client's bucket: 0, or the seconds until it would do.
+
+        `paid` of it was taken before.
+        """
         if not self._rate:
             return 0.0
         now = self._clock()
         tokens, since = self._buckets.get(client) or (self._burst, now)
         tokens = min(self._burst, tokens + (now - since) * self._rate)
         # A batch larger than the bucket passes when the bucket is full, and leaves a debt.
-        if tokens < min(cost, self._burst):
+        needed = min(cost, self._burst) - paid
+        if tokens < needed:
             self._buckets.put(client, (tokens, now))
-            return (min(cost, self._burst) - tokens) / self._rate
-        self._buckets.put(client, (tokens - cost, now))
+            return (needed - tokens) / self._rate
+        self._buckets.put(client, (tokens - (cost - paid), now))
         return 0.0

@@ -50,6 +50,18 @@ class BusyError(ProblemError):
         self.reason = reason
 
 
+def no_key(header: str) -> ProblemError:
+    """The refusal of a request without a valid key."""
+    detail = f"Send a valid key in the header {header}."
+    return ProblemError(401, detail, {"WWW-Authenticate": "ApiKey"})
+
+
+def too_many(wait: float) -> ProblemError:
+    """The refusal of a request beyond its sender's rate."""
+    headers = {"Retry-After": str(max(1, round(wait)))}
+    return ProblemError(429, "This key or address asks for more than its rate.", headers)
+
+
 def document(status: int, detail: str, request_id: str) -> dict[str, Any]:
     """The JSON form of a problem."""
     return {

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 
 from nextquery.records import Suggestion as FoundSuggestion
 from nextquery.service.http import schemas
-from nextquery.service.http.access import Owner, admit, service_of
+from nextquery.service.http.access import Owner, service_of
 from nextquery.service.http.problems import BusyError, ProblemError
 from nextquery.service.models.questions import (
     CompleteQuestion,
@@ -38,8 +38,8 @@ async def suggest(
     asked: schemas.SuggestRequest, request: Request, owner: Owner, service: Here
 ) -> schemas.SuggestAnswer:
     """The queries that may come next."""
-    admit(request, service)
     question = SuggestQuestion(await service.context(owner, asked, asked.query), asked.options)
+    service.charge(request, [question])
     answered = await service.suggest(request, service.model(asked.model), [question])
     return _list_answer(request, answered, answered.results[0])
 
@@ -49,11 +49,11 @@ async def suggest_batch(
     asked: schemas.SuggestBatchRequest, request: Request, owner: Owner, service: Here
 ) -> schemas.SuggestBatchAnswer:
     """Several lists at once; requests of the same model and settings are computed together."""
-    admit(request, service, len(asked.requests))
     groups: dict[tuple[str | None, SuggestOptions], dict[int, SuggestQuestion]] = {}
     for index, item in enumerate(asked.requests):
         question = SuggestQuestion(await service.context(owner, item, item.query), item.options)
         groups.setdefault((item.model, item.options), {})[index] = question
+    service.charge(request, [each for group in groups.values() for each in group.values()])
     answers: dict[int, schemas.SuggestAnswer] = {}
     for (name, _), asked_together in groups.items():
         questions = list(asked_together.values())
@@ -68,8 +68,8 @@ async def score(
     asked: schemas.ScoreRequest, request: Request, owner: Owner, service: Here
 ) -> schemas.ScoreAnswer:
     """How likely given queries are to come next."""
-    admit(request, service)
     question = ScoreQuestion(await service.context(owner, asked), tuple(asked.candidates))
+    service.charge(request, [question])
     answered = await service.ask(request, service.model(asked.model), [question])
     scores = [
         schemas.Score(
@@ -88,8 +88,8 @@ async def complete(
     asked: schemas.CompleteRequest, request: Request, owner: Owner, service: Here
 ) -> schemas.CompleteAnswer:
     """How a half-typed query may end."""
-    admit(request, service)
     question = CompleteQuestion(await service.context(owner, asked), asked.prefix, asked.n)
+    service.charge(request, [question])
     model = service.model(asked.model)
     found: list[FoundSuggestion] = []
     if not service.control.killed:
@@ -104,8 +104,8 @@ async def explain(
     asked: schemas.ExplainRequest, request: Request, owner: Owner, service: Here
 ) -> schemas.ExplainAnswer:
     """How much each query of a session counts."""
-    admit(request, service)
     question = ExplainQuestion(await service.context(owner, asked))
+    service.charge(request, [question])
     model = service.model(asked.model)
     if model.engine is None or not model.engine.explains:
         raise ProblemError(501, "Only a neural model has gates that say how much a query counts.")
@@ -122,7 +122,6 @@ async def feedback(
     asked: schemas.FeedbackRequest, request: Request, owner: Owner, service: Here
 ) -> Response:
     """What a user did with a list: shown, clicked or dismissed."""
-    admit(request, service)
     if service.feedback is None:
         raise ProblemError(501, "Feedback is not recorded here: the service has no folder for it.")
     try:
@@ -142,7 +141,6 @@ async def delete_session(
     service: Here,
 ) -> Response:
     """Forget a session; it does not matter whether it was known."""
-    admit(request, service)
     try:
         await service.sessions.delete(session_key(owner, session_id))
     except SessionsUnavailableError:
@@ -153,7 +151,6 @@ async def delete_session(
 @router.get("/models")
 async def models(request: Request, owner: Owner, service: Here) -> schemas.ModelsAnswer:
     """The served models and what they can do."""
-    admit(request, service)
     return schemas.ModelsAnswer(
         models=[
             schemas.ModelFacts(

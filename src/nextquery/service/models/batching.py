@@ -10,9 +10,10 @@ of the model is made up for. A job whose client left is taken out. Knows nothing
 """
 
 import asyncio
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,8 @@ class Job:
     key: Hashable
     question: Any
     answer: asyncio.Future[Any]
+    cost: float = 1.0
+    """1 for an ordinary question; a batch costs no more than as many ordinary ones."""
     started: bool = field(default=False)
 
 
@@ -67,7 +70,7 @@ class Batcher:
         self._waiting: deque[Job] = deque()
         self._arrival = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._seconds: dict[int, float] = {}  # expected, by the size of a batch
+        self._seconds: dict[int, float] = {}  # expected, by the cost of a batch
         self._free_at = clock()
         self._idle_since: float | None = None
         self._behind_since: float | None = None
@@ -84,7 +87,7 @@ class Batcher:
     @property
     def expected_wait(self) -> float:
         """Seconds until a job that comes now would be answered, from the recent pace."""
-        batches, rest = divmod(len(self._waiting) + 1, self._batch_size)
+        batches, rest = divmod(_total(self._waiting) + 1, self._batch_size)
         return self._remaining + batches * self._time_of(self._batch_size) + self._time_of(rest)
 
     @property
@@ -110,13 +113,18 @@ class Batcher:
         # In a thread: who watches over the model must go on until its last batch is done.
         await asyncio.to_thread(self._thread.shutdown)
 
-    def submit(self, key: Hashable, questions: Sequence[Any]) -> list[Job]:
+    def submit(
+        self, key: Hashable, questions: Sequence[Any], costs: Sequence[float] = ()
+    ) -> list[Job]:
         """Queue questions, all or none: `QueueFullError` if there is no place for the first."""
         if not self._has_room():
             self._refused_at = self._clock()
             raise QueueFullError(self.expected_wait)
         loop = asyncio.get_running_loop()
-        jobs = [Job(key, question, loop.create_future()) for question in questions]
+        jobs = [
+            Job(key, question, loop.create_future(), cost)
+            for question, cost in zip(questions, costs or [1.0] * len(questions), strict=True)
+        ]
         for job in jobs:
             job.answer.add_done_callback(_look)
         self._waiting.extend(jobs)
@@ -163,11 +171,11 @@ class Batcher:
 
     def _take(self) -> list[Job]:
         """The oldest job and those like it, up to a batch; the others keep their order."""
-        key = self._waiting[0].key
-        taken: list[Job] = []
-        kept: list[Job] = []
-        for job in self._waiting:
-            like = job.key == key and len(taken) < self._batch_size
+        first = self._waiting[0]
+        taken, kept, left = [first], list[Job](), self._batch_size - first.cost
+        for job in list(self._waiting)[1:]:
+            like = job.key == first.key and job.cost <= left
+            left -= job.cost if like else 0.0
             (taken if like else kept).append(job)
         self._waiting = deque(kept)
         for job in taken:
@@ -187,7 +195,7 @@ class Batcher:
             self._refused_at = now
 
     def _time_of(self, size: int) -> float:
-        """Seconds that a batch of this size is expected to take: those of the next larger known."""
+        """Seconds that a batch of this cost is expected to take: those of the next larger known."""
         if not size or not self._seconds:
             return 0.0
         larger = [known for known in self._seconds if known >= size]
@@ -195,7 +203,7 @@ class Batcher:
 
     async def _answer(self, jobs: list[Job]) -> None:
         begin = self._clock()
-        self._free_at = begin + self._time_of(len(jobs))
+        self._free_at = begin + self._time_of(_total(jobs))
         questions = [job.question for job in jobs]
         try:
             answers = await asyncio.get_running_loop().run_in_executor(
@@ -209,12 +217,18 @@ class Batcher:
         for job, found in zip(jobs, answers, strict=True):
             if not job.answer.done():
                 job.answer.set_result(found)
-        self._keep_pace(len(jobs), self._clock() - begin)
+        self._keep_pace(jobs, self._clock() - begin)
 
-    def _keep_pace(self, size: int, seconds: float) -> None:
-        self.on_batch(size, seconds)
+    def _keep_pace(self, jobs: Sequence[Job], seconds: float) -> None:
+        self.on_batch(len(jobs), seconds)
+        size = _total(jobs)
         before = self._seconds.get(size, seconds)
         self._seconds[size] = before + NEW_SHARE * (seconds - before)
+
+
+def _total(jobs: Iterable[Job]) -> int:
+    """What jobs cost together, in ordinary questions."""
+    return math.ceil(sum(job.cost for job in jobs))
 
 
 def _look(answer: asyncio.Future[Any]) -> None:

@@ -34,8 +34,8 @@ class Question(Generic[Answer]):
 
     @property
     def group(self) -> Hashable:
-        """Questions of one group can be answered in one call."""
-        return type(self).__name__
+        """Questions of one group can be answered in one call; these are answered one by one."""
+        return self
 
 
 @dataclass(frozen=True)

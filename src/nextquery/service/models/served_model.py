@@ -14,6 +14,7 @@ from nextquery.records import Suggestion
 from nextquery.service.lru_cache import LruCache
 from nextquery.service.models.batching import Batcher, Job
 from nextquery.service.models.blocklist_watch import BlocklistState
+from nextquery.service.models.cost import cost
 from nextquery.service.models.engine import Engine, open_engine
 from nextquery.service.models.isolation import IsolatedEngine, ModelFailedError
 from nextquery.service.models.messages import Opening
@@ -100,7 +101,8 @@ class ServedModel:
 
     def submit(self, questions: Sequence[Question[Any]]) -> list[Job]:
         """Queue questions of one group for the model."""
-        jobs = self.batcher.submit(questions[0].group, questions)
+        costs = [cost(question) for question in questions]
+        jobs = self.batcher.submit(questions[0].group, questions, costs)
         for job in jobs:
             if isinstance(job.question, SuggestQuestion):
                 job.answer.add_done_callback(self._remember(self.engine, job.question))

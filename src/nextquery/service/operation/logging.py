@@ -49,6 +49,11 @@ def log_event(message: str, **fields: Any) -> None:
     LOGGER.info(message, extra={"fields": fields})
 
 
+def log_warning(message: str, **fields: Any) -> None:
+    """Log what an operator should look at."""
+    LOGGER.warning(message, extra={"fields": fields})
+
+
 def log_failure(message: str, error: BaseException, **fields: Any) -> None:
     """Log an error that was not expected."""
     LOGGER.error(

@@ -17,6 +17,7 @@ from types import FrameType
 import uvicorn
 
 from nextquery.service.operation import logging
+from nextquery.service.operation.http_protocol import BoundedHeadProtocol
 from nextquery.service.operation.listening import BACKLOG
 from nextquery.service.service import Service
 from nextquery.service.settings import ServiceSettings
@@ -59,6 +60,11 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, place: Worker
         log_config=None,
         access_log=False,
         server_header=False,
+        http=BoundedHeadProtocol,
+        # No route is a WebSocket, and uvicorn would log their paths.
+        ws="none",
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
         backlog=BACKLOG,
         timeout_graceful_shutdown=SECONDS_TO_FINISH,
         timeout_keep_alive=SECONDS_KEPT_OPEN,

@@ -77,3 +77,50 @@ def test_a_batch_larger_than_the_bucket_waits_for_a_full_one() -> None:
 def test_rate_0_sets_no_limit() -> None:
     limit = RateLimit(0.0)
     assert all(limit.wait("a") == 0 for _ in range(1000))
+
+
+def test_what_was_paid_at_the_door_counts() -> None:
+    now = [0.0]
+    limit = RateLimit(1.0, lambda: now[0])  # a bucket of two
+    assert limit.wait("a") == 0
+    assert limit.wait("a", 1.0, paid=1.0) == 0
+    assert limit.wait("a", 2.0, paid=1.0) == 0, "the whole bucket"
+    assert limit.wait("a") > 0
+    now[0] += 2
+    assert limit.wait("a") == 0
+    assert limit.wait("a", 50.0, paid=1.0) == 0, "passes with a full bucket, and leaves a debt"
+    now[0] += 48.5
+    assert limit.wait("a") > 0
+    now[0] += 1
+    assert limit.wait("a") == 0
+
+
+@pytest.mark.parametrize("value", ["", " , ", "#"])
+def test_a_variable_without_any_key_does_not_open_the_service(
+    value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SOME_KEYS", value)
+    with pytest.raises(InputError, match="SOME_KEYS: is set but has no key"):
+        read_keys(None, "SOME_KEYS")
+    (tmp_path / "keys").write_text(new_key("shop").line)
+    with pytest.raises(InputError, match="SOME_KEYS"):
+        read_keys(tmp_path / "keys", "SOME_KEYS")
+
+
+def test_a_key_file_that_everybody_may_write_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "keys"
+    file.write_text(new_key("shop").line)
+    file.chmod(0o644)
+    read_keys(file, "NOT_SET")
+    assert not caplog.records
+    file.chmod(0o666)
+    read_keys(file, "NOT_SET")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_key_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_keys(tmp_path / "keys", "NOT_SET")

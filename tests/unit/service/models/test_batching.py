@@ -125,6 +125,44 @@ def test_an_error_reaches_those_who_asked_and_no_one_else() -> None:
     run(fails_on_zero, scenario)
 
 
+def test_a_costly_question_leaves_no_room_for_others_in_its_batch() -> None:
+    model = HeldModel()
+
+    async def scenario(batcher: Batcher) -> None:
+        await begun(batcher, model)
+        jobs = [batcher.submit("k", [cost], [float(cost)])[0] for cost in (1, 5, 2)]
+        model.released.set()
+        assert [await job.answer for job in jobs] == [2, 10, 4]
+        assert model.batches == [[0], [1, 2], [5]], "three ordinary ones make a batch"
+
+    run(model, scenario)
+
+
+def test_a_client_that_leaves_at_once_does_not_end_the_queue() -> None:
+    async def scenario(batcher: Batcher) -> None:
+        await asyncio.sleep(0)
+        batcher.withdraw(batcher.submit("k", [1]))
+        await asyncio.sleep(0.01)
+        assert await batcher.submit("k", [2])[0].answer == 2
+
+    run(lambda questions: list(questions), scenario)
+
+
+def test_a_model_that_nobody_asks_is_looked_after() -> None:
+    async def scenario(batcher: Batcher) -> None:
+        looked = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def look() -> None:
+            loop.call_soon_threadsafe(looked.set)
+
+        batcher.on_idle = look
+        await asyncio.wait_for(looked.wait(), 30)
+        assert await batcher.submit("k", [2])[0].answer == 2
+
+    run(lambda questions: list(questions), scenario)
+
+
 class SteppedModel:
     """Finishes one batch at every step, at the time that the test says."""
 

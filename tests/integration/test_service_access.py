@@ -1,0 +1,60 @@
+"""Who gets how much of a service that asks for keys, over HTTP."""
+
+import socket
+from typing import Any
+
+import httpx
+import pytest
+
+from nextquery.service.http.keys import new_key
+
+RICH, POOR = new_key("rich"), new_key("poor")
+MARKER = "zyzzyvamarker"
+
+
+@pytest.fixture(scope="module")
+def service(start_service: Any, served_models: Any) -> Any:
+    return start_service(
+        served_models["adjacency"], "--rate", "2", "--workers", "1",
+        NEXTQUERY_KEYS=f"{RICH.line},{POOR.line}",
+    )  # fmt: skip
+
+
+def post(service: Any, path: str, body: Any, key: str) -> httpx.Response:
+    return service.post(path, body, **{"X-API-Key": key})  # type: ignore[no-any-return]
+
+
+def test_a_batch_pays_for_its_work_and_leaves_the_others_theirs(service: Any) -> None:
+    body = {"query": "paris", "context": ["rome " * 100] * 100, "n": 50}
+    answer = post(service, "/v1/suggest/batch", {"requests": [body] * 64}, RICH.key)
+    assert answer.status_code == 200, "a full bucket lets one in"
+    refused = post(service, "/v1/suggest", {"query": "paris"}, RICH.key)
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) > 60, "262 of 2 a second"
+    assert post(service, "/v1/suggest", {"query": "paris"}, POOR.key).status_code == 200
+
+
+def test_wrong_keys_and_invalid_bodies_are_counted(service: Any) -> None:
+    statuses = [post(service, "/v1/suggest", {}, "wrong").status_code for _ in range(8)]
+    assert statuses[0] == 401
+    assert 429 in statuses
+    forwarded = {"X-API-Key": "wrong", "X-Forwarded-For": "1.2.3.4"}
+    more = [service.post("/v1/suggest", {}, **forwarded).status_code for _ in range(8)]
+    assert 429 in more, "nobody chooses another address for himself"
+    statuses = [post(service, "/v1/suggest", {"n": -1}, POOR.key).status_code for _ in range(20)]
+    assert set(statuses) == {422, 429}
+
+
+def test_an_upgrade_to_a_websocket_leaves_no_trace_of_what_was_asked(service: Any) -> None:
+    host, port = service.url.removeprefix("http://").split(":")
+    head = (
+        f"GET /v1/sessions/{MARKER}?q={MARKER} HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\n"
+        "upgrade: websocket\r\nsec-websocket-version: 13\r\n"
+        "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port)), 30) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(1000).startswith(b"HTTP/1.1 4")
+    last = service.get("/nowhere").headers["x-request-id"]
+    service.wait_until(lambda: any(last in line for line in service.log))
+    assert MARKER not in "".join(service.log)

@@ -1,0 +1,39 @@
+import pytest
+
+from nextquery.service.models.cost import cost
+from nextquery.service.models.questions import (
+    CompleteQuestion,
+    ExplainQuestion,
+    ScoreQuestion,
+    SuggestOptions,
+    SuggestQuestion,
+)
+
+SHORT = ("red shoes", "paris")
+LONG = tuple(" ".join(["word"] * 40) for _ in range(100))
+
+
+def test_ordinary_questions_cost_one() -> None:
+    assert cost(SuggestQuestion(SHORT)) == 1.0
+    assert cost(SuggestQuestion(SHORT, SuggestOptions(10, diversity=0.9))) == 1.0
+    assert cost(CompleteQuestion(SHORT, "pa")) == 1.0
+    assert cost(ScoreQuestion(SHORT, ("paris hotels",) * 20)) == 1.0
+    assert cost(ExplainQuestion(SHORT)) == 1.0
+
+
+def test_more_work_costs_more() -> None:
+    assert cost(SuggestQuestion(SHORT, SuggestOptions(50))) == 3.0
+    assert cost(CompleteQuestion(SHORT, "pa", 30)) == 2.0
+    # 100 candidates of 19 words and an end each: 2,000 words.
+    assert cost(ScoreQuestion(SHORT, (" ".join(["w"] * 19),) * 100)) == 10.0
+
+
+def test_only_what_a_model_reads_of_a_session_is_charged() -> None:
+    # 20 queries of 30 words: 600, of which 50 are free.
+    assert cost(ExplainQuestion(LONG)) == pytest.approx(1 + 550 / 500)
+    assert cost(ExplainQuestion(LONG[:20])) == cost(ExplainQuestion(LONG))
+
+
+def test_the_largest_batch_pays_for_all_of_its_work() -> None:
+    largest = [SuggestQuestion(LONG, SuggestOptions(50))] * 64
+    assert sum(map(cost, largest)) == pytest.approx(64 * (3 + 550 / 500))
