@@ -39,10 +39,10 @@ class Door:
 
     def _area(self, scope: Scope) -> str | None:
         """The part of the service that a request is for; None where everybody may look."""
-        path: str = scope["path"]
-        public = self._service.settings.public
         if scope["type"] != "http" or scope["method"] == "OPTIONS":
             return None
+        path: str = scope["path"]
+        public = self._service.settings.public
         for area in ("/v1", "/admin"):
             if path == area or path.startswith(f"{area}/"):
                 return area
