@@ -96,7 +96,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(data: Path, undisturbed: Path, tmp_p
 def assert_other_runs_are_refused(data: Path, out: Path) -> None:
     """Another configuration, vocabulary or data folder does not go on with this run."""
     wide = PreparedData(data)
-    with pytest.raises(ArtifactError, match="add --resume"):
+    with pytest.raises(ArtifactError, match="add `resume`"):
         run(wide, out, settings(), ALONE, resume=False, say=print)
     for changes, named in (
         (["model.query_size=17"], "model.query_size"),

@@ -33,7 +33,7 @@ from nextquery.training.feed import Feed, Order
 from nextquery.training.perplexity import Perplexity, measure
 from nextquery.training.publishing import RunFacts, publish_model
 from nextquery.training.run_folder import check_folders, claimed, folder_of_run, remove, run_id
-from nextquery.training.trainer import Trainer
+from nextquery.training.trainer import StopListener, Trainer, never_stop
 from nextquery.training.training_log import TrainingLog
 
 CONTEXTS: tuple[int | None, ...] = (0, 1, 2, None)
@@ -59,6 +59,7 @@ def train(
     *,
     resume: bool = False,
     say: Callable[[str], None],
+    stopping: StopListener = never_stop,
 ) -> Outcome:
     """Train a model on the background sessions of `data` and publish it at `out`."""
     check(data, out, processes, resume)
@@ -66,7 +67,7 @@ def train(
     claim = claimed(run.folder) if processes.leads else nullcontext()
     with _disk_errors(run.folder), claim:
         trainer, validation = run.set_up(say)
-        signal = run.take_steps(trainer)
+        signal = run.take_steps(trainer, stopping)
         if signal:
             return Outcome(trainer.position, None, signal)
         return Outcome(trainer.position, run.publish(trainer, validation), 0)
@@ -123,15 +124,15 @@ class Run:
             self._checkpoints.clean_up(step)
         return trainer, validation
 
-    def take_steps(self, trainer: Trainer) -> int:
+    def take_steps(self, trainer: Trainer, stopping: StopListener) -> int:
         """Train; returns the signal that ended it early, 0 if none did."""
         if not self._processes.leads:
-            return trainer.run(None)
+            return trainer.run(None, stopping)
         steps = trainer.steps_per_epoch()
         with TrainingLog(
             self.folder, trainer.position.step, steps, self._config.train.epochs
         ) as training_log:
-            return trainer.run(training_log)
+            return trainer.run(training_log, stopping)
 
     def publish(self, trainer: Trainer, validation: EncodedSessions) -> RunFacts:
         """Measure the best weights, make the model folder and remove that of the run."""

@@ -8,10 +8,9 @@ from a checkpoint takes exactly the steps it would have taken.
 import math
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from types import FrameType
 
 import numpy as np
 import torch
@@ -32,29 +31,19 @@ from nextquery.training.training_log import TrainingLog
 
 @dataclass
 class StopRequest:
-    """Set by SIGTERM or SIGINT; the loop looks at it between steps."""
+    """Set by whoever wants training to stop; the loop looks at it between steps."""
 
     signal: int = 0
 
 
+StopListener = Callable[[], AbstractContextManager[StopRequest]]
+"""Opened while steps are taken: what it gives may be set at any time, by a signal for example."""
+
+
 @contextmanager
-def stop_on_signals() -> Iterator[StopRequest]:
-    """Turn the first SIGTERM or Ctrl-C into a request; a second one ends the process at once."""
-    request = StopRequest()
-    usual = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        request.signal = number
-        for each, handler in usual.items():
-            signal.signal(each, handler)
-
-    for number in usual:
-        signal.signal(number, ask)
-    try:
-        yield request
-    finally:
-        for number, handler in usual.items():
-            signal.signal(number, handler)
+def never_stop() -> Iterator[StopRequest]:
+    """A request that nobody makes."""
+    yield StopRequest()
 
 
 class Trainer:
@@ -95,8 +84,8 @@ class Trainer:
         """How many batches an epoch has, about: epochs are cut anew."""
         return len(self._feed.epoch(self.position.epoch))
 
-    def run(self, training_log: TrainingLog | None) -> int:
-        """Train until the epochs are over, validation stops improving, or a signal asks to stop.
+    def run(self, training_log: TrainingLog | None, stopping: StopListener = never_stop) -> int:
+        """Train until the epochs are over, validation stops improving, or somebody asks to stop.
 
         Returns the signal, 0 if there was none.
         """
@@ -105,7 +94,7 @@ class Trainer:
         self._saved = self._reported = time.monotonic()
         self._waited = 0.0
         self._stopped = False  # only what all processes agreed on, lest one of them waits forever
-        with stop_on_signals() as request:
+        with stopping() as request:
             while not self._finished() and not self._stopped:
                 self._epoch(request)
             if not self._stopped and self.position.validated_step < self.position.step:

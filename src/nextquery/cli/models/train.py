@@ -34,6 +34,7 @@ def train(
     # Read when torch is loaded: threads that wait by spinning make training on a busy machine
     # several times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from nextquery.cli.models.training_stop import save_on_signals
     from nextquery.config import load_config
     from nextquery.logs.data_folder import PreparedData
     from nextquery.model.settings import RunConfig
@@ -48,7 +49,9 @@ def train(
             if group.leads:
                 typer.echo(text, err=True)
 
-        outcome = run(prepared, out, settings, group, resume=resume, say=say)
+        outcome = run(
+            prepared, out, settings, group, resume=resume, say=say, stopping=save_on_signals
+        )
         step = outcome.position.step
         if outcome.facts is None:
             say(f"stopped after step {step}, saved; run the same command with --resume to go on")
