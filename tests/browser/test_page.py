@@ -272,3 +272,35 @@ def test_long_chips_and_names_fit_a_phone(page: Any, service: Any, width: int) -
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     inside = "all => all.every(one => one.getBoundingClientRect().right <= innerWidth)"
     assert page.eval_on_selector_all(".chip, .chip *, .controls *", inside)
+
+
+def test_why_a_suggestion_stands_where_it_stands(page: Any, service: Any) -> None:
+    open_page(page, service)
+    page.select_option("#model", "adj")
+    add(page, "red shoes")
+    expect(page.locator(".why")).to_have_count(0)
+    page.check("#why")
+    why = page.locator(".column li", has_text="red boots").locator(".why")
+    expect(why).to_contain_text("the session makes it")
+    expect(why).to_contain_text("times likelier")
+    page.check("#compare")
+    expect(page.locator(".column:nth-child(2) .why").first).to_be_visible()
+
+
+def test_groups_have_headings_and_keep_the_ranks(page: Any, service: Any) -> None:
+    def group(route: Any) -> None:
+        answer = route.fetch().json()
+        for place, item in enumerate(answer["suggestions"]):
+            item["group"] = ("Refine", "Next step")[place % 2]
+        route.fulfill(json=answer)
+
+    page.route("**/v1/suggest", group)
+    open_page(page, service)
+    page.select_option("#model", "adj")
+    add(page, "red shoes")
+    expect(page.locator(".column h4")).to_have_text(["Refine", "Next step"])
+    assert page.locator(".column ol").first.get_attribute("aria-label") == (
+        "Suggestions of adj: Refine"
+    )
+    ranks = page.locator(".column ol:last-child .rank").all_inner_texts()
+    assert ranks[0] == "2"

@@ -193,7 +193,10 @@ def test_right_to_left(shop: Shop) -> None:
     shop.type("x")
     shop.page.wait_for_selector(OPTIONS)
     directions = "all => all.map(one => getComputedStyle(one).direction)"
-    assert shop.page.eval_on_selector_all(OPTIONS, directions) == ["rtl", "ltr"]
+    assert shop.page.eval_on_selector_all(f"{OPTIONS} bdi", directions) == ["rtl", "ltr"]
+    # Both begin where the page's lines begin: on the right.
+    ends = "all => all.map(one => one.getBoundingClientRect().right)"
+    assert len(set(shop.page.eval_on_selector_all(f"{OPTIONS} bdi", ends))) == 1
     shop.page.keyboard.press("ArrowDown")
     shop.page.keyboard.press("Enter")
     assert shop.page.evaluate("searches[0].query") == "أحذية حمراء"

@@ -60,6 +60,20 @@ def test_long_texts_do_not_widen_a_phone(shop: Shop) -> None:
     assert shop.page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+@pytest.mark.parametrize("direction", ["ltr", "rtl"])
+def test_an_input_as_wide_as_the_screen_stays_so(shop: Shop, direction: str) -> None:
+    style = (
+        "input { box-sizing: border-box; width: 100% } body { margin: 0 }"
+        "nextquery-box { --nextquery-gap: 0; --nextquery-shadow: none }"
+    )
+    shop.open(BOX, direction, style=style)
+    shop.type("red")
+    shop.page.wait_for_selector(OPTIONS)
+    assert shop.page.evaluate("document.documentElement.scrollWidth") <= 320
+    sides = "one => [one.getBoundingClientRect().left, one.getBoundingClientRect().right]"
+    assert shop.page.locator("[role=listbox]").evaluate(sides) == [0, 320]
+
+
 def test_a_slow_service_shows_nothing_and_does_not_get_in_the_way(shop: Shop) -> None:
     shop.open(BOX.replace("feedback", "timeout='300'"))
     shop.page.route("**/v1/complete", lambda route: None, times=1)

@@ -11,7 +11,8 @@ POLICY = (
 BOX = "<nextquery-box feedback><input name='q' aria-label='Search'></nextquery-box>"
 SHOP = """<!doctype html><html lang="en" dir="{dir}"><head><meta charset="utf-8"><title>Shop</title>
 <meta name="viewport" content="width=device-width"><script type="module" src="/shop.js"></script>
-<link rel="icon" href="/static/icon.svg"></head><body><main><h1>Shop</h1>
+<link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/shop.css"></head>
+<body><main><h1>Shop</h1>
 <form id="form" action="/found">{box}<button>Search</button></form></main></body></html>"""
 SCRIPT = """import "/widget/index.js";
 window.searches = [];
@@ -31,9 +32,11 @@ class Shop:
     url: str
     asked: list[Any]
 
-    def open(self, box: str = BOX, direction: str = "ltr", query: str = "") -> None:
+    def open(
+        self, box: str = BOX, direction: str = "ltr", query: str = "", style: str = ""
+    ) -> None:
         html = SHOP.format(box=box, dir=direction)
-        self.page.route("**/shop*", lambda route: _answer(route, html))
+        self.page.route("**/shop*", lambda route: _answer(route, html, style))
         self.page.goto(f"{self.url}/shop{query}")
         self.page.wait_for_selector("nextquery-box [role=listbox]", state="attached")
 
@@ -57,9 +60,11 @@ class Shop:
             self.page.route(f"**/v1/{name}", lambda route: route.fulfill(json=answer))
 
 
-def _answer(route: Any, html: str) -> None:
+def _answer(route: Any, html: str, style: str) -> None:
     if route.request.url.endswith(".js"):
         route.fulfill(body=SCRIPT, content_type="text/javascript")
+    elif route.request.url.endswith(".css"):
+        route.fulfill(body=style, content_type="text/css")
     else:
         headers = {"Content-Security-Policy": POLICY}
         route.fulfill(body=html, content_type="text/html", headers=headers)

@@ -6,7 +6,7 @@ import { NextqueryClient, Session } from "./client.js";
 const STYLE = `
 :where(nextquery-box) { display: block; position: relative; }
 :where(nextquery-box) > [role="listbox"] {
-  position: absolute; inset: calc(100% + var(--nextquery-gap, 4px)) 0 auto; z-index: var(--nextquery-layer, 10);
+  position: absolute; inset: 100% 0 auto; margin-top: var(--nextquery-gap, 4px); z-index: var(--nextquery-layer, 10);
   max-height: var(--nextquery-height, 60vh); padding: var(--nextquery-padding, 4px); overflow: auto;
   color: var(--nextquery-ink, CanvasText); background: var(--nextquery-paper, Canvas);
   border: var(--nextquery-border, 1px solid GrayText); border-radius: var(--nextquery-radius, 8px);
@@ -23,7 +23,7 @@ const STYLE = `
 :where(nextquery-box) [role="group"] > :first-child {
   padding: 8px 12px 2px; color: var(--nextquery-label, inherit); font-size: .8em;
 }
-:where(nextquery-box) > [role="status"] { position: absolute; clip-path: inset(50%); white-space: nowrap; }
+:where(nextquery-box) > [role="status"] { position: absolute; inset: 0; overflow: hidden; clip-path: inset(50%); }
 @media (pointer: coarse) { :where(nextquery-box) [role="option"] { min-height: 44px; align-content: center; } }
 `;
 let sheet; // A constructed sheet needs no 'unsafe-inline' in a content security policy.
@@ -201,9 +201,10 @@ export class NextqueryBox extends HTMLElement {
     let count = 0;
     return groups.flatMap(([name, members]) => {
       const options = members.map(({ text }) => {
-        const attributes = { role: "option", id: `${this.#list.id}-${count++}`, "aria-selected": false, dir: "auto" };
-        if (!prefix || !text.startsWith(prefix)) return element("div", attributes, text);
-        return element("div", attributes, prefix, element("b", {}, text.slice(prefix.length)));
+        const attributes = { role: "option", id: `${this.#list.id}-${count++}`, "aria-selected": false };
+        const fits = prefix && text.startsWith(prefix);
+        const parts = fits ? [prefix, element("b", {}, text.slice(prefix.length))] : [text];
+        return element("div", attributes, element("bdi", {}, ...parts));
       });
       if (!name) return options;
       return element("div", { role: "group", "aria-label": name }, element("div", { "aria-hidden": true }, name), ...options);

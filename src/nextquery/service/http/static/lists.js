@@ -19,6 +19,14 @@ export class Lists {
     this.place.replaceChildren(...columns.map((column) => this.#column(column, columns.length > 1)));
   }
 
+  /** Say under each suggestion of a column why it stands there; `reasons` by text. */
+  explain(index, reasons) {
+    for (const button of this.place.children[index]?.querySelectorAll("button") ?? []) {
+      const said = reasons.get(button.dataset.text);
+      if (said) button.append(element("span", { class: "why" }, said));
+    }
+  }
+
   busy(waiting) {
     this.place.classList.toggle("waiting", waiting);
     this.place.setAttribute("aria-busy", String(waiting));
@@ -50,42 +58,49 @@ export class Lists {
     if (column.problem) parts.push(element("p", { class: "empty" }, column.problem));
     else if (column.suggestions.length === 0) {
       parts.push(element("p", { class: "empty" }, "Nothing to suggest here."));
-    } else parts.push(this.#list(column));
+    } else parts.push(...this.#groups(column));
     return element("div", { class: "column" }, ...parts);
   }
 
-  #list(column) {
+  /** One list, or one under each heading where the service forms groups. Ranks stay those given. */
+  #groups(column) {
     const scores = column.suggestions.map((item) => item.score);
     const best = Math.max(...scores);
     const logarithms = Math.min(...scores) < 0;
-    const rows = column.suggestions.map((item, index) => {
-      // The bar is relative to the best: of likelihoods, where scores are their logarithms.
-      const share = logarithms ? Math.exp(item.score - best) : item.score / (best || 1);
-      const seen = item.source.startsWith("seen");
-      const button = element(
-        "button",
-        {
-          type: "button",
-          "data-text": item.text,
-          onclick: () => this.onTake(item.text, column, index + 1),
-        },
-        element("span", { class: "rank", "aria-hidden": "true" }, String(index + 1)),
-        element(
-          "span",
-          { class: "what" },
-          element("span", { class: "text", dir: "auto" }, item.text),
-          element("span", { class: `source ${seen ? "seen" : "made"}` }, origin(item.source)),
-        ),
-        element(
-          "span",
-          { class: "score" },
-          bar(share, "relative to the best"),
-          element("span", { class: "number" }, item.score.toFixed(2).replace("-", "−")),
-        ),
-      );
-      return element("li", {}, button);
+    // The bar is relative to the best: of likelihoods, where scores are their logarithms.
+    const share = ({ score }) => (logarithms ? Math.exp(score - best) : score / (best || 1));
+    const groups = new Map();
+    column.suggestions.forEach((item, index) => {
+      const row = this.#row(item, column, index + 1, share(item));
+      groups.set(item.group ?? "", [...(groups.get(item.group ?? "") ?? []), row]);
     });
-    return element("ol", { "aria-label": `Suggestions of ${column.name}` }, ...rows);
+    return [...groups].flatMap(([name, rows]) => {
+      const label = `Suggestions of ${column.name}${name && `: ${name}`}`;
+      const list = element("ol", { "aria-label": label }, ...rows);
+      return name ? [element("h4", {}, name), list] : [list];
+    });
+  }
+
+  #row(item, column, position, share) {
+    const seen = item.source.startsWith("seen");
+    const button = element(
+      "button",
+      { type: "button", "data-text": item.text, onclick: () => this.onTake(item.text, column, position) },
+      element("span", { class: "rank", "aria-hidden": "true" }, String(position)),
+      element(
+        "span",
+        { class: "what" },
+        element("span", { class: "text", dir: "auto" }, item.text),
+        element("span", { class: `source ${seen ? "seen" : "made"}` }, origin(item.source)),
+      ),
+      element(
+        "span",
+        { class: "score" },
+        bar(share, "relative to the best"),
+        element("span", { class: "number" }, item.score.toFixed(2).replace("-", "−")),
+      ),
+    );
+    return element("li", {}, button);
   }
 
   #move(event) {

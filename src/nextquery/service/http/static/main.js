@@ -5,6 +5,7 @@ import { NextqueryClient } from "/widget/client.js";
 import { Chips } from "./chips.js";
 import { element } from "./elements.js";
 import { Lists } from "./lists.js";
+import { reason } from "./reasons.js";
 import { Recovery } from "./recovery.js";
 import { startTheme } from "./theme.js";
 
@@ -69,6 +70,7 @@ async function update() {
     const columns = await askLists(signal);
     lists.show(columns);
     report(columns);
+    askReasons(columns, signal);
     recovery.succeeded();
     const late = columns.filter((column) => column.temporary);
     if (late.length) recovery.later(Math.max(...late.map((column) => column.retryAfterMs)));
@@ -150,6 +152,26 @@ async function askWeights(signal) {
   }
 }
 
+/** How likely each suggestion is with the session and without; an extra, too. */
+async function askReasons(columns, signal) {
+  if (!$("why").checked) return;
+  columns.forEach(async ({ name, suggestions = [] }, index) => {
+    const candidates = suggestions.map((item) => item.text);
+    if (!candidates.length) return;
+    const ask = (context) => client.call("/v1/score", { context, candidates, model: name }, { signal });
+    try {
+      const [here, alone] = await Promise.all([ask(state.queries), ask([])]);
+      if (signal.aborted) return;
+      const said = here.scores.map((score, place) => [
+        score.text, reason(score.log_likelihood, alone.scores[place].log_likelihood),
+      ]);
+      lists.explain(index, new Map(said));
+    } catch {
+      // The list stands without reasons.
+    }
+  });
+}
+
 function report(columns) {
   const count = columns.reduce((sum, column) => sum + (column.suggestions?.length ?? 0), 0);
   const from = columns.map((column) => column.name).join(", ");
@@ -229,7 +251,7 @@ $("clear").addEventListener("click", () => {
 $("diversity").addEventListener("input", (event) => {
   $("diversity-value").textContent = Number(event.target.value).toFixed(1);
 });
-for (const id of ["diversity", "model", "compare"]) {
+for (const id of ["diversity", "model", "compare", "why"]) {
   $(id).addEventListener("change", () => {
     $("model-label").hidden = comparing() || state.models.length < 2;
     update();

@@ -1,0 +1,24 @@
+// Why a suggestion stands where it stands, in words. Knows nothing of the service.
+
+const COUNT = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
+
+/**
+ * `log P(q | session)` and `log P(q | no session)` as a sentence: how likely the query is here, and
+ * what the session adds. A likelihood that a model cannot give is null.
+ */
+export function reason(inSession, alone) {
+  if (inSession === null) return "this model gives it no likelihood";
+  const likely = `${odds(Math.exp(inSession))} here`;
+  if (alone === null) return `${likely}, never without this session`;
+  return `${likely}; ${lift(Math.exp(inSession - alone))}`;
+}
+
+function odds(probability) {
+  return probability > 0.1 ? `${Math.round(probability * 100)}% likely` : `1 in ${COUNT.format(1 / probability)}`;
+}
+
+function lift(times) {
+  if (times >= 1.25) return `the session makes it ${COUNT.format(times)} times likelier`;
+  if (times > 0.8) return "as likely as after anything";
+  return `${COUNT.format(1 / times)} times likelier without this session`;
+}
