@@ -47,6 +47,13 @@ def experiment(
         ),
     ] = None,
     folds: Annotated[int, typer.Option(help="Folds of users for --fold-config.")] = 2,
+    learning_curve: Annotated[
+        bool, typer.Option("--learning-curve", help="Also at five sizes of the background.")
+    ] = False,
+    learning_curve_config: Annotated[
+        str | None,
+        typer.Option(help="Train the first --model with this config at every size."),
+    ] = None,
     generation_contexts: Annotated[
         int, typer.Option(help="Test contexts for which every system suggests by itself.")
     ] = 500,
@@ -79,6 +86,8 @@ def experiment(
         visitors=visitors,
         fold_configs=_fold_configs(fold_config or []),
         folds=folds,
+        learning_curve=learning_curve or learning_curve_config is not None,
+        learning_curve_config=learning_curve_config,
         generation_contexts=generation_contexts,
         boundary_labels=boundary_labels,
     )

@@ -6,12 +6,13 @@ Knows which files a report has; the steps are in `experiment_run.py`.
     REPORT/index.html     the same as a page that opens offline, with its plots as SVG
     REPORT/trec/          runs and qrels of every scenario's test cases
     REPORT/steps/         finished steps, from which an interrupted run goes on
-    REPORT/folds/         models trained without some users, if any were asked for
+    REPORT/folds/, REPORT/learning_curve/
+                          models trained on some of the users, if any were asked for
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ from nextquery.logs.data_folder import PreparedData
 KIND = "report"
 COUNT_MODELS = "count_models"
 FOLD_MODELS = "folds"
+CURVE_MODELS = "learning_curve"
 
-FREE = ("scenarios", "visitors")
+FREE = ("scenarios", "visitors", "learning_curve")
 """Settings that decide which steps there are, not what a step gives."""
 
 
@@ -59,6 +61,9 @@ def run_experiment(
     ):
         run = ExperimentRun(data, systems, settings, out, store, steps)
         results = run.results(training_table(models))
+        if settings.learning_curve:
+            curve = run.learning_curve(out / CURVE_MODELS, models)
+            results = replace(results, learning_curve=curve)
     document = to_json(results)
     write_text(out / "results.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     write_report(out, results)

@@ -15,6 +15,7 @@ from nextquery.evaluation.generation.list_quality import (
     sample_contexts,
 )
 from nextquery.evaluation.generation.samples import SampleTable, sample_suggestions
+from nextquery.evaluation.learning_curve import CurveSettings, LearningCurve, learning_curve
 from nextquery.evaluation.probes.boundaries import BoundaryResult, boundary_result, read_gaps
 from nextquery.evaluation.probes.gates import GateComparison, GateResult, gate_result
 from nextquery.evaluation.probes.hidden_intent import IntentResult, intent_result
@@ -33,7 +34,7 @@ from nextquery.evaluation.ranking.scenarios import Rules
 from nextquery.evaluation.results import DataFacts, ExperimentResults, SystemNames
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.step_store import StepStore
-from nextquery.evaluation.systems import Systems
+from nextquery.evaluation.systems import Systems, SystemSource
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Decoding, Embedder, Gated
 
@@ -81,6 +82,17 @@ class ExperimentRun:
             versions=versions(),
             training=training,
         )
+
+    def learning_curve(self, folder: Path, models: Mapping[str, SystemSource]) -> LearningCurve:
+        """How everything depends on the number of background sessions."""
+        settings = CurveSettings(
+            self._ranking, self._settings.generation_contexts, self._settings.learning_curve_config
+        )
+
+        def compute() -> LearningCurve:
+            return learning_curve(self._data, folder, models, settings, self._steps)
+
+        return self._store.run("learning_curve", LearningCurve, compute)
 
     def _known_visitors(self) -> dict[str, ScenarioResult]:
         if self._settings.visitors == "new":

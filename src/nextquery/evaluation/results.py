@@ -10,6 +10,7 @@ from typing import Any
 from nextquery.evaluation.generation.decoding_time import DecodingTime
 from nextquery.evaluation.generation.list_quality import GenerationResult
 from nextquery.evaluation.generation.samples import SampleTable
+from nextquery.evaluation.learning_curve import LearningCurve
 from nextquery.evaluation.probes.boundaries import BoundaryResult
 from nextquery.evaluation.probes.gates import GateComparison, GateResult
 from nextquery.evaluation.probes.hidden_intent import IntentResult
@@ -57,6 +58,7 @@ class ExperimentResults:
     training: Mapping[str, TrainingFacts]
     new_visitors: Mapping[str, ScenarioResult] = field(default_factory=dict, metadata=OPTIONAL)
     """The scenarios again, with nothing counted that a case's own user did."""
+    learning_curve: LearningCurve | None = field(default=None, metadata=OPTIONAL)
     fold_models: Mapping[str, int] = field(default_factory=dict, metadata=OPTIONAL)
     """By model: how many fold models stood in for it with new visitors; others had seen them."""
 

@@ -32,6 +32,10 @@ class ExperimentSettings:
     """By model under study: the config that trains its fold models for new visitors."""
     folds: int = 2
     """Each fold model is trained without the users of one of so many folds."""
+    learning_curve: bool = False
+    """Whether to measure how everything depends on the size of the background."""
+    learning_curve_config: str | None = None
+    """Trains the first model under study again at every size of the learning curve."""
     generation_contexts: int = 500
     gate_contexts: int = 2000
     boundary_queries: int = 10_000

@@ -97,6 +97,7 @@ def open_systems(
     models: Mapping[str, SystemSource],
     features: Mapping[str, SystemSource],
     fold_models: Mapping[str, Sequence[Path]],
+    count_models: Mapping[str, str] = COUNT_MODELS,
 ) -> Iterator[Systems]:
     """Load the given systems and fit the count models, each behind its guard.
 
@@ -107,11 +108,11 @@ def open_systems(
     folds = {name: [load(path) for path in paths] for name, paths in fold_models.items()}
     opened = Systems({}, _load(models), _load(features), fold_models=folds)
     try:
-        for kind in COUNT_MODELS.values():
+        for kind in count_models.values():
             fit_model(count_model(kind), data).save(folder / kind)
-        count_models = {name: load(folder / kind) for name, kind in COUNT_MODELS.items()}
+        fitted = {name: load(folder / kind) for name, kind in count_models.items()}
         unpruned = fit_model(QVMM, data, QVMMSettings(pruning=0))
-        yield replace(opened, count_models=count_models, unpruned=unpruned)
+        yield replace(opened, count_models=fitted, unpruned=unpruned)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

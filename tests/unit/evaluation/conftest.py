@@ -1,6 +1,7 @@
 """Results by hand, for everything that only reads them, and a small made-up log."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from nextquery.evaluation.generation.list_quality import (
     SystemLists,
 )
 from nextquery.evaluation.generation.samples import SampleContext, SampleTable
+from nextquery.evaluation.learning_curve import CurvePoint, CurveSystem, LearningCurve
 from nextquery.evaluation.probes.boundaries import BoundaryResult, BoundaryScore
 from nextquery.evaluation.probes.gates import GateComparison, GateExample
 from nextquery.evaluation.probes.hidden_intent import AtDistance, IntentResult
@@ -121,6 +123,20 @@ def results() -> ExperimentResults:
         new_visitors={"next_query": made_scenario()},
         training={"hred": TrainingFacts("hred", 1.5, {}, {"steps": 3534, "seconds": 120}, None)},
     )
+
+
+@pytest.fixture
+def curve() -> LearningCurve:
+    """Pays at the two largest of three sizes."""
+
+    def point(sessions: int, p: float) -> CurvePoint:
+        pair = replace(comparison("baseline+hred:sum", "baseline"), p=p)
+        systems = {name: quality(mrr) for name, mrr in {**MRR, "qvmm": 0.28}.items()}
+        alone = {"hred": CurveSystem(1.0, 0.4, 80.0), "adj": CurveSystem(0.5, 0.2, 900.0)}
+        return CurvePoint(sessions, sessions // 10, systems, (pair,), alone)
+
+    points = point(1000, 0.2), point(2000, 0.001), point(4000, 0.0001)
+    return LearningCurve("every_context", ("adj", "qvmm", "baseline"), points)
 
 
 class SharedWords:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nextquery.evaluation.learning_curve import LearningCurve
 from nextquery.evaluation.probes.gates import GateComparison, GateResult
 from nextquery.evaluation.ranking.comparison import RankingResult
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
@@ -23,6 +24,10 @@ def test_a_record_comes_back_from_its_json(results: ExperimentResults) -> None:
         record = getattr(results, name)
         written = json.loads(json.dumps(to_json(record)))
         assert from_json(kind, written) == record
+
+
+def test_a_learning_curve_comes_back(curve: LearningCurve) -> None:
+    assert from_json(LearningCurve, json.loads(json.dumps(to_json(curve)))) == curve
 
 
 def test_a_result_without_comparison_stays_one() -> None:

@@ -11,7 +11,7 @@ from nextquery.evaluation.probes.gates import GateComparison
 from nextquery.evaluation.ranking.comparison import Comparison
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
 from nextquery.evaluation.ranking.scenarios import SCENARIOS
-from nextquery.evaluation.report import html, model_plots, ranking_plots, tables
+from nextquery.evaluation.report import curve_plots, html, model_plots, ranking_plots, tables
 from nextquery.evaluation.report.plot_style import label
 from nextquery.evaluation.results import ExperimentResults, with_enough_cases
 
@@ -27,6 +27,7 @@ def write_report(out: Path, results: ExperimentResults) -> None:
         "summary": ("What was found", _summary(results)),
         "scenarios": ("Ranking the next query", _scenarios(out, results)),
         "visitors": ("New visitors", _new_visitors(out, results)),
+        "curve": ("How much log it takes", _learning_curve(out, results)),
         "lengths": ("Session and context length", _lengths(out, results)),
         "generation": ("Suggestions without candidates", _generation(out, results)),
         "gates": ("Update gates and noise", _gates(out, results)),
@@ -118,6 +119,25 @@ def _new_visitors(out: Path, results: ExperimentResults) -> str:
         parts.append(html.heading(SCENARIOS[name].title))
         parts.append(tables.scenario(name, found, results))
     return "".join(parts)
+
+
+def _learning_curve(out: Path, results: ExperimentResults) -> str:
+    curve, models = results.learning_curve, results.systems.models
+    if curve is None:
+        return ""
+    file = f"{PLOTS}/learning_curve.svg"
+    curve_plots.draw_learning_curve(curve, models, out / file)
+    message = (
+        "Solid: fitted anew at every size, to nested shares of the background's users. Dashed: a "
+        "model that was given as it is."
+    )
+    return "".join(
+        [
+            html.bullets(curve_plots.curve_sentences(curve, models)),
+            html.plot(file, message, "MRR, coverage and perplexity by size of the background"),
+            curve_plots.curve_table(curve, models),
+        ]
+    )
 
 
 def _scenarios(out: Path, results: ExperimentResults) -> str:

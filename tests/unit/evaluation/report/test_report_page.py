@@ -2,6 +2,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from nextquery.evaluation.learning_curve import LearningCurve
 from nextquery.evaluation.report.report_page import write_report
 from nextquery.evaluation.results import ExperimentResults
 
@@ -27,6 +28,16 @@ def test_the_page_says_what_was_found_beside_the_paper(
     assert all((tmp_path / plot).is_file() for plot in plots)
 
 
+def test_a_learning_curve_has_a_part_of_its_own(
+    results: ExperimentResults, curve: LearningCurve, tmp_path: Path
+) -> None:
+    write_report(tmp_path, replace(results, learning_curve=curve))
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+
+    assert "HRED begins to pay at about 2,000 background sessions." in page
+    assert (tmp_path / "figures" / "learning_curve.svg").is_file()
+
+
 def test_parts_without_results_are_left_out(results: ExperimentResults, tmp_path: Path) -> None:
     bare = replace(
         results,
@@ -39,6 +50,6 @@ def test_parts_without_results_are_left_out(results: ExperimentResults, tmp_path
     write_report(tmp_path, bare)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
 
-    for anchor in ("visitors", "lengths", "gates", "intent", "vectors", "features"):
+    for anchor in ("visitors", "curve", "lengths", "gates", "intent", "vectors", "features"):
         assert f'id="{anchor}"' not in page
     assert 'id="scenarios"' in page

@@ -1,0 +1,228 @@
+"""How much log does it take: every system against the number of background sessions.
+
+The background is cut to nested shares of its users. Count models and rankers are fitted again at
+every size; a given model is not: it was trained elsewhere, on whatever it was trained on. With a
+config, the first model under study is trained again at every size, too. Knows subsets, systems and
+the steps that measure them.
+"""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp
+from pathlib import Path
+
+import numpy as np
+
+from nextquery.evaluation.generation.list_quality import run_generation, sample_contexts
+from nextquery.evaluation.progress import Steps
+from nextquery.evaluation.ranking.comparison import Comparison
+from nextquery.evaluation.ranking.metrics import Quality
+from nextquery.evaluation.ranking.parts import EvaluationData, read_evaluation_data
+from nextquery.evaluation.ranking.scenario_run import RankingSettings, run_scenario
+from nextquery.evaluation.subset_models import train_on_users
+from nextquery.evaluation.systems import COUNT_MODELS, Systems, SystemSource, open_systems
+from nextquery.evaluation.user_subsets import KeepUser, user_place, write_user_subset
+from nextquery.logs.data_folder import PreparedData
+from nextquery.ranking.scoring import LOWEST
+from nextquery.suggesters.base import Scorer
+
+SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
+"""The shares of the background's users; a smaller one is part of every larger one."""
+
+SCENARIO = "every_context"
+"""The scenario whose cases are the same at every size."""
+
+FITTED = {name: kind for name, kind in COUNT_MODELS.items() if name != "cacb"}
+"""Which user clicked what is not in a data folder, so CACB cannot be fitted to some users."""
+
+
+@dataclass(frozen=True)
+class CurveSystem:
+    """One system's own suggestions and likelihoods at one size."""
+
+    coverage: float | None
+    """The share of test contexts with any suggestion; None for a system that only scores."""
+    hit_5: float | None
+    perplexity: float | None
+    """Per word of the true next query, over those without a word unknown at any size."""
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Everything at one size of the background."""
+
+    sessions: int
+    users: int
+    ranking: Mapping[str, Quality]
+    """The systems of the scenario."""
+    comparisons: tuple[Comparison, ...]
+    alone: Mapping[str, CurveSystem]
+    too_few: str | None = None
+
+    def gain(self, model: str) -> Comparison | None:
+        """What the model's log-likelihood adds to the Baseline Ranker."""
+        pair = f"baseline+{model}:sum", "baseline"
+        return next((each for each in self.comparisons if (each.a, each.b) == pair), None)
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """The sizes, smallest first, and which systems were fitted anew at each."""
+
+    scenario: str
+    refitted: tuple[str, ...]
+    points: tuple[CurvePoint, ...]
+
+    def begins_to_pay(self, model: str, level: float = 0.01) -> int | None:
+        """The number of sessions from which on the model's gain is significant at every size."""
+        found = None
+        for point in reversed(self.points):
+            gain = point.gain(model)
+            if gain is None or gain.relative <= 0 or gain.p >= level:
+                break
+            found = point.sessions
+        return found
+
+
+@dataclass(frozen=True)
+class CurveSettings:
+    """What a learning curve can be told."""
+
+    ranking: RankingSettings
+    contexts: int
+    config: str | None
+    """Trains the first model under study at every size; None: it is taken as it is."""
+
+
+@dataclass(frozen=True)
+class _Likelihoods:
+    """Of each context's true next query: log-likelihood, words, and whether all are known."""
+
+    values: np.ndarray
+    words: np.ndarray
+    known: np.ndarray
+
+
+def learning_curve(
+    data: PreparedData,
+    folder: Path,
+    models: Mapping[str, SystemSource],
+    settings: CurveSettings,
+    steps: Steps,
+) -> LearningCurve:
+    """Measure every size; models that are trained for it stay in `folder`."""
+    points, likelihoods = [], []
+    for share in SHARES:
+        steps.begin(f"learning curve, {share:.0%} of the users")
+        point, scored = _measure(data, folder, models, settings, share, steps)
+        points.append(point)
+        likelihoods.append(scored)
+    trained = tuple(models)[:1] if settings.config else ()
+    return LearningCurve(
+        SCENARIO,
+        (*FITTED, "baseline", "baseline_authors", *trained),
+        tuple(
+            replace(point, alone=_with_perplexity(point.alone, scored, likelihoods))
+            for point, scored in zip(points, likelihoods, strict=True)
+        ),
+    )
+
+
+def keep_share(share: float) -> KeepUser:
+    """Which users stay when only a share of them does."""
+    return lambda user: user_place(user, "learning curve") < share * 2**64
+
+
+def _measure(
+    data: PreparedData,
+    folder: Path,
+    models: Mapping[str, SystemSource],
+    settings: CurveSettings,
+    share: float,
+    steps: Steps,
+) -> tuple[CurvePoint, Mapping[str, _Likelihoods]]:
+    name = f"{share:.4f}"
+    part = write_user_subset(data, folder / f"{name}.part", keep_share(share), ("background",))
+    try:
+        taking_part = dict(models)
+        if settings.config and models:
+            taking_part[next(iter(models))] = train_on_users(
+                data,
+                folder / name,
+                settings.config,
+                keep_share(share),
+                ("background",),
+                f"{share} of the users",
+            )
+        with open_systems(part, folder / "count_models", taking_part, {}, {}, FITTED) as systems:
+            return _measure_systems(part, folder, systems, settings, steps)
+    finally:
+        shutil.rmtree(part.path)
+
+
+def _measure_systems(
+    part: PreparedData, folder: Path, systems: Systems, settings: CurveSettings, steps: Steps
+) -> tuple[CurvePoint, Mapping[str, _Likelihoods]]:
+    evaluation = read_evaluation_data(part)
+    trec = folder / "trec"
+    ranked = run_scenario(SCENARIO, evaluation, systems, settings.ranking, trec, steps)
+    shutil.rmtree(trec, ignore_errors=True)
+    users = part.session_rows("background").select("user").unique().collect()
+    alone, likelihoods = _systems_alone(evaluation, systems, settings, steps)
+    point = CurvePoint(
+        sessions=int(part.artifact.manifest["counts"]["sessions"]["background"]),
+        users=len(users),
+        ranking=ranked.systems,
+        comparisons=ranked.comparisons,
+        alone=alone,
+        too_few=ranked.too_few,
+    )
+    return point, likelihoods
+
+
+def _systems_alone(
+    evaluation: EvaluationData, systems: Systems, settings: CurveSettings, steps: Steps
+) -> tuple[dict[str, CurveSystem], dict[str, _Likelihoods]]:
+    cases = sample_contexts(
+        evaluation.sessions["test"],
+        evaluation.background,
+        settings.contexts,
+        settings.ranking.rules.seed,
+    )
+    lists = run_generation(systems.suggesters, cases, evaluation.background, steps).systems
+    everyone: dict[str, Scorer] = {**systems.models, **systems.count_models}
+    alone = {}
+    for name in everyone:
+        found = lists[name].all if name in lists else None
+        coverage, hit_5 = (found.coverage, found.hit_5) if found else (None, None)
+        alone[name] = CurveSystem(coverage, hit_5, None)
+    pairs = [(case.context, case.next_query) for case in cases]
+    return alone, {name: _likelihoods(scorer, pairs) for name, scorer in everyone.items()}
+
+
+def _likelihoods(scorer: Scorer, pairs: Sequence[tuple[tuple[str, ...], str]]) -> _Likelihoods:
+    scored = [scorer.score(context, [wanted])[0] for context, wanted in pairs]
+    return _Likelihoods(
+        np.array([max(each.log_likelihood, LOWEST) for each in scored]),
+        np.array([each.words for each in scored]),
+        np.array([not each.unknown for each in scored], dtype=np.bool_),
+    )
+
+
+def _with_perplexity(
+    alone: Mapping[str, CurveSystem],
+    scored: Mapping[str, _Likelihoods],
+    sizes: Sequence[Mapping[str, _Likelihoods]],
+) -> dict[str, CurveSystem]:
+    known = np.logical_and.reduce([each.known for size in sizes for each in size.values()])
+    words = {name: int(each.words[known].sum()) for name, each in scored.items()}
+    return {
+        name: replace(
+            found,
+            perplexity=exp(-float(scored[name].values[known].sum()) / words[name])
+            if words[name]
+            else None,
+        )
+        for name, found in alone.items()
+    }
