@@ -64,8 +64,9 @@ class TrainConfig(Section):
     """First weights: by the size of each layer, or N(0, .01) as in the authors' code."""
     word_vectors: str = ""
     """A file of word vectors that the model's begin with (docs/training.md); empty: at random."""
-    optimiser: Literal["adam", "rmsprop"] = "adam"
-    """Adam as in the authors' code, RMSProp (Graves 2013) as in the paper."""
+    optimiser: Literal["adam", "rmsprop", "graves"] = "adam"
+    """Adam as in the authors' code; RMSProp as in the paper's reference (Graves 2013), with its
+    constant inside the root (`graves`), or as libraries have it, outside (`rmsprop`)."""
     rate: float = Field(default=1e-3, gt=0.0)
     """The learning rate at the start."""
     warmup_steps: int = Field(default=0, ge=0)

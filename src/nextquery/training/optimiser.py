@@ -17,17 +17,18 @@ DECAY, MOMENTUM, EPSILON = 0.95, 0.9, 1e-4
 
 
 class RMSProp(Optimizer):
-    """RMSProp as in Graves (2013): centred, with momentum, the constant inside the root.
+    """RMSProp, centred, with momentum; its constant inside the root as in Graves (2013), or not.
 
         n = .95 n + .05 g^2,  m = .95 m + .05 g,  v = .9 v + g / sqrt(n - m^2 + .0001)
 
-    and a step of `-rate v`. PyTorch's RMSprop adds its constant to the root instead: there,
-    gradients far below .01 make steps as large as any, here they make small ones. Of a sparse
-    gradient only the rows that it has are updated.
+    and a step of `-rate v`. Outside, as PyTorch has it, it is `sqrt(n - m^2) + .0001`: gradients
+    between .0001 and .01 then make steps as large as any, while inside they make small ones. Of a
+    sparse gradient only the rows that it has are updated.
     """
 
-    def __init__(self, parameters: Iterable[Tensor], rate: float) -> None:
+    def __init__(self, parameters: Iterable[Tensor], rate: float, *, inside: bool) -> None:
         super().__init__(parameters, {"lr": rate})
+        self._inside = inside
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -44,24 +45,24 @@ class RMSProp(Optimizer):
                 state[name] = torch.zeros_like(parameter)
         moments = state["square_avg"], state["grad_avg"], state["momentum_buffer"]
         if not gradient.is_sparse:
-            parameter -= rate * _velocity(moments, gradient)
+            parameter -= rate * self._velocity(moments, gradient)
             return
         gradient = gradient.coalesce()
         rows = gradient.indices()[0]
         touched = tuple(moment[rows] for moment in moments)
-        parameter[rows] -= rate * _velocity(touched, gradient.values())
+        parameter[rows] -= rate * self._velocity(touched, gradient.values())
         for moment, values in zip(moments, touched, strict=True):
             moment[rows] = values
 
-
-def _velocity(moments: tuple[Tensor, ...], gradient: Tensor) -> Tensor:
-    """Bring the moments `n`, `m` and `v` up to date, in place, and return `v`."""
-    square, mean, velocity = moments
-    square.mul_(DECAY).addcmul_(gradient, gradient, value=1 - DECAY)
-    mean.mul_(DECAY).add_(gradient, alpha=1 - DECAY)
-    # Rounding may bring the variance below zero.
-    spread = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0).add_(EPSILON).sqrt_()
-    return velocity.mul_(MOMENTUM).addcdiv_(gradient, spread)
+    def _velocity(self, moments: tuple[Tensor, ...], gradient: Tensor) -> Tensor:
+        """Bring the moments `n`, `m` and `v` up to date, in place, and return `v`."""
+        square, mean, velocity = moments
+        square.mul_(DECAY).addcmul_(gradient, gradient, value=1 - DECAY)
+        mean.mul_(DECAY).add_(gradient, alpha=1 - DECAY)
+        # Rounding may bring the variance below zero.
+        variance = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0)
+        spread = variance.add_(EPSILON).sqrt_() if self._inside else variance.sqrt_().add_(EPSILON)
+        return velocity.mul_(MOMENTUM).addcdiv_(gradient, spread)
 
 
 class Optimiser:
@@ -78,7 +79,7 @@ class Optimiser:
         self._parts: list[Optimizer] = [_dense(kind, dense, rate)]
         if sparse:
             rows = list(sparse.values())
-            self._parts.append(SparseAdam(rows, rate) if kind == "adam" else RMSProp(rows, rate))
+            self._parts.append(SparseAdam(rows, rate) if kind == "adam" else _rms(kind, rows, rate))
 
     def clear(self) -> None:
         """Forget the gradients."""
@@ -133,4 +134,8 @@ class Optimiser:
 def _dense(kind: str, parameters: list[nn.Parameter], rate: float) -> Optimizer:
     if kind == "adam":
         return Adam(parameters, rate, fused=True)
-    return RMSProp(parameters, rate)
+    return _rms(kind, parameters, rate)
+
+
+def _rms(kind: str, parameters: Iterable[Tensor], rate: float) -> RMSProp:
+    return RMSProp(parameters, rate, inside=kind == "graves")

@@ -42,7 +42,7 @@ def test_the_paper_config_is_the_paper() -> None:
     assert sizes == (90_000, 300, 1000, 1500)
     assert (model.factored, model.zero_step, model.start_query) == (True, False, False)
     assert (model.copying, model.dropout, model.tied) == (False, 0.0, False)
-    assert (config.train.optimiser, config.train.clip, config.train.patience) == ("rmsprop", 1, 5)
+    assert (config.train.optimiser, config.train.clip, config.train.patience) == ("graves", 1, 5)
 
 
 @pytest.mark.parametrize(

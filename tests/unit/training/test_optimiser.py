@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from nextquery.training.optimiser import Optimiser, RMSProp
+from nextquery.training.optimiser import DECAY, EPSILON, MOMENTUM, Optimiser, RMSProp
 
 WORDS = torch.tensor([0, 1, 2, 3])
 
@@ -30,7 +30,7 @@ def take_steps(module: Table, optimiser: Optimiser, steps: int, words: torch.Ten
         optimiser.step(0.01)
 
 
-@pytest.mark.parametrize("kind", ["adam", "rmsprop"])
+@pytest.mark.parametrize("kind", ["adam", "rmsprop", "graves"])
 def test_rows_are_updated_as_the_dense_optimiser_would(kind: str) -> None:
     tables = [Table(sparse) for sparse in (False, True)]
     for table in tables:
@@ -42,7 +42,7 @@ def test_rows_are_updated_as_the_dense_optimiser_would(kind: str) -> None:
 def test_rmsprop_takes_the_steps_of_graves() -> None:
     """Eq. 38 to 41 of Graves (2013), by hand: the constant stands inside the root."""
     parameter = nn.Parameter(torch.tensor([1.0]))
-    optimiser = RMSProp([parameter], 0.01)
+    optimiser = RMSProp([parameter], 0.01, inside=True)
     expected, square, mean, velocity = 1.0, 0.0, 0.0, 0.0
     for gradient in (0.5, -0.002, 0.001, 3.0):
         parameter.grad = torch.tensor([gradient])
@@ -54,18 +54,40 @@ def test_rmsprop_takes_the_steps_of_graves() -> None:
         assert float(parameter.detach()) == pytest.approx(expected, abs=1e-6)
 
 
-def test_small_gradients_make_small_steps_of_rmsprop() -> None:
+@pytest.mark.parametrize(("kind", "ratio"), [("graves", 9.94), ("rmsprop", 1.76)])
+def test_small_gradients_make_small_steps_only_with_the_constant_inside(
+    kind: str, ratio: float
+) -> None:
+    """Gradients of .0005 and .005, whose first deviations are .00011 and .0011."""
     steps = []
-    for gradient in (1e-5, 1e-4):
-        parameter = nn.Parameter(torch.tensor([0.0]))
-        optimiser = RMSProp([parameter], 1.0)
-        parameter.grad = torch.tensor([gradient])
-        optimiser.step()
-        steps.append(-float(parameter.detach()))
-    assert steps == pytest.approx([1e-3, 1e-2], rel=1e-3)
+    for size in (5e-4, 5e-3):
+        table = Table(sparse=False)
+        optimiser = Optimiser(table, kind, 1.0)
+        before = table.output.bias.detach().clone()
+        table.output.bias.grad = torch.tensor([size])
+        optimiser.step(1.0)
+        steps.append(float((before - table.output.bias).detach()))
+    assert steps[1] / steps[0] == pytest.approx(ratio, abs=0.01)
 
 
-@pytest.mark.parametrize("kind", ["adam", "rmsprop"])
+def test_rmsprop_with_the_constant_outside_is_pytorchs() -> None:
+    ours, theirs = Table(sparse=False), Table(sparse=False)
+    optimisers: list[torch.optim.Optimizer] = [
+        RMSProp(ours.parameters(), 0.01, inside=False),
+        torch.optim.RMSprop(
+            theirs.parameters(), 0.01, alpha=DECAY, eps=EPSILON, momentum=MOMENTUM, centered=True
+        ),
+    ]
+    for _ in range(5):
+        for table, optimiser in zip((ours, theirs), optimisers, strict=True):
+            optimiser.zero_grad()
+            table(WORDS).backward()
+            optimiser.step()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("kind", ["adam", "rmsprop", "graves"])
 def test_rows_without_a_gradient_stay(kind: str) -> None:
     table = Table(sparse=True)
     before = table.words.weight.detach().clone()
@@ -86,7 +108,7 @@ def test_clipping_scales_the_norm_down(sparse: bool) -> None:
     assert optimiser.clip(1e9) == pytest.approx(expected / 4)
 
 
-@pytest.mark.parametrize("kind", ["adam", "rmsprop"])
+@pytest.mark.parametrize("kind", ["adam", "rmsprop", "graves"])
 def test_a_restored_optimiser_goes_on_bit_for_bit(kind: str) -> None:
     first, second = Table(True), Table(True)
     going = Optimiser(first, kind, 0.01)

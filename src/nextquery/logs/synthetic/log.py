@@ -19,6 +19,7 @@ from nextquery.errors import InputError
 from nextquery.logs.synthetic.draws import Draws, Integers
 from nextquery.logs.synthetic.lexicon import ENTITIES, Lexicon, load_lexicon
 from nextquery.logs.synthetic.walks import Hidden, Role, draw_queries, draw_sessions
+from nextquery.records import Session
 
 _SPAN_DAYS = 91  # from 1 March 2006, the span of the paper's log
 _FIRST_SECOND = 1_141_171_200  # 2006-03-01 00:00:00 in epoch seconds
@@ -40,6 +41,18 @@ class SyntheticLog:
 
     queries: pl.DataFrame
     hidden: Hidden
+
+    def sessions(self, domain: int | None = None) -> list[Session]:
+        """The sessions as a model reads them, of one domain or of all; domain 0 has the most.
+
+        >>> make_log(50, seed=1).sessions(domain=0)[3].queries
+        ('paris stroller friendly', 'paris aquarium')
+        """
+        rows = self.queries.select("session", "user", "text")
+        if domain is not None:
+            rows = rows.filter(self.hidden.domain[rows["session"].to_numpy()] == domain)
+        found = rows.group_by("session", maintain_order=True).agg(pl.col("user").first(), "text")
+        return [Session(id, str(user), tuple(texts)) for id, user, texts in found.iter_rows()]
 
 
 def make_log(sessions: int, seed: int, *, shuffled: bool = False) -> SyntheticLog:

@@ -258,3 +258,13 @@ def test_in_the_control_the_context_tells_nothing(shuffled: SyntheticLog) -> Non
     agree = (intents == following).filter(said).mean()
     frequency = intents.filter(intents >= 0).value_counts(normalize=True)["proportion"]
     assert agree == pytest.approx((frequency**2).sum(), abs=0.01)
+
+
+def test_sessions_are_those_of_the_rows(log: SyntheticLog) -> None:
+    sessions = log.sessions()
+    assert len(sessions) == len(log.hidden.user)
+    assert [text for each in sessions for text in each.queries] == log.queries["text"].to_list()
+    by_domain = [log.sessions(domain) for domain in range(int(log.hidden.domain.max()) + 1)]
+    assert sum(map(len, by_domain)) == len(sessions)
+    assert all(log.hidden.domain[each.id] == 1 for each in by_domain[1])
+    assert len(by_domain[0]) == max(map(len, by_domain))
