@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nextquery.errors import InputError
+from nextquery.evaluation.settings import ExperimentSettings
 
 if TYPE_CHECKING:
     from nextquery.evaluation.ranking.scenario_result import ScenarioResult
@@ -29,38 +30,44 @@ def experiment(
     ] = None,
     min_followers: Annotated[
         int, typer.Option(help="Followers that an anchor needs to count.")
-    ] = 20,
-    seeds: Annotated[int, typer.Option(help="Rankers trained for each learnt system.")] = 5,
-    seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
+    ] = ExperimentSettings.min_followers,
+    seeds: Annotated[
+        int, typer.Option(help="Rankers trained for each learnt system.")
+    ] = ExperimentSettings.seeds,
+    seed: Annotated[
+        int, typer.Option(help="Of everything that is drawn.")
+    ] = ExperimentSettings.seed,
     ranker_cases: Annotated[
         int | None,
         typer.Option(help="Cases of a split that teach the rankers, at most; all if not given."),
-    ] = None,
+    ] = ExperimentSettings.ranker_cases,
     visitors: Annotated[
         str,
         typer.Option(help="known (the paper's rule), new (no case counts its own user) or both."),
-    ] = "both",
+    ] = ExperimentSettings.visitors,
     fold_config: Annotated[
         list[str] | None,
         typer.Option(
             help="NAME=CONFIG: train stand-ins of a --model that have not seen a new visitor."
         ),
     ] = None,
-    folds: Annotated[int, typer.Option(help="Folds of users for --fold-config.")] = 2,
+    folds: Annotated[
+        int, typer.Option(help="Folds of users for --fold-config.")
+    ] = ExperimentSettings.folds,
     learning_curve: Annotated[
         bool, typer.Option("--learning-curve", help="Also at five sizes of the background.")
-    ] = False,
+    ] = ExperimentSettings.learning_curve,
     learning_curve_config: Annotated[
         str | None,
         typer.Option(help="Train the first --model with this config at every size."),
-    ] = None,
+    ] = ExperimentSettings.learning_curve_config,
     generation_contexts: Annotated[
         int, typer.Option(help="Test contexts for which every system suggests by itself.")
-    ] = 500,
+    ] = ExperimentSettings.generation_contexts,
     boundary_labels: Annotated[
         Path | None,
         typer.Option(help="A CSV or TSV file with user, query, session: true session boundaries."),
-    ] = None,
+    ] = ExperimentSettings.boundary_labels,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Run the paper's scenarios and analyses; write `results.json` and `index.html`.
@@ -70,15 +77,13 @@ def experiment(
     # Read when torch is loaded: threads that wait by spinning slow each other down.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from nextquery.evaluation.experiment import run_experiment
-    from nextquery.evaluation.ranking.scenarios import SCENARIOS
     from nextquery.evaluation.record_json import to_json
-    from nextquery.evaluation.settings import ExperimentSettings
     from nextquery.inference.kernels.process_memory import keep_freed_memory
     from nextquery.logs.data_folder import PreparedData
 
     keep_freed_memory()
     settings = ExperimentSettings(
-        scenarios=tuple(scenario or SCENARIOS),
+        scenarios=tuple(scenario or ()),
         min_followers=min_followers,
         seeds=seeds,
         seed=seed,

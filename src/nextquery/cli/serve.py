@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nextquery.errors import InputError
+from nextquery.service.settings import ServiceSettings
 
 if TYPE_CHECKING:
     from nextquery.service.settings import NamedModel
@@ -25,8 +26,10 @@ def _print_new_key(name: str) -> None:
 
 def serve(
     model: Annotated[Path, typer.Argument(help="The model folder that answers.")],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = ServiceSettings.host,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")
+    ] = ServiceSettings.port,
     name: Annotated[
         str, typer.Option(help="Name of MODEL in requests; its kind if left out.")
     ] = "",
@@ -36,29 +39,43 @@ def serve(
     ] = None,
     fallback: Annotated[
         Path | None, typer.Option(help="Count model that answers when MODEL is late or busy.")
-    ] = None,
-    budget_ms: Annotated[int, typer.Option(help="How long a request may wait for MODEL.")] = 300,
-    workers: Annotated[int, typer.Option(help="Processes that share the port.")] = 1,
+    ] = ServiceSettings.fallback,
+    budget_ms: Annotated[
+        int, typer.Option(help="How long a request may wait for MODEL.")
+    ] = ServiceSettings.budget_ms,
+    workers: Annotated[
+        int, typer.Option(help="Processes that share the port.")
+    ] = ServiceSettings.workers,
     threads: Annotated[
         int, typer.Option(min=0, help="Threads of the model in each worker; 0 shares the cores.")
-    ] = 0,
-    queue_size: Annotated[int, typer.Option(help="Requests that may wait; more get 503.")] = 32,
-    batch_size: Annotated[int, typer.Option(help="Waiting requests answered together.")] = 4,
+    ] = ServiceSettings.threads,
+    queue_size: Annotated[
+        int, typer.Option(help="Requests that may wait; more get 503.")
+    ] = ServiceSettings.queue_size,
+    batch_size: Annotated[
+        int, typer.Option(help="Waiting requests answered together.")
+    ] = ServiceSettings.batch_size,
     batch_seconds: Annotated[
         float, typer.Option(min=0.1, help="A batch that takes longer is ended; it gets 503.")
-    ] = 10.0,
-    sessions: Annotated[str, typer.Option(help="'memory' or redis://HOST:PORT/DB.")] = "memory",
-    max_sessions: Annotated[int, typer.Option(help="Sessions kept in memory.")] = 10_000,
+    ] = ServiceSettings.batch_seconds,
+    sessions: Annotated[
+        str, typer.Option(help="'memory' or redis://HOST:PORT/DB.")
+    ] = ServiceSettings.sessions,
+    max_sessions: Annotated[
+        int, typer.Option(help="Sessions kept in memory.")
+    ] = ServiceSettings.max_sessions,
     idle_minutes: Annotated[
         float, typer.Option(min=0.001, help="A session ends after so long without a query.")
-    ] = 30.0,
+    ] = ServiceSettings.idle_minutes,
     cache_size: Annotated[
         int, typer.Option(min=0, help="Answers and encoded contexts kept for reuse.")
-    ] = 10_000,
-    keys: Annotated[Path | None, typer.Option(help="File of API keys, hashed.")] = None,
+    ] = ServiceSettings.cache_size,
+    keys: Annotated[
+        Path | None, typer.Option(help="File of API keys, hashed.")
+    ] = ServiceSettings.keys_file,
     admin_keys: Annotated[
         Path | None, typer.Option(help="File of admin keys; without one there is no /admin.")
-    ] = None,
+    ] = ServiceSettings.admin_keys_file,
     new_key: Annotated[
         str,
         typer.Option(
@@ -70,7 +87,7 @@ def serve(
     ] = "",
     rate: Annotated[
         float, typer.Option(min=0, help="Requests a second of one key or address; 0: no limit.")
-    ] = 0.0,
+    ] = ServiceSettings.rate_per_second,
     public: Annotated[
         list[str] | None,
         typer.Option(help="'metrics' or 'docs': shown without a key, though keys are set; repeat."),
@@ -84,23 +101,22 @@ def serve(
     ] = None,
     feedback: Annotated[
         Path | None, typer.Option(help="Folder for the feedback log (UBI format).")
-    ] = None,
+    ] = ServiceSettings.feedback,
     blocklist: Annotated[
         Path | None, typer.Option(help="File of words and phrases never to suggest.")
-    ] = None,
+    ] = ServiceSettings.blocklist,
     kill_switch: Annotated[
         Path | None, typer.Option(help="While this file exists every list is empty.")
-    ] = None,
+    ] = ServiceSettings.kill_switch,
     drain_seconds: Annotated[
         float, typer.Option(min=0, help="Time between losing readiness and closing the port.")
-    ] = 1.0,
+    ] = ServiceSettings.drain_seconds,
 ) -> None:
     """Serve suggestions over HTTP, with a page to try them.
 
     Example: `nextquery serve models/hred --compare adj=models/adj --fallback models/adj`
     """
     from nextquery.service.operation.workers import serve as run
-    from nextquery.service.settings import ServiceSettings
 
     with tempfile.TemporaryDirectory(prefix="nextquery-") as control:
         run(

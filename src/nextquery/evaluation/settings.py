@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nextquery.errors import InputError
-from nextquery.evaluation.ranking.scenarios import SCENARIOS
 
 VISITORS = ("known", "new", "both")
 
@@ -18,7 +17,8 @@ class ExperimentSettings:
     20
     """
 
-    scenarios: tuple[str, ...] = tuple(SCENARIOS)
+    scenarios: tuple[str, ...] = ()
+    """All of them where none is named."""
     min_followers: int = 20
     seeds: int = 5
     """How many rankers are trained for each learnt system."""
@@ -43,6 +43,10 @@ class ExperimentSettings:
     boundary_labels: Path | None = None
 
     def __post_init__(self) -> None:
+        # Not above: the command line reads its defaults here and answers `--help` at once.
+        from nextquery.evaluation.ranking.scenarios import SCENARIOS
+
+        object.__setattr__(self, "scenarios", self.scenarios or tuple(SCENARIOS))
         unknown = set(self.scenarios) - set(SCENARIOS)
         if unknown:
             raise InputError(f"`scenario` {min(unknown)!r}: must be one of {', '.join(SCENARIOS)}")
