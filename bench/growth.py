@@ -15,12 +15,12 @@ import torch
 from nextquery.guard.guard import Guard
 from nextquery.inference.kernels.process_memory import keep_freed_memory
 from nextquery.inference.predictor import Predictor
-from nextquery.inference.settings import DecodeConfig, Mode
+from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 
-MODES: tuple[Mode, ...] = ("exact", "fast")
+MODES = ("exact", "fast")
 SIZES = {"embedding_size": 300, "query_size": 1000, "session_size": 1500}
 SMALL = {"embedding_size": 32, "query_size": 64, "session_size": 96}
 CONTEXT = ["w1 w2", "w3 w4 w5", "w6"]
@@ -63,8 +63,7 @@ def measure(quick: bool) -> dict[str, Any]:
 
 def predictor(words: int, quick: bool) -> Predictor:
     torch.manual_seed(1)
-    sizes = SMALL if quick else SIZES
-    config = ModelConfig.model_validate({"vocabulary_size": words, **sizes})
+    config = ModelConfig(vocabulary_size=words, **(SMALL if quick else SIZES))  # type: ignore[arg-type]
     model = HRED(config, Vocabulary(f"w{number}" for number in range(words))).eval()
     with torch.no_grad():
         model.output_matrix[END_OF_QUERY] = 0.0
@@ -76,9 +75,14 @@ def queries(count: int) -> list[str]:
     return [f"w{2 * number} w{2 * number + 1}" for number in range(count)]
 
 
-def ms(asked: Predictor, context: Sequence[str], beam: int, mode: Mode) -> float:
+def ms(asked: Predictor, context: Sequence[str], beam: int, mode: str) -> float:
     config = DecodeConfig(
-        specificity=0.0, beam=beam, mode=mode, min_words=4, max_words=4, fold=False
+        mode=mode,  # type: ignore[arg-type]
+        beam=beam,
+        min_words=4,
+        max_words=4,
+        fold=False,
+        specificity=0.0,
     )
     state = asked.encoder.encode(context)
     return best_ms(lambda: asked.suggest_many([state], min(beam, 5), config))

@@ -7,7 +7,7 @@ next best gets it. Knows decoder, rules and scores; knows nothing of text beyond
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from nextquery.inference.decoder import ContextBatch, Decoder, Prediction, Prefixes
 from nextquery.inference.folding import folding_key
 from nextquery.inference.kernels.output_layer import BestWords
+from nextquery.inference.known_queries import KnownQueries
 from nextquery.inference.rules import ContextRules, Ids
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY
@@ -42,16 +43,12 @@ class FinishedQuery:
     """Predicted symbols: the words and the end of the query."""
     log_prior: float | None = None
     """The log-likelihood without a session, where it counts."""
-    specificity: float = 0.0
-    """How much of it is taken away."""
-
-    def made_specific(self, log_prior: float, specificity: float) -> "FinishedQuery":
-        """The same, its value less a share of its prior."""
-        return replace(self, log_prior=log_prior, specificity=specificity)
+    bonus: float = 0.0
+    """What is added to the likelihood for ranking."""
 
     def value(self, length_normalised: bool) -> float:
         """What it is ranked by."""
-        total = self.log_likelihood - self.specificity * (self.log_prior or 0.0)
+        total = self.log_likelihood + self.bonus
         return total / self.symbols if length_normalised else total
 
 
@@ -77,9 +74,13 @@ class Extensions:
 class BeamSearch:
     """Searches many contexts together."""
 
-    def __init__(self, decoder: Decoder, config: DecodeConfig) -> None:
+    def __init__(
+        self, decoder: Decoder, config: DecodeConfig, known: KnownQueries | None = None
+    ) -> None:
+        """With `known`, only these queries are looked for."""
         self._decoder = decoder
         self._config = config
+        self._known = known
 
     @torch.inference_mode()
     def search(
@@ -129,11 +130,31 @@ class BeamSearch:
     def expand(self, prediction: Prediction, beam: Beam, rows: slice, count: int) -> Extensions:
         """The `count` best extensions of a context's live prefixes, which stand in `rows`."""
         before = torch.tensor([hypothesis.log_likelihood for hypothesis in beam.live])
+        if self._known is not None:
+            return self._known_extensions(prediction, beam, rows, before)
         if len(beam.live[0].words) < self._config.max_words:
             return _in_order(prediction.best(rows, before, count))
         end = torch.full((len(before),), END_OF_QUERY)
         totals = prediction.end[rows] + before
         return _in_order(BestWords(torch.arange(len(before)), end, totals, -torch.inf))
+
+    def _known_extensions(
+        self, prediction: Prediction, beam: Beam, rows: slice, before: Tensor
+    ) -> Extensions:
+        """All words that bring a live prefix nearer to a known query."""
+        assert self._known is not None
+        following = [self._known.next_words(hypothesis.words) for hypothesis in beam.live]
+        if len(beam.live[0].words) >= self._config.max_words:
+            following = [words[words == END_OF_QUERY] for words in following]
+        counts = np.array([len(words) for words in following])
+        places = np.repeat(np.arange(len(following)), counts)
+        columns = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+        words = np.concatenate(following)
+        grid = np.zeros((len(following), max(1, int(counts.max()))), dtype=np.int64)
+        grid[places, columns] = words
+        scores = prediction.of(torch.from_numpy(grid), rows) + before[:, None]
+        found = torch.from_numpy(places), torch.from_numpy(words)
+        return _in_order(BestWords(*found, scores[places, columns], -torch.inf))
 
     def prune(
         self, beam: Beam, extensions: Extensions, rules: ContextRules

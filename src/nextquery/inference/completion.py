@@ -14,6 +14,7 @@ import torch
 
 from nextquery.inference.beam import Beam, Hypothesis
 from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes
+from nextquery.inference.known_queries import KnownQueries
 from nextquery.inference.rules import ContextRules
 from nextquery.inference.session_vocabulary import SessionVocabulary
 from nextquery.normalise import normalise_query
@@ -58,9 +59,13 @@ class WordIndex:
 class Completer:
     """Brings a search to the point where what is typed ends."""
 
-    def __init__(self, decoder: Decoder, index: WordIndex) -> None:
+    def __init__(
+        self, decoder: Decoder, index: WordIndex, known: KnownQueries | None = None
+    ) -> None:
+        """With `known`, only words that lead to one of these queries are gone on with."""
         self._decoder = decoder
         self._index = index
+        self._known = known
 
     @torch.inference_mode()
     def begin(
@@ -107,6 +112,8 @@ class Completer:
         scores = self._decoder.predict(batch, prefixes).of(words)[0]
         rows = np.zeros(len(possible), dtype=np.int64)
         refused = rules.refused([hypothesis.words], rows, words[0].numpy())
+        if self._known is not None:
+            refused |= ~np.isin(words[0].numpy(), self._known.next_words(hypothesis.words))
         scores[torch.from_numpy(refused)] = -torch.inf
         values, places = scores.topk(min(beam, len(possible)))
         places = places[values > -torch.inf]

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nextquery.inference.contexts import ContextState
-from nextquery.inference.kernels.output_layer import BestWords, OutputLayer, WordScores
+from nextquery.inference.kernels.output_layer import ALL, BestWords, OutputLayer, WordScores
 from nextquery.inference.kernels.packed_decoder import PackedDecoder
 from nextquery.inference.session_vocabulary import CopyTable, SessionVocabulary
 from nextquery.model.copying import CopyMemory
@@ -66,11 +66,11 @@ class Prediction:
             found.rest,
         )
 
-    def of(self, words: Tensor) -> Tensor:
-        """The log-probability of given words: (rows, words)."""
+    def of(self, words: Tensor, rows: slice = ALL) -> Tensor:
+        """The log-probability of given words (rows, words), for some rows or for all."""
         if self._copies is None:
-            return self._softmax.of(words)
-        return self._copies.mixed(words, self._softmax)
+            return self._softmax.of(words, rows)
+        return self._copies.mixed(words, self._softmax, rows)
 
     @cached_property
     def end(self) -> Tensor:
@@ -82,7 +82,7 @@ class Prediction:
         """The log-probability of the words that can be copied (rows, own)."""
         copies = self._copies
         assert copies is not None
-        generated = copies.generated(copies.words.clamp(min=0), self._softmax)
+        generated = copies.generated(copies.words.clamp(min=0), self._softmax, ALL)
         return torch.logaddexp(generated, copies.log_pointer)
 
 
@@ -108,18 +108,19 @@ class CopiedShare:
         """The columns of `words` among the own words of their rows, -1 for none."""
         return self.own.columns(self.contexts[rows], words)
 
-    def generated(self, words: Tensor, softmax: WordScores) -> Tensor:
+    def generated(self, words: Tensor, softmax: WordScores, rows: slice) -> Tensor:
         """The softmax's side of the mixture for given words (rows, words)."""
         inside = words < self.vocabulary_size
-        generated = softmax.of(words.where(inside, 0)) + self.log_softmax_share[:, None]
+        share = self.log_softmax_share[rows, None]
+        generated = softmax.of(words.where(inside, 0), rows) + share
         return generated.masked_fill(~inside, -torch.inf)
 
-    def mixed(self, words: Tensor, softmax: WordScores) -> Tensor:
+    def mixed(self, words: Tensor, softmax: WordScores, rows: slice) -> Tensor:
         """The mixture for given words (rows, words)."""
-        columns = self.own.columns(self.contexts[:, None], words)
-        copied = self.log_pointer.gather(1, columns.clamp(min=0))
+        columns = self.own.columns(self.contexts[rows, None], words)
+        copied = self.log_pointer[rows].gather(1, columns.clamp(min=0))
         copied = copied.masked_fill(columns < 0, -torch.inf)
-        return torch.logaddexp(self.generated(words, softmax), copied)
+        return torch.logaddexp(self.generated(words, softmax, rows), copied)
 
 
 class ContextBatch:

@@ -25,6 +25,7 @@ from nextquery.inference.folding import fold
 from nextquery.inference.kernels.memory import MOST_LOGITS
 from nextquery.inference.kernels.output_layer import output_layer
 from nextquery.inference.kernels.packed_decoder import PackedDecoder
+from nextquery.inference.known_queries import KnownQueries
 from nextquery.inference.rescoring import Rescorer
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.sampling import Sampler
@@ -82,8 +83,8 @@ class Predictor:
         lists: list[list[FinishedQuery]] = []
         for start in range(0, len(contexts), together):
             lists += self._generate(contexts[start : start + together], config)
-        if config.specificity:
-            lists = self._made_specific(lists, config)
+        if config.specificity or config.known == "prefer":
+            lists = self._ranked(lists, config)
         return [self._choose(found, n, config) for found in lists]
 
     def complete(
@@ -100,20 +101,32 @@ class Predictor:
         batch = ContextBatch(self.model, [context], given)
         rules = self._rules.for_context((*context.queries, typed.text), batch.own[0])
         decoder = self._decoder(config)
-        completer = Completer(decoder, self._words)
+        known = self._known_queries if config.known == "only" else None
+        completer = Completer(decoder, self._words, known)
         prefixes, beam = completer.begin(batch, typed, rules, config.beam)
-        search = BeamSearch(decoder, config)
-        return self._choose(search.resume(batch, [rules], prefixes, [beam])[0], n, config)
+        found = self._search(config).resume(batch, [rules], prefixes, [beam])
+        if config.known == "prefer":
+            found = self._ranked(found, config)
+        return self._choose(found[0], n, config)
 
-    def _made_specific(
+    def _ranked(
         self, lists: Sequence[Sequence[FinishedQuery]], config: DecodeConfig
     ) -> list[list[FinishedQuery]]:
-        """The lists in the order of what the session adds."""
-        self._decoder(config)
-        table = self._priors[config.output_mode(len(self.model.vocabulary))]
-        priors = table.of(each.text for found in lists for each in found)
-        normalised = config.length_normalised
-        return [rank(found, priors, config.specificity, per_symbol=normalised) for found in lists]
+        """The lists ordered by specificity and by whether queries are known."""
+        priors: dict[str, float] = {}
+        if config.specificity:
+            self._decoder(config)
+            table = self._priors[config.output_mode(len(self.model.vocabulary))]
+            priors = table.of(each.text for found in lists for each in found)
+        return [rank(found, config, priors, self.guard.tables.queries) for found in lists]
+
+    @cached_property
+    def _known_queries(self) -> KnownQueries:
+        return KnownQueries(self.guard.tables.queries.keys(), self.model.vocabulary)
+
+    def _search(self, config: DecodeConfig) -> BeamSearch:
+        known = self._known_queries if config.known == "only" else None
+        return BeamSearch(self._decoder(config), config, known)
 
     def score_many(
         self, contexts: Sequence[ContextState], candidates: Sequence[Sequence[str]]
@@ -131,13 +144,14 @@ class Predictor:
             self._rules.for_context(context.queries, own)
             for context, own in zip(contexts, batch.own, strict=True)
         ]
-        return BeamSearch(self._decoder(config), config).search(batch, rules)
+        return self._search(config).search(batch, rules)
 
     def _sample(self, context: ContextState, config: DecodeConfig) -> list[FinishedQuery]:
         """By itself, so that what is drawn does not depend on the other contexts."""
         batch = ContextBatch(self.model, [context])
         rules = self._rules.for_context(context.queries, batch.own[0])
-        return Sampler(self._decoder(config), config).sample(batch, rules)
+        known = self._known_queries if config.known == "only" else None
+        return Sampler(self._decoder(config), config, known).sample(batch, rules)
 
     def _choose(
         self, found: Sequence[FinishedQuery], n: int, config: DecodeConfig

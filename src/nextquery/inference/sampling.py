@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nextquery.inference.beam import FinishedQuery, Hypothesis
 from nextquery.inference.decoder import ContextBatch, Decoder, Prediction
+from nextquery.inference.known_queries import KnownQueries
 from nextquery.inference.rules import ContextRules
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY
@@ -30,9 +31,13 @@ class SampleState:
 class Sampler:
     """Draws `beam` queries a context; equal ones count once."""
 
-    def __init__(self, decoder: Decoder, config: DecodeConfig) -> None:
+    def __init__(
+        self, decoder: Decoder, config: DecodeConfig, known: KnownQueries | None = None
+    ) -> None:
+        """With `known`, only these queries are drawn."""
         self._decoder = decoder
         self._config = config
+        self._known = known
 
     @torch.inference_mode()
     def sample(self, batch: ContextBatch, rules: ContextRules) -> list[FinishedQuery]:
@@ -88,10 +93,13 @@ class Sampler:
         """The next word and its log-probability; None if all likely ones are refused."""
         length = len(hypothesis.words)
         if length >= self._config.max_words:
-            return END_OF_QUERY, float(prediction.end[row])
+            known = self._known is None or END_OF_QUERY in self._known.next_words(hypothesis.words)
+            return (END_OF_QUERY, float(prediction.end[row])) if known else None
         best = prediction.best(slice(row, row + 1), torch.zeros(1), self._config.top_k)
         words, scores = best.words.numpy(), best.totals.double().numpy()
         refused = rules.refused([hypothesis.words], np.zeros(len(words), dtype=np.int64), words)
+        if self._known is not None:
+            refused |= ~np.isin(words, self._known.next_words(hypothesis.words))
         if length < self._config.min_words:
             refused |= words == END_OF_QUERY
         allowed = np.where(refused, -np.inf, scores)

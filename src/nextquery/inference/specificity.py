@@ -1,17 +1,20 @@
 """Ranking by what the session adds to a query, not by what people type after anything.
 
-    value(q) = log P(q | session) - specificity * log P(q | no session)
+    value(q) = log P(q | session) - specificity * log P(q | no session)  [+ 2 if q is known]
 
-A word that the vocabulary lacks, copied from the session, is one of many behind the unknown word:
-without a session it is given that word's probability divided by the size of the vocabulary. Knows
-finished queries and a scorer; knows nothing of search.
+The last term only where known queries are preferred. A word that the vocabulary lacks, copied from
+the session, is one of many behind the unknown word: without a session it is given that word's
+probability divided by the size of the vocabulary. Knows finished queries and a scorer; knows
+nothing of search.
 """
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from nextquery.inference.beam import FinishedQuery
+from nextquery.inference.settings import KNOWN_BONUS, DecodeConfig
 from nextquery.records import ScoredQuery
 
 _KEPT = 65_536
@@ -53,11 +56,17 @@ class Priors:
 
 def rank(
     found: Iterable[FinishedQuery],
-    priors: dict[str, float],
-    specificity: float,
-    *,
-    per_symbol: bool,
+    config: DecodeConfig,
+    priors: Mapping[str, float],
+    known: Container[str],
 ) -> list[FinishedQuery]:
-    """The queries with their priors and values, highest value first, ties by text."""
-    specific = [each.made_specific(priors[each.text], specificity) for each in found]
-    return sorted(specific, key=lambda each: (-each.value(per_symbol), each.text))
+    """The queries by their value, highest first, ties by text; priors may be left out at 0."""
+    preferred = KNOWN_BONUS if config.known == "prefer" else 0.0
+    adjusted = []
+    for each in found:
+        prior = priors.get(each.text)
+        bonus = preferred if preferred and each.text in known else 0.0
+        bonus -= config.specificity * (prior or 0.0)
+        adjusted.append(replace(each, log_prior=prior, bonus=bonus))
+    normalised = config.length_normalised
+    return sorted(adjusted, key=lambda each: (-each.value(normalised), each.text))

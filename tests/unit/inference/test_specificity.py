@@ -17,23 +17,36 @@ from .conftest import ModelMaker
 CONFIG = DecodeConfig(beam=10, max_words=3, fold=False, specificity=0.0)
 
 
+GOOGLE = FinishedQuery("google", -2.0, symbols=2)
+LOUVRE = FinishedQuery("louvre hours", -4.0, symbols=3)
+PRIORS = {"google": -3.0, "louvre hours": -12.0}
+
+
+def values(config: DecodeConfig, known: set[str], priors: dict[str, float]) -> dict[str, float]:
+    found = rank([GOOGLE, LOUVRE], config, priors, known)
+    return {each.text: each.value(config.length_normalised) for each in found}
+
+
 def test_values_by_hand() -> None:
-    google = FinishedQuery("google", -2.0, symbols=2)
-    louvre = FinishedQuery("louvre hours", -4.0, symbols=3)
-    priors = {"google": -3.0, "louvre hours": -12.0}
-    found = rank([google, louvre], priors, 0.5, per_symbol=False)
-    assert [(each.text, each.value(False)) for each in found] == [
-        ("louvre hours", 2.0),
-        ("google", -0.5),
-    ]
-    likeliest = rank([google, louvre], priors, 0.0, per_symbol=False)
-    assert [each.text for each in likeliest] == ["google", "louvre hours"]
-    assert found[0].value(True) == pytest.approx(2.0 / 3)
+    half = DecodeConfig(specificity=0.5)
+    assert values(half, set(), PRIORS) == {"louvre hours": 2.0, "google": -0.5}
+    assert list(values(half, set(), PRIORS)) == ["louvre hours", "google"]
+    per_symbol = DecodeConfig(specificity=0.5, length_normalised=True)
+    assert values(per_symbol, set(), PRIORS)["louvre hours"] == pytest.approx(2.0 / 3)
+
+
+def test_known_queries_gain_a_bonus_where_they_are_preferred() -> None:
+    plain = DecodeConfig(specificity=0.0, known="prefer")
+    assert values(plain, {"louvre hours"}, {}) == {"louvre hours": -2.0, "google": -2.0}
+    both = DecodeConfig(specificity=0.5, known="prefer")
+    assert values(both, {"google"}, PRIORS) == {"louvre hours": 2.0, "google": 1.5}
+    free = DecodeConfig(specificity=0.5, known="free")
+    assert values(free, {"google"}, PRIORS)["google"] == -0.5
 
 
 def test_equal_values_are_ordered_by_text() -> None:
     found = [FinishedQuery(text, -1.0, 2) for text in ("rome", "oslo")]
-    ranked = rank(found, {"rome": -2.0, "oslo": -2.0}, 0.5, per_symbol=False)
+    ranked = rank(found, DecodeConfig(specificity=0.5), {"rome": -2.0, "oslo": -2.0}, set())
     assert [each.text for each in ranked] == ["oslo", "rome"]
 
 

@@ -11,6 +11,7 @@ from nextquery.cli.models.decoding import (
     Beam,
     Blocklist,
     Diversity,
+    Known,
     Mode,
     Settings,
     decode_options,
@@ -31,6 +32,7 @@ def complete(
     blocklist: Blocklist = None,
     beam: Beam = None,
     diversity: Diversity = None,
+    known: Known = None,
     mode: Mode = None,
     settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -52,7 +54,8 @@ def complete(
         raise unable(model, suggester, "completes nothing")
     if any(one.startswith("specificity=") for one in settings or ()):
         raise InputError("--set specificity: orders suggestions, not completions")
-    given = {"beam": beam, "diversity": diversity, "mode": mode}
+    given: dict[str, object] = {"beam": beam, "diversity": diversity}
+    given |= {"known": known, "mode": mode}
     options = decode_options(suggester, given, settings or ())
     start = time.perf_counter()
     found = suggester.complete(context or [], prefix, n, **options)

@@ -29,6 +29,10 @@ Specificity = Annotated[
         help="How much what people type after anything is held back; HRED: 0.25 by default.",
     ),
 ]
+Known = Annotated[
+    str | None,
+    typer.Option(help="HRED: free, prefer or only: queries that at least K users typed."),
+]
 Mode = Annotated[str | None, typer.Option(help="HRED: auto, exact or fast (docs/inference.md).")]
 Settings = Annotated[
     list[str] | None,

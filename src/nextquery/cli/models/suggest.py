@@ -11,6 +11,7 @@ from nextquery.cli.models.decoding import (
     Beam,
     Blocklist,
     Diversity,
+    Known,
     Mode,
     Settings,
     Specificity,
@@ -35,6 +36,7 @@ def suggest(
     beam: Beam = None,
     specificity: Specificity = None,
     diversity: Diversity = None,
+    known: Known = None,
     mode: Mode = None,
     settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -52,7 +54,8 @@ def suggest(
     keep_freed_memory()
     check = read_hits(hits) if hits else None
     suggester = load(model, blocklist=blocklist, hits=check, guarded=guards)
-    given = {"beam": beam, "specificity": specificity, "diversity": diversity, "mode": mode}
+    given: dict[str, object] = {"beam": beam, "specificity": specificity, "diversity": diversity}
+    given |= {"known": known, "mode": mode}
     options = decode_options(suggester, given, settings or (), {"specificity", "diversity"})
     context = queries or []
     start = time.perf_counter()

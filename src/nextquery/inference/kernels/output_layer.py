@@ -21,6 +21,9 @@ from nextquery.inference.kernels.stored_vectors import blocks
 from nextquery.inference.settings import Mode
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING
 
+ALL = slice(None)
+"""Every row."""
+
 BLOCK = 64
 """Words per block: the last block is filled up with words that cannot be."""
 
@@ -67,8 +70,8 @@ class WordScores(ABC):
         """The `count` best extensions of the prefixes in `rows`, of likelihood `before` each."""
 
     @abstractmethod
-    def of(self, words: Tensor) -> Tensor:
-        """The log-probability of given words: (rows, words) from ids (rows, words)."""
+    def of(self, words: Tensor, rows: slice = ALL) -> Tensor:
+        """The log-probability of given words (rows, words), for some rows or for all."""
 
     def _largest(self, rows: slice, before: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """The places in (rows, V), flattened, of the largest totals, and those, largest first.
@@ -104,8 +107,8 @@ class _ExactScores(WordScores):
         rest = -torch.inf if len(totals) < count else float(totals[-1])
         return BestWords(row, places % size, totals, rest)
 
-    def of(self, words: Tensor) -> Tensor:
-        return self._flat.gather(1, words)
+    def of(self, words: Tensor, rows: slice = ALL) -> Tensor:
+        return self._flat[rows].gather(1, words)
 
 
 class ExactOutput(OutputLayer):
@@ -160,8 +163,8 @@ class _FastScores(WordScores):
         change = (exact.exp() - rough.exp()).where(possible, 0.0)
         return torch.log1p(change.sum(dim=1))
 
-    def _logits(self, words: Tensor) -> Tensor:
-        products = torch.bmm(self._vectors(words), self._omega[:, :, None]).squeeze(2)
+    def _logits(self, words: Tensor, rows: slice = ALL) -> Tensor:
+        products = torch.bmm(self._vectors(words), self._omega[rows, :, None]).squeeze(2)
         return products if self._bias is None else products + self._bias[words]
 
     def best(self, rows: slice, before: Tensor, count: int) -> BestWords:
@@ -176,8 +179,8 @@ class _FastScores(WordScores):
         rest = -torch.inf if len(totals) <= count else float(totals[order[-1]])
         return BestWords(row[order], words[order], totals[order], rest)
 
-    def of(self, words: Tensor) -> Tensor:
-        return self._logits(words) - self._normaliser[:, None]
+    def of(self, words: Tensor, rows: slice = ALL) -> Tensor:
+        return self._logits(words, rows) - self._normaliser[rows, None]
 
 
 class FastOutput(OutputLayer):

@@ -70,11 +70,21 @@ class SuggestRequest(InSession):
         description="How much what people type after anything is held back: 0 ranks by likelihood "
         "alone, 1 by what the session adds. Left out: as the model has it.",
     )
+    known: Literal["free", "prefer", "only"] | None = Field(
+        default=None,
+        description="Queries that enough users typed: no matter, ranked higher, or nothing else. "
+        "Left out: as the model has it. A model that counts knows no others.",
+    )
 
     @property
     def options(self) -> SuggestOptions:
         """How the list is to be made."""
-        return SuggestOptions(n=self.n, diversity=self.diversity, specificity=self.specificity)
+        return SuggestOptions(
+            n=self.n,
+            diversity=self.diversity,
+            specificity=self.specificity,
+            known=self.known,
+        )
 
 
 class SuggestBatchRequest(Asked):

@@ -162,9 +162,9 @@ class StatefulEngine(LocalEngine):
     ) -> list[list[Suggestion]]:
         """A list for each context, all decoded in one batch."""
         config = self._model.config
-        wanted = {"diversity": options.diversity}
-        if options.specificity is not None:
-            wanted["specificity"] = options.specificity
+        asked = {"specificity": options.specificity, "known": options.known}
+        wanted = {key: value for key, value in asked.items() if value is not None}
+        wanted["diversity"] = options.diversity
         states = self._encoded(contexts)
         return self._model.suggest_after(states, options.n, config=config.model_copy(update=wanted))
 

@@ -6,7 +6,7 @@ the request, and use it in the engine.
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from nextquery.records import QueryWeight, ScoredQuery, Suggestion
 
@@ -24,6 +24,8 @@ class SuggestOptions:
     """0 takes the likeliest, 1 the most unlike each other."""
     specificity: float | None = None
     """How much what people type after anything is held back; None: as the model has it."""
+    known: Literal["free", "prefer", "only"] | None = None
+    """Queries that at least K users typed; None: as the model has it. Counts know no others."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,111 @@
+"""Only known queries: what may come next, and the search that is held to it."""
+
+from typing import Any
+
+import marisa_trie
+import pytest
+
+from nextquery.guard.guard import Guard
+from nextquery.guard.tables import COUNT_FORMAT, Tables
+from nextquery.inference.known_queries import MOST_WORDS, KnownQueries
+from nextquery.inference.predictor import Predictor
+from nextquery.inference.settings import DecodeConfig
+from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
+
+from .conftest import ModelMaker
+
+WORDS = Vocabulary(["paris", "hotels", "map", "rome"])
+KNOWN = ["w1 w2", "w1 w2 w3", "w5", "w6 w7", "w8 w9 w10", "zebra w1", "w11 w1", "w12"]
+
+
+def ids(*words: str) -> tuple[int, ...]:
+    return tuple(map(WORDS.id, words))
+
+
+def test_what_may_follow_each_beginning() -> None:
+    known = KnownQueries(["paris hotels", "paris", "rome map paris", "oslo map"], WORDS)
+    assert len(known) == 3  # oslo is no word of the vocabulary
+    expected = {
+        (): ids("paris", "rome"),
+        ids("paris"): (END_OF_QUERY, *ids("hotels")),
+        ids("paris", "hotels"): (END_OF_QUERY,),
+        ids("rome"): ids("map"),
+        ids("rome", "map"): ids("paris"),
+        ids("hotels"): (),
+        ids("paris", "hotels", "map"): (),
+    }
+    for prefix, words in expected.items():
+        assert known.next_words(prefix).tolist() == sorted(words), prefix
+
+
+def test_long_queries_are_left_out_and_long_prefixes_have_no_end() -> None:
+    longest = " ".join(["paris"] * MOST_WORDS)
+    known = KnownQueries([longest, longest + " paris"], WORDS)
+    assert len(known) == 1
+    assert known.next_words(ids(*longest.split())).tolist() == [END_OF_QUERY]
+    assert known.next_words(ids(*longest.split(), "paris")).tolist() == []
+
+
+def test_nothing_known_allows_nothing() -> None:
+    assert KnownQueries([], WORDS).next_words(()).tolist() == []
+
+
+def knowing(make_model: ModelMaker, **form: Any) -> Predictor:
+    guard = Guard()
+    queries = marisa_trie.RecordTrie(COUNT_FORMAT, [(text, (3,)) for text in KNOWN])
+    guard.tables = Tables(queries=queries)
+    return Predictor(make_model(**form), guard)
+
+
+@pytest.mark.parametrize("form", [{}, {"copy": True}, {"decoder_context": "all"}], ids=str)
+@pytest.mark.parametrize("mode", ["exact", "fast"])
+def test_only_known_queries_are_found_and_all_of_them(
+    make_model: ModelMaker, form: dict[str, Any], mode: Any
+) -> None:
+    predictor = knowing(make_model, **form)
+    states = predictor.encoder.encode_many([["w1 w2", "w4"], ["zebra"], []])
+    config = DecodeConfig(known="only", specificity=0.0, fold=False, mode=mode)
+    for state, found in zip(states, predictor.suggest_many(states, 20, config), strict=True):
+        possible = {text for text in KNOWN if "zebra" not in text} - set(state.queries)
+        assert {each.text for each in found} == possible
+        scored = predictor.score_many([state], [[each.text for each in found]])[0]
+        for each, score in zip(found, scored, strict=True):
+            assert each.score == pytest.approx(score.log_likelihood, abs=0.05)
+
+
+def test_the_length_is_held(make_model: ModelMaker) -> None:
+    predictor = knowing(make_model)
+    state = predictor.encoder.encode(["w4"])
+    config = DecodeConfig(known="only", max_words=2, fold=False)
+    texts = {each.text for each in predictor.suggest_many([state], 20, config)[0]}
+    assert texts == {"w1 w2", "w5", "w6 w7", "w11 w1", "w12"}
+
+
+def test_completions_and_samples_are_held_to_known_queries(make_model: ModelMaker) -> None:
+    predictor = knowing(make_model)
+    state = predictor.encoder.encode(["w4"])
+    config = DecodeConfig(known="only", fold=False, beam=40)
+    completed = {each.text for each in predictor.complete(state, "w1", 20, config)}
+    assert completed == {"w1 w2", "w1 w2 w3", "w11 w1", "w12"}
+    sampling = DecodeConfig(known="only", strategy="sample", beam=40, fold=False)
+    drawn = predictor.suggest_many([state], 40, sampling)[0]
+    assert drawn
+    assert {each.text for each in drawn} <= set(KNOWN)
+
+
+def test_preferred_queries_rise(make_model: ModelMaker) -> None:
+    predictor = knowing(make_model)
+    state = predictor.encoder.encode(["w1 w2", "w4"])
+    free, preferred = (
+        [
+            each.text
+            for each in predictor.suggest_many(
+                [state], 40, DecodeConfig(known=known, specificity=0.0, fold=False, beam=50)
+            )[0]
+        ]
+        for known in ("free", "prefer")
+    )
+    common = [text for text in KNOWN if text in free and text in preferred]
+    assert common
+    assert all(preferred.index(text) <= free.index(text) for text in common)
+    assert sum(map(preferred.index, common)) < sum(map(free.index, common))
