@@ -31,6 +31,9 @@ Progress = Callable[[str, float], None]
 """Hears the name of the stage and how much of the stage is done, 0 to 1."""
 
 
+_LARGEST = {"idle_minutes": 1_000_000, "vocabulary_size": 10**9, "min_users": 10**9}
+
+
 @dataclass(frozen=True)
 class PrepareSettings:
     """Everything that decides what the data folder holds."""
@@ -50,9 +53,9 @@ class PrepareSettings:
 
     def __post_init__(self) -> None:
         """Refuse values that make no sense before hours of work."""
-        for name in ("idle_minutes", "vocabulary_size", "min_users"):
-            if getattr(self, name) < 1:
-                raise InputError(f"`{name}`: must be 1 or more")
+        for name, most in _LARGEST.items():
+            if not 1 <= getattr(self, name) <= most:
+                raise InputError(f"`{name}`: must be 1 or more, and at most {most:,}")
         if not 0 <= self.holdout_users < 1:
             raise InputError(f"`holdout_users` {self.holdout_users}: give a share below 1")
 
@@ -74,7 +77,7 @@ def prepare(
     entries: dict[str, Any] = {}
     with publish(out, "data", entries) as folder:
         work = folder / "work"
-        work.mkdir()
+        work.mkdir(mode=0o700)  # raw text and users lie here until the end
         engine = open_engine(settings.engine, work, settings.spark_master)
         try:
             read = _read(engine, logs, settings, work, progress)
@@ -199,7 +202,9 @@ def _write_counts(
     for name, schema in schemas.COUNTS.items():
         file = folder / "counts" / f"{name}.parquet"
         engine.write(getattr(counts, name), file, schema, ["-count", *COUNT_KEYS[name]])
-    words = pl.scan_parquet(folder / "counts" / "words.parquet").head(settings.vocabulary_size)
+    words = pl.scan_parquet(folder / "counts" / "words.parquet", glob=False).head(
+        settings.vocabulary_size
+    )
     vocabulary = words.select("word").collect()["word"].to_list()
     write_text(folder / "vocabulary.txt", "".join(f"{word}\n" for word in vocabulary))
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from nextquery.errors import InputError
+
 _SPLIT_HELP = (
     "Three times T1,T2,T3 that end background, training and validation; without it the log's time "
     "is cut in the paper's proportions."
@@ -62,6 +64,9 @@ def prepare(
     max_rejected: Annotated[
         float, typer.Option("--max-rejected", help="Share of bad rows that stops the job.")
     ] = 0.05,
+    no_excerpts: Annotated[
+        bool, typer.Option("--no-excerpts", help="List rejected rows without their text.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest's entries.")] = False,
 ) -> None:
     """Turn raw logs into sessions, splits, a vocabulary and counts.
@@ -73,7 +78,9 @@ def prepare(
     from nextquery.logs.reading.settings import ReadSettings
 
     settings = PrepareSettings(
-        read=ReadSettings(format, parse_columns(columns), time_zone, max_rejected),
+        read=ReadSettings(
+            format, parse_columns(columns), time_zone, max_rejected, excerpts=not no_excerpts
+        ),
         idle_minutes=idle_minutes,
         split_at=split_at or None,
         holdout_users=holdout_users,
@@ -115,11 +122,16 @@ def _progress_bar() -> Iterator[Callable[[str, float], None]]:
 
 def parse_columns(text: str) -> dict[str, str] | None:
     """`user=who,time=when` as a mapping; the reader checks the names."""
-    pairs = [part.partition("=") for part in text.split(",") if part]
-    return {name.strip(): column.strip() for name, _, column in pairs} or None
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    found = {name.strip(): column.strip() for name, _, column in pairs}
+    if len(found) < len(pairs):
+        raise InputError("`columns` names a field twice; write user=...,time=...,query=...")
+    return found or None
 
 
 def _summary(out: Path, entries: Mapping[str, Any]) -> str:
+    from nextquery.logs.reading.rejected_rows import printable
+
     counts, settings = entries["counts"], entries["settings"]
     sessions = ", ".join(f"{name} {count:,}" for name, count in counts["sessions"].items())
     dropped = sum(counts["rows_dropped"].values())
@@ -128,5 +140,5 @@ def _summary(out: Path, entries: Mapping[str, Any]) -> str:
         f"{counts['rows_read']:,} rows read, {counts['rows_rejected']:,} rejected, "
         f"{dropped:,} dropped, {counts['users']:,} users\n"
         f"sessions: {sessions}\n"
-        f"written to {out}"
+        f"written to {printable(out)}"
     )

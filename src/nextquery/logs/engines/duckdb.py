@@ -1,5 +1,6 @@
 """The DuckDB engine: every intermediate table is a file, sorts and joins spill to disk."""
 
+import os
 from pathlib import Path
 
 import duckdb
@@ -15,6 +16,9 @@ from nextquery.logs.engines.base import (
 )
 from nextquery.logs.engines.relational import RelationalEngine
 
+_MOST_MEMORY = 2048
+"""MB. What does not fit is spilled to disk: that is what this engine is for."""
+
 
 class DuckdbEngine(RelationalEngine):
     """DuckDB: for a log that does not fit in memory."""
@@ -25,12 +29,15 @@ class DuckdbEngine(RelationalEngine):
         self._work = work
         self._connection = duckdb.connect(":memory:")
         self._connection.execute("SET temp_directory = $1", [str(work / "spill")])
+        self._connection.execute(f"SET memory_limit = '{_memory_limit()}MB'")
         self._connection.execute("SET preserve_insertion_order = false")
         self._connection.execute("SET TimeZone = 'UTC'")
 
     def scan(self, folder: Path) -> Frame:
         """The rows of all Parquet files of a folder."""
-        return nw.from_native(self._connection.read_parquet(str(folder / "*.parquet")))
+        # By name, not by pattern: a folder may have brackets in its name.
+        files = [str(file) for file in sorted(folder.glob("*.parquet"))]
+        return nw.from_native(self._connection.read_parquet(files))
 
     def materialise(self, frame: Frame, name: str) -> Frame:
         """The same rows, in a file of their own."""
@@ -66,3 +73,9 @@ class DuckdbEngine(RelationalEngine):
         folder = self._work / name
         folder.mkdir(parents=True)
         return folder / "part-00000.parquet"
+
+
+def _memory_limit() -> int:
+    """MB that the tables may take: a quarter of the machine's memory, from 1 to 2 GB."""
+    quarter = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (4 << 20)
+    return max(1024, min(_MOST_MEMORY, quarter))

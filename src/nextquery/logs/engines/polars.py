@@ -34,8 +34,9 @@ class PolarsEngine:
     def scan(self, folder: Path) -> Frame:
         """The rows of all files of a folder."""
         files = sorted(folder.glob("*.arrow"))
-        found = pl.scan_ipc(files) if files else pl.scan_parquet(folder / "*.parquet")
-        return nw.from_native(found)
+        if files:
+            return nw.from_native(pl.scan_ipc(files, glob=False))
+        return nw.from_native(pl.scan_parquet(sorted(folder.glob("*.parquet")), glob=False))
 
     def materialise(self, frame: Frame, name: str) -> Frame:
         """The same rows, held in memory."""

@@ -33,6 +33,15 @@ def find_columns(
     if missing:
         raise LogError(
             f"{file}: has no column {', '.join(map(repr, missing))}; it has "
-            f"{', '.join(names)}: say which with `columns=user=...,time=...,query=...`"
+            f"{_listed(names)}: say which with `columns=user=...,time=...,query=...`"
         )
+    twice = sorted({name for name in wanted.values() if names.count(name) > 1})
+    if twice:
+        raise LogError(f"{file}: has several columns called {', '.join(map(repr, twice))}")
     return wanted
+
+
+def _listed(names: Sequence[str]) -> str:
+    start = [name[:60] for name in names[:20]]
+    shown = ", ".join(name if name.isprintable() else repr(name) for name in start)
+    return shown if len(names) <= 20 else f"{shown} and {len(names) - 20} more"

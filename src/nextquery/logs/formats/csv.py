@@ -18,6 +18,7 @@ from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
 
 _SEPARATORS = (",", ";", "|")
+_NUMBER = re.compile("[0-9]{1,9}")
 
 
 class CsvFormat(DelimitedFormat):
@@ -36,7 +37,10 @@ class CsvFormat(DelimitedFormat):
         """The separator that the first line has most of, and its columns."""
         first = sample.lines[0] if sample.lines else ""
         separator = max(_SEPARATORS, key=first.count)
-        names = next(csv.reader([first], delimiter=separator), [])
+        try:
+            names = next(csv.reader([first], delimiter=separator), [])
+        except csv.Error as error:
+            raise LogError(f"{sample.file}: its first line is no CSV ({error})") from None
         return _layout(sample, settings.columns, separator, names, quoted=True)
 
 
@@ -74,7 +78,7 @@ def _layout(
     names: Sequence[str],
     quoted: bool,
 ) -> DelimitedLayout:
-    by_number = bool(columns) and all(name.isdigit() for name in (columns or {}).values())
+    by_number = bool(columns) and all(map(_NUMBER.fullmatch, (columns or {}).values()))
     if columns and by_number:
         places = {field: int(number) - 1 for field, number in columns.items()}
         _check_places(sample.file, places, len(names))

@@ -14,6 +14,9 @@ import polars as pl
 from nextquery.logs.reading import rejected_rows
 from nextquery.logs.reading.times import USUAL
 
+_WIDEST_PATTERN = 100
+"""The most columns for which quoted rows are split by one pattern."""
+
 
 @dataclass(frozen=True)
 class DelimitedLayout:
@@ -46,17 +49,21 @@ class DelimitedLayout:
         return pl.concat([unquoted, self._quoted_fields(lines.filter(has_quote))]).sort("line")
 
     def _unquoted_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
-        split = pl.col("text").str.splitn(self.separator, self.widths[-1]).alias("fields")
-        wrong = ~self._width().is_in(self.widths)
+        width = pl.col("text").str.count_matches(self.separator, literal=True) + 1
+        fits = width.is_in(self.widths)
+        # Lines of another width are not split: one of separators alone would be a million fields.
+        split = pl.when(fits).then("text").str.split(self.separator).alias("fields")
         return self._named(
             lines.with_columns(split),
-            {place: _field(place) for place in range(self.widths[-1])},
-            pl.when(wrong).then(pl.lit(rejected_rows.WRONG_COLUMNS)),
+            {place: pl.col("fields").list.get(place, null_on_oob=True) for place in self.places},
+            pl.when(~fits).then(pl.lit(rejected_rows.WRONG_COLUMNS)),
         )
 
     def _quoted_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """The same for rows in which some field is quoted."""
-        places = [place for place in range(self.widths[-1]) if place in self.places]
+        if self.widths[-1] > _WIDEST_PATTERN:
+            return self._wide_quoted_fields(lines)
+        places = sorted(self.places)
         groups = pl.col("text").str.extract_groups(self._row_pattern()).alias("fields")
         values = {}
         for number, place in enumerate(places):
@@ -67,6 +74,22 @@ class DelimitedLayout:
         faults = [self._quote_fault(text) for text in rows["text"].filter(missed)]
         fault = pl.repeat(None, len(rows), dtype=pl.String, eager=True)
         return self._named(rows, values, pl.lit(fault.scatter(missed.arg_true(), faults)))
+
+    def _wide_quoted_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """The same, line by line: a pattern of so many fields takes long to compile."""
+        faults, found = [], []
+        for text in lines["text"]:
+            fields = self._split_quoted(text) or []
+            fits = len(fields) in self.widths
+            faults.append(None if fits else self._quote_fault(text))
+            found.append([fields[place] if fits else None for place in sorted(self.places)])
+        kept = pl.Series("fields", found, dtype=pl.List(pl.String))
+        values = {
+            place: pl.col("fields").list.get(index)
+            for index, place in enumerate(sorted(self.places))
+        }
+        fault = pl.lit(pl.Series(faults, dtype=pl.String))
+        return self._named(lines.with_columns(kept), values, fault)
 
     def _named(
         self, rows: pl.DataFrame, values: Mapping[int, pl.Expr], fault: pl.Expr
@@ -86,12 +109,6 @@ class DelimitedLayout:
         found = {self.user, self.time, self.query}
         return found if self.click is None else found | {self.click}
 
-    def _width(self) -> pl.Expr:
-        """How many fields a row has; those beyond the expected ones stand in the last."""
-        present = [_field(place).is_not_null() for place in range(self.widths[-1])]
-        beyond = _field(self.widths[-1] - 1).str.count_matches(self.separator, literal=True)
-        return pl.sum_horizontal(present) + beyond.fill_null(0)
-
     def _row_pattern(self) -> str:
         """A row of the right width, with two groups for each wanted field: quoted, and bare."""
         other = f'[^"{self.separator}][^{self.separator}]*|'
@@ -100,15 +117,15 @@ class DelimitedLayout:
         return f"^{re.escape(self.separator).join(fields)}$"
 
     def _quote_fault(self, text: str) -> str:
+        unsplit = self._split_quoted(text) is None
+        return rejected_rows.BAD_QUOTES if unsplit else rejected_rows.WRONG_COLUMNS
+
+    def _split_quoted(self, text: str) -> list[str] | None:
+        """The fields of a line; None if its quotes are wrong."""
         try:
-            next(csv.reader([text], delimiter=self.separator, strict=True))
+            return next(csv.reader([text], delimiter=self.separator, strict=True), [])
         except csv.Error:
-            return rejected_rows.BAD_QUOTES
-        return rejected_rows.WRONG_COLUMNS
-
-
-def _field(place: int) -> pl.Expr:
-    return pl.col("fields").struct.field(f"field_{place}")
+            return None
 
 
 def _group(number: int) -> pl.Expr:

@@ -17,6 +17,9 @@ from nextquery.logs.reading.samples import Sample
 if TYPE_CHECKING:
     import duckdb
 
+_DEEPEST = 8
+"""No format has a field below so many objects."""
+
 
 def sample_objects(sample: Sample) -> list[dict[str, Any]]:
     """The objects in the first lines of a file, if most of its lines are objects."""
@@ -24,10 +27,11 @@ def sample_objects(sample: Sample) -> list[dict[str, Any]]:
     for line in sample.lines:
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
-            found.append(value.get("_source", value))
+            source = value.get("_source")
+            found.append(source if isinstance(source, dict) else value)
     return found if len(found) * 2 > len(sample.lines) else []
 
 
@@ -41,11 +45,11 @@ def sample_paths(sample: Sample) -> set[str]:
     return {path for each in sample_objects(sample) for path in _paths(each)}
 
 
-def _paths(value: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
+def _paths(value: Mapping[str, Any], prefix: str = "", depth: int = 1) -> Iterable[str]:
     for name, inner in value.items():
         yield prefix + name
-        if isinstance(inner, dict):
-            yield from _paths(inner, f"{prefix}{name}.")
+        if isinstance(inner, dict) and depth < _DEEPEST:
+            yield from _paths(inner, f"{prefix}{name}.", depth + 1)
 
 
 def extract_fields(lines: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFrame:

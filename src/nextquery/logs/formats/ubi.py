@@ -87,7 +87,8 @@ class UbiFormat(JoinedFormat):
 
         with duckdb.connect() as base:
             base.execute(f"SET memory_limit = '512MB'; SET temp_directory = {_literal(staged)}")
-            base.execute(f"CREATE VIEW staged AS FROM {_literal(staged / 'part-*.parquet')}")
+            files = ", ".join(map(_literal, sorted(staged.glob("part-*.parquet"))))
+            base.execute(f"CREATE VIEW staged AS FROM read_parquet([{files}])")
             base.execute(_QUERIES)
             written = base.execute(f"COPY ({_ROWS}) TO {_literal(rows / 'part-00000.parquet')}")
             return JoinedRows(written.fetchall()[0][0], base.sql(_UNKNOWN).pl())

@@ -1,9 +1,11 @@
-"""The bytes of a log file, unpacked on the way. Knows compression, nothing of lines or formats.
+"""The bytes of a log file, unpacked on the way.
 
 The compression is told by the file's first bytes, never by its name. A file that ends early or is
 damaged stops the job: nobody can say how many rows are missing.
 """
 
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +25,7 @@ class LogFile:
         self.path = path
         check_file(path)
         try:
-            self._raw: Any = pa.OSFile(str(path), "rb")
+            self._raw: Any = pa.OSFile(os.fsencode(path), "rb")  # a name may be any bytes
         except OSError as error:
             raise LogError(f"{path}: cannot be opened ({error})") from None
         self.compression = _compression(self._raw)
@@ -65,10 +67,16 @@ class LogFile:
 
 def check_file(path: Path) -> None:
     """Refuse what is not a readable file, with a word on what to give instead."""
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise LogError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise LogError(f"{path}: cannot be opened ({error})") from None
+    if stat.S_ISDIR(mode):
         raise LogError(f"{path}: a folder, not a file; name its files, such as {path}/*")
-    if not path.exists():
-        raise LogError(f"{path}: no such file")
+    if not stat.S_ISREG(mode):
+        raise LogError(f"{path}: a pipe or device, which may never end; write it to a file first")
 
 
 def _compression(raw: Any) -> str | None:

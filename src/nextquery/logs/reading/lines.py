@@ -1,12 +1,13 @@
 """Blocks of numbered lines: how a log file of any size is read in bounded memory.
 
-Knows where lines end and which number they have; nothing of what is in them. A line longer than
+Lines are bytes here: what is in them is not looked at. A line longer than
 `LONGEST_LINE` is cut one byte beyond that limit, so that whoever reads the block can tell and
 reject it, and a line of any length costs no more memory than the limit.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,8 @@ import pyarrow as pa
 
 LONGEST_LINE = 1 << 20
 BLOCK_BYTES = 16 << 20
+BLOCK_LINES = 400_000
+"""A block ends after so many lines, too: empty ones have few bytes, but a row each."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -41,9 +44,22 @@ def line_blocks(chunks: Iterable[bytes]) -> Iterator[LineBlock]:
     """Cut a file's bytes at line ends; a last line without an end counts as a line."""
     first = 1
     for data in _whole_lines(_without_mark(chunks)):
-        count = data.count(b"\n")
-        yield LineBlock(first, count, data)
-        first += count
+        for part in _few_lines(data):
+            count = part.count(b"\n")
+            yield LineBlock(first, count, part)
+            first += count
+
+
+def _few_lines(data: bytes) -> Iterator[bytes]:
+    """The lines of `data` in parts of at most `BLOCK_LINES`."""
+    if data.count(b"\n") <= BLOCK_LINES:
+        yield data
+        return
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")) + 1
+    cuts = [0, *ends[BLOCK_LINES - 1 :: BLOCK_LINES].tolist(), len(data)]
+    for start, end in pairwise(cuts):
+        if start < end:
+            yield data[start:end]
 
 
 def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

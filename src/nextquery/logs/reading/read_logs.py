@@ -19,11 +19,10 @@ import polars as pl
 from nextquery.logs.formats.base import JoinedFormat, LogFormat
 from nextquery.logs.formats.detection import check_settings, choose_format
 from nextquery.logs.reading.part_files import PartWriter, write_parquet
-from nextquery.logs.reading.rejected_rows import RejectedRows, check_share
+from nextquery.logs.reading.rejected_rows import RejectedRows, check_share, printable
 from nextquery.logs.reading.rows import CANONICAL, ParsedRows
 from nextquery.logs.reading.samples import Sample, take_sample
 from nextquery.logs.reading.settings import ReadSettings
-from nextquery.logs.reading.times import check_time_zone
 
 _WORKERS = 2
 
@@ -67,7 +66,7 @@ class _PartFolder:
 
     def add(self, number: int, block: _PlacedBlock) -> _Outcome:
         """Parse a block and write its accepted rows."""
-        file = pl.lit(str(block.file)).alias("file")
+        file = pl.lit(printable(block.file)).alias("file")
         accepted, rejected = block.parse()
         if len(accepted):
             row = pl.col("line") + block.rows_before
@@ -87,13 +86,12 @@ def read_logs(
 
     `write` writes the parts, except those of a format that is joined, which are Parquet.
     """
-    check_time_zone(settings.time_zone)
     check_settings(settings)
     samples = [take_sample(path) for path in paths]
     choice = choose_format(samples, settings)
     blocks = _blocks(samples, choice.format, settings, progress or _silent)
     work.mkdir(parents=True, exist_ok=True)
-    with RejectedRows(work / "rejected.ndjson.gz") as rejected:
+    with RejectedRows(work / "rejected.ndjson.gz", settings.excerpts) as rejected:
         if isinstance(choice.format, JoinedFormat):
             accepted = _read_and_join(blocks, choice.format, work, rejected)
         else:

@@ -1,6 +1,7 @@
 """Rows that were not taken: why, how many, and the file that lists each of them."""
 
 import gzip
+import os
 from collections import Counter
 from pathlib import Path
 from types import TracebackType
@@ -32,15 +33,22 @@ UNKNOWN_QUERY = "click on a query that is not in the log"
 SET_ASIDE = frozenset(
     {EMPTY_LINE, EMPTY_QUERY, NOT_A_SEARCH, NOT_A_CLICK, NO_QUERY_ID, UNKNOWN_QUERY}
 )
+MOST_LISTED = 1_000_000
+"""So many rows of one reason say enough: a file of empty lines would give a list without end."""
 _EXCERPT_CHARACTERS = 60
 
 
 class RejectedRows:
-    """The open list of rejected rows (`rejected.ndjson.gz`) and the count of each reason."""
+    """The open list of rejected rows (`rejected.ndjson.gz`) and the count of each reason.
 
-    def __init__(self, path: Path) -> None:
+    Excerpts are raw text of the log, so only the owner of the file may read it. Counts are
+    complete; the list ends, for each reason, after `MOST_LISTED` rows.
+    """
+
+    def __init__(self, path: Path, excerpts: bool = True) -> None:
         self.counts: Counter[str] = Counter()
-        self._file = path.open("wb")
+        self._excerpts = excerpts
+        self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
         # No name and no time in the header: equal rows give equal bytes.
         self._stream = gzip.GzipFile("", "wb", compresslevel=6, fileobj=self._file, mtime=0)
 
@@ -48,10 +56,20 @@ class RejectedRows:
         """Write rows with the columns file, line, reason and excerpt."""
         if rejected.is_empty():
             return
+        listed = self._below_the_limit(rejected)
         for reason, count in rejected["reason"].value_counts().iter_rows():
             self.counts[reason] += count
-        named = rejected.select("file", "line", "reason", "excerpt")
-        self._stream.write(named.write_ndjson().encode())
+        columns = ("file", "line", "reason", *(["excerpt"] if self._excerpts else []))
+        if len(listed):
+            self._stream.write(listed.select(columns).write_ndjson().encode())
+
+    def _below_the_limit(self, rejected: pl.DataFrame) -> pl.DataFrame:
+        """The rows that are still to be listed: all, unless a reason has had very many."""
+        if self.counts.total() + len(rejected) <= MOST_LISTED:
+            return rejected
+        before = pl.col("reason").replace_strict(self.counts, default=0, return_dtype=pl.Int64)
+        number = before + pl.int_range(pl.len()).over("reason")
+        return rejected.filter(number < MOST_LISTED)
 
     def most_common(self) -> dict[str, int]:
         """Reasons and their counts, most common first, equal counts by name."""
@@ -68,6 +86,15 @@ class RejectedRows:
     ) -> None:
         self._stream.close()
         self._file.close()
+
+
+def printable(path: Path) -> str:
+    """A path as text: bytes of its name that are no UTF-8 are written as `\\xff`.
+
+    >>> printable(Path("log.tsv"))
+    'log.tsv'
+    """
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def excerpt(text: pl.Expr) -> pl.Expr:

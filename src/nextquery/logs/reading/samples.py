@@ -5,6 +5,7 @@ from pathlib import Path
 
 from nextquery.errors import LogError
 from nextquery.logs.reading.compression import LogFile
+from nextquery.logs.reading.lines import LONGEST_LINE
 
 _SAMPLE_BYTES = 64 << 10
 _SAMPLE_LINES = 100
@@ -22,12 +23,20 @@ class Sample:
 def take_sample(path: Path) -> Sample:
     """Read the start of a file, unpacked if it is compressed."""
     with LogFile(path) as file:
-        start = next(file.chunks(_SAMPLE_BYTES), b"")
+        chunks = file.chunks(_SAMPLE_BYTES)
+        start = next(chunks, b"")
+        while start and b"\n" not in start and len(start) <= LONGEST_LINE:
+            more = next(chunks, b"")
+            if not more:
+                break
+            start += more
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise LogError(f"{path}: is UTF-16; convert it to UTF-8 first")
+    if b"\r" in start.rstrip(b"\r") and b"\n" not in start and not start.startswith(b"PAR1"):
+        raise LogError(f"{path}: its lines end in CR alone; turn every CR into LF first")
     text = start.decode("utf-8-sig", "replace")
     lines = tuple(line.removesuffix("\r") for line in text.split("\n"))
-    # The last line is cut off, unless the whole file fits.
+    # The last line may be cut off, unless the whole file fits.
     whole = lines if len(start) < _SAMPLE_BYTES or len(lines) == 1 else lines[:-1]
     filled = whole[:-1] if whole[-1] == "" else whole
     return Sample(path, filled[:_SAMPLE_LINES], start[:16])

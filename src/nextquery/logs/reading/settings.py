@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nextquery.errors import InputError
+from nextquery.logs.reading.times import check_time_zone
+
 
 @dataclass(frozen=True)
 class ReadSettings:
@@ -19,3 +22,11 @@ class ReadSettings:
     """The zone of times that name none."""
     max_rejected: float = 0.05
     """The largest share of bad rows with which the job goes on."""
+    excerpts: bool = True
+    """Whether the list of rejected rows shows the start of each."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that make no sense."""
+        check_time_zone(self.time_zone)
+        if not 0 <= self.max_rejected <= 1:
+            raise InputError(f"`max_rejected` {self.max_rejected}: give a share from 0 to 1")

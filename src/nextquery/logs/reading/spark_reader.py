@@ -25,7 +25,6 @@ from nextquery.logs.reading.rejected_rows import RejectedRows, check_share
 from nextquery.logs.reading.rows import Layout, parse_lines
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
-from nextquery.logs.reading.times import check_time_zone
 
 _SAMPLE_LINES = 100
 _INDEX_BITS = 33
@@ -49,7 +48,6 @@ def read_addresses(
     spark: SparkSession, addresses: Sequence[str], settings: ReadSettings, work: Path
 ) -> ReadResult:
     """Read logs by address into `work`, as `read_logs` reads files."""
-    check_time_zone(settings.time_zone)
     check_settings(settings)
     samples = [_take_sample(spark, address) for address in addresses]
     choice = choose_format(samples, settings)
@@ -59,7 +57,7 @@ def read_addresses(
     parse = partial(_parse_batches, layout, settings.time_zone)
     parsed = _numbered(spark, addresses).mapInArrow(parse, from_arrow_schema(_PARSED))
     parsed.write.parquet((work / "parsed").resolve().as_uri())
-    return _divide(spark, work, choice, settings.max_rejected)
+    return _divide(spark, work, choice, settings)
 
 
 def _take_sample(spark: SparkSession, address: str) -> Sample:
@@ -110,18 +108,18 @@ def _parse_batches(
 
 
 def _divide(
-    spark: SparkSession, work: Path, choice: FormatChoice, max_rejected: float
+    spark: SparkSession, work: Path, choice: FormatChoice, settings: ReadSettings
 ) -> ReadResult:
     """Write accepted rows and rejected ones where they belong."""
     parsed = spark.read.parquet((work / "parsed").resolve().as_uri())
     rows = parsed.filter("reason is null").select("user", "time", "query", "click", "row")
     rows.write.parquet((work / "rows").resolve().as_uri())
     bad = parsed.filter("reason is not null").select("file", "line", "reason", "excerpt")
-    with RejectedRows(work / "rejected.ndjson.gz") as rejected:
+    with RejectedRows(work / "rejected.ndjson.gz", settings.excerpts) as rejected:
         rejected.add(pl.DataFrame(bad.toArrow()).sort("file", "line"))
     reasons = rejected.most_common()
     accepted = spark.read.parquet((work / "rows").resolve().as_uri()).count()
-    check_share(accepted, reasons, max_rejected)
+    check_share(accepted, reasons, settings.max_rejected)
     refused = sum(reasons.values())
     return ReadResult(
         choice.format.name, choice.reason, accepted + refused, accepted, refused, reasons

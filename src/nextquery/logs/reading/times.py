@@ -1,4 +1,4 @@
-"""Times of a log as naive UTC. Knows how logs write times; nothing of the rest of a row.
+"""Times of a log as naive UTC.
 
 Understood: `2006-03-01 07:17:12` and its ISO 8601 variants (`T`, fractions, no seconds, `Z` or an
 offset), seconds since 1970 (up to 11 digits, a fraction allowed) and milliseconds since 1970 (12
@@ -29,10 +29,12 @@ _EARLIEST, _LATEST = datetime(1990, 1, 1), datetime(2100, 1, 1)
 
 
 def check_time_zone(name: str) -> None:
-    """Refuse a zone that the time zone database does not know."""
+    """Refuse a zone that no time zone database knows, or only one of the two that are used."""
     try:
         ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+        # Polars has a database of its own, which lacks `localtime`, `posix/...` and a few others.
+        pl.Series([_EARLIEST]).dt.replace_time_zone(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError, pl.exceptions.PolarsError):
         raise LogError(
             f"time zone {name!r} is unknown; use a name such as UTC or Europe/Paris"
         ) from None

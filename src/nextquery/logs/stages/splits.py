@@ -82,4 +82,6 @@ def _naive_utc(text: str, zone: str) -> datetime:
         time = time.replace(tzinfo=ZoneInfo(zone))
     if time.microsecond:
         raise InputError(f"`split_at` {text}: give whole seconds")
+    if not 1900 <= time.year <= 2200:
+        raise InputError(f"`split_at` {text}: give a year from 1900 to 2200")
     return time.astimezone(UTC).replace(tzinfo=None)

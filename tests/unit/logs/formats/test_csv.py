@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 from nextquery.errors import LogError
 from nextquery.logs.formats.csv import CsvFormat, TsvFormat
 from nextquery.logs.formats.delimited_layout import DelimitedLayout
+from nextquery.logs.reading.read_logs import read_logs
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
 
@@ -76,3 +78,35 @@ def test_recognised_by_header_or_by_columns_and_tabs() -> None:
             each.name for each in (CsvFormat(), TsvFormat()) if each.recognise(sample, settings)
         ]
         assert found == names, first
+
+
+@pytest.mark.parametrize("number", ["²", "٣", "1" * 5000, "1.0", "-1", "0x1"])
+def test_only_ordinary_digits_are_a_number(number: str) -> None:
+    with pytest.raises(LogError, match="has no column"):
+        delimited("csv", {"user": number, "time": "2", "query": "3"}, "a,b,c")
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    with pytest.raises(LogError, match="has several columns called 'who'"):
+        delimited("csv", COLUMNS, "who,when,what,who")
+
+
+def test_a_header_that_is_no_csv_is_refused() -> None:
+    with pytest.raises(LogError, match="its first line is no CSV"):
+        delimited("csv", COLUMNS, "who,when\r,what")
+
+
+@pytest.mark.parametrize("query", ["red", '"red, not blue"', '"red'])
+def test_ten_thousand_columns_are_read_in_seconds(tmp_path: Path, query: str) -> None:
+    others = 10_000
+    header = [f"column {number}" for number in range(others)] + ["user", "time", "query"]
+    row = ["x"] * others + ["u", "2006-03-01 07:17:12", query]
+    good = [*row[:-1], "blue"]
+    lines = [header, *[row, good] * 25, ["too", "few"]]
+    path = tmp_path / "log.csv"
+    path.write_text("".join(",".join(line) + "\n" for line in lines))
+    started = time.process_time()
+    result = read_logs([path], ReadSettings(max_rejected=1.0), tmp_path / "work")
+    assert time.process_time() - started < 10
+    assert result.rows_read == 51
+    assert result.rows_accepted == (25 if query == '"red' else 50)

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 
 from nextquery.logs.formats.json_fields import extract_fields, sample_objects, sample_paths
 from nextquery.logs.reading import rejected_rows
@@ -56,3 +57,18 @@ def test_what_is_no_object_has_its_reason() -> None:
     )
     found = extract_fields(lines, {"a": "a"})["reason"].to_list()
     assert found == [rejected_rows.NOT_JSON, rejected_rows.NOT_JSON, rejected_rows.NUL_BYTE]
+
+
+@pytest.mark.parametrize(
+    "line", ['{"_source": "x"}', '{"_source": 1}', '{"_source": null, "a": 1}']
+)
+def test_a_source_that_is_no_object_is_a_field(line: str) -> None:
+    assert "_source" in sample_paths(sample(line))
+
+
+@pytest.mark.parametrize(
+    "line", ["[" * 100_000, '{"a":' * 100_000, '{"a":' * 500 + "1" + "}" * 500]
+)
+def test_brackets_without_end_are_no_traceback(line: str) -> None:
+    assert len(sample_paths(sample(line))) <= 8
+    assert extract("a", line) == [None]

@@ -1,9 +1,11 @@
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from nextquery.errors import LogError
@@ -79,7 +81,7 @@ def test_missing_column_is_named(tmp_path: Path) -> None:
 
 
 def test_column_of_lists_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"column 'query' is a .*list.*, not a value"):
+    with pytest.raises(LogError, match=r"is a .*list.*; query must be text or numbers"):
         parse(tmp_path, {"user": ["a"], "time": [MOMENT], "query": [["red", "shoes"]]})
 
 
@@ -88,3 +90,87 @@ def test_broken_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1 but nothing more")
     with pytest.raises(LogError, match=r"log\.parquet: cannot be read as Parquet"):
         list(read_batches(path, None))
+
+
+def parse_table(tmp_path: Path, table: pa.Table) -> list[ParsedRows]:
+    pq.write_table(table, tmp_path / "log.parquet", compression="zstd")
+    batches = read_batches(tmp_path / "log.parquet", None)
+    return [parse_batch(batch, "UTC") for _, batch in batches]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.timestamp("ms"),
+        pa.timestamp("ns"),
+        pa.timestamp("us", "+05:30"),
+        pa.timestamp("ns", "Mars/Olympus"),
+        pa.timestamp("ms", "posixrules"),
+    ],
+)
+def test_times_of_any_unit_and_zone_are_read(tmp_path: Path, kind: pa.DataType) -> None:
+    moment = pa.array([MOMENT, None], pa.timestamp(kind.unit)).cast(pa.int64()).cast(kind)
+    table = pa.table({"user": ["a", "b"], "time": moment, "query": ["red", "blue"]})
+    (parsed,) = parse_table(tmp_path, table)
+    assert parsed.accepted["time"].to_list() == [MOMENT]
+    assert parsed.rejected["reason"].to_list() == [rejected_rows.NO_TIME]
+
+
+def test_times_beyond_all_years_are_out_of_range(tmp_path: Path) -> None:
+    times = pa.array([2**62, -(2**62)]).cast(pa.timestamp("ms"))
+    table = pa.table({"user": ["a", "b"], "time": times, "query": ["red", "blue"]})
+    (parsed,) = parse_table(tmp_path, table)
+    assert parsed.rejected["reason"].to_list() == ["time before 1990 or after 2099"] * 2
+
+
+def test_bytes_that_are_no_time_are_not_understood(tmp_path: Path) -> None:
+    table = pa.table({"user": ["a"], "time": [b"\xff\xfe"], "query": ["red"]})
+    (parsed,) = parse_table(tmp_path, table)
+    assert parsed.rejected["reason"].to_list() == ["time not understood"]
+
+
+@pytest.mark.parametrize("column", ["time", "query"])
+def test_a_duration_is_refused(tmp_path: Path, column: str) -> None:
+    columns: dict[str, Any] = {"user": ["a"], "time": [MOMENT], "query": ["red"]}
+    columns[column] = pa.array([timedelta(days=1)])
+    with pytest.raises(LogError, match=rf"column '{column}' is a duration\[us\]; {column} must be"):
+        parse_table(tmp_path, pa.table(columns))
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    columns = [pa.array(["a"])] * 4
+    table = pa.Table.from_arrays(columns, names=["user", "time", "query", "user"])
+    with pytest.raises(LogError, match="has several columns called 'user'"):
+        parse_table(tmp_path, table)
+
+
+def test_a_repeated_long_text_is_taken_out_a_block_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "BLOCK_BYTES", 1 << 20)
+    count, length = 5000, 10_000  # 50 MB in a file of a kilobyte
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * count), pa.array(["x" * length]))
+    table = pa.table({"user": ["a"] * count, "time": [MOMENT] * count, "query": texts})
+    pq.write_table(table, tmp_path / "log.parquet", compression="zstd")
+    assert (tmp_path / "log.parquet").stat().st_size < 4000
+    batches = [batch for _, batch in read_batches(tmp_path / "log.parquet", None)]
+    assert sum(map(len, batches)) == count
+    assert max(batch["query"].str.len_bytes().sum() for batch in batches) <= (1 << 20) + length
+    lines = [line for batch in batches for line in batch["line"]]
+    assert lines == list(range(1, count + 1))
+
+
+def test_a_text_longer_than_any_line_is_rejected(tmp_path: Path) -> None:
+    table = pa.table({"user": ["a"], "time": [MOMENT], "query": ["x" * ((1 << 20) + 1)]})
+    (parsed,) = parse_table(tmp_path, table)
+    assert parsed.rejected["reason"].to_list() == [rejected_rows.TOO_LONG]
+
+
+def test_a_column_that_unpacks_to_thousands_of_times_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "_LARGEST_CHUNK", 1 << 20)
+    texts = [f"{number}" + "x" * 100_000 for number in range(100)]
+    table = pa.table({"user": texts, "time": [MOMENT] * 100, "query": texts})
+    with pytest.raises(LogError, match=r"'(user|query)' unpacks to .* bytes from .*; that is"):
+        parse_table(tmp_path, table)

@@ -1,5 +1,6 @@
 import bz2
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,3 +74,26 @@ def test_folder_is_refused_with_advice(tmp_path: Path) -> None:
 def test_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="no such file"):
         LogFile(tmp_path / "nowhere")
+
+
+def test_a_pipe_without_a_writer_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(LogError, match="a pipe or device, which may never end"):
+        LogFile(tmp_path / "pipe")
+
+
+def test_an_endless_device_is_refused() -> None:
+    with pytest.raises(LogError, match="a pipe or device, which may never end"):
+        LogFile(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(LogError, match="cannot be opened"):
+        LogFile(tmp_path / name)
+
+
+def test_a_name_may_be_any_bytes(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"log \xff [a] \\")
+    path.write_bytes(TEXT)
+    assert read(path) == TEXT

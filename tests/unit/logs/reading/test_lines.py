@@ -46,3 +46,23 @@ def test_no_more_than_the_limit_is_held_of_an_endless_line() -> None:
 
     (block,) = line_blocks(endless())
     assert len(block.data) == lines.LONGEST_LINE + 2  # one byte beyond, and the line end
+
+
+@given(st.binary(max_size=200), st.integers(1, 50), st.integers(1, 5))
+def test_no_block_has_more_lines_than_the_limit(data: bytes, size: int, most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "BLOCK_LINES", most)
+        found = list(line_blocks(cut(data, size)))
+    assert all(1 <= block.count <= most for block in found)
+    assert all(block.data.count(b"\n") == block.count for block in found)
+    firsts = [block.first for block in found]
+    assert firsts == [
+        1 + sum(block.count for block in found[:number]) for number in range(len(found))
+    ]
+    whole = b"".join(block.data for block in found)
+    assert whole.rstrip(b"\n") == data.removeprefix(b"\xef\xbb\xbf").rstrip(b"\n")
+
+
+def test_empty_lines_are_many_rows_and_few_bytes() -> None:
+    blocks = list(line_blocks([b"\n" * 1_000_000]))
+    assert [block.count for block in blocks] == [400_000, 400_000, 200_000]

@@ -1,5 +1,7 @@
 import gzip
 import json
+import os
+import stat
 from pathlib import Path
 
 import polars as pl
@@ -57,3 +59,36 @@ def test_rows_set_aside_do_not_stop_the_job_unless_nothing_is_left() -> None:
         check_share(0, aside, 1.0)
     with pytest.raises(LogError, match=r"1 of 11 rows are bad"):
         check_share(10, aside | {rejected_rows.NO_USER: 1}, 0.05)
+
+
+def test_the_list_ends_after_very_many_rows_of_a_reason_and_the_counts_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rejected_rows, "MOST_LISTED", 3)
+    path = tmp_path / "rejected.ndjson.gz"
+    with RejectedRows(path) as rejected:
+        for _ in range(3):
+            rejected.add(listed("a", "b", "a"))
+    assert rejected.most_common() == {"a": 6, "b": 3}
+    rows = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    assert [row["reason"] for row in rows] == ["a", "b", "a", "a", "b", "b"]
+
+
+def test_excerpts_can_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "rejected.ndjson.gz"
+    with RejectedRows(path, excerpts=False) as rejected:
+        rejected.add(listed("a"))
+    assert json.loads(gzip.decompress(path.read_bytes())) == {
+        "file": "log",
+        "line": 0,
+        "reason": "a",
+    }
+
+
+def test_only_the_owner_may_read_the_list(tmp_path: Path) -> None:
+    with RejectedRows(tmp_path / "list"):
+        assert stat.S_IMODE((tmp_path / "list").stat().st_mode) == 0o600
+
+
+def test_a_path_that_is_no_utf_8_can_be_written() -> None:
+    assert rejected_rows.printable(Path(os.fsdecode(b"l\xffg"))) == "l\\xffg"

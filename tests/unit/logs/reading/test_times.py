@@ -105,3 +105,9 @@ def test_a_format_s_own_pattern_is_the_only_one() -> None:
 def test_unknown_zone_is_refused(name: str) -> None:
     with pytest.raises(LogError, match="unknown; use a name such as"):
         check_time_zone(name)
+
+
+@pytest.mark.parametrize("name", ["Factory", "localtime", "posix/UTC", "posixrules"])
+def test_a_zone_that_only_one_database_knows_is_refused(name: str) -> None:
+    with pytest.raises(LogError, match="unknown; use a name such as"):
+        check_time_zone(name)

@@ -64,3 +64,9 @@ def test_the_lowest_pseudonyms_are_held_out() -> None:
     assert _split(rule, CUTS[0], user=2**62 - 1) == "unseen_users"
     assert _split(rule, CUTS[0], user=2**62) == "training"
     assert _split(SplitRule(CUTS), CUTS[0], user=0) == "training"
+
+
+@pytest.mark.parametrize("time", ["0001-01-01", "9999-12-31", "1899-12-31"])
+def test_years_that_no_log_has_are_refused(time: str) -> None:
+    with pytest.raises(InputError, match="give a year from 1900 to 2200"):
+        parse_cuts(f"{time},2006-05-15,2006-05-23", "Asia/Tokyo")

@@ -1,0 +1,114 @@
+"""Small logs of every format, and what may happen to a file on its way."""
+
+import gzip
+import io
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from random import Random
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_TIME = "2006-03-01 07:17:12"
+_ODD = (
+    *(b"\0", b"\r", b"\n", b"\t", b",", b'"', b"{", b"[", b"}", b"$", b"'", b"=", b" ", b"\x85"),
+    *(b"\xff", b"\xed\xa0\x80", b"\\ud800", b"\xe2\x80\xa8", b"\xef\xbb\xbf", b"\x1f\x8b", b"PAR1"),
+    *(b"null", b"NaN", b"1e999", b"-1", b"9" * 400, b"[" * 2000, b'{"a":' * 1500),
+    *(b'{"_source": "x"}\n', b'{"_source": 1}\n', b"0000-00-00 00:00:00", b"99999999999"),
+    *(b"9999-12-31T23:59:59+99:99", b"2006-03-01T24:00:00Z", b"2006-03-01T07:17:12.123456789123"),
+)
+_SEPARATORS = (b"\n", b"\t", b",", b'"', b":")
+
+
+def seeds() -> dict[str, bytes]:
+    """A good file of each format, by name."""
+    aol = "".join(
+        f"{n}\tred {n}\t{_TIME}\t1\ta.example\n{n}\tblue\t{_TIME}\t\t\n" for n in range(8)
+    )
+    csv = "".join(f'{n},{_TIME},"red ""{n}"", blue",x\n' for n in range(8))
+    tsv = "".join(f"{n}\t{_TIME}\tred {n}\tx\n" for n in range(8))
+    plain = [{"user": n, "time": _TIME, "query": f"red {n}", "click": None} for n in range(8)]
+    header = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
+    return {
+        "aol": (header + aol).encode(),
+        "excite": "".join(f"A{n}\t970916105432\tred {n}\n" for n in range(10)).encode(),
+        "csv": ("user,time,query,click\n" + csv).encode(),
+        "tsv": ("user\ttime\tquery\tclick\n" + tsv).encode(),
+        "ndjson": _lines(plain),
+        "elastic": _lines(_elastic(n) for n in range(8)),
+        "ubi": _lines(each for n in range(6) for each in _ubi(n)),
+        "parquet": _parquet(),
+        "parquet of numbers": _parquet_of_numbers(),
+        "gzip": gzip.compress((header + aol).encode()),
+    }
+
+
+def mutate(random: Random, data: bytes) -> bytes:
+    """The file after one to ten accidents."""
+    for _ in range(random.choice([1, 1, 2, 4, 10])):
+        data = _accident(random, data)
+    return data
+
+
+def _accident(random: Random, data: bytes) -> bytes:
+    start = random.randrange(len(data) + 1)
+    end = min(len(data), start + random.randrange(1, 30))
+    before, inside, after = data[:start], data[start:end], data[end:]
+    kind = random.randrange(8)
+    if kind == 0:
+        return before + bytes([random.randrange(256)]) + after
+    if kind == 1:
+        return before + after
+    if kind == 2:
+        return before + random.choice(_ODD) + inside + after
+    if kind == 3:
+        return before + random.choice(_ODD) + after
+    if kind == 4:
+        return before + inside * random.choice([2, 3, 50]) + after
+    if kind == 5:
+        return before
+    if kind == 6:
+        lines = data.split(b"\n")
+        random.shuffle(lines)
+        return b"\n".join(lines)
+    return data.replace(random.choice(_SEPARATORS), random.choice(_ODD))
+
+
+def _lines(objects: Iterable[Mapping[str, object]]) -> bytes:
+    return "".join(json.dumps(each) + "\n" for each in objects).encode()
+
+
+def _elastic(number: int) -> Mapping[str, object]:
+    return {
+        "@timestamp": "2023-05-16T12:00:00Z",
+        "event": {"action": "search"},
+        "session": {"id": f"s{number}"},
+        "search": {"query": f"red {number}"},
+    }
+
+
+def _ubi(number: int) -> list[Mapping[str, object]]:
+    time, query_id = "2025-02-18T10:00:00Z", f"q{number}"
+    clicked = {"object": {"object_id": "x"}}
+    return [
+        {"query_id": query_id, "client_id": "u", "user_query": f"red {number}", "timestamp": time},
+        {"action_name": "click", "query_id": query_id, "event_attributes": clicked},
+    ]
+
+
+def _parquet() -> bytes:
+    stream = io.BytesIO()
+    times = [datetime(2006, 3, 1) + timedelta(minutes=n) for n in range(50)]
+    queries = [f"red {n % 5}" for n in range(50)]
+    pl.DataFrame({"user": ["u"] * 50, "time": times, "query": queries}).write_parquet(stream)
+    return stream.getvalue()
+
+
+def _parquet_of_numbers() -> bytes:
+    stream = io.BytesIO()
+    times = pa.array(range(1_141_197_432, 1_141_197_482))
+    table = pa.table({"user": pa.array(range(50)), "time": times, "query": [b"red"] * 50})
+    pq.write_table(table, stream, compression="zstd")
+    return stream.getvalue()

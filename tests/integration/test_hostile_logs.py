@@ -1,0 +1,132 @@
+"""Whatever a log holds and however a job ends: rows, reasons or one line; nothing left behind."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib import util
+from pathlib import Path
+from random import Random
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nextquery.errors import NextqueryError
+from nextquery.logs.formats.table import FORMATS
+from nextquery.logs.reading.read_logs import read_logs
+from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.synthetic.log import write_log
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+from promises.log_files import mutate, seeds
+
+SEEDS = seeds()
+COLUMNS = st.sampled_from(
+    [
+        *[None] * 6,
+        {"user": "user", "time": "time", "query": "query"},
+        {"user": "1", "time": "2", "query": "3"},
+        {"user": "²", "time": "2", "query": "9" * 50},
+        {"user": "a.b|c", "time": "$", "query": "''", "click": "[0]"},
+        {"user": 'a"b', "time": "..", "query": ".", "click": "\0"},
+    ]
+)
+
+
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@given(
+    name=st.sampled_from(sorted(SEEDS)),
+    random=st.randoms(use_true_random=False),
+    given_format=st.sampled_from(["own", "auto", *FORMATS]),
+    columns=COLUMNS,
+    zone=st.sampled_from(["UTC", "Europe/Paris"]),
+)
+def test_a_mutated_log_gives_rows_reasons_or_one_printable_error(
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    random: Random,
+    given_format: str,
+    columns: dict[str, str] | None,
+    zone: str,
+) -> None:
+    folder = tmp_path_factory.mktemp("mutated")
+    (folder / "log").write_bytes(mutate(random, SEEDS[name]))
+    own = name if name in FORMATS else "auto"
+    chosen = own if given_format == "own" else given_format
+    try:
+        choice = ReadSettings(chosen, columns, zone, max_rejected=1.0)
+        result = read_logs([folder / "log"], choice, folder / "work")
+        parts = [pl.read_parquet(part) for part in (folder / "work" / "rows").iterdir()]
+        assert sum(map(len, parts)) == result.rows_accepted
+        assert result.rows_read == result.rows_accepted + sum(result.reasons.values())
+        message = "no error"
+    except NextqueryError as error:
+        message = str(error)
+    finally:
+        shutil.rmtree(folder)
+    assert message.isprintable(), "a control character would act on the terminal"
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.tsv"
+    write_log(path, 20_000, 1)
+    return path
+
+
+@pytest.fixture(scope="module")
+def small_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.tsv"
+    write_log(path, 300, 1)
+    return path
+
+
+def _command(log: Path, out: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "nextquery", "prepare", str(log), "--out", str(out), *options]
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("after", ["work", "sessions"])
+def test_a_signal_ends_the_job_in_one_line_and_leaves_nothing(
+    engine: str, number: signal.Signals, after: str, log: Path, tmp_path: Path
+) -> None:
+    command = _command(log, tmp_path / "data", "--engine", engine)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as job:
+        while not any(tmp_path.rglob(after)) and job.poll() is None:
+            time.sleep(0.005)
+        job.send_signal(number)
+        _, said = job.communicate()
+    name = "Ctrl-C" if number == signal.SIGINT else number.name
+    assert said.decode().splitlines() == [f"stopped by {name}"]
+    assert job.returncode == 128 + number
+    assert list(tmp_path.iterdir()) == []
+
+
+ENGINES = [
+    "polars",
+    "duckdb",
+    pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", [b"a [b] {c} *?", b"back\\slash 'q' \"z\"", b"no utf-8 \xff\xfe"])
+def test_log_and_folder_may_have_any_name(
+    engine: str, name: bytes, small_log: Path, tmp_path: Path
+) -> None:
+    if engine == "spark" and not (util.find_spec("pyspark") and shutil.which("java")):
+        pytest.skip("Spark needs the extra 'spark' and Java")
+    odd = tmp_path / os.fsdecode(name) / os.fsdecode(name)
+    odd.parent.mkdir()
+    shutil.copy(small_log, odd)
+    with odd.open("ab") as stream:
+        stream.write(b"broken\n")
+    command = _command(odd, odd.parent / "data", "--engine", engine, "--no-spelling")
+    ended = subprocess.run(command, capture_output=True)
+    assert ended.returncode == 0, ended.stderr
+    assert b"1 rejected" in ended.stdout
