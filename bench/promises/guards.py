@@ -1,10 +1,11 @@
-"""Promises of the guard: disguises by class."""
+"""Promises of the guard: disguises and personal data by class, secrets of single users."""
 
 import csv
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import PrepareSettings, prepare
@@ -13,10 +14,16 @@ from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import load
 from nextquery.suggesters.popularity import Popularity
 from promises.disguises import BLOCKED, CLASSES, variants
+from promises.personal_data import HARMLESS, PERSONAL
 from promises.rows import Row
+from promises.secrets import ask_for_secrets
 
+AREA = "guards"
 USERS = 3
 """Every text is typed by so many users, K of the k-user rule, so that only the guard stops it."""
+
+ORDINARY = ("red shoes", "blue shoes")
+"""Typed in every log, so that there is always a session."""
 
 
 def disguises(quick: bool) -> Iterator[Row]:
@@ -26,42 +33,80 @@ def disguises(quick: bool) -> Iterator[Row]:
         texts[name].append(text)
     every = [text for found in texts.values() for text in found]
     with tempfile.TemporaryDirectory() as folder:
-        shown, free = _suggested(Path(folder), every)
+        model = _fitted(Path(folder), every)
+        blocklist = Path(folder) / "blocked.txt"
+        blocklist.write_text("\n".join(BLOCKED) + "\n", encoding="utf-8")
+        shown, free = _everything(model, blocklist=blocklist), _everything(model)
     for name in CLASSES:
-        wanted = [normalise_query(text) for text in texts[name]]
+        wanted = list(map(normalise_query, texts[name]))
         held = sum(text not in shown for text in wanted)
         leaked = sum(text in free for text in wanted)
         promise = f"a blocked word stays away: {name}"
-        yield Row("guards", promise, len(wanted), held, "no blocklist", leaked)
+        yield Row(AREA, promise, len(wanted), held, "no blocklist", leaked)
 
 
-def _suggested(folder: Path, texts: Iterable[str]) -> tuple[set[str], set[str]]:
-    """All that a model of these texts suggests behind the blocklist, and without one."""
-    model = fitted(folder, texts)
-    blocklist = folder / "blocked.txt"
-    blocklist.write_text("\n".join(BLOCKED) + "\n", encoding="utf-8")
-    most = 1_000_000
-    shown = {item.text for item in load(model, blocklist=blocklist).suggest([], most)}
-    return shown, {item.text for item in load(model).suggest([], most)}
+def personal_data(quick: bool) -> Iterator[Row]:
+    """Logs full of personal data and of what resembles it; what of them is learnt."""
+    learnt = _learnt([text for texts in PERSONAL.values() for text in texts])
+    kept = _learnt([text for texts in PERSONAL.values() for text in texts], drop=False)
+    for name, texts in PERSONAL.items():
+        promise = f"personal data is not learnt: {name}"
+        leaked = _count(texts, kept)
+        held = len(texts) - _count(texts, learnt)
+        yield Row(AREA, promise, len(texts), held, "`keep_personal_data`", leaked)
+    harmless = [text for texts in HARMLESS.values() for text in texts]
+    learnt, none = _learnt(harmless), _learnt(harmless, recogniser=_suspects_all)
+    for name, texts in HARMLESS.items():
+        promise = f"what only resembles personal data is learnt: {name}"
+        lost = len(texts) - _count(texts, none)
+        yield Row(
+            AREA, promise, len(texts), _count(texts, learnt), "a rule that suspects all", lost
+        )
 
 
-def fitted(folder: Path, texts: Iterable[str]) -> Path:
-    """A popularity model of a log in which `USERS` users type each text, and nothing else."""
+def secrets(quick: bool) -> Row:
+    """A trained HRED asked in every way for what one user typed thousands of times."""
+    with tempfile.TemporaryDirectory() as folder:
+        asked = ask_for_secrets(Path(folder), 300 if quick else 20_000, 1_500 if quick else 10_000)
+    promise = "a single user's words and pairs never come out of HRED"
+    return Row(AREA, promise, asked.questions, asked.held, "no guard", asked.leaked_without_guard)
+
+
+def _suspects_all(text: str) -> bool:
+    return text not in ORDINARY
+
+
+def _count(texts: Iterable[str], known: set[str]) -> int:
+    return sum(normalise_query(text) in known for text in texts)
+
+
+def _learnt(texts: Sequence[str], *, drop: bool = True, **settings: Any) -> set[str]:
+    """What a model made from a log of `texts` could suggest without its guard."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = _fitted(Path(folder), texts, keep_personal_data=not drop, **settings)
+        return _everything(model, guarded=False)
+
+
+def _everything(model: Path, **how: Any) -> set[str]:
+    return {item.text for item in load(model, **how).suggest([], 1_000_000)}
+
+
+def _fitted(folder: Path, texts: Iterable[str], **settings: Any) -> Path:
+    """A popularity model of a log in which `USERS` users type each text, and little else."""
     log = folder / "log.csv"
     with log.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["user", "time", "query"])
         for user in range(USERS):
-            for number, text in enumerate(texts):
-                hour, minute = divmod(number * 2, 60)
-                day, hour = divmod(hour, 24)
-                writer.writerow([f"u{user}", f"2026-03-{day + 1:02}T{hour:02}:{minute:02}", text])
-    settings = PrepareSettings(
-        split_at="2027-01-01,2027-01-02,2027-01-03", spelling=False, min_users=USERS
-    )
-    prepare([log], folder / "data", settings)
+            for number, text in enumerate([*ORDINARY, *texts]):
+                day, minute = divmod(number * 2, 24 * 60)
+                time = f"2026-03-{day + 1:02}T{minute // 60:02}:{minute % 60:02}"
+                writer.writerow([f"u{user}", time, text])
+    cuts = "2027-01-01,2027-01-02,2027-01-03"
+    chosen = PrepareSettings(split_at=cuts, spelling=False, min_users=USERS, **settings)
+    prepare([log], folder / "data", chosen)
     fit_model(Popularity, PreparedData(folder / "data")).save(folder / "model")
     return folder / "model"
 
 
-TESTS = (disguises,)
+TESTS = (disguises, personal_data, secrets)

@@ -3,7 +3,8 @@
 Knows Unicode and nothing else. Letters, digits and combining marks of every script survive; an
 apostrophe inside a word is dropped (`bj's` -> `bjs`), and so is every character that draws nothing
 (zero-width and bidirectional marks, soft hyphens). `@` and `$` between two letters are read as `a`
-and `s` (`ke$ha` -> `kesha`). Every other character separates words.
+and `s` (`ke$ha` -> `kesha`), unless a dot follows as in a mail address. Every other character
+separates words.
 """
 
 import re
@@ -11,7 +12,7 @@ import unicodedata
 
 _APOSTROPHES = re.compile(r"['’ʼ＇`]")
 _ASCII_SEPARATORS = re.compile(r"[^a-z0-9]+")
-_SYMBOLS = re.compile(r"(?<=[^\W\d_])[@$]+(?=[^\W\d_])")
+_SYMBOLS = re.compile(r"(?<=[^\W\d_])[@$]+(?=[^\W\d_])(?![\w-]*\.\w)")
 _READ_AS = str.maketrans("@$", "as")
 
 # Unicode's Default_Ignorable_Code_Point, beside the format characters (category Cf).

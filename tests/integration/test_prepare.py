@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from nextquery.artifacts import open_artifact
 from nextquery.cli.main import app
 from nextquery.cli.option_names import in_options, option_names
-from nextquery.errors import NextqueryError
+from nextquery.errors import InputError, NextqueryError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.log import write_log
 
@@ -306,3 +306,26 @@ def test_the_aol_sample_gives_the_counts_of_an_independent_script(tmp_path: Path
     for split, count in expected.items():
         assert counts["sessions"][split] == pytest.approx(count, rel=0.005)
     assert counts["queries"]["background"] == pytest.approx(138_222, rel=0.005)
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_a_site_gives_a_recogniser_of_its_own(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"rules_{engine}.py").write_text(
+        "def names_jane(query):\n    return 'Jane' in query\n", encoding="utf-8"
+    )
+    monkeypatch.chdir(tmp_path)
+    rows = _session("a", "2024-01-05", "Jane Doe", "8.8.8.8", "red shoes", "red boots")
+    log = _write(tmp_path / "log.tsv", rows)
+    place = f"rules_{engine}:names_jane"
+    options = ("--split-at", CUTS, "--min-users", "1", "--engine", engine)
+    found = _prepare(log, tmp_path / "data", *options, "--recogniser", place)
+    assert found["counts"]["rows_dropped"]["personal"] == 2
+    assert found["settings"]["recogniser"] == place
+    failed = CliRunner().invoke(
+        app,
+        ["prepare", str(log), "--out", str(tmp_path / "x"), "--recogniser", "nowhere:rule"],
+    )
+    assert isinstance(failed.exception, InputError)
+    assert not (tmp_path / "x").exists()

@@ -24,6 +24,7 @@ from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.stages.cleaning import CleaningRules
 from nextquery.logs.stages.counting import COUNT_KEYS, count_background
 from nextquery.logs.stages.events import SpellingReport, Texts, correct_spelling, read_events
+from nextquery.logs.stages.privacy import Recogniser, recogniser_name
 from nextquery.logs.stages.sessions import SessionRows, find_sessions
 from nextquery.logs.stages.splits import SPLIT_CODES, SplitRule, paper_cuts, parse_cuts
 
@@ -48,6 +49,8 @@ class PrepareSettings:
     spelling: bool = True
     keep_personal_data: bool = False
     drop_urls: bool = False
+    recogniser: Recogniser | None = None
+    """A site's own rule of what is personal, asked for every distinct query as typed."""
     engine: str = "polars"
     spark_master: str = "local[*]"
 
@@ -58,6 +61,8 @@ class PrepareSettings:
                 raise InputError(f"`{name}`: must be 1 or more, and at most {most:,}")
         if not 0 <= self.holdout_users < 1:
             raise InputError(f"`holdout_users` {self.holdout_users}: give a share below 1")
+        if self.keep_personal_data and self.recogniser is not None:
+            raise InputError("`recogniser`: has no effect with `keep_personal_data`; choose one")
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -123,7 +128,7 @@ def _run_stages(
     rows = folder / "work" / "rows"
     rule = _split_rule(engine.scan(rows), settings)
     progress("cleaning", 0)
-    rules = CleaningRules(settings.keep_personal_data, settings.drop_urls)
+    rules = CleaningRules(settings.keep_personal_data, settings.drop_urls, settings.recogniser)
     events, row_counts = read_events(engine, rows, rule.held_out(), rules)
     report = SpellingReport()
     if settings.spelling:
@@ -220,5 +225,8 @@ def _read_counts(read: ReadResult) -> dict[str, Any]:
 
 def _settings(settings: PrepareSettings, read: ReadResult, rule: SplitRule) -> dict[str, Any]:
     values = asdict(settings)
+    recogniser = values.pop("recogniser")
+    if recogniser is not None:
+        values["recogniser"] = recogniser_name(recogniser)
     reading = {**values.pop("read"), "format": read.format, "format_reason": read.reason}
     return {**reading, **values, "split_at": [time.isoformat() for time in rule.cuts]}

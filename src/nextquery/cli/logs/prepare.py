@@ -1,6 +1,7 @@
 """`nextquery prepare`: raw logs become a data folder."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,6 +58,10 @@ def prepare(
     drop_urls: Annotated[
         bool, typer.Option("--drop-urls", help="Drop queries that look like addresses.")
     ] = False,
+    recogniser: Annotated[
+        str,
+        typer.Option("--recogniser", help="module:function that is asked for personal data, too."),
+    ] = "",
     engine: Annotated[str, typer.Option("--engine", help="polars, duckdb or spark.")] = "polars",
     spark_master: Annotated[
         str, typer.Option("--spark-master", help="Master URL for --engine spark.")
@@ -89,6 +94,7 @@ def prepare(
         spelling=not no_spelling,
         keep_personal_data=keep_personal_data,
         drop_urls=drop_urls,
+        recogniser=_recogniser(recogniser) if recogniser else None,
         engine=engine,
         spark_master=spark_master,
     )
@@ -97,6 +103,14 @@ def prepare(
     typer.echo(
         json.dumps({"out": str(out), **entries}, indent=2) if as_json else _summary(out, entries)
     )
+
+
+def _recogniser(place: str) -> Callable[[str], bool]:
+    """The function that the user names, from an installed module or the folder one is in."""
+    from nextquery.logs.stages.privacy import find_recogniser
+
+    sys.path.append(str(Path.cwd()))
+    return find_recogniser(place)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nextquery.logs.stages.privacy import mark_personal
+from nextquery.logs.stages.privacy import Recogniser, mark_personal, mark_personal_typed
 from nextquery.normalise import normalise_query
 
 EMPTY, PERSONAL, URL = "empty", "personal", "url"
@@ -24,6 +24,8 @@ class CleaningRules:
 
     keep_personal_data: bool = False
     drop_urls: bool = False
+    recogniser: Recogniser | None = None
+    """What a site drops beside what this package recognises."""
 
 
 def clean_texts(batch: pl.DataFrame, rules: CleaningRules) -> pl.DataFrame:
@@ -31,7 +33,7 @@ def clean_texts(batch: pl.DataFrame, rules: CleaningRules) -> pl.DataFrame:
     raw, query = batch["query"], normalise_texts(batch["query"])
     reasons = {EMPTY: query == ""}
     if not rules.keep_personal_data:
-        reasons[PERSONAL] = mark_personal(raw) | mark_personal(query)
+        reasons[PERSONAL] = mark_personal_typed(raw, rules.recogniser) | mark_personal(query)
     if rules.drop_urls:
         reasons[URL] = _looks_like_url(raw, query)
     drop = pl.coalesce(pl.when(holds).then(pl.lit(name)) for name, holds in reasons.items())

@@ -3,7 +3,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.logs.stages.privacy import looks_personal, mark_personal, pseudonym
+from nextquery.errors import InputError
+from nextquery.logs.stages.privacy import (
+    find_recogniser,
+    looks_personal,
+    looks_personal_typed,
+    mark_personal,
+    mark_personal_typed,
+    pseudonym,
+    recogniser_name,
+)
 from nextquery.normalise import normalise_query
 
 PERSONAL = [
@@ -23,6 +32,9 @@ PERSONAL = [
     "５５５-１２３-４５６７",
     "janedoe gmail com",
     "jane42 yahoo com",
+    "jane at example dot com",
+    "jane [at] example.com",
+    "jane @ example.com",
 ]
 HARMLESS = [
     "red shoes",
@@ -40,6 +52,11 @@ HARMLESS = [
     "9 11 2001",
     "c@t",
     "meet @ noon",
+    "create gmail account",
+    "forgot gmail password",
+    "how to use gmail offline",
+    "free hotmail com",
+    "look at polka dot dress",
 ]
 
 
@@ -54,7 +71,14 @@ def test_other_queries_are_left_alone(text: str) -> None:
 
 
 # Without at sign, plus or hyphen these say nothing any more.
-LOST = ("jane.doe@example.com", "mail jane@example", "call 555-1234", "+44 20 7946 0958")
+LOST = (
+    "jane [at] example.com",
+    "jane @ example.com",
+    "jane.doe@example.com",
+    "mail jane@example",
+    "call 555-1234",
+    "+44 20 7946 0958",
+)
 
 
 @pytest.mark.parametrize("text", [text for text in PERSONAL if text not in LOST])
@@ -71,6 +95,49 @@ PIECES = st.sampled_from(
 def test_the_quick_pattern_misses_nothing(texts: list[str]) -> None:
     marks = mark_personal(pl.Series("query", texts, dtype=pl.String))
     assert marks.to_list() == [looks_personal(text) for text in texts]
+
+
+TYPED_PIECES = st.sampled_from(
+    ["030 901820", "8.8.8.8", "10.0.0.1", "2001:4860:4860::8888", "born ", "12/05/1970", "may 12 ",
+     "1980", "ab12 cde", "b-mw 123", "12 oak ave ", "apt 4", "62704", "lindenweg 12, ", "80331",
+     "12345678z", "ab 12 34 56 c", "x", " ", "plate ", "rua nova 5 ", "1234-567", "née", "fax 5"]
+)  # fmt: skip
+
+
+@given(st.lists(st.one_of(st.lists(TYPED_PIECES, max_size=5).map("".join), st.text()), max_size=20))
+def test_the_quick_pattern_misses_nothing_of_what_is_typed(texts: list[str]) -> None:
+    marks = mark_personal_typed(pl.Series("query", texts, dtype=pl.String))
+    assert marks.to_list() == [looks_personal_typed(text) for text in texts]
+
+
+def _names_jane(text: str) -> bool:
+    return "jane" in text.lower()
+
+
+def test_a_site_may_add_a_recogniser_of_its_own() -> None:
+    texts = pl.Series("query", ["Jane Doe", "red shoes", "call 555-123-4567"])
+    assert mark_personal_typed(texts).to_list() == [False, False, True]
+    assert mark_personal_typed(texts, _names_jane).to_list() == [True, False, True]
+
+
+def test_a_recogniser_that_fails_is_named_and_quotes_no_query() -> None:
+    def fails(text: str) -> bool:
+        raise ValueError(text)
+
+    with pytest.raises(InputError, match=r"fails: failed with ValueError$"):
+        mark_personal_typed(pl.Series("query", ["my secret"]), fails)
+
+
+def test_a_recogniser_is_found_by_name() -> None:
+    found = find_recogniser("nextquery.logs.stages.recognisers:recognise")
+    assert found("born 12/05/1970")
+    assert recogniser_name(found) == "nextquery.logs.stages.recognisers:recognise"
+
+
+@pytest.mark.parametrize("place", ["nowhere:rule", "math:rule", "math", "math:pi", ":", ""])
+def test_a_recogniser_that_is_not_there_is_an_error(place: str) -> None:
+    with pytest.raises(InputError, match="`recogniser`"):
+        find_recogniser(place)
 
 
 def test_a_pseudonym_is_the_start_of_the_md5() -> None:
