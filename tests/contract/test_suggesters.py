@@ -22,6 +22,7 @@ from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
 from nextquery.normalise import normalise_query
 from nextquery.suggesters.base import Completer, Guarded, Suggester
+from nextquery.suggesters.diagnosis import LISTED, why
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, MODEL_KINDS, count_model
 from nextquery.text.vocabulary import Vocabulary
@@ -208,3 +209,29 @@ def test_a_blocked_word_is_never_suggested_and_its_place_is_filled(
     guarded = load(folder, blocklist=tmp_path / "blocked.txt").suggest(["paris"], 3)
     assert len(guarded) == 3
     assert not any(banned.split()[-1] in item.text.split() for item in guarded)
+
+
+@pytest.mark.parametrize("context", [["paris"], ["paris", "rome map"]], ids=str)
+def test_a_diagnosis_agrees_with_the_list(suggester: Suggester, context: list[str]) -> None:
+    shown = [item.text for item in suggester.suggest(context, LISTED)]
+    assert shown
+    for place, text in enumerate(shown[:5]):
+        found = why(suggester, text, context)
+        assert (found.can_be_suggested, found.reason, found.rank) == (True, None, place + 1)
+    for text in ("zyzzyva", "", "paris zyzzyva", *context):
+        found = why(suggester, text, context)
+        assert not found.can_be_suggested
+        assert found.reason
+        assert found.rank is None
+
+
+def test_a_diagnosis_counts_only_what_enough_users_typed(suggester: Suggester) -> None:
+    known, unknown = why(suggester, "Paris Hotels"), why(suggester, "zyzzyva paris")
+    assert known.enough_users
+    assert known.count is not None
+    assert known.count >= known.min_users
+    assert (unknown.enough_users, unknown.count) == (False, None)
+    assert [(w.word, w.enough_users, w.known) for w in unknown.words] == [
+        ("zyzzyva", False, False),
+        ("paris", True, True),
+    ]

@@ -27,6 +27,7 @@ from nextquery.cli.models.score import score
 from nextquery.cli.models.suggest import suggest
 from nextquery.cli.models.train import train
 from nextquery.cli.models.vectors import vectors
+from nextquery.cli.models.why import why
 from nextquery.cli.option_names import in_options, option_names
 from nextquery.cli.serve import serve
 from nextquery.cli.study import study
@@ -70,6 +71,7 @@ app.command()(fit)
 app.command()(suggest)
 app.command()(score)
 app.command()(complete)
+app.command()(why)
 app.command()(explain)
 app.command()(neighbours)
 app.command()(experiment)

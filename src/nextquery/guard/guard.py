@@ -104,19 +104,20 @@ class Guard:
 
     def allows(self, text: str, context: Sequence[str] = ()) -> Verdict:
         """Whether a normalised query may be shown in a session; a refusal is counted."""
-        verdict = Verdict(self._refusal(text, [normalise_query(query) for query in context]))
+        verdict = Verdict(self.refusal(text, context))
         if verdict.reason is not None:
             self.count(verdict.reason)
         return verdict
 
-    def _refusal(self, text: str, context: Sequence[str]) -> Reason | None:
+    def refusal(self, text: str, context: Sequence[str] = ()) -> Reason | None:
+        """Why a normalised query may not be shown in a session, if so; nothing is counted."""
         if not self._enforced:
             return None
         if self.blocklist.blocks(text):
             return Reason.BLOCKLIST
         if looks_personal(text):
             return Reason.PERSONAL_DATA
-        rarity = self._rarity(text, context)
+        rarity = self._rarity(text, [normalise_query(query) for query in context])
         if rarity is not None:
             return rarity
         if self._hits is not None and not self._hits(text):

@@ -1,0 +1,115 @@
+"""Why a query is suggested or not: what the log knows of it, what the guard says, where it ranks.
+
+Says of users only whether at least K of them typed something; a count is given only if they did.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nextquery.guard.guard import Guard
+from nextquery.normalise import normalise_query
+from nextquery.suggesters.base import Guarded, Suggester
+from nextquery.suggesters.count_suggester import CountSuggester
+
+LISTED = 50
+"""So many suggestions are asked for to find a query's rank."""
+
+
+@dataclass(frozen=True)
+class WordFact:
+    """A word of the query."""
+
+    word: str
+    enough_users: bool
+    """Whether at least K users typed it."""
+    known: bool
+    """Whether the model can predict it here (a word of the session may be copied)."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What stands between a query and a list of suggestions."""
+
+    query: str
+    """Normalised, as the model knows it."""
+    context: tuple[str, ...]
+    model: str
+    """The kind of the model."""
+    can_be_suggested: bool
+    reason: str | None
+    """Why it cannot, if it cannot."""
+    min_users: int
+    """K of the k-user rule."""
+    enough_users: bool
+    """Whether at least K users typed the whole query."""
+    count: int | None
+    """How often the log has it, only if at least K users typed it."""
+    words: tuple[WordFact, ...]
+    score: float
+    """Its natural-log likelihood after the context."""
+    rank: int | None
+    """Its place among the first `listed` suggestions of the context, from 1; none if not there."""
+    listed: int = LISTED
+
+
+def why(model: Suggester, query: str, context: Sequence[str] = ()) -> Diagnosis:
+    """Whether `query` can be suggested after `context`, and why not."""
+    text = normalise_query(query)
+    queries = tuple(filter(None, map(normalise_query, context)))
+    (scored,) = model.score(queries, [text])
+    unknown = scored.unknown
+    reason = _reason(model, text, queries, unknown)
+    tables = _guard(model).tables
+    count = tables.count(text) or None
+    words = tuple(
+        WordFact(word, word in tables.words, word not in unknown) for word in text.split()
+    )
+    return Diagnosis(
+        query=text,
+        context=queries,
+        model=model.kind,
+        can_be_suggested=reason is None,
+        reason=reason,
+        min_users=tables.min_users,
+        enough_users=count is not None,
+        count=count,
+        words=words,
+        score=scored.log_likelihood,
+        rank=_rank(model, text, queries) if reason is None else None,
+    )
+
+
+def _guard(model: Suggester) -> Guard:
+    return model.guard if isinstance(model, Guarded) else Guard()
+
+
+def _reason(
+    model: Suggester, text: str, context: Sequence[str], unknown: Sequence[str]
+) -> str | None:
+    """The first thing in its way, in the order in which a list is made."""
+    if not text:
+        return "nothing of it is left when it is normalised"
+    if text in context:
+        return "it is a query of the session"
+    if isinstance(model, CountSuggester):
+        known, context = text in model.background.queries, ()
+    else:
+        known = not unknown
+    refused = _guard(model).refusal(text, context)
+    if refused is not None:
+        return f"refused by the guard: {refused.value}"
+    if known:
+        return None
+    if isinstance(model, CountSuggester):
+        return f"the model suggests only queries that at least {_users(model)} typed"
+    return f"words that the model does not know: {' '.join(dict.fromkeys(unknown))}"
+
+
+def _users(model: Suggester) -> str:
+    least = _guard(model).tables.min_users
+    return f"{least} user{'' if least == 1 else 's'}"
+
+
+def _rank(model: Suggester, text: str, context: Sequence[str]) -> int | None:
+    shown = [item.text for item in model.suggest(context, LISTED)]
+    return shown.index(text) + 1 if text in shown else None
