@@ -1,0 +1,236 @@
+"""Promises about raw logs: mutated files, bombs, pipes, equal engines, signals.
+
+Each control is the same test on something that lacks the promise: a reader without rules, blocks
+without a bound, another setting, a signal that nobody can hear.
+"""
+
+import csv
+import gzip
+import io
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from nextquery.errors import NextqueryError
+from nextquery.logs.formats.table import FORMATS
+from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.reading.read_logs import read_logs
+from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.synthetic.log import write_log
+from promises.log_files import mutate, seeds
+from promises.rows import Row
+
+AREA = "logs"
+_MOST_MEMORY = 900  # MB
+_PEAK = """
+import resource, sys
+from pathlib import Path
+from nextquery.logs.formats import parquet
+from nextquery.logs.reading import lines
+from nextquery.logs.reading.read_logs import read_logs
+from nextquery.logs.reading.settings import ReadSettings
+if sys.argv[3] == "unbounded":
+    lines.BLOCK_LINES = parquet.BLOCK_BYTES = 1 << 40
+read_logs([Path(sys.argv[1])], ReadSettings(max_rejected=1.0), Path(sys.argv[2]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="nextquery-logs-") as name:
+        yield Path(name)
+
+
+def mutated_logs(quick: bool) -> Row:
+    """Files of every format after accidents: rows, reasons or one error."""
+    files, tried, held, broken = seeds(), 100 if quick else 4000, 0, 0
+    for number in range(tried):
+        chance = random.Random(number)
+        name = chance.choice(sorted(files))
+        data = mutate(chance, files[name])
+        given = chance.choice(["auto", name if name in FORMATS else "auto", *FORMATS])
+        held += _reads_or_refuses(data, given)
+        broken += not _plain_reader_survives(name, data)
+    promise = "a mutated log of any format gives rows, reasons or one error of one line"
+    return Row(AREA, promise, tried, held, "readers of the standard library and Polars", broken)
+
+
+def _reads_or_refuses(data: bytes, format: str) -> bool:
+    with _folder() as folder:
+        (folder / "log").write_bytes(data)
+        try:
+            settings = ReadSettings(format, max_rejected=1.0)
+            found = read_logs([folder / "log"], settings, folder / "work")
+        except NextqueryError as error:
+            return str(error).isprintable()
+        except Exception:  # what the promise rules out
+            return False
+        return found.rows_read == found.rows_accepted + sum(found.reasons.values())
+
+
+def _plain_reader_survives(name: str, data: bytes) -> bool:
+    try:
+        if name.startswith("parquet"):
+            pl.read_parquet(io.BytesIO(data))
+        elif name == "gzip":
+            gzip.decompress(data).decode()
+        elif name in ("ndjson", "elastic", "ubi"):
+            for line in data.decode().splitlines():
+                json.loads(line)
+        else:
+            list(csv.reader(data.decode().splitlines(), strict=True))
+    except Exception:  # any, as a traceback would be
+        return False
+    return True
+
+
+def bombs(quick: bool) -> Iterator[Row]:
+    """Small files that unpack to large ones."""
+    with _folder() as folder:
+        for name, path in (
+            ("a gzip of empty lines", _empty_lines(folder, 8 if quick else 143)),
+            ("a Parquet column of one long text", _long_text(folder, 6_000 if quick else 100_000)),
+        ):
+            size = path.stat().st_size
+            peak = _peak(path, folder, "bounded")
+            unbounded = _peak(path, folder, "unbounded")
+            yield Row(
+                AREA,
+                f"{name} is read in under {_MOST_MEMORY} MB of memory",
+                1,
+                int(peak < _MOST_MEMORY),
+                "blocks without a bound in rows or bytes",
+                int(unbounded > max(_MOST_MEMORY, 2 * peak)),
+                f"{size / 1000:.0f} kB; peak {peak} MB, unbounded {unbounded} MB",
+            )
+
+
+def _empty_lines(folder: Path, millions: int) -> Path:
+    path = folder / "empty.gz"
+    with gzip.open(path, "wb") as stream:
+        stream.write(seeds()["aol"])
+        for _ in range(millions):
+            stream.write(b"\n" * 1_000_000)
+    return path
+
+
+def _long_text(folder: Path, rows: int) -> Path:
+    path = folder / "long.parquet"
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows), pa.array(["x" * 80_000]))
+    table = pa.table({"user": ["u"] * rows, "time": [1_141_197_432] * rows, "query": texts})
+    pq.write_table(table, path, compression="zstd")
+    return path
+
+
+def _peak(path: Path, folder: Path, bound: str) -> int:
+    work = folder / f"{path.name}-{bound}"
+    command = [sys.executable, "-c", _PEAK, str(path), str(work), bound]
+    limit = 12 << 30  # the control may not take the machine with it
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited)
+    return int(done.stdout) if done.returncode == 0 else limit >> 20
+
+
+def endless_inputs(quick: bool) -> Row:
+    """A pipe that nobody writes to, and a device without end."""
+    with _folder() as folder:
+        os.mkfifo(folder / "pipe")
+        held = 0
+        for path in (folder / "pipe", Path("/dev/zero")):
+            command = [sys.executable, "-m", "nextquery", "prepare", str(path)]
+            held += _ends([*command, "--out", str(folder / "data")], 60) == 2
+        reader = [sys.executable, "-c", "import sys; open(sys.argv[1]).read()"]
+        hangs = _ends([*reader, str(folder / "pipe")], 2) is None
+    promise = "a pipe without a writer and an endless device are refused"
+    return Row(AREA, promise, 2, held, "a program that opens the pipe (2 s)", int(hangs))
+
+
+def _ends(command: list[str], seconds: float) -> int | None:
+    try:
+        return subprocess.run(command, capture_output=True, timeout=seconds).returncode
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def equal_engines(quick: bool) -> Row:
+    """Polars and DuckDB write the same tables."""
+    tried = 1 if quick else 10
+    held = differs = 0
+    for seed in range(tried):
+        with _folder() as folder:
+            write_log(folder / "log.tsv", 150 if quick else 2000, seed)
+            for name, settings in (
+                ("polars", PrepareSettings(min_users=2)),
+                ("duckdb", PrepareSettings(min_users=2, engine="duckdb")),
+                ("other", PrepareSettings(min_users=2, idle_minutes=2)),
+            ):
+                prepare([folder / "log.tsv"], folder / name, settings)
+            held += _same_tables(folder / "polars", folder / "duckdb")
+            differs += not _same_tables(folder / "polars", folder / "other")
+    promise = "every engine writes the same tables"
+    return Row(AREA, promise, tried, held, "another `idle_minutes`", differs)
+
+
+def _same_tables(one: Path, other: Path) -> bool:
+    files = sorted(path.relative_to(one) for path in one.rglob("*.parquet"))
+    return all(pl.read_parquet(one / file).equals(pl.read_parquet(other / file)) for file in files)
+
+
+def signals(quick: bool) -> Row:
+    """SIGINT and SIGTERM at any moment of the job."""
+    chance, tried, held, left = random.Random(1), 2 if quick else 60, 0, 0
+    with _folder() as folder:
+        write_log(folder / "log.tsv", 5000, 1)
+        for number in range(tried):
+            chosen = (signal.SIGINT, signal.SIGTERM)[number % 2]
+            engine = ("polars", "duckdb")[(number + number // 2) % 2]
+            held += _killed(folder, engine, chosen, chance.random()) == _expected(chosen)
+        for _ in range(1 if quick else 5):
+            left += _killed(folder, "polars", signal.SIGKILL, 0.1)[2] != []
+    promise = "a signal ends `prepare` in one line with 130 or 143 and leaves nothing"
+    return Row(AREA, promise, tried, held, "SIGKILL leaves a folder behind", left)
+
+
+def _expected(number: signal.Signals) -> tuple[int, int, list[str]]:
+    return 128 + number, 1, []
+
+
+def _killed(
+    folder: Path, engine: str, number: signal.Signals, delay: float
+) -> tuple[int, int, list[str]]:
+    """Exit code, lines said, and what lies where the folder would be."""
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        command = [sys.executable, "-m", "nextquery", "prepare", str(folder / "log.tsv")]
+        options = ["--out", f"{place}/data", "--engine", engine]
+        with subprocess.Popen(
+            [*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as job:
+            while not list(Path(place).iterdir()) and job.poll() is None:
+                time.sleep(0.005)
+            time.sleep(delay * 0.3)
+            job.send_signal(number)
+            said = job.communicate()[1]
+        left = [path.name for path in Path(place).iterdir()]
+        return job.returncode, len(said.splitlines()), left
+
+
+TESTS = (mutated_logs, bombs, endless_inputs, equal_engines, signals)
