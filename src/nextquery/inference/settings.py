@@ -10,11 +10,11 @@ from nextquery.errors import ConfigError
 
 Mode = Literal["exact", "fast"]
 
-SPECIFICITY = 0.25
+SPECIFICITY = 0.35
 """How much of its log-likelihood without a session a query loses, unless asked otherwise."""
 
-SPECIFIC_BEAM = 50
-"""Beam search looks at this many queries before it orders them by other than likelihood."""
+SPECIFIC_BEAM = 30
+"""Beam search looks at this many queries before it orders them by specificity."""
 
 KNOWN_BONUS = 2.0
 """What a known query gains where known ones are preferred: as if it were e^2 times as likely."""
@@ -51,7 +51,7 @@ class DecodeConfig(Section):
     """Rank suggestions by `log P(q | session) - specificity * log P(q | no session)`: above 0 holds
     back what people type after anything; 0 ranks by likelihood alone. Completions are not ranked
     by it."""
-    known: Literal["free", "prefer", "only"] = "free"
+    known: Literal["free", "prefer", "only"] = "prefer"
     """Known queries (typed by at least K users): no matter, ranked higher, or nothing else."""
     diversity: float = Field(default=0.0, ge=0.0, le=1.0)
     """How much unlikeness to the suggestions above counts against likelihood; 0: not at all."""
@@ -66,8 +66,8 @@ class DecodeConfig(Section):
 
     def for_list(self, n: int) -> Self:
         """The same with a beam that holds `n` suggestions, and those that ranking may lift."""
-        reordered = self.specificity > 0 or self.known == "prefer"
-        least = SPECIFIC_BEAM if reordered and self.strategy == "beam" else 1
+        specific = self.specificity > 0 and self.strategy == "beam"
+        least = SPECIFIC_BEAM if specific else 1
         return self.model_copy(update={"beam": max(self.beam, n, least)})
 
     @model_validator(mode="after")

@@ -26,12 +26,12 @@ Specificity = Annotated[
     typer.Option(
         min=0.0,
         max=1.0,
-        help="How much what people type after anything is held back; HRED: 0.25 by default.",
+        help="How much what people type after anything is held back; HRED: 0.35 by default.",
     ),
 ]
 Known = Annotated[
     str | None,
-    typer.Option(help="HRED: free, prefer or only: queries that at least K users typed."),
+    typer.Option(help="HRED: free, prefer (default) or only queries that at least K users typed."),
 ]
 Mode = Annotated[str | None, typer.Option(help="HRED: auto, exact or fast (docs/inference.md).")]
 Settings = Annotated[
