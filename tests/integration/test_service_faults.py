@@ -101,6 +101,21 @@ def test_feedback_is_written_though_its_folder_was_deleted(service: Any, place: 
     assert refused.headers["content-type"] == "application/problem+json"
 
 
+def test_a_text_is_blocked_by_one_request(service: Any, place: Path) -> None:
+    def texts() -> list[str]:
+        return [item["text"] for item in suggest(service).json()["suggestions"]]
+
+    before = (place / "blocklist").read_text()
+    assert "red boots" in texts()
+    blocked = service.post("/admin/block", {"text": "Red Boots"}, **ADMIN_KEY)
+    assert blocked.json() == {"text": "red boots"}
+    service.wait_until(lambda: "red boots" not in texts(), 10)
+    assert service.post("/admin/block", {"text": "?"}, **ADMIN_KEY).status_code == 422
+    assert service.post("/admin/block", {"text": "x"}).status_code == 401
+    (place / "blocklist").write_text(before)
+    service.wait_until(lambda: "red boots" in texts(), 10)
+
+
 @pytest.mark.slow
 def test_a_very_long_blocklist_does_not_hold_up_other_requests(service: Any, place: Path) -> None:
     lines = "".join(f"blocked{number} word{number % 999}\n" for number in range(400_000))

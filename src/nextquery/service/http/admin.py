@@ -1,18 +1,24 @@
 """The routes under `/admin`, which exist only where an admin key is set."""
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 
-from nextquery.errors import NextqueryError
+from nextquery.errors import InputError, NextqueryError
 from nextquery.service.http import schemas
 from nextquery.service.http.access import Admin, service_of
 from nextquery.service.http.problems import ProblemError
 from nextquery.service.operation import logging
+from nextquery.service.operation.blocking import block_text
 from nextquery.service.service import Service
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ProblemDocument} for status in (400, 401, 408, 413, 422, 500)
+    status: {"model": schemas.ProblemDocument} for status in (400, 401, 408, 413, 422, 429, 500)
+}
+
+NOT_HERE: dict[int | str, dict[str, Any]] = {
+    status: {"model": schemas.ProblemDocument} for status in (409, 501)
 }
 
 router = APIRouter(prefix="/admin", responses=PROBLEMS, tags=["administration"])
@@ -42,3 +48,19 @@ async def kill_switch(
     service.control.switch(wanted.on)
     logging.log_event("kill switch set", on=wanted.on, key=admin)
     return wanted
+
+
+@router.post("/block", responses=NOT_HERE)
+async def block(wanted: schemas.BlockRequest, admin: Admin, service: Here) -> schemas.Blocked:
+    """Add a word or phrase to the blocklist; within a second nobody is shown it any more."""
+    blocklist = service.settings.blocklist
+    if blocklist is None:
+        raise ProblemError(501, "There is no blocklist here; start the service with --blocklist.")
+    try:
+        entry = await asyncio.to_thread(block_text, blocklist, wanted.text)
+    except InputError as error:
+        raise ProblemError(422, str(error)) from None
+    except OSError as error:
+        raise ProblemError(409, f"The blocklist cannot be written ({error.strerror}).") from None
+    logging.log_event("a text was blocked", key=admin)
+    return schemas.Blocked(text=entry)

@@ -242,6 +242,18 @@ class KillSwitch(Asked):
     on: bool
 
 
+class BlockRequest(Asked):
+    """A word or phrase that nobody is to be shown."""
+
+    text: Query = Field(min_length=1)
+
+
+class Blocked(BaseModel):
+    """What was added to the blocklist."""
+
+    text: str = Field(description="The text as it stands in the file: normalised.")
+
+
 class ProblemDocument(BaseModel):
     """An answer other than the one asked for (RFC 9457)."""
 
