@@ -1,17 +1,16 @@
 """The routes under `/admin`, which exist only where an admin key is set."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 
 from nextquery.errors import InputError, NextqueryError
 from nextquery.service.http import schemas
-from nextquery.service.http.access import Admin, service_of
+from nextquery.service.http.access import Admin, Here
 from nextquery.service.http.problems import ProblemError
 from nextquery.service.operation import logging
 from nextquery.service.operation.blocking import block_text
-from nextquery.service.service import Service
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemDocument} for status in (400, 401, 408, 413, 422, 429, 500)
@@ -22,7 +21,6 @@ NOT_HERE: dict[int | str, dict[str, Any]] = {
 }
 
 router = APIRouter(prefix="/admin", responses=PROBLEMS, tags=["administration"])
-Here = Annotated[Service, Depends(service_of)]
 
 
 @router.post("/reload", responses={409: {"model": schemas.ProblemDocument}})

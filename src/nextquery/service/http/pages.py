@@ -2,16 +2,15 @@
 
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI, Response
+from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from nextquery.service.http import schemas
-from nextquery.service.http.access import service_of
+from nextquery.service.http.access import Here
 from nextquery.service.operation.metrics import CONTENT_TYPE
-from nextquery.service.service import Service
 
 STATIC = Path(__file__).parent / "static"
 _PACKAGED_WIDGET = Path(__file__).parent / "widget"
@@ -19,7 +18,6 @@ _CHECKOUT_WIDGET = Path(__file__).parents[4] / "clients" / "js" / "src"
 WIDGET = _PACKAGED_WIDGET if _PACKAGED_WIDGET.is_dir() else _CHECKOUT_WIDGET
 """The search-box widget: inside the installed package, or beside it in a checkout."""
 router = APIRouter()
-Here = Annotated[Service, Depends(service_of)]
 _NOT_READY: dict[int | str, dict[str, Any]] = {503: {"model": schemas.Health}}
 
 

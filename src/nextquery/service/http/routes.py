@@ -5,7 +5,7 @@ import time
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 
 from nextquery.records import Suggestion as FoundSuggestion
 from nextquery.service.http import schemas
@@ -20,7 +20,7 @@ from nextquery.service.models.questions import (
 )
 from nextquery.service.operation import logging
 from nextquery.service.operation.feedback_log import FeedbackLostError
-from nextquery.service.service import Answered, Service
+from nextquery.service.service import Answered
 from nextquery.service.sessions.stores import SessionsUnavailableError, session_key
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -30,14 +30,14 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 NOT_ABLE: dict[int | str, dict[str, Any]] = {501: {"model": schemas.ProblemDocument}}
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["suggestions"])
-Here = Annotated[Service, Depends(service_of)]
 
 
 @router.post("/suggest")
 async def suggest(
-    asked: schemas.SuggestRequest, request: Request, owner: Owner, service: Here
+    asked: schemas.SuggestRequest, request: Request, owner: Owner
 ) -> schemas.SuggestAnswer:
     """The queries that may come next."""
+    service = service_of(request)
     question = SuggestQuestion(await service.context(owner, asked, asked.query), asked.options)
     service.charge(request, [question])
     answered = await service.suggest(request, service.model(asked.model), [question])
@@ -46,9 +46,10 @@ async def suggest(
 
 @router.post("/suggest/batch")
 async def suggest_batch(
-    asked: schemas.SuggestBatchRequest, request: Request, owner: Owner, service: Here
+    asked: schemas.SuggestBatchRequest, request: Request, owner: Owner
 ) -> schemas.SuggestBatchAnswer:
     """Several lists at once; requests of the same model and settings are computed together."""
+    service = service_of(request)
     groups: dict[tuple[str | None, SuggestOptions], dict[int, SuggestQuestion]] = {}
     for index, item in enumerate(asked.requests):
         question = SuggestQuestion(await service.context(owner, item, item.query), item.options)
@@ -64,10 +65,9 @@ async def suggest_batch(
 
 
 @router.post("/score")
-async def score(
-    asked: schemas.ScoreRequest, request: Request, owner: Owner, service: Here
-) -> schemas.ScoreAnswer:
+async def score(asked: schemas.ScoreRequest, request: Request, owner: Owner) -> schemas.ScoreAnswer:
     """How likely given queries are to come next."""
+    service = service_of(request)
     question = ScoreQuestion(await service.context(owner, asked), tuple(asked.candidates))
     service.charge(request, [question])
     answered = await service.ask(request, service.model(asked.model), [question])
@@ -85,9 +85,10 @@ async def score(
 
 @router.post("/complete")
 async def complete(
-    asked: schemas.CompleteRequest, request: Request, owner: Owner, service: Here
+    asked: schemas.CompleteRequest, request: Request, owner: Owner
 ) -> schemas.CompleteAnswer:
     """How a half-typed query may end."""
+    service = service_of(request)
     question = CompleteQuestion(await service.context(owner, asked), asked.prefix, asked.n)
     service.charge(request, [question])
     model = service.model(asked.model)
@@ -101,9 +102,10 @@ async def complete(
 
 @router.post("/explain", responses=NOT_ABLE)
 async def explain(
-    asked: schemas.ExplainRequest, request: Request, owner: Owner, service: Here
+    asked: schemas.ExplainRequest, request: Request, owner: Owner
 ) -> schemas.ExplainAnswer:
     """How much each query of a session counts."""
+    service = service_of(request)
     question = ExplainQuestion(await service.context(owner, asked))
     service.charge(request, [question])
     model = service.model(asked.model)
@@ -118,10 +120,9 @@ async def explain(
 
 
 @router.post("/feedback", status_code=204, responses=NOT_ABLE)
-async def feedback(
-    asked: schemas.FeedbackRequest, request: Request, owner: Owner, service: Here
-) -> Response:
+async def feedback(asked: schemas.FeedbackRequest, request: Request, owner: Owner) -> Response:
     """What a user did with a list: shown, clicked or dismissed."""
+    service = service_of(request)
     if service.feedback is None:
         raise ProblemError(501, "Feedback is not recorded here: the service has no folder for it.")
     try:
@@ -138,9 +139,9 @@ async def delete_session(
     session_id: Annotated[str, Path(pattern=r"^[A-Za-z0-9_.~-]{1,128}$")],
     request: Request,
     owner: Owner,
-    service: Here,
 ) -> Response:
     """Forget a session; it does not matter whether it was known."""
+    service = service_of(request)
     try:
         await service.sessions.delete(session_key(owner, session_id))
     except SessionsUnavailableError:
@@ -149,8 +150,9 @@ async def delete_session(
 
 
 @router.get("/models")
-async def models(request: Request, owner: Owner, service: Here) -> schemas.ModelsAnswer:
+async def models(request: Request, owner: Owner) -> schemas.ModelsAnswer:
     """The served models and what they can do."""
+    service = service_of(request)
     return schemas.ModelsAnswer(
         models=[
             schemas.ModelFacts(
