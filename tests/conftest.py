@@ -141,7 +141,7 @@ class RunningService:
     log: list[str] = field(default_factory=list)
 
     def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
-        return httpx.post(self.url + path, json=body, headers=headers, timeout=30)
+        return httpx.post(self.url + path, json=body, headers=headers, timeout=120)
 
     def get(self, path: str) -> httpx.Response:
         return httpx.get(self.url + path, timeout=30)
