@@ -22,6 +22,7 @@ FACTS = json.loads((PACKAGE / "package.json").read_text())
 USE = """
 import { NextqueryBox, NextqueryClient, NextqueryError, Session } from "./src/index.js";
 import { createNextqueryPlugin } from "./src/autocomplete.js";
+import { StaticClient } from "./src/static.js";
 const client = new NextqueryClient({ url: "https://x.example", session: new Session() });
 const answer = client.suggest("a", { n: 3 });
 const texts: Promise<string[]> = answer.then((a) => a.suggestions.map((s) => s.text));
@@ -31,6 +32,7 @@ box.addEventListener("nextquery-search", (event) => event.detail.taken?.position
 client.feedback({ action: "clicked", query: "a", query_id: "1", suggestion: "b", position: 1 });
 const late: boolean = new NextqueryError(0, "late").temporary;
 createNextqueryPlugin({ client, n: 3 });
+box.client = new StaticClient({ url: "/suggestions" });
 // @ts-expect-error a position is a number
 client.feedback({ action: "clicked", query: "a", query_id: "1", suggestion: "b", position: "1" });
 export { late, texts };

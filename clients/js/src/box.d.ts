@@ -1,4 +1,5 @@
 import type { NextqueryClient, NextqueryError, RequestOptions } from "./client.js";
+import type { StaticClient } from "./static.js";
 
 /** The detail of the event `nextquery-search`. */
 export interface BoxSearch {
@@ -9,7 +10,7 @@ export interface BoxSearch {
 
 export class NextqueryBox extends HTMLElement {
   /** Made from the attributes `src`, `key`, `timeout` and `idle-minutes` unless the page gives one. */
-  client: NextqueryClient;
+  client: NextqueryClient | StaticClient;
   /** Fields of every request, or a function that gives them. */
   options: RequestOptions | (() => RequestOptions);
   readonly open: boolean;

@@ -1,0 +1,120 @@
+"""<nextquery-box> from a plain file server: the exported lists, and no Python behind them."""
+
+import functools
+import random
+import shutil
+import threading
+import unicodedata
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from nextquery.export.export import export_model
+from nextquery.export.static import static_suggestions
+from nextquery.normalise import normalise_query
+from nextquery.suggesters.loading import load
+
+from .hostile_texts import hostile_texts
+
+pytestmark = pytest.mark.slow
+
+WIDGET = Path(__file__).parents[2] / "clients" / "js" / "src"
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Shop</title>
+<link rel="icon" href="data:,"><nextquery-box><input aria-label="Search"></nextquery-box>
+<script type="module">
+import "./widget/box.js";
+import { StaticClient, normaliseQuery } from "./widget/static.js";
+Object.assign(window, { StaticClient, normaliseQuery });
+document.querySelector("nextquery-box").client = new StaticClient({ url: "/suggestions" });
+</script></html>"""
+TYPED = [
+    *("Red Shoes", "red  shoes!", "paris", "PARIS hotels", "none of it", "ke$ha", "bj's", "a@b"),
+    *("zero\u200bwidth", "ＦＵＬＬ width", "ΌΔΟΣ", "İstanbul", "می\u200cخواهم", "naïve café"),
+    *("東京 ホテル", "１２３", "e\u0301"),
+]
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def site(served_models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    export_model(load(served_models["adjacency"]), "static", folder / "suggestions")
+    shutil.copytree(WIDGET, folder / "widget")
+    (folder / "index.html").write_text(PAGE, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def tab(browser: Any, site: Path) -> Iterator[Any]:
+    handler = functools.partial(_Quiet, directory=str(site))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    context = browser.new_context()
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+    page.wait_for_function("Boolean(window.StaticClient)")
+    yield page
+    context.close()
+    server.shutdown()
+    server.server_close()
+    assert errors == []
+
+
+def test_a_search_shows_what_comes_next(tab: Any) -> None:
+    tab.locator("input").fill("Red Shoes")
+    tab.evaluate("document.querySelector('nextquery-box').search('Red Shoes')")
+    expect(tab.locator("[role=option]").first).to_have_text("red boots")
+
+
+def test_the_browser_gives_the_lists_that_python_gives(tab: Any, site: Path) -> None:
+    script = """async queries => {
+      const client = new StaticClient({ url: "/suggestions", session: null });
+      const answers = queries.map(query => client.suggest(query, { n: 50 }));
+      return (await Promise.all(answers)).map(answer => answer.suggestions.map(one => one.text));
+    }"""
+    found = tab.evaluate(script, TYPED)
+    assert found == [static_suggestions(site / "suggestions", [normalise_query(t)]) for t in TYPED]
+    assert sum(map(bool, found)) >= 4
+
+
+def test_queries_are_normalised_as_in_python(tab: Any) -> None:
+    draw = random.Random(1)
+    blocks = [(0x20, 0x24F), (0x370, 0x5FF), (0x600, 0x6FF), (0x900, 0xDFF), (0x2000, 0x206F)]
+    blocks += [(0x3040, 0x30FF), (0xFF00, 0xFFEF), (0x1F600, 0x1F640)]
+    made = [
+        "".join(chr(draw.randint(*draw.choice(blocks))) for _ in range(draw.randint(1, 12)))
+        for _ in range(3000)
+    ]
+    # Characters that this Python does not know yet, the browser may.
+    known = [text for text in made if "Cn" not in map(unicodedata.category, text)]
+    assert len(known) > 1000
+    texts = [*TYPED, *hostile_texts(), *known]
+    found = tab.evaluate("texts => texts.map(normaliseQuery)", texts)
+    different = [t for t, one in zip(texts, found, strict=True) if normalise_query(t) != one]
+    assert different == []
+
+
+def test_what_the_session_has_is_left_out_and_missing_files_are_no_error(tab: Any) -> None:
+    script = """async () => {
+      const client = new StaticClient({ url: "/suggestions" });
+      client.session.add("red boots");
+      const after = await client.suggest("red shoes");
+      const unknown = await client.suggest("__proto__");
+      const lost = new StaticClient({ url: "/nowhere" });
+      const nowhere = await lost.suggest("x").catch((error) => error.status);
+      return [after.suggestions.map((one) => one.text), unknown.suggestions, nowhere];
+    }"""
+    texts, unknown, nowhere = tab.evaluate(script)
+    assert texts
+    assert "red boots" not in texts
+    assert (unknown, nowhere) == ([], 404)
