@@ -104,11 +104,23 @@ def test_models_side_by_side_and_diversity(page: Any, service: Any) -> None:
         "adj",
         "pop",
     ]
-    with page.expect_response("**/v1/suggest") as answer:
-        page.locator("#diversity").fill("0.8")
-        page.locator("#diversity").dispatch_event("change")
-    assert answer.value.request.post_data_json["diversity"] == 0.8
-    assert page.locator("#diversity-value").inner_text() == "0.8"
+    for name, value, shown in (("diversity", 0.8, "0.8"), ("specificity", 0.5, "0.50")):
+        sent = f'"{name}":{value}'
+        with page.expect_request(lambda request, sent=sent: sent in (request.post_data or "")):
+            page.locator(f"#{name}").fill(str(value))
+            page.locator(f"#{name}").dispatch_event("change")
+        assert page.locator(f"#{name}-value").inner_text() == shown
+
+
+def test_what_nobody_chose_is_left_to_the_model(page: Any, service: Any) -> None:
+    open_page(page, service)
+    with page.expect_request("**/v1/suggest") as asked:
+        add(page, "red shoes")
+    assert {"specificity", "known"}.isdisjoint(asked.value.post_data_json)
+    assert page.locator("#specificity-value").inner_text() == "auto"
+    with page.expect_request("**/v1/suggest") as asked:
+        page.select_option("#known", "only")
+    assert asked.value.post_data_json["known"] == "only"
 
 
 def test_theme_is_remembered(page: Any, service: Any) -> None:

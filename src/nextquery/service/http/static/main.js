@@ -110,8 +110,15 @@ function showSession() {
   chips.show(state.queries);
 }
 
+/** Only what was chosen is sent: everything else is as the model has it. */
+function settings() {
+  const specificity = $("specificity-value").textContent === "auto" ? {} : { specificity: Number($("specificity").value) };
+  const known = $("known").value ? { known: $("known").value } : {};
+  return { diversity: Number($("diversity").value), ...specificity, ...known };
+}
+
 function askLists(signal) {
-  const options = { n: N, diversity: Number($("diversity").value), signal };
+  const options = { n: N, ...settings(), signal };
   const one = async (model) => {
     try {
       return await askList({ ...options, model: model.name });
@@ -248,10 +255,13 @@ $("clear").addEventListener("click", () => {
   update();
   input.focus();
 });
-$("diversity").addEventListener("input", (event) => {
-  $("diversity-value").textContent = Number(event.target.value).toFixed(1);
-});
-for (const id of ["diversity", "model", "compare", "why"]) {
+for (const [id, digits] of [["diversity", 1], ["specificity", 2]]) {
+  $(id).addEventListener("input", (event) => {
+    $(`${id}-value`).textContent = Number(event.target.value).toFixed(digits);
+  });
+}
+$("settings").open = matchMedia("(min-width: 48rem)").matches;
+for (const id of ["diversity", "specificity", "known", "model", "compare", "why"]) {
   $(id).addEventListener("change", () => {
     $("model-label").hidden = comparing() || state.models.length < 2;
     update();
