@@ -7,13 +7,13 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from nextquery.artifacts import write_manifest
 from nextquery.service.http.keys import new_key
 
 ADMIN = new_key("operator")
@@ -37,8 +37,7 @@ def replace_file(folder: Path, name: str, content: bytes) -> None:
     beside.write_bytes(content)
     beside.replace(folder / name)
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"][name] = sha256(content).hexdigest()
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    write_manifest(folder, manifest["kind"], manifest)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nextquery.artifacts import sha256
+from nextquery.artifacts import write_manifest
 from nextquery.config import load_config
 from nextquery.errors import ArtifactError
 from nextquery.logs.data_folder import PreparedData
@@ -109,8 +109,7 @@ def assert_other_runs_are_refused(data: Path, out: Path) -> None:
     shutil.copytree(data, other)
     manifest = json.loads((other / "manifest.json").read_text())
     (other / "note.txt").write_text("not the same folder")
-    manifest["files"]["note.txt"] = sha256(other / "note.txt")
-    (other / "manifest.json").write_text(json.dumps(manifest))
+    write_manifest(other, "data", manifest)
     with pytest.raises(ArtifactError, match="another data folder"):
         run(PreparedData(other), out, settings(), ALONE, resume=True, say=print)
 

@@ -5,10 +5,12 @@
     files       name of every file, relative to the folder, with its SHA-256
     sizes       the same names with their bytes (folders written before 0.1.0 have none)
     versions    of nextquery and the packages that decide what the files look like
+    checksum    SHA-256 of all other keys (folders written before 0.1.0 have none)
 
 and whatever its kind adds: settings, counts, the facts of a training.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from importlib import metadata
@@ -17,14 +19,14 @@ from typing import Any
 
 from nextquery._version import __version__
 from nextquery.artifacts.disk import sha256, write_text
-from nextquery.errors import ArtifactError
+from nextquery.errors import ArtifactError, ChecksumError
 
 MANIFEST = "manifest.json"
 FORMAT = 1
 """Raised when a folder's form changes so that an older nextquery would misread it."""
 LARGEST = 64 << 20
 """The bytes of the largest manifest that is read; real ones have a few thousand."""
-_RESERVED = ("kind", "format", "versions", "files", "sizes")
+_RESERVED = ("kind", "format", "versions", "files", "sizes", "checksum")
 
 
 def parse_manifest(content: bytes, place: Path) -> dict[str, Any]:
@@ -40,6 +42,8 @@ def parse_manifest(content: bytes, place: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or not {"kind", "files"} <= manifest.keys():
         raise ArtifactError(f"{place / MANIFEST}: lacks the keys 'kind' and 'files'")
     _check_format(manifest, place)
+    if manifest.get("checksum", checksum(manifest)) != checksum(manifest):
+        raise ChecksumError(f"{place / MANIFEST}: altered since it was written; make it again")
     _check_files(manifest, place)
     return manifest
 
@@ -57,7 +61,18 @@ def write_manifest(folder: Path, kind: str, entries: Mapping[str, Any]) -> None:
         "files": {name: sha256(path) for name, path in zip(names, found, strict=True)},
         "sizes": {name: path.stat().st_size for name, path in zip(names, found, strict=True)},
     }
+    manifest["checksum"] = checksum(manifest)
     write_text(own, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+
+
+def checksum(manifest: Mapping[str, Any]) -> str:
+    """The SHA-256 of a manifest's other keys, whatever their order and spacing.
+
+    >>> checksum({"kind": "data", "checksum": "any"})[:8]
+    '8e7f7204'
+    """
+    rest = {key: value for key, value in manifest.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def further_entries(manifest: Mapping[str, Any]) -> dict[str, Any]:

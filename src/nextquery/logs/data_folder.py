@@ -19,7 +19,7 @@ first query in the log, `user` a pseudonym. Count tables are sorted by count, hi
 then by text.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -34,6 +34,7 @@ SPLITS = ("background", "training", "validation", "test")
 UNSEEN_USERS = "unseen_users"
 _ROWS_AT_A_TIME = 50_000
 _SESSION = ("session", "position", "user", "query")
+_TEXTS = {"user", "query", "word", "first", "second", "anchor", "next", "url"}
 _COLUMNS = {
     "queries": ("query", "count", "users"),
     "words": ("word", "count", "users"),
@@ -129,12 +130,26 @@ class PreparedData:
         if not usable:
             raise ArtifactError("its manifest has no usable settings and counts")
         for name in self.artifact.manifest["files"]:
-            if not name.endswith(".parquet"):
-                continue
-            try:
-                found = pl.read_parquet_schema(self._file(name))
-            except (pl.exceptions.PolarsError, OSError) as error:
-                raise ArtifactError(f"{name} cannot be read as Parquet ({error})") from None
-            for column in _COLUMNS.get(name.split("/")[-1].removesuffix(".parquet"), _SESSION):
-                if column not in found:
-                    raise ArtifactError(f"{name} has no column {column!r}")
+            if name.endswith(".parquet"):
+                table = name.split("/")[-1].removesuffix(".parquet")
+                _check_table(self._file(name), name, _COLUMNS.get(table, _SESSION))
+
+
+def _check_table(file: Path, name: str, columns: Sequence[str]) -> None:
+    """Every value can be read, and each column that is used has texts or numbers in every row."""
+    try:
+        rows = pl.scan_parquet(file)
+        found = rows.collect_schema()
+        missing = [column for column in columns if column not in found]
+        if missing:
+            raise ArtifactError(f"{name} has no column {missing[0]!r}")
+        every = pl.all()
+        facts = rows.select(every.hash().sum(), every.null_count().name.suffix(" nulls"))
+        nulls = facts.collect(engine="streaming").row(0, named=True)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ArtifactError(f"{name} cannot be read as Parquet ({reason})") from None
+    for column in columns:
+        fits = found[column] == pl.String if column in _TEXTS else found[column].is_integer()
+        if not fits or nulls[f"{column} nulls"]:
+            raise ArtifactError(f"{name} has a column {column!r} that is not as it should be")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nextquery._version import __version__
 from nextquery.artifacts import MANIFEST, open_artifact, publish, write_manifest
 from nextquery.artifacts.manifest import FORMAT, parse_manifest
-from nextquery.errors import ArtifactError
+from nextquery.errors import ArtifactError, ChecksumError
 
 HERE = Path("place")
 
@@ -60,6 +60,15 @@ def test_a_later_form_is_refused_by_name() -> None:
     assert parse(format=FORMAT)["format"] == FORMAT
     with pytest.raises(ArtifactError, match=rf"place: written by a later .* {__version__} reads"):
         parse(format=FORMAT + 1)
+
+
+def test_an_altered_setting_is_found(tmp_path: Path) -> None:
+    with publish(tmp_path / "out", "data", {"settings": {"min_users": 3}}):
+        pass
+    file = tmp_path / "out" / MANIFEST
+    file.write_text(file.read_text().replace('"min_users": 3', '"min_users": 1'))
+    with pytest.raises(ChecksumError, match=r"manifest\.json: altered"):
+        open_artifact(tmp_path / "out", verify=False)
 
 
 @given(st.binary(max_size=200))

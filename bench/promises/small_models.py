@@ -1,0 +1,81 @@
+"""Small models of every kind, made of a made-up log, and questions to them."""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+KINDS = ("popularity", "adjacency", "qvmm", "cacb", "shortcuts")
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+CONTEXTS: tuple[list[str], ...] = (["google"], ["no such query"], ["a", "google maps"], [])
+
+
+@cache
+def sound_models() -> Path:
+    """A folder of one sound model of each kind; made once, removed when the program ends."""
+    folder = tempfile.TemporaryDirectory(prefix="nextquery-promises-")
+    _kept.append(folder)
+    make_models(Path(folder.name))
+    return Path(folder.name)
+
+
+def make_data(folder: Path, sessions: int = 400, seed: int = 1) -> Path:
+    """A prepared log."""
+    import nextquery
+    from nextquery.logs.synthetic.log import write_log
+
+    write_log(folder / f"log{seed}.tsv", sessions, seed=seed)
+    out = folder / f"data{seed}"
+    nextquery.prepare(folder / f"log{seed}.tsv", out, spelling=False, min_users=1)
+    return out
+
+
+def make_models(folder: Path) -> list[Path]:
+    """A data folder, every count model and an HRED that learnt nothing."""
+    import nextquery
+
+    data = nextquery.PreparedData(make_data(folder))
+    for kind in KINDS:
+        nextquery.fit(data, kind, folder / kind)
+    _write_hred(data, folder / "hred")
+    return [data.path, *(folder / kind for kind in KINDS), folder / "hred"]
+
+
+def ask(folder: Path) -> Any:
+    """What a folder says to a few questions: a model's lists and scores, a log's facts."""
+    import nextquery
+    from nextquery.artifacts import open_artifact
+
+    if open_artifact(folder, verify=False).kind == "data":
+        from nextquery.logs.facts import describe
+
+        return repr(describe(nextquery.PreparedData(folder)))
+    model: Any = nextquery.load(folder)
+    return [
+        (
+            model.suggest(context, 5),
+            model.score(context, ["google", "unheard of"]),
+            model.complete(context, "go", 5),
+        )
+        for context in CONTEXTS
+    ]
+
+
+def _write_hred(data: Any, target: Path) -> None:
+    import torch
+
+    from nextquery.artifacts import publish
+    from nextquery.guard.build_tables import write_tables
+    from nextquery.model.hred import HRED, KIND
+    from nextquery.model.settings import ModelConfig
+    from nextquery.text.vocabulary import Vocabulary
+
+    torch.manual_seed(0)
+    words = data.words()[:300]
+    config = ModelConfig(
+        vocabulary_size=len(words), embedding_size=8, query_size=12, session_size=16
+    )
+    model = HRED(config, Vocabulary(words))
+    with publish(target, KIND, model.manifest_entries()) as folder:
+        model.write_files(folder)
+        write_tables(data, folder)
