@@ -1,6 +1,6 @@
 """What personal data looks like in a text as typed, with the punctuation that normalising takes.
 
-Classes: phone numbers (by the package phonenumbers), numbers with check digits, IP
+Classes: phone numbers (by the package phonenumberslite), numbers with check digits, IP
 addresses, dates of birth, postal addresses, number plates. Slower than the patterns of `privacy.py`
 and asked for few texts: `CLUES` matches all that could be recognised here.
 """
