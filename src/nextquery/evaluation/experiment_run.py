@@ -105,7 +105,7 @@ class ExperimentRun:
     def _new_visitors(self) -> dict[str, ScenarioResult]:
         if self._settings.visitors == "known":
             return {}
-        evaluation = as_new_visitors(self._evaluation, self._data)
+        evaluation = as_new_visitors(self._evaluation, self._data, self._out / "count_folds")
         systems = self._systems.for_new_visitors()
         return {
             name: self._scenario(name, f"new_{name}", evaluation, systems)

@@ -22,9 +22,10 @@ from nextquery.evaluation.ranking.parts import EvaluationData, read_evaluation_d
 from nextquery.evaluation.ranking.scenario_run import RankingSettings, run_scenario
 from nextquery.evaluation.subset_models import train_on_users
 from nextquery.evaluation.systems import COUNT_MODELS, Systems, SystemSource, open_systems
-from nextquery.evaluation.user_subsets import KeepUser, user_place, write_user_subset
+from nextquery.evaluation.user_subsets import KeepUser, write_user_subset
 from nextquery.logs.data_folder import PreparedData
 from nextquery.ranking.scoring import LOWEST
+from nextquery.ranking.user_folds import user_place
 from nextquery.suggesters.base import Scorer
 
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)

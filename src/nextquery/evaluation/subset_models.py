@@ -14,9 +14,10 @@ from nextquery.artifacts import write_text
 from nextquery.config import load_config
 from nextquery.errors import TrainingError
 from nextquery.evaluation.step_store import fingerprint
-from nextquery.evaluation.user_subsets import KeepUser, user_fold, write_user_subset
+from nextquery.evaluation.user_subsets import KeepUser, write_user_subset
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.settings import RunConfig
+from nextquery.ranking.user_folds import user_fold
 from nextquery.training.distributed import processes
 from nextquery.training.run import train
 from nextquery.training.run_folder import folder_of_run

@@ -15,9 +15,9 @@ from typing import Any
 
 from nextquery.artifacts import open_artifact
 from nextquery.errors import InputError
-from nextquery.evaluation.user_subsets import user_fold
 from nextquery.logs.data_folder import PreparedData
 from nextquery.ranking.scoring import CaseScorer, FoldScorer
+from nextquery.ranking.user_folds import user_fold
 from nextquery.suggesters.base import Scorer, Suggester
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import count_model, load

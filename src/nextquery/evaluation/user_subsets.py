@@ -5,7 +5,6 @@ counted again. Which user clicked what is not in a data folder: `clicks` is left
 a subset serves every model but CACB.
 """
 
-import hashlib
 import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -16,20 +15,6 @@ from nextquery.artifacts import publish, write_text
 from nextquery.logs.data_folder import PreparedData
 
 KeepUser = Callable[[str], bool]
-
-
-def user_fold(user: str, folds: int) -> int:
-    """The fold of a user, from 0 to `folds` - 1: the same in every run and on every machine.
-
-    >>> [user_fold(name, 2) for name in ("anna", "bert", "carl")]
-    [1, 1, 0]
-    """
-    return user_place(user, "fold") % folds
-
-
-def user_place(user: str, purpose: str) -> int:
-    """A number that orders users as if at random, in another order for each purpose."""
-    return int.from_bytes(hashlib.md5(f"{purpose} {user}".encode()).digest()[:8], "big")
 
 
 def write_user_subset(

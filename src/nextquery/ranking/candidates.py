@@ -1,17 +1,16 @@
 """Candidates: the queries that most often follow the anchor in the background (ADJ).
 
-Knows the count tables of a prepared data folder, and how they look without one user. Does not know
-scenarios or features. The count models keep the same counts in compact arrays
-(`suggesters/background.py`); the long-tail rule is the one function there, and a test holds both to
-the same order of followers.
+Knows the count tables of a prepared data folder. Does not know sessions, scenarios or features. The
+count models keep the same counts in compact arrays (`suggesters/background.py`); the long-tail rule
+is the one function there, and a test holds both to the same order of followers.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
 from nextquery.logs.data_folder import PreparedData
-from nextquery.ranking.user_history import RarestTexts, UserHistory
+from nextquery.ranking.user_folds import user_fold
 from nextquery.suggesters.background import known_beginning
 
 CANDIDATES = 20
@@ -32,9 +31,8 @@ class BackgroundCounts:
         frequencies = dict(queries.iter_rows())
         followers = data.counts("followers").select("anchor", "next", "count")
         if anchors is not None:
-            # All beginnings: without a user the longest one may be known no more.
-            found = {start for anchor in anchors for start in _beginnings(anchor)}
-            known = sorted(found & frequencies.keys())
+            found = {known_beginning(anchor, frequencies.__contains__) for anchor in anchors}
+            known = sorted(found - {""})
             wanted = pl.LazyFrame({"anchor": known}, schema={"anchor": pl.String})
             followers = followers.join(wanted, on="anchor", how="semi")
         table: dict[str, dict[str, int]] = {}
@@ -69,77 +67,21 @@ class BackgroundCounts:
         return order[:n]
 
 
-class CountsWithoutUser(BackgroundCounts):
-    """The background as if it had been prepared without one user's sessions.
+class Backgrounds:
+    """The background as the cases of each user see it.
 
-    >>> whole = BackgroundCounts({"cars": 5, "red cars": 2}, {"cars": {"red cars": 2}})
-    >>> history = UserHistory((("cars", "red cars"),))
-    >>> without = CountsWithoutUser(whole, history, frozenset())
-    >>> without.frequency("cars"), without.followers("cars")
-    (4, {'red cars': 1})
+    Whole, or without the users of the own fold: everybody in a fold sees the same counts. Leaving
+    out single users would tell a ranker who they are: where a count is lower than for all others,
+    this user has typed the query.
     """
 
     def __init__(
-        self, whole: BackgroundCounts, history: UserHistory, rarest: frozenset[str]
-    ) -> None:
-        super().__init__(whole.frequencies, {})
-        self._whole = whole
-        self._history = history
-        self._lost = rarest & history.frequencies.keys()
-        self._cached: dict[str, dict[str, int]] = {}
-
-    def __contains__(self, query: str) -> bool:
-        return query in self.frequencies and query not in self._lost
-
-    def frequency(self, query: str) -> int:
-        """How often other users typed the query."""
-        if query not in self:
-            return 0
-        return self.frequencies[query] - self._history.frequencies.get(query, 0)
-
-    def followers(self, anchor: str) -> Mapping[str, int]:
-        """The queries that followed the anchor in other users' sessions."""
-        if anchor not in self._cached:
-            self._cached[anchor] = self._count(anchor) if anchor in self else {}
-        return self._cached[anchor]
-
-    def most_frequent(self, n: int) -> list[tuple[str, int]]:
-        """The `n` queries that other users typed most often."""
-        # Own queries move down: with as many more as the user has, none can be missing.
-        more = self._whole.most_frequent(n + len(self._history.frequencies))
-        counts = {text: self.frequency(text) for text, _ in more if text in self}
-        return BackgroundCounts(counts, {}).most_frequent(n)
-
-    def _count(self, anchor: str) -> dict[str, int]:
-        own: Mapping[str, int] = self._history.followers.get(anchor, {})
-        counts = {text: n - own.get(text, 0) for text, n in self._whole.followers(anchor).items()}
-        return {text: n for text, n in counts.items() if n and text not in self._lost}
-
-
-class Backgrounds:
-    """The background as the cases of each user see it: whole, or without the user's own past."""
-
-    def __init__(
-        self,
-        whole: BackgroundCounts,
-        histories: Mapping[str, UserHistory] | None = None,
-        rarest: RarestTexts | None = None,
+        self, whole: BackgroundCounts, without_fold: Sequence[BackgroundCounts] = ()
     ) -> None:
         self.whole = whole
-        self._histories = histories or {}
-        self._rarest = rarest.queries if rarest else frozenset()
-        self._without: dict[str, BackgroundCounts] = {}
+        self._without_fold = tuple(without_fold)
 
     def of(self, user: str) -> BackgroundCounts:
         """What counts for this user."""
-        history = self._histories.get(user)
-        if history is None:
-            return self.whole
-        if user not in self._without:
-            self._without[user] = CountsWithoutUser(self.whole, history, self._rarest)
-        return self._without[user]
-
-
-def _beginnings(query: str) -> Iterable[str]:
-    words = query.split()
-    return (" ".join(words[:length]) for length in range(1, len(words) + 1))
+        folds = len(self._without_fold)
+        return self._without_fold[user_fold(user, folds)] if folds else self.whole

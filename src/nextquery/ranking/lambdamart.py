@@ -43,6 +43,11 @@ class RankedPart:
     cases: CaseSet
     features: FeatureTable
 
+    def select(self, wanted: np.ndarray) -> "RankedPart":
+        """Some of the cases with their features."""
+        values = self.features.values[wanted[self.cases.owners]]
+        return RankedPart(self.cases.select(wanted), FeatureTable(self.features.names, values))
+
     def restricted(self, names: Sequence[str]) -> "RankedPart":
         """The same cases with only some of the features."""
         columns = [self.features.names.index(name) for name in names]

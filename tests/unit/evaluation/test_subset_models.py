@@ -4,8 +4,8 @@ import pytest
 
 from nextquery.artifacts import open_artifact
 from nextquery.evaluation.subset_models import train_fold_models
-from nextquery.evaluation.user_subsets import user_fold
 from nextquery.logs.data_folder import PreparedData
+from nextquery.ranking.user_folds import user_fold
 from nextquery.suggesters.loading import load
 
 CONFIG = """

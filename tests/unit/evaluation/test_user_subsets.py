@@ -1,14 +1,8 @@
 from pathlib import Path
 
-import pytest
-
-from nextquery.evaluation.user_subsets import (
-    count_tables,
-    user_fold,
-    user_place,
-    write_user_subset,
-)
+from nextquery.evaluation.user_subsets import count_tables, write_user_subset
 from nextquery.logs.data_folder import PreparedData
+from nextquery.ranking.user_folds import user_fold
 
 TABLES = ("queries", "words", "word_pairs", "followers")
 
@@ -51,17 +45,6 @@ def test_left_out_users_are_gone_from_the_splits_named(
     assert counts["background"] == len(list(found.sessions("background")))
     assert found.min_users == small_data.min_users
     found.artifact.verify()
-
-
-@pytest.mark.parametrize("folds", [2, 5])
-def test_folds_are_of_like_size_and_do_not_depend_on_other_orders(folds: int) -> None:
-    users = [f"user {number}" for number in range(2000)]
-    sizes = [sum(user_fold(user, folds) == fold for user in users) for fold in range(folds)]
-
-    assert min(sizes) > 0.85 * 2000 / folds
-    assert sorted(users, key=lambda u: user_place(u, "a")) != sorted(
-        users, key=lambda u: user_place(u, "b")
-    )
 
 
 def test_a_whole_background_keeps_its_tables(small_data: PreparedData, tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 from typing import Any
 
-import pytest
-
-from nextquery.ranking.candidates import BackgroundCounts, Backgrounds, CountsWithoutUser
-from nextquery.ranking.user_history import UserHistory, read_histories, read_rarest
+from nextquery.ranking.candidates import BackgroundCounts, Backgrounds
+from nextquery.ranking.user_folds import user_fold
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fitting.fit import fit_model
 
@@ -50,43 +48,11 @@ def test_the_count_models_have_the_same_rule_and_the_same_order(
         assert counts.known_beginning(query) == (shortened[1] if shortened else "")
 
 
-OWN = [("anna", ("cars", "red cars", "buses")), ("anna", ("cars", "old cars"))]
-OTHERS = [("bert", ("cars", "buses", "cars")), ("carl", ("cars", "red cars"))]
-
-
-@pytest.mark.parametrize("min_users", [1, 2])
-def test_without_a_user_the_counts_are_those_of_a_log_without_the_user(
-    prepared: Any, tiny_log: Any, min_users: int
-) -> None:
-    whole = prepared(tiny_log([*OWN, *OTHERS], min_users=min_users))
-    wanted = BackgroundCounts.read(prepared(tiny_log(OTHERS, min_users=min_users)))
-    histories, rarest = read_histories(whole, ["anna"]), read_rarest(whole)
-    found = Backgrounds(BackgroundCounts.read(whole), histories, rarest).of("anna")
-
-    for query in ("cars", "red cars", "old cars", "buses", "never"):
-        assert (query in found) == (query in wanted)
-        assert found.frequency(query) == wanted.frequency(query)
-        assert dict(found.followers(query)) == dict(wanted.followers(query))
-        assert found.candidates(query) == wanted.candidates(query)
-    assert found.known_beginning("old cars now") == wanted.known_beginning("old cars now")
-    assert found.most_frequent(3) == wanted.most_frequent(3)
-
-
-def test_users_without_a_past_see_the_whole_background() -> None:
+def test_each_user_sees_the_background_without_the_own_fold() -> None:
     whole = BackgroundCounts(FREQUENCIES, FOLLOWERS)
-    backgrounds = Backgrounds(whole, {"anna": UserHistory((("cars", "trains"),) * 8)})
+    parts = [BackgroundCounts({"cars": number}, {}) for number in range(3)]
+    backgrounds = Backgrounds(whole, parts)
 
-    assert backgrounds.of("new") is whole
-    anna = backgrounds.of("anna")
-    assert isinstance(anna, CountsWithoutUser)
-    assert anna.candidates("cars") == ("buses", "old cars", "red cars")
-    assert backgrounds.of("anna") is anna
-
-
-def test_followers_of_every_known_beginning_are_read(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log([("u", ("cars", "x")), ("u", ("cars red", "y")), ("u", ("z", "x"))]))
-    found = BackgroundCounts.read(data, ["cars red new"])
-
-    assert found.followers("cars") == {"x": 1}
-    assert found.followers("cars red") == {"y": 1}
-    assert found.followers("z") == {}
+    for user in ("anna", "bert", "carl", "dora"):
+        assert backgrounds.of(user).frequency("cars") == user_fold(user, 3)
+    assert Backgrounds(whole).of("anna") is whole

@@ -11,7 +11,6 @@ from nextquery.ranking.features import (
     authors_features,
     baseline_features,
 )
-from nextquery.ranking.user_history import UserHistory
 
 COUNTS = BackgroundCounts(
     {"cat": 10, "cats": 4, "dog food": 6}, {"cat": {"cats": 3, "dog food": 1}}
@@ -73,13 +72,12 @@ def test_no_cases_give_an_empty_table() -> None:
     assert baseline_features(CaseSet(()), BACKGROUND, np.zeros(0)).values.shape == (0, 18)
 
 
-def test_a_new_visitors_own_sessions_are_in_no_count() -> None:
-    history = UserHistory((("cat", "cats"), ("cat", "cats", "dog food")))
+def test_a_case_has_the_counts_that_its_user_sees() -> None:
+    others = BackgroundCounts({"cat": 8, "cats": 2, "dog food": 5}, {"cat": {"cats": 1}})
     case = RankingCase(1, ("cat",), "cat", ("dog food", "cats"), 1, 2, user="me")
-    backgrounds = Backgrounds(COUNTS, {"me": history})
-    features = baseline_features(CaseSet((case,)), backgrounds, np.zeros(2))
+    features = baseline_features(CaseSet((case,)), Backgrounds(COUNTS, [others]), np.zeros(2))
 
-    assert features.column("adj_count").tolist() == [1, 1]
+    assert features.column("adj_count").tolist() == [0, 1]
     assert features.column("anchor_frequency").tolist() == [8, 8]
     assert features.column("frequency").tolist() == [5, 2]
 

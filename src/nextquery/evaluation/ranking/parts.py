@@ -1,32 +1,49 @@
 """The cases of a scenario with all their features, one part per split.
 
 Knows the data folder, the scenario's rules and the systems; trains and measures nothing. For new
-visitors everything that is counted leaves the case's own user out.
+visitors everything that is counted leaves the fold of the case's own user out.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from nextquery.evaluation.progress import Steps
 from nextquery.evaluation.ranking.scenarios import SCENARIOS, Rules
 from nextquery.evaluation.systems import Systems
+from nextquery.evaluation.user_subsets import write_user_subset
 from nextquery.logs.data_folder import UNSEEN_USERS, PreparedData
 from nextquery.ranking.candidates import BackgroundCounts, Backgrounds
 from nextquery.ranking.cases import CaseSet, Floats
 from nextquery.ranking.features import authors_features, baseline_features
 from nextquery.ranking.lambdamart import RankedPart
 from nextquery.ranking.scoring import FORMS, Track, log_likelihoods
-from nextquery.ranking.sequence_counts import (
-    NO_TEXTS,
-    log_probabilities_without_own,
-    suffix_counts,
-)
-from nextquery.ranking.user_history import RarestTexts, UserHistory, read_histories, read_rarest
+from nextquery.ranking.suffix_counts import suffix_counts
+from nextquery.ranking.user_folds import user_fold
 from nextquery.records import Session
+from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.qvmm import QVMM, QVMMSettings
 
 LEARNING = ("training", "validation")
+
+COUNT_FOLDS = 4
+"""Users see counts without their own quarter of the users. An even number: the rankers of one half
+of the users never see a count that the other half's cases have."""
+
+ModelT = TypeVar("ModelT")
+
+
+@dataclass(frozen=True)
+class FoldCounts:
+    """What a background without the users of one fold counts."""
+
+    background: BackgroundCounts
+    qvmm: QVMM
+    unpruned: QVMM
 
 
 @dataclass(frozen=True)
@@ -35,39 +52,59 @@ class EvaluationData:
 
     sessions: Mapping[str, list[Session]]
     backgrounds: Backgrounds
-    new_visitors: bool = False
-    """Whether the background leaves out what a case's own user did in it."""
-    histories: Mapping[str, UserHistory] = field(default_factory=dict)
-    """What is left out, by user."""
-    rarest: RarestTexts = NO_TEXTS
+    folds: tuple[FoldCounts, ...] = ()
+    """For new visitors: what counts for the users of each fold."""
 
     @property
     def background(self) -> BackgroundCounts:
         """The whole background."""
         return self.backgrounds.whole
 
+    @property
+    def new_visitors(self) -> bool:
+        """Whether nothing counts that a case's own user did."""
+        return bool(self.folds)
+
 
 def read_evaluation_data(data: PreparedData) -> EvaluationData:
     """Read every split but the background, and the background's counts of their anchors."""
     splits = [split for split in data.splits if split != "background"]
     sessions = {split: _evaluable(data.sessions(split)) for split in splits}
+    return EvaluationData(sessions, Backgrounds(_read_background(data, sessions)))
+
+
+def as_new_visitors(
+    evaluation: EvaluationData, data: PreparedData, work: Path, folds: int = COUNT_FOLDS
+) -> EvaluationData:
+    """The same sessions as if every user came for the first time; `work` is for the while."""
+    found = tuple(
+        _without_fold(evaluation, data, work / f"without-{fold}", fold, folds)
+        for fold in range(folds)
+    )
+    backgrounds = Backgrounds(evaluation.background, [fold.background for fold in found])
+    return replace(evaluation, backgrounds=backgrounds, folds=found)
+
+
+def _without_fold(
+    evaluation: EvaluationData, data: PreparedData, folder: Path, fold: int, folds: int
+) -> FoldCounts:
+    part = write_user_subset(
+        data, folder, lambda user: user_fold(user, folds) != fold, ("background",)
+    )
+    try:
+        return FoldCounts(
+            _read_background(part, evaluation.sessions),
+            fit_model(QVMM, part),
+            fit_model(QVMM, part, QVMMSettings(pruning=0)),
+        )
+    finally:
+        shutil.rmtree(folder)
+
+
+def _read_background(data: PreparedData, sessions: Mapping[str, list[Session]]) -> BackgroundCounts:
     anchors = {item.queries[-2] for split in sessions.values() for item in split}
     frequent = {text for text, _ in BackgroundCounts.read(data, ()).most_frequent(100)}
-    return EvaluationData(sessions, Backgrounds(BackgroundCounts.read(data, anchors | frequent)))
-
-
-def as_new_visitors(evaluation: EvaluationData, data: PreparedData) -> EvaluationData:
-    """The same sessions as if every user came for the first time."""
-    users = {session.user for split in evaluation.sessions.values() for session in split}
-    histories, rarest = read_histories(data, users), read_rarest(data)
-    backgrounds = Backgrounds(evaluation.background, histories, rarest)
-    return replace(
-        evaluation,
-        backgrounds=backgrounds,
-        new_visitors=True,
-        histories=histories,
-        rarest=rarest,
-    )
+    return BackgroundCounts.read(data, anchors | frequent)
 
 
 def _evaluable(sessions: Iterable[Session]) -> list[Session]:
@@ -108,8 +145,7 @@ def add_features(
     features = baseline_features(cases, evaluation.backgrounds, qvmm)
     columns: dict[str, Floats] = {}
     if systems.unpruned is not None:
-        raw = suffix_counts(systems.unpruned, cases, evaluation.histories, evaluation.rarest)
-        columns |= authors_features(cases, raw)
+        columns |= authors_features(cases, _suffix_counts(cases, evaluation, systems.unpruned))
     for name, scorer in systems.scorers.items():
         scores = scorer.score(cases, track=track(name))
         columns |= {f"{name}:{form}": scores.form(form) for form in FORMS}
@@ -128,10 +164,26 @@ def _qvmm_scores(
     cases: CaseSet, evaluation: EvaluationData, systems: Systems, track: Track
 ) -> Floats:
     if evaluation.new_visitors:
-        return log_probabilities_without_own(
-            systems.qvmm, cases, evaluation.histories, evaluation.rarest
-        )
+        models = [fold.qvmm for fold in evaluation.folds]
+        return by_fold(cases, models, lambda qvmm, part: log_likelihoods(qvmm, part))
     return log_likelihoods(systems.qvmm, cases, track=track)
+
+
+def _suffix_counts(cases: CaseSet, evaluation: EvaluationData, unpruned: QVMM) -> Floats:
+    if evaluation.new_visitors:
+        return by_fold(cases, [fold.unpruned for fold in evaluation.folds], suffix_counts)
+    return suffix_counts(unpruned, cases)
+
+
+def by_fold(
+    cases: CaseSet, models: Sequence[ModelT], score: Callable[[ModelT, CaseSet], Floats]
+) -> Floats:
+    """Scores of all candidates, flat, each case's by the model of its user's fold."""
+    folds = np.array([user_fold(case.user, len(models)) for case in cases.cases], dtype=np.int64)
+    found = np.zeros(cases.rows)
+    for number, model in enumerate(models):
+        found[folds[cases.owners] == number] = score(model, cases.select(folds == number))
+    return found
 
 
 def is_test(split: str) -> bool:

@@ -3,7 +3,7 @@
 Knows the order of the work; each part of it is a module of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,13 @@ from nextquery.evaluation.ranking.analyses import (
     single_features,
 )
 from nextquery.evaluation.ranking.comparison import rank_systems, system_pairs
-from nextquery.evaluation.ranking.parts import EvaluationData, add_features, build_cases, is_test
+from nextquery.evaluation.ranking.parts import (
+    LEARNING,
+    EvaluationData,
+    add_features,
+    build_cases,
+    is_test,
+)
 from nextquery.evaluation.ranking.rankers import RankerGroup, RankerTrainer, train_all
 from nextquery.evaluation.ranking.scenario_result import RankerFacts, ScenarioResult, SplitResult
 from nextquery.evaluation.ranking.scenarios import Rules
@@ -27,6 +33,12 @@ from nextquery.evaluation.systems import Systems
 from nextquery.logs.data_folder import UNSEEN_USERS
 from nextquery.ranking.cases import CaseSet, Floats
 from nextquery.ranking.lambdamart import RankedPart
+from nextquery.ranking.user_folds import user_fold
+
+RANKER_FOLDS = 2
+"""With new visitors, the rankers of one half of the users are taught by the other half."""
+
+Trained = tuple[dict[str, RankerGroup], Mapping[str, dict[str, float]]]
 
 ALONE = ("per_word", "lift")
 """Forms that order the candidates of a case unlike the sum does."""
@@ -67,15 +79,13 @@ def run_scenario(
         if len(found)
     }
     steps.begin(f"{title}: rankers")
-    trainer = RankerTrainer(parts["training"], parts["validation"], range(1, settings.seeds + 1))
-    groups, choices = train_all(trainer, systems.models, systems.features)
+    halves = _train(parts, systems, settings, RANKER_FOLDS if evaluation.new_visitors else 1)
     scores = {
-        split: system_scores(part, groups, systems)
-        for split, part in parts.items()
-        if is_test(split)
+        split: _scores(part, halves, systems) for split, part in parts.items() if is_test(split)
     }
     _export(trec, title, parts["test"].cases, scores["test"])
     measured = {split: _measure(parts[split].cases, found) for split, found in scores.items()}
+    groups, choices = halves[0]
     return replace(
         facts,
         systems=measured["test"].systems,
@@ -85,7 +95,9 @@ def run_scenario(
         rankers={system: _ranker_facts(group) for system, group in groups.items()},
         form_choices=choices,
         single_features=single_features(parts["test"]),
-        by_context_length={
+        by_context_length={}
+        if evaluation.new_visitors
+        else {
             model: by_context_length(
                 parts["test"],
                 model,
@@ -96,6 +108,40 @@ def run_scenario(
             for model, scorer in systems.scorers.items()
         },
     )
+
+
+def _train(
+    parts: Mapping[str, RankedPart], systems: Systems, settings: RankingSettings, folds: int
+) -> list[Trained]:
+    """The rankers of each fold of users, taught by the other folds; one fold is everybody."""
+    trained = []
+    for fold in range(folds):
+        training, validation = (
+            parts[split].select(_others(parts[split].cases, fold, folds)) for split in LEARNING
+        )
+        trainer = RankerTrainer(training, validation, range(1, settings.seeds + 1))
+        trained.append(train_all(trainer, systems.models, systems.features))
+    return trained
+
+
+def _others(cases: CaseSet, fold: int, folds: int) -> np.ndarray:
+    """Which cases are of users outside the fold; all if there is only one."""
+    own = [folds > 1 and user_fold(case.user, folds) == fold for case in cases.cases]
+    return ~np.array(own, dtype=np.bool_)
+
+
+def _scores(part: RankedPart, trained: Sequence[Trained], systems: Systems) -> dict[str, Floats]:
+    """The scores of every system, learnt ones by the rankers that never saw the case's user."""
+    if len(trained) == 1:
+        return system_scores(part, trained[0][0], systems)
+    found: dict[str, Floats] = {}
+    for fold, (groups, _) in enumerate(trained):
+        mine = ~_others(part.cases, fold, len(trained))
+        rows = mine[part.cases.owners]
+        for system, scores in system_scores(part.select(mine), groups, systems).items():
+            shape = (*scores.shape[:-1], part.cases.rows)
+            found.setdefault(system, np.zeros(shape))[..., rows] = scores
+    return found
 
 
 def system_scores(

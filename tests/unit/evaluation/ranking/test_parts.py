@@ -16,6 +16,7 @@ from nextquery.evaluation.user_subsets import write_user_subset
 from nextquery.logs.data_folder import PreparedData
 from nextquery.ranking.features import BASELINE_FEATURES
 from nextquery.ranking.scoring import FORMS
+from nextquery.ranking.user_folds import user_fold
 from nextquery.suggesters.base import Scorer, Suggester
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
@@ -72,23 +73,23 @@ def test_count_models_alone_are_scored_on_test_parts_only(
 def test_for_new_visitors_no_feature_holds_the_users_own_sessions(
     small_data: PreparedData, tmp_path: Path
 ) -> None:
-    """Against the features on a log that the user was never in."""
-    evaluation = as_new_visitors(read_evaluation_data(small_data), small_data)
-    user = max(evaluation.histories, key=lambda name: len(evaluation.histories[name].sessions))
+    """Against the features on a log that the users of the fold were never in."""
+    evaluation = as_new_visitors(read_evaluation_data(small_data), small_data, tmp_path / "w", 2)
     without = write_user_subset(
-        small_data, tmp_path / "d", lambda each: each != user, ["background"]
+        small_data, tmp_path / "d", lambda user: user_fold(user, 2) != 1, ["background"]
     )
     never = read_evaluation_data(without)
-    unpruned = QVMMSettings(pruning=0)
     tables = []
     for data, log in ((evaluation, small_data), (never, without)):
-        qvmm = fit_model(QVMM, log, unpruned)
+        qvmm = fit_model(QVMM, log)
+        unpruned = fit_model(QVMM, log, QVMMSettings(pruning=0))
         cases = build_cases("every_context", data, Rules(), None)["training"]
-        mine = cases.select([case.user == user for case in cases.cases])
-        systems = Systems({"qvmm": qvmm, "adj": qvmm}, {}, unpruned=qvmm)
+        mine = cases.select([user_fold(case.user, 2) == 1 for case in cases.cases])
         with show_steps() as steps:
+            systems = Systems({"qvmm": qvmm, "adj": qvmm}, {}, unpruned=unpruned)
             tables.append(add_features("training", mine, data, systems, steps).features)
 
-    assert len(tables[0].values) >= 20
+    assert len(tables[0].values) >= 1000
     assert tables[0].names == tables[1].names
     assert np.allclose(tables[0].values, tables[1].values)
+    assert not list((tmp_path / "w").iterdir())

@@ -1,13 +1,16 @@
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from nextquery.evaluation.progress import show_steps
-from nextquery.evaluation.ranking.parts import read_evaluation_data
+from nextquery.evaluation.ranking.parts import as_new_visitors, read_evaluation_data
 from nextquery.evaluation.ranking.scenario_run import RankingSettings, run_scenario
 from nextquery.evaluation.ranking.scenarios import Rules
 from nextquery.evaluation.systems import Systems
 from nextquery.logs.data_folder import PreparedData
+from nextquery.ranking.user_folds import user_fold
+from nextquery.records import ScoredQuery
 from nextquery.suggesters.base import Scorer
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM
@@ -52,3 +55,34 @@ def test_too_few_cases_end_before_anything_is_scored(
     assert found.too_few.startswith("0 training cases, 100 needed; 0 validation cases")
     assert not found.systems
     assert not list(tmp_path.iterdir())
+
+
+def test_new_visitors_are_ranked_by_rankers_of_other_users(
+    small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
+) -> None:
+    """A model that gives away the answers of one half of the users must not help the other."""
+    answers = {
+        (session.queries[:-1], session.queries[-1])
+        for split in ("training", "validation")
+        for session in small_data.sessions(split)
+        if user_fold(session.user, 2) == 0
+    }
+
+    class Insider:
+        def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+            return [
+                ScoredQuery(text, float((tuple(context), text) in answers), 2)
+                for text in candidates
+            ]
+
+    evaluation = as_new_visitors(read_evaluation_data(small_data), small_data, tmp_path, 2)
+    systems = Systems({"qvmm": qvmm}, {"insider": Insider()}).for_new_visitors()
+    settings = RankingSettings(Rules(), seeds=1, ranker_cases=400)
+    with show_steps() as steps:
+        found = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+
+    # taught by the insider's own half, and by the half that knows nothing: one half each
+    assert found.rankers["baseline+insider:sum"].importances["insider:sum"] == 0
+    assert found.cases["test"] > 50
+    assert not found.by_context_length
+    assert (tmp_path / "new_every_context.qrels").is_file()

@@ -12,7 +12,6 @@ from nextquery.evaluation.ranking.scenarios import (
     robust_cases,
 )
 from nextquery.ranking.candidates import BackgroundCounts, Backgrounds
-from nextquery.ranking.user_history import UserHistory
 from nextquery.records import Session
 
 WORDS = [f"w{number}" for number in range(30)]
@@ -121,8 +120,9 @@ def test_the_draw_of_distractors_does_not_depend_on_other_cases() -> None:
 
 def test_a_new_visitors_own_past_makes_no_candidates() -> None:
     sessions = [session(1, "cars", "cars w19"), session(2, "cars", "cars w0")]
-    history = UserHistory((("cars", "cars w0"),) * 30)  # nobody else ever typed w0 after cars
-    new = next_query_cases(sessions, Backgrounds(COUNTS, {"user": history}), Rules()).cases
+    followers = {f"cars {word}": 30 - number for number, word in enumerate(WORDS) if number}
+    others = BackgroundCounts(FREQUENCIES, {"cars": followers})  # nobody else typed w0 after cars
+    new = next_query_cases(sessions, Backgrounds(COUNTS, [others]), Rules()).cases
     known = next_query_cases(sessions, BACKGROUND, Rules()).cases
 
     assert [case.session for case in known] == [1, 2]
