@@ -5,7 +5,7 @@ Knows the order of the stages and what the manifest says; each stage is a module
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from nextquery.errors import InputError, LogError
 from nextquery.logs.data_folder import SPLITS, UNSEEN_USERS
 from nextquery.logs.engines import schemas
 from nextquery.logs.engines.base import Engine, Frame
+from nextquery.logs.engines.choosing import AUTO, choose_engine
 from nextquery.logs.engines.opening import open_engine
+from nextquery.logs.reading.compression import find_files
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
 from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.stages.cleaning import CleaningRules
@@ -79,6 +81,7 @@ def prepare(
     """Make the data folder `out` of raw logs; returns the entries of its manifest."""
     if settings.split_at:
         parse_cuts(settings.split_at, settings.read.time_zone)
+    settings, why = _with_engine(settings, logs)
     entries: dict[str, Any] = {}
     with publish(out, "data", entries) as folder:
         work = folder / "work"
@@ -87,11 +90,23 @@ def prepare(
         try:
             read = _read(engine, logs, settings, work, progress)
             entries |= _run_stages(engine, folder, settings, read, progress)
+            entries["settings"] |= why
         finally:
             engine.close()
         (work / "rejected.ndjson.gz").replace(folder / "rejected.ndjson.gz")
         shutil.rmtree(work)
     return entries
+
+
+def _with_engine(
+    settings: PrepareSettings, logs: Sequence[str | Path]
+) -> tuple[PrepareSettings, dict[str, str]]:
+    """The settings with an engine's name for `auto`, and what the manifest says of it."""
+    if settings.engine != AUTO:
+        return settings, {}
+    local = [Path(log) for log in logs if "://" not in str(log)]
+    choice = choose_engine(find_files(local))
+    return replace(settings, engine=choice.name), {"engine_reason": choice.reason}
 
 
 def _read(
@@ -104,7 +119,7 @@ def _read(
     """Read files; with Spark also what has an address, such as `hdfs://host/log.tsv`."""
     addresses = [str(log) for log in logs if "://" in str(log)]
     if not addresses:
-        paths = [Path(log) for log in logs]
+        paths = find_files([Path(log) for log in logs])
         return read_logs(
             paths,
             settings.read,

@@ -21,7 +21,7 @@ def prepare(
     logs: Annotated[
         list[str],
         typer.Argument(
-            help="Log files, plain or compressed; with Spark also addresses.", metavar="LOG..."
+            help="Log files or folders of them; with Spark also addresses.", metavar="LOG..."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="The data folder to make.")],
@@ -62,7 +62,9 @@ def prepare(
         str,
         typer.Option("--recogniser", help="module:function that is asked for personal data, too."),
     ] = "",
-    engine: Annotated[str, typer.Option("--engine", help="polars, duckdb or spark.")] = "polars",
+    engine: Annotated[
+        str, typer.Option("--engine", help="polars, duckdb, spark or auto.")
+    ] = "polars",
     spark_master: Annotated[
         str, typer.Option("--spark-master", help="Master URL for --engine spark.")
     ] = "local[*]",
@@ -154,5 +156,12 @@ def _summary(out: Path, entries: Mapping[str, Any]) -> str:
         f"{counts['rows_read']:,} rows read, {counts['rows_rejected']:,} rejected, "
         f"{dropped:,} dropped, {counts['users']:,} users\n"
         f"sessions: {sessions}\n"
+        f"{_engine(settings)}"
         f"written to {printable(out)}"
     )
+
+
+def _engine(settings: Mapping[str, Any]) -> str:
+    """A line about the engine, if it was chosen for the user."""
+    reason = settings.get("engine_reason")
+    return f"engine {settings['engine']}: {reason}\n" if reason else ""

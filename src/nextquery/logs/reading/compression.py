@@ -6,7 +6,7 @@ damaged stops the job: nobody can say how many rows are missing.
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -63,6 +63,25 @@ class LogFile:
     ) -> None:
         self._stream.close()
         self._raw.close()
+
+
+def find_files(paths: Sequence[Path]) -> list[Path]:
+    """The files among `paths`, and for each folder its files by name, but for hidden ones."""
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = [file for file in sorted(path.rglob("*")) if _is_visible_file(file, path)]
+        if not inside:
+            raise LogError(f"{path}: a folder without files")
+        found += inside
+    return found
+
+
+def _is_visible_file(file: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return not hidden and not file.is_dir()
 
 
 def check_file(path: Path) -> None:

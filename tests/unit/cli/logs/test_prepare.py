@@ -47,3 +47,21 @@ def test_a_column_without_a_name_is_refused(log: Path, tmp_path: Path) -> None:
     arguments = ["prepare", str(log), "--out", str(tmp_path / "data"), "--columns", "user"]
     with pytest.raises(InputError, match="`columns` lacks user, time, query"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
+
+
+def test_the_engine_is_chosen_and_the_choice_explained(log: Path, tmp_path: Path) -> None:
+    said = _run(log, tmp_path / "data", "--engine", "auto")
+    assert "engine polars: the log has about" in said
+    settings = json.loads((tmp_path / "data" / "manifest.json").read_text())["settings"]
+    assert settings["engine"] == "polars"
+    assert "Polars needs about" in settings["engine_reason"]
+
+
+def test_a_folder_of_days_is_one_log(log: Path, tmp_path: Path) -> None:
+    header, *rows = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "days").mkdir()
+    for number, part in enumerate((rows[:300], rows[300:])):
+        (tmp_path / "days" / f"{number}.tsv").write_text(header + "".join(part), encoding="utf-8")
+    whole = json.loads(_run(log, tmp_path / "one", "--json"))["counts"]
+    days = json.loads(_run(tmp_path / "days", tmp_path / "two", "--json"))["counts"]
+    assert days == whole

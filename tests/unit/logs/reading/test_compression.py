@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from nextquery.errors import LogError
-from nextquery.logs.reading.compression import LogFile
+from nextquery.logs.reading.compression import LogFile, find_files
 
 TEXT = b"".join(b"line %d of a log\n" % number for number in range(5000))
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -97,3 +97,16 @@ def test_a_name_may_be_any_bytes(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"log \xff [a] \\")
     path.write_bytes(TEXT)
     assert read(path) == TEXT
+
+
+def test_a_folder_stands_for_its_files_by_name(tmp_path: Path) -> None:
+    for name in ("b.tsv", "a.tsv", "sub/c.tsv", ".hidden", ".git/d.tsv"):
+        (tmp_path / "days" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "days" / name).write_bytes(TEXT)
+    found = find_files([tmp_path / "one", tmp_path / "days"])
+    assert [path.name for path in found] == ["one", "a.tsv", "b.tsv", "c.tsv"]
+
+
+def test_a_folder_without_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="a folder without files"):
+        find_files([tmp_path])
