@@ -50,6 +50,7 @@ def suggest(
     from nextquery import load
     from nextquery.guard.hits import read_hits
     from nextquery.inference.kernels.process_memory import keep_freed_memory
+    from nextquery.inference.relations import group
 
     keep_freed_memory()
     check = read_hits(hits) if hits else None
@@ -62,7 +63,8 @@ def suggest(
     found = suggester.suggest(context, n, **options)
     took = (time.perf_counter() - start) * 1000
     if as_json:
-        document = {"context": context, "suggestions": [asdict(item) for item in found]}
+        items = [asdict(item) | {"group": group(context, item.text)} for item in found]
+        document: dict[str, object] = {"context": context, "suggestions": items}
         document |= {"model": suggester.kind, "took_ms": took}
         typer.echo(json.dumps(document, ensure_ascii=False))
         return

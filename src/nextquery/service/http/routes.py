@@ -3,10 +3,12 @@
 import math
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
+from nextquery.inference.relations import group
 from nextquery.records import Suggestion as FoundSuggestion
 from nextquery.service.http import schemas
 from nextquery.service.http.access import Owner, service_of
@@ -41,7 +43,7 @@ async def suggest(
     question = SuggestQuestion(await service.context(owner, asked, asked.query), asked.options)
     service.charge(request, [question])
     answered = await service.suggest(request, service.model(asked.model), [question])
-    return _list_answer(request, answered, answered.results[0])
+    return _list_answer(request, answered, question.context, answered.results[0])
 
 
 @router.post("/suggest/batch")
@@ -59,8 +61,8 @@ async def suggest_batch(
     for (name, _), asked_together in groups.items():
         questions = list(asked_together.values())
         answered = await service.suggest(request, service.model(name), questions)
-        for index, found in zip(asked_together, answered.results, strict=True):
-            answers[index] = _list_answer(request, answered, found)
+        for (index, question), found in zip(asked_together.items(), answered.results, strict=True):
+            answers[index] = _list_answer(request, answered, question.context, found)
     return schemas.SuggestBatchAnswer(answers=[answers[index] for index in sorted(answers)])
 
 
@@ -169,10 +171,13 @@ async def models(request: Request, owner: Owner) -> schemas.ModelsAnswer:
 
 
 def _list_answer(
-    request: Request, answered: Answered[list[FoundSuggestion]], found: list[FoundSuggestion]
+    request: Request,
+    answered: Answered[list[FoundSuggestion]],
+    context: Sequence[str],
+    found: list[FoundSuggestion],
 ) -> schemas.SuggestAnswer:
     return schemas.SuggestAnswer(
-        suggestions=_suggestions(found),
+        suggestions=_suggestions(found, context),
         model=answered.model,
         fallback=answered.fallback,
         query_id=str(uuid.uuid4()),
@@ -180,7 +185,10 @@ def _list_answer(
     )
 
 
-def _suggestions(found: list[FoundSuggestion]) -> list[schemas.Suggestion]:
+def _suggestions(
+    found: list[FoundSuggestion], context: Sequence[str] | None = None
+) -> list[schemas.Suggestion]:
+    """The suggestions as they are sent; in a session with the heading of each."""
     return [
         schemas.Suggestion(
             text=item.text,
@@ -188,6 +196,7 @@ def _suggestions(found: list[FoundSuggestion]) -> list[schemas.Suggestion]:
             source=item.source,
             log_likelihood=item.log_likelihood,
             log_prior=item.log_prior,
+            group=None if context is None else group(context, item.text),
         )
         for item in found
     ]

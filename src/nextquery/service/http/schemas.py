@@ -123,6 +123,11 @@ class Suggestion(BaseModel):
         default=None,
         description="The same without a session: the difference is what the session adds.",
     )
+    group: Literal["refine", "related", "next step"] | None = Field(
+        default=None,
+        description="What it does to the last query: adds terms, keeps some, or starts anew; "
+        "null for completions.",
+    )
 
 
 class SuggestAnswer(BaseModel):
