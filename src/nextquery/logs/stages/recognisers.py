@@ -49,7 +49,8 @@ _ADDRESS = re.compile(
     r"\b(?:calle|via|rua|plaza|avenida|corso|piazza) .*\b\d{1,4},? (?:\d{5}|\d{4}-\d{3})\b"
 )
 _PLATE = re.compile(
-    r"(?<![\w-])(?:[a-z]{2}\d{2} [a-z]{3}|[a-z]{2}-\d{3}-[a-z]{2}|[a-zäöü]{1,3}-[a-z]{1,2} \d{3,4}|"
+    r"(?<![\w-])(?:[a-z]{2}\d{2} [a-z]{3}|[a-z]{2}-\d{3}-[a-z]{2}|"
+    r"[a-zäöü]{1,3}-[a-z]{1,2} (?!19|20)\d{3,4}|"
     r"\d{2}-[a-z]{2}-[a-z]{2}|[a-z]{2}-\d{2}-[a-z]{2})(?![\w-])|"
     r"\b(?:license|licence|number|vehicle) ?plates? (?:number )?(?=[a-z]*\d)[a-z0-9-]{4,8}\b"
 )
