@@ -60,7 +60,7 @@ def as_markdown(rows: Iterable[Row]) -> str:
 def _run(area: str, test: Callable[[bool], Iterable[Row] | Row], quick: bool) -> list[Row]:
     try:
         found = test(quick)
+        return [found] if isinstance(found, Row) else list(found)
     except Exception as error:  # one broken test must not hide the others
         name = test.__name__.replace("_", " ")
         return [Row(area, name, 1, 0, "", 0, f"the test itself failed: {error!r}")]
-    return [found] if isinstance(found, Row) else list(found)

@@ -15,8 +15,8 @@ from nextquery.suggesters.loading import load
 from nextquery.suggesters.popularity import Popularity
 from promises.disguises import BLOCKED, CLASSES, variants
 from promises.personal_data import HARMLESS, PERSONAL
+from promises.planted_secrets import ask_for_secrets
 from promises.rows import Row
-from promises.secrets import ask_for_secrets
 
 AREA = "guards"
 USERS = 3
