@@ -21,7 +21,7 @@ CLASSES = [
     ("serve", ServiceSettings),
     ("export", ExportSettings),
 ]
-NOTHING = (None, "", (), frozenset())
+NOTHING: tuple[Any, ...] = (None, "", (), frozenset())
 
 
 @pytest.mark.parametrize(("command", "settings"), CLASSES, ids=lambda value: str(value))
