@@ -1,0 +1,86 @@
+"""Models under their names, over real model folders."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nextquery.errors import ArtifactError
+from nextquery.service.models.blocklist_watch import BlocklistState
+from nextquery.service.models.questions import SuggestQuestion
+from nextquery.service.models.served_model import Models
+from nextquery.service.operation.metrics import Metrics
+from nextquery.service.settings import NamedModel, ServiceSettings
+
+QUESTION = SuggestQuestion(("red shoes",))
+
+
+def with_models(
+    settings: ServiceSettings, folder: Path, scenario: Callable[[Models], Awaitable[None]]
+) -> None:
+    async def main() -> None:
+        chosen = replace(settings, models=(NamedModel("main", folder),))
+        models = Models(chosen, Metrics())
+        models.start()
+        try:
+            await models.reload()
+            await scenario(models)
+        finally:
+            await models.stop()
+
+    asyncio.run(main())
+
+
+def test_a_list_is_remembered_until_the_model_is_loaded_again(
+    settings: ServiceSettings, served_models: dict[str, Path]
+) -> None:
+    async def scenario(models: Models) -> None:
+        model = models.served["main"]
+        assert model.remembered(QUESTION) is None
+        [job] = model.submit([QUESTION])
+        answer = await job.answer
+        assert model.remembered(QUESTION) == answer
+        await models.reload()
+        assert model.remembered(QUESTION) is None
+
+    with_models(settings, served_models["adjacency"], scenario)
+
+
+def test_a_list_made_under_an_earlier_blocklist_is_not_remembered(
+    settings: ServiceSettings, served_models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(models: Models) -> None:
+        model = models.served["main"]
+        engine = model.engine
+        assert engine is not None
+        [job] = model.submit([QUESTION])
+        # The list changes while the question waits.
+        monkeypatch.setattr(type(engine), "blocklist", BlocklistState(1))
+        await job.answer
+        await asyncio.sleep(0)
+        assert model.remembered(QUESTION) is None
+
+    with_models(settings, served_models["adjacency"], scenario)
+
+
+def test_whatever_is_wrong_with_a_folder_is_refused_and_the_old_model_stays(
+    settings: ServiceSettings, served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(served_models["adjacency"], folder)
+
+    async def scenario(models: Models) -> None:
+        (folder / "guard" / "settings.json").write_text("[]")
+        with pytest.raises(ArtifactError):
+            await models.reload()
+        assert models.ready
+        [job] = models.served["main"].submit([QUESTION])
+        assert await job.answer
+        shutil.rmtree(folder)
+        with pytest.raises(ArtifactError):
+            await models.reload()
+
+    with_models(settings, folder, scenario)
