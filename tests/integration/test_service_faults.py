@@ -106,9 +106,20 @@ def test_a_text_is_blocked_by_one_request(service: Any, place: Path) -> None:
 
     before = (place / "blocklist").read_text()
     assert "red boots" in texts()
+    asked = {"query": "Red Boots", "context": ["red shoes"]}
+
+    def diagnosis() -> Any:
+        url = service.url + "/admin/why"
+        return httpx.get(url, params=asked, headers=ADMIN_KEY, timeout=60).json()["adjacency"]
+
+    before_it = diagnosis()
+    assert before_it["can_be_suggested"]
+    assert before_it["rank"] == 1
     blocked = service.post("/admin/block", {"text": "Red Boots"}, **ADMIN_KEY)
     assert blocked.json() == {"text": "red boots"}
     service.wait_until(lambda: "red boots" not in texts(), 10)
+    assert diagnosis()["reason"] == "refused by the guard: blocklist"
+    assert service.get("/admin/why?query=x").status_code == 401
     assert service.post("/admin/block", {"text": "?"}, **ADMIN_KEY).status_code == 422
     assert service.post("/admin/block", {"text": "x"}).status_code == 401
     (place / "blocklist").write_text(before)

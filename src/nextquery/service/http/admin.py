@@ -1,16 +1,18 @@
 """The routes under `/admin`, which exist only where an admin key is set."""
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Request
 
 from nextquery.errors import InputError, NextqueryError
 from nextquery.service.http import schemas
 from nextquery.service.http.access import Admin, Here
 from nextquery.service.http.problems import ProblemError
+from nextquery.service.models.questions import WhyQuestion
 from nextquery.service.operation import logging
 from nextquery.service.operation.blocking import block_text
+from nextquery.suggesters.diagnosis import Diagnosis
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemDocument} for status in (400, 401, 408, 413, 422, 429, 500)
@@ -62,3 +64,19 @@ async def block(wanted: schemas.BlockRequest, admin: Admin, service: Here) -> sc
         raise ProblemError(409, f"The blocklist cannot be written ({error.strerror}).") from None
     logging.log_event("a text was blocked", key=admin)
     return schemas.Blocked(text=entry)
+
+
+@router.get("/why", responses={503: {"model": schemas.ProblemDocument}})
+async def why(
+    request: Request,
+    admin: Admin,
+    service: Here,
+    query: schemas.Query,
+    context: Annotated[schemas.Context, Query()] = [],  # noqa: B006
+) -> dict[str, Diagnosis]:
+    """Whether a query can be suggested after a session, and why not, by every served model."""
+    question = WhyQuestion(tuple(context), query)
+    return {
+        name: (await service.ask(request, service.model(name), [question])).results[0]
+        for name in service.models.served
+    }

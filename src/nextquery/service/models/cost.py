@@ -14,7 +14,9 @@ from nextquery.service.models.questions import (
     Question,
     ScoreQuestion,
     SuggestQuestion,
+    WhyQuestion,
 )
+from nextquery.suggesters.diagnosis import LISTED
 
 LIST_LENGTH = 10
 """Suggestions of an ordinary list: the beam is as wide in any case."""
@@ -46,6 +48,8 @@ def _answering(question: Question[Any]) -> float:
             return _list_of(options.n)
         case CompleteQuestion(n=n):
             return _list_of(n)
+        case WhyQuestion():
+            return _list_of(LISTED)
         case ScoreQuestion(candidates=candidates):
             return sum(map(_words, candidates)) / CANDIDATE_WORDS_PER_UNIT
     return 0.0

@@ -21,8 +21,10 @@ from nextquery.service.models.questions import (
     ScoreQuestion,
     SuggestOptions,
     SuggestQuestion,
+    WhyQuestion,
 )
 from nextquery.suggesters.base import Adjustable, Completer, Explainer, Guarded, Stateful, Suggester
+from nextquery.suggesters.diagnosis import why
 from nextquery.suggesters.loading import load
 
 WARM_UP = 4
@@ -118,6 +120,8 @@ class LocalEngine(Engine):
                 return self.suggester.complete(context, prefix, n)
             case ScoreQuestion(context, candidates):
                 return self.suggester.score(context, candidates)
+            case WhyQuestion(context, query):
+                return why(self.suggester, query, context)
             case ExplainQuestion(context) if isinstance(self.suggester, Explainer):
                 return self.suggester.explain(context)
         raise TypeError(f"{self.kind} cannot answer a {type(question).__name__}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from nextquery.records import QueryWeight, ScoredQuery, Suggestion
+from nextquery.suggesters.diagnosis import Diagnosis
 
 Context = tuple[str, ...]
 Answer = TypeVar("Answer")
@@ -70,3 +71,10 @@ class ScoreQuestion(Question[list[ScoredQuery]]):
 @dataclass(frozen=True)
 class ExplainQuestion(Question[list[QueryWeight]]):
     """How much does each query of the session count?"""
+
+
+@dataclass(frozen=True)
+class WhyQuestion(Question[Diagnosis]):
+    """Can a query be suggested, and why not?"""
+
+    query: str

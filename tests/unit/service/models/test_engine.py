@@ -14,7 +14,9 @@ from nextquery.service.models.questions import (
     ScoreQuestion,
     SuggestOptions,
     SuggestQuestion,
+    WhyQuestion,
 )
+from nextquery.suggesters.diagnosis import why
 from nextquery.suggesters.neural import HREDSuggester
 
 SESSION = ("red shoes", "paris", "rome")
@@ -84,6 +86,7 @@ def test_every_question_reaches_what_the_model_can_do(
     candidates = ("paris hotels", "rome")
     assert hred.answer([ScoreQuestion(SESSION, candidates)]) == [model.score(SESSION, candidates)]
     assert hred.answer([ExplainQuestion(SESSION)]) == [model.explain(SESSION)]
+    assert hred.answer([WhyQuestion(SESSION, "rome")]) == [why(model, "rome", SESSION)]
 
 
 def test_what_a_model_cannot_do_is_no_answer(served_models: dict[str, Path]) -> None:
