@@ -316,3 +316,19 @@ def test_groups_have_headings_and_keep_the_ranks(page: Any, service: Any) -> Non
     )
     ranks = page.locator(".column ol:last-child .rank").all_inner_texts()
     assert ranks[0] == "2"
+
+
+def test_bars_of_logarithms_above_zero_are_relative_likelihoods(page: Any, service: Any) -> None:
+    def score(route: Any) -> None:
+        answer = route.fetch().json()
+        for place, item in enumerate(answer["suggestions"]):
+            item["score"] = 3.0 - place
+        route.fulfill(json=answer)
+
+    page.route("**/v1/suggest", score)
+    open_page(page, service)
+    page.select_option("#model", "adj")
+    add(page, "red shoes")
+    expect(page.locator(".column .number").nth(1)).to_have_text("2.00")
+    share = "one => Number(one.style.getPropertyValue('--share'))"
+    assert page.locator(".column .fill").nth(1).evaluate(share) == pytest.approx(0.3679, abs=1e-3)

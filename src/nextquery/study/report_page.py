@@ -27,7 +27,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 table { border-collapse: collapse; width: 100%; margin: 1rem 0; font-size: .9rem; }
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid #8884; }
 th:first-child, td:first-child { text-align: left; }
-th, td { overflow-wrap: anywhere; unicode-bidi: isolate; }
+th, td { max-width: 22rem; overflow-wrap: break-word; unicode-bidi: isolate; }
 figure { margin: 1rem 0; background: #fff; border-radius: .5rem; padding: .5rem; }
 svg { max-width: 100%; height: auto; } .note { color: #777; font-size: .9rem; }
 .scroll { overflow-x: auto; }

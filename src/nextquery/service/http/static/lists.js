@@ -66,7 +66,7 @@ export class Lists {
   #groups(column) {
     const scores = column.suggestions.map((item) => item.score);
     const best = Math.max(...scores);
-    const logarithms = Math.min(...scores) < 0;
+    const logarithms = scores.some((score) => score < 0 || score > 1); // or likenesses, 0 to 1
     // The bar is relative to the best: of likelihoods, where scores are their logarithms.
     const share = ({ score }) => (logarithms ? Math.exp(score - best) : score / (best || 1));
     const groups = new Map();
