@@ -33,6 +33,7 @@ def seeds() -> dict[str, bytes]:
     header = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
     return {
         "aol": (header + aol).encode(),
+        "access": "".join(_request(n) for n in range(8)).encode(),
         "excite": "".join(f"A{n}\t970916105432\tred {n}\n" for n in range(10)).encode(),
         "csv": ("user,time,query,click\n" + csv).encode(),
         "tsv": ("user\ttime\tquery\tclick\n" + tsv).encode(),
@@ -78,6 +79,11 @@ def _accident(random: Random, data: bytes) -> bytes:
 
 def _lines(objects: Iterable[Mapping[str, object]]) -> bytes:
     return "".join(json.dumps(each) + "\n" for each in objects).encode()
+
+
+def _request(number: int) -> str:
+    moment = "01/Mar/2006:07:17:12 +0000"
+    return f'192.0.2.{number} - - [{moment}] "GET /s?q=red+{number} HTTP/1.1" 200 5 "-" "Agent"\n'
 
 
 def _elastic(number: int) -> Mapping[str, object]:

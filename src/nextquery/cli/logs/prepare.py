@@ -33,6 +33,9 @@ def prepare(
         str,
         typer.Option("--columns", help="user=...,time=...,query=...[,click=...]."),
     ] = "",
+    parameter: Annotated[
+        str, typer.Option("--parameter", help="Of an access log's addresses: the one with queries.")
+    ] = "",
     time_zone: Annotated[
         str, typer.Option("--time-zone", help="Of times written without an offset.")
     ] = "UTC",
@@ -86,7 +89,12 @@ def prepare(
 
     settings = PrepareSettings(
         read=ReadSettings(
-            format, parse_columns(columns), time_zone, max_rejected, excerpts=not no_excerpts
+            format,
+            parse_columns(columns),
+            time_zone,
+            max_rejected,
+            excerpts=not no_excerpts,
+            parameter=parameter or None,
         ),
         idle_minutes=idle_minutes,
         split_at=split_at or None,

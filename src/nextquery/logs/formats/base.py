@@ -32,6 +32,8 @@ class LogFormat(ABC):
     name: ClassVar[str]
     takes_columns: ClassVar[bool] = False
     """Whether the setting `columns` says where the fields are."""
+    takes_parameter: ClassVar[bool] = False
+    """Whether the setting `parameter` says which parameter of an address holds the query."""
 
     @abstractmethod
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:

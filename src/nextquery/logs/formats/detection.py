@@ -26,6 +26,8 @@ class FormatChoice:
 def check_settings(settings: ReadSettings) -> None:
     """Refuse unknown formats, and columns that are incomplete or given in vain."""
     chosen = None if settings.format == "auto" else format_named(settings.format)
+    if chosen and settings.parameter is not None and not chosen.takes_parameter:
+        raise LogError(f"`parameter` goes with access; {chosen.name} has no addresses to look in")
     if settings.columns is None:
         return
     if chosen and not chosen.takes_columns:

@@ -1,6 +1,7 @@
 """All formats of raw logs: adding one is a file in this folder and a row here."""
 
 from nextquery.errors import LogError
+from nextquery.logs.formats.access import AccessFormat
 from nextquery.logs.formats.aol import AolFormat
 from nextquery.logs.formats.base import LogFormat
 from nextquery.logs.formats.csv import CsvFormat, TsvFormat
@@ -16,6 +17,7 @@ _ALL: tuple[LogFormat, ...] = (
     ElasticFormat(),
     UbiFormat(),
     NdjsonFormat(),
+    AccessFormat(),
     AolFormat(),
     ExciteFormat(),
     CsvFormat(),

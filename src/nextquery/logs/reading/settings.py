@@ -24,6 +24,8 @@ class ReadSettings:
     """The largest share of bad rows with which the job goes on."""
     excerpts: bool = True
     """Whether the list of rejected rows shows the start of each."""
+    parameter: str | None = None
+    """Which parameter of an access log's addresses holds the query; None stands for `q`."""
 
     def __post_init__(self) -> None:
         """Refuse values that make no sense."""

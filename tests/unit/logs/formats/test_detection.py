@@ -113,7 +113,7 @@ def test_a_given_format_is_taken_as_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("format", "columns", "message"),
     [
-        ("yahoo", None, "format 'yahoo' is unknown; choose auto, aol, csv"),
+        ("yahoo", None, "format 'yahoo' is unknown; choose auto, access, aol"),
         ("aol", COLUMNS, "`columns` goes with .*; aol has columns of its own"),
         ("csv", {"user": "who"}, "`columns` lacks time, query"),
         ("auto", COLUMNS | {"page": "p"}, "`columns` knows no page"),

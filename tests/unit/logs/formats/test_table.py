@@ -26,5 +26,5 @@ def test_formats_are_found_by_their_names() -> None:
     for name, each in FORMATS.items():
         assert each.name == name
         assert format_named(name) is each
-    with pytest.raises(LogError, match="format 'auto' is unknown; choose auto, aol, "):
+    with pytest.raises(LogError, match="format 'auto' is unknown; choose auto, access, aol"):
         format_named("auto")

@@ -1,0 +1,98 @@
+"""Access logs of Apache and nginx: a search is a request with a query parameter.
+
+    192.0.2.9 - - [01/Mar/2006:07:17:12 +0100] "GET /s?q=red+shoes HTTP/1.1" 200 512 "-" "Mozilla"
+
+A user is a host together with its user agent, where the line has one, since many people share an
+address. Requests without the parameter, and those that failed, are set aside.
+"""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import polars as pl
+
+from nextquery.logs.formats.base import LineFormat
+from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading.samples import Sample
+from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.reading.times import USUAL
+
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_LINE = (
+    r"^(?<host>\S+) \S+ .*?\[(?<time>[^ \]]+) (?<offset>[+-]\d{4})\] "
+    r'"[A-Z]+ (?<target>\S+)[^"]*" (?<status>\d{3}) \S+'
+    rf'(?: {_QUOTED} "(?<agent>(?:[^"\\]|\\.)*)")?'
+)
+_PATTERN = re.compile(_LINE.replace("(?<", "(?P<"))
+_TIME = "%d/%b/%Y:%H:%M:%S"
+
+
+class AccessFormat(LineFormat):
+    """One request per line, in the common or the combined log format."""
+
+    name = "access"
+    takes_parameter = True
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """Lines of the common log format."""
+        found = sum(_PATTERN.match(line) is not None for line in sample.lines)
+        if settings.columns is None and found * 2 > len(sample.lines):
+            return "most of its first lines are requests in the common log format"
+        return None
+
+    def layout(self, sample: Sample, settings: ReadSettings) -> "AccessLayout":
+        """Looks for the parameter of the settings, or for `q`."""
+        return AccessLayout(settings.parameter or "q")
+
+
+@dataclass(frozen=True)
+class AccessLayout:
+    """The query is the value of one parameter of the address."""
+
+    parameter: str
+    time_pattern: str = USUAL
+
+    def is_header(self, text: pl.Expr) -> pl.Expr:
+        """Access logs have no header."""
+        return pl.lit(False)
+
+    def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
+        parts = lines.with_columns(pl.col("text").str.extract_groups(_LINE).alias("parts"))
+        parts = parts.unnest("parts")
+        value = parts["target"].str.extract(rf"[?&;]{re.escape(self.parameter)}=([^&;#]*)")
+        answered = pl.col("status").str.contains("^[23]")
+        fault = (
+            pl.when(pl.col("host").is_null())
+            .then(pl.lit(rejected_rows.NOT_A_REQUEST))
+            .when(value.is_null() | ~answered)
+            .then(pl.lit(rejected_rows.NOT_A_SEARCH))
+        )
+        query = _decoded(value)
+        has_nul = query.str.contains("\0", literal=True).fill_null(False)
+        nul = pl.when(has_nul).then(pl.lit(rejected_rows.NUL_BYTE))
+        return parts.select(
+            *lines.columns[:-1],
+            pl.coalesce("reason", fault, nul),
+            user=pl.concat_str("host", "agent", separator=" ", ignore_nulls=True),
+            time_text=_iso_time(),
+            query=query,
+            click=pl.lit(None, pl.String),
+        )
+
+
+def _iso_time() -> pl.Expr:
+    """`01/Mar/2006:07:17:12` and `+0100` as ISO 8601; what is no time stays as it is."""
+    moment = pl.col("time").str.to_datetime(_TIME, time_unit="us", strict=False)
+    iso = moment.dt.strftime("%Y-%m-%dT%H:%M:%S") + pl.col("offset")
+    return pl.coalesce(iso, "time")
+
+
+def _decoded(values: pl.Series) -> pl.Series:
+    """Values of a parameter as they were typed."""
+    spaced = values.str.replace_all("+", " ", literal=True)
+    escaped = spaced.str.contains("%", literal=True).fill_null(False).arg_true()
+    if escaped.is_empty():
+        return spaced
+    return spaced.scatter(escaped, [unquote(text) for text in spaced.gather(escaped)])
