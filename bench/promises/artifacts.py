@@ -110,7 +110,7 @@ TESTS = (
 
 
 def _script(name: str, *arguments: object) -> dict[str, int]:
-    command = [sys.executable, str(_HERE / name), *map(str, arguments)]
+    command = [sys.executable, "-P", str(_HERE / name), *map(str, arguments)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -131,7 +131,7 @@ def _other_model() -> Path:
 
 @contextmanager
 def _writer(target: Path, sources: list[Path]) -> Iterator[None]:
-    command = [sys.executable, str(_HERE / "swapping.py"), str(target), *map(str, sources)]
+    command = [sys.executable, "-P", str(_HERE / "swapping.py"), str(target), *map(str, sources)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
         try:
             assert writer.stdout is not None

@@ -6,6 +6,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -176,3 +177,43 @@ def test_a_full_disk_fails_loudly(data: Path, undisturbed: Path, small_disk: Pat
     (small_disk / "filler").unlink()
     assert train(data, out, "--resume")[0] == 0
     assert_same(out, undisturbed)
+
+
+KILLED_AT_THE_END = """
+import os, sys
+import nextquery.training.run as run
+from nextquery.training import run_folder
+def before(folder):
+    os._exit(9)
+def half_way(folder):
+    away = folder.with_name(f".{folder.name}.0123abcd.finished")
+    folder.rename(away)
+    next(away.rglob("*.safetensors")).unlink()
+    os._exit(9)
+run.remove = {"before": before, "half_way": half_way}[sys.argv.pop(1)]
+from nextquery.cli.entry import run as command
+command()
+"""
+
+
+@pytest.mark.parametrize("moment", ["before", "half_way"])
+def test_killed_in_the_last_clean_up_it_is_finished(
+    data: Path, undisturbed: Path, tmp_path: Path, moment: str
+) -> None:
+    out = tmp_path / "model"
+    arguments = ["train", str(data), "--out", str(out), *SETTINGS]
+    killed = subprocess.run([sys.executable, "-c", KILLED_AT_THE_END, moment, *arguments])
+    assert killed.returncode == 9
+    manifest = (out / "manifest.json").read_bytes()
+    code, _, errors = train(data, out, "--resume")
+    assert code == 2
+    assert "this run is finished" in errors
+    assert (out / "manifest.json").read_bytes() == manifest
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert_same(out, undisturbed)
+
+
+def test_the_manifest_has_what_weights_depend_on(undisturbed: Path) -> None:
+    training = json.loads((undisturbed / "manifest.json").read_text())["training"]
+    assert training["threads"] >= 1
+    assert len(training["run"]) == 32

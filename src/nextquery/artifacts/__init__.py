@@ -3,7 +3,8 @@
 An artifact is a folder with a `manifest.json` that names its kind, its settings, the versions that
 made it, and the size and SHA-256 of every file. It appears complete or not at all (`publishing`),
 is read from one folder whatever is renamed meanwhile (`folder`), and is checked whenever it is
-opened (`verification`). Knows nothing of what the files mean. docs/files.md has the formats.
+opened (`verification`). Files are JSON, text, npy without objects, safetensors, Parquet and tries:
+nothing in a folder is ever unpickled. Knows nothing of what the files mean; docs/files.md does.
 """
 
 from nextquery.artifacts.disk import sha256, write_text

@@ -4,6 +4,7 @@ Knows NumPy's `.npy`, which cannot carry code here. The `check_...` functions ra
 `ArtifactError` that names the array; `Artifact.check_once` adds the folder.
 """
 
+import mmap
 import re
 from typing import Any
 
@@ -29,20 +30,17 @@ def load_array(artifact: Artifact, name: str, kinds: str = "iuf") -> Numbers:
 
     `kinds` are the letters of NumPy's `dtype.kind` that may be in it.
     """
-    file = artifact.file(name)
-    with file.open("rb") as stream:
-        start = stream.read(_LONGEST_HEADER)
+    with artifact.open(name) as stream:
+        header = _HEADER.match(stream.read(_LONGEST_HEADER))
         size = stream.seek(0, 2)
-    header = _HEADER.match(start)
+        content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
     if header is None or header["kind"].decode() not in kinds:
         raise ArtifactError(f"{artifact.path / name}: not an array of the kind needed here")
     values, length, offset = np.dtype(header["type"].decode()), int(header["length"]), header.end()
     if size - offset != length * values.itemsize:
         raise ArtifactError(f"{artifact.path / name}: altered or truncated")
-    mapped = np.memmap(file, values, "r", offset, (length,))
-    # Indexing a memmap object costs several times more than a plain view of it.
-    plain: Numbers = mapped.view(np.ndarray)
-    return plain
+    # A plain array over mapped pages: indexing a `memmap` object costs several times more.
+    return np.frombuffer(content, values, length, offset) if length else np.empty(0, values)
 
 
 def check_length(name: str, values: Numbers, length: int) -> None:

@@ -6,6 +6,7 @@ come together; where the folder has been replaced meanwhile and its files are go
 again from the new one. On systems without `/proc` the folder is compared at the end instead.
 """
 
+import io
 import os
 import shutil
 import time
@@ -93,8 +94,13 @@ class Artifact:
         """Where to read a file named in the manifest: a plain file inside the folder."""
         if name not in self.manifest["files"]:
             raise ArtifactError(f"{self.path}: the manifest names no file {name!r}")
-        verification.open_plain(self.folder.root, name, self.path / name).close()
+        verification.check_plain(self.folder.root, name, self.path / name)
         return HeldPath.of(self.folder, name)
+
+    def open(self, name: str) -> io.BufferedReader:
+        """Open a file named in the manifest for reading."""
+        self.file(name)
+        return verification.open_plain(self.folder.root, name, self.path / name)
 
     def files(self, below: str) -> list[str]:
         """The names in the manifest below a sub-folder, in order."""

@@ -30,13 +30,20 @@ def open_plain(root: Path, name: str, shown: Path) -> io.BufferedReader:
 
     `shown` is what messages call it.
     """
-    for parent in list((root / name).relative_to(root).parents)[:-1]:
-        status = _status(root / parent, shown)
-        if not stat.S_ISDIR(status.st_mode):
+    check_plain(root, name, shown)
+    return _opened(f"{root}/{name}", shown)
+
+
+def check_plain(root: Path, name: str, shown: Path) -> None:
+    """Raise unless `name` is a plain file in plain folders."""
+    *parents, last = name.split("/")
+    place = str(root)  # plain texts: this runs for every file of every folder
+    for parent in parents:
+        place = f"{place}/{parent}"
+        if not stat.S_ISDIR(_status(place, shown).st_mode):
             raise ArtifactError(f"{shown}: {parent} is no plain folder; make it again")
-    if not stat.S_ISREG(_status(root / name, shown).st_mode):
+    if not stat.S_ISREG(_status(f"{place}/{last}", shown).st_mode):
         raise ArtifactError(f"{shown}: a link, pipe or folder, not a plain file; make it again")
-    return _opened(root / name, shown)
 
 
 def check_file(
@@ -90,7 +97,7 @@ def write_note(key: str, text: str) -> None:
                 note.unlink(missing_ok=True)
 
 
-def _opened(path: Path, shown: Path) -> io.BufferedReader:
+def _opened(path: str, shown: Path) -> io.BufferedReader:
     """Open without following a link or waiting for a pipe that came there a moment ago."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -103,9 +110,9 @@ def _opened(path: Path, shown: Path) -> io.BufferedReader:
     return stream
 
 
-def _status(path: Path, shown: Path) -> os.stat_result:
+def _status(path: str, shown: Path) -> os.stat_result:
     try:
-        return path.lstat()
+        return os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         raise ChecksumError(f"{shown}: named in the manifest but missing; make it again") from None
     except (OSError, ValueError) as error:
