@@ -14,6 +14,7 @@ import polars as pl
 
 from nextquery.logs.formats.base import LineFormat
 from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading.rows import HeaderlessLayout
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.reading.times import USUAL
@@ -47,15 +48,11 @@ class AccessFormat(LineFormat):
 
 
 @dataclass(frozen=True)
-class AccessLayout:
+class AccessLayout(HeaderlessLayout):
     """The query is the value of one parameter of the address."""
 
     parameter: str
     time_pattern: str = USUAL
-
-    def is_header(self, text: pl.Expr) -> pl.Expr:
-        """Access logs have no header."""
-        return pl.lit(False)
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""

@@ -18,6 +18,7 @@ from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
 
 _SEPARATORS = (",", ";", "|")
+_LONGEST_PREAMBLE = 30
 _NUMBER = re.compile("[0-9]{1,9}")
 
 
@@ -28,19 +29,21 @@ class CsvFormat(DelimitedFormat):
     takes_columns = True
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
-        """Chosen columns and no tab in the first line, or a header with the names of the fields."""
-        if "\t" in sample.lines[0]:
+        """Chosen columns and no tab in the header, or a header with the names of the fields."""
+        if "\t" in sample.lines[_header_index(sample, settings.columns)]:
             return None
         return _recognise(sample, settings, "has no tabs")
 
     def layout(self, sample: Sample, settings: ReadSettings) -> DelimitedLayout:
-        """The separator that the first line has most of, and its columns."""
-        first = sample.lines[0] if sample.lines else ""
+        """The separator that the header has most of, and its columns."""
+        index = _header_index(sample, settings.columns)
+        first = sample.lines[index] if sample.lines else ""
         separator = max(_SEPARATORS, key=first.count)
         try:
             names = next(csv.reader([first], delimiter=separator), [])
         except csv.Error as error:
-            raise LogError(f"{sample.file}: its first line is no CSV ({error})") from None
+            where = f"line {index + 1}" if index else "its first line"
+            raise LogError(f"{sample.file}: {where} is no CSV ({error})") from None
         return _layout(sample, settings.columns, separator, names, quoted=True)
 
 
@@ -51,24 +54,44 @@ class TsvFormat(DelimitedFormat):
     takes_columns = True
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
-        """Chosen columns and a tab in the first line, or a header with the names of the fields."""
-        if "\t" not in sample.lines[0]:
+        """Chosen columns and a tab in the header, or a header with the names of the fields."""
+        if "\t" not in sample.lines[_header_index(sample, settings.columns)]:
             return None
         return _recognise(sample, settings, "has tabs")
 
     def layout(self, sample: Sample, settings: ReadSettings) -> DelimitedLayout:
-        """The columns of the first line."""
-        names = sample.lines[0].split("\t") if sample.lines else []
+        """The columns of the header."""
+        index = _header_index(sample, settings.columns)
+        names = sample.lines[index].split("\t") if sample.lines else []
         return _layout(sample, settings.columns, "\t", names, quoted=False)
 
 
 def _recognise(sample: Sample, settings: ReadSettings, seen: str) -> str | None:
+    index = _header_index(sample, settings.columns)
     if settings.columns is not None:
         if sample_objects(sample):
             return None
-        return f"its first line {seen} and the columns were given"
-    names = {name.strip('" ') for name in re.split("[,;|\t]", sample.lines[0])}
-    return "its header names user, time and query" if names >= set(REQUIRED) else None
+        where = f"line {index + 1}" if index else "its first line"
+        return f"{where} {seen} and the columns were given"
+    where = f"the header on line {index + 1}" if index else "its header"
+    named = _names(sample.lines[index]) >= set(REQUIRED)
+    return f"{where} names user, time and query" if named else None
+
+
+def _header_index(sample: Sample, columns: Mapping[str, str] | None) -> int:
+    """Which of the first lines has the wanted names: reports have a title above the header.
+
+    The first one, if none has, or if the columns are numbers.
+    """
+    wanted = set(columns.values()) if columns else set(REQUIRED)
+    if all(map(_NUMBER.fullmatch, wanted)):
+        return 0
+    lines = sample.lines[:_LONGEST_PREAMBLE]
+    return next((index for index, line in enumerate(lines) if _names(line) >= wanted), 0)
+
+
+def _names(line: str) -> set[str]:
+    return {name.strip('" ') for name in re.split("[,;|\t]", line)}
 
 
 def _layout(
@@ -78,6 +101,7 @@ def _layout(
     names: Sequence[str],
     quoted: bool,
 ) -> DelimitedLayout:
+    index = _header_index(sample, columns)
     by_number = bool(columns) and all(map(_NUMBER.fullmatch, (columns or {}).values()))
     if columns and by_number:
         places = {field: int(number) - 1 for field, number in columns.items()}
@@ -92,7 +116,8 @@ def _layout(
         time=places.get("time", 0),
         query=places.get("query", 0),
         click=places.get("click"),
-        header=None if by_number else "".join(sample.lines[:1]),
+        header=None if by_number else "".join(sample.lines[index : index + 1]),
+        header_line=1 if by_number else index + 1,
         quoted=quoted,
     )
 

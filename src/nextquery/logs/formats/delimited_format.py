@@ -47,7 +47,7 @@ def parse_delimited(layout: DelimitedLayout, time_zone: str, block: LineBlock) -
     if fields is None:
         return parse_lines(layout, block.frame(), time_zone)
     rows = fields.with_columns(parse_times(fields["time_text"], time_zone, layout.time_pattern))
-    complete = _find_complete(rows)
+    complete = _find_complete(rows) & (rows["line"] >= layout.header_line)
     accepted = rows.filter(complete).select(_FIELDS)
     # A header is an odd line, too: its time is none.
     lines = _NO_LINES if complete.all() else block.frame().filter(~complete)

@@ -31,6 +31,8 @@ class DelimitedLayout:
     click: int | None
     header: str | None = None
     """The header line, where the file has one."""
+    header_line: int = 1
+    """Where it stands; what is above it is no row."""
     quoted: bool = False
     time_pattern: str = USUAL
 

@@ -7,6 +7,7 @@ import polars as pl
 from nextquery.logs.formats.base import LineFormat
 from nextquery.logs.formats.json_fields import extract_fields, sample_paths
 from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading.rows import HeaderlessLayout
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.reading.times import USUAL
@@ -38,14 +39,10 @@ class ElasticFormat(LineFormat):
 
 
 @dataclass(frozen=True)
-class ElasticLayout:
+class ElasticLayout(HeaderlessLayout):
     """Events of behavioural analytics: searches and clicks are rows, page views are set aside."""
 
     time_pattern: str = USUAL
-
-    def is_header(self, text: pl.Expr) -> pl.Expr:
-        """JSON lines have no header."""
-        return pl.lit(False)
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add the fields and reasons; only a click event keeps its document."""

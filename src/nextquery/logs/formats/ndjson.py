@@ -8,6 +8,7 @@ from nextquery.errors import LogError
 from nextquery.logs.formats.base import LineFormat
 from nextquery.logs.formats.columns import FIELDS, REQUIRED
 from nextquery.logs.formats.json_fields import extract_fields, sample_objects, sample_paths
+from nextquery.logs.reading.rows import HeaderlessLayout
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.reading.times import USUAL
@@ -37,7 +38,7 @@ class NdjsonFormat(LineFormat):
 
 
 @dataclass(frozen=True)
-class JsonLayout:
+class JsonLayout(HeaderlessLayout):
     """The paths of the fields; several paths joined by `|` are tried in turn."""
 
     user: str
@@ -45,10 +46,6 @@ class JsonLayout:
     query: str
     click: str | None
     time_pattern: str = USUAL
-
-    def is_header(self, text: pl.Expr) -> pl.Expr:
-        """JSON lines have no header."""
-        return pl.lit(False)
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""

@@ -16,6 +16,7 @@ NUL_BYTE = "NUL byte"
 TOO_LONG = "line longer than 1 MiB"
 EMPTY_LINE = "empty line"
 REPEATED_HEADER = "repeated header"
+ABOVE_HEADER = "above the header"
 WRONG_COLUMNS = "wrong number of columns"
 BAD_QUOTES = "quotes not closed or not doubled"
 NOT_JSON = "not a JSON object"
@@ -32,7 +33,7 @@ UNKNOWN_QUERY = "click on a query that is not in the log"
 
 # Well-formed rows that carry no query: set aside, and no sign that the log is read wrongly.
 SET_ASIDE = frozenset(
-    {EMPTY_LINE, EMPTY_QUERY, NOT_A_SEARCH, NOT_A_CLICK, NO_QUERY_ID, UNKNOWN_QUERY}
+    {ABOVE_HEADER, EMPTY_LINE, EMPTY_QUERY, NOT_A_SEARCH, NOT_A_CLICK, NO_QUERY_ID, UNKNOWN_QUERY}
 )
 MOST_LISTED = 1_000_000
 """So many rows of one reason say enough: a file of empty lines would give a list without end."""

@@ -25,11 +25,25 @@ class Layout(Protocol):
     def time_pattern(self) -> str:
         """How the format usually writes times."""
 
+    @property
+    def header_line(self) -> int:
+        """The line on which a header is expected; what stands above it is no row."""
+
     def is_header(self, text: pl.Expr) -> pl.Expr:
         """Whether a line is a header and not a row."""
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
+
+
+class HeaderlessLayout:
+    """The part of a layout that says that every line is a row."""
+
+    header_line = 1
+
+    def is_header(self, text: pl.Expr) -> pl.Expr:
+        """No line is a header."""
+        return pl.lit(False)
 
 
 class ParsedRows(NamedTuple):
@@ -44,7 +58,8 @@ class ParsedRows(NamedTuple):
 def parse_lines(layout: Layout, lines: pl.DataFrame, time_zone: str = "UTC") -> ParsedRows:
     """Take or reject every line of `lines`: line int64, text binary or string, with its end or not.
 
-    A header on line 1 is no row and appears nowhere; a header on any other line is rejected.
+    A header where it is expected is no row and appears nowhere; one on any other line is rejected,
+    and so is what stands above it.
     """
     rows = _without_headers(decode_lines(lines), layout)
     fields = layout.fields(rows)
@@ -80,14 +95,19 @@ def describe_rejected(bad: pl.DataFrame) -> pl.DataFrame:
 
 
 def _without_headers(texts: pl.DataFrame, layout: Layout) -> pl.DataFrame:
-    """Leave out a header on line 1, and give the reason for one on any other line."""
+    """Leave out the header where it is expected, and reject others and what stands above it."""
     header = texts.select(layout.is_header(pl.col("text")).fill_null(False)).to_series()
-    if not header.any():
+    above = texts["line"] < layout.header_line
+    if not (header.any() or above.any()):
         return texts
-    rows = texts.with_columns(
-        pl.coalesce("reason", pl.when(header).then(pl.lit(rejected_rows.REPEATED_HEADER)))
+    fault = (
+        pl.when(above)
+        .then(pl.lit(rejected_rows.ABOVE_HEADER))
+        .when(header)
+        .then(pl.lit(rejected_rows.REPEATED_HEADER))
     )
-    return rows.filter(~header | (pl.col("line") != 1))
+    rows = texts.with_columns(pl.coalesce("reason", fault))
+    return rows.filter(~header | (pl.col("line") != layout.header_line))
 
 
 def decode_lines(lines: pl.DataFrame) -> pl.DataFrame:

@@ -110,3 +110,41 @@ def test_ten_thousand_columns_are_read_in_seconds(tmp_path: Path, query: str) ->
     assert time.process_time() - started < 10
     assert result.rows_read == 51
     assert result.rows_accepted == (25 if query == '"red' else 50)
+
+
+PREAMBLE = "Site search\n\n# 1 to 31 March, all visitors\n"
+ROWS = "7,2006-03-01 07:17:12,red\n8,2006-03-01 07:18:12,blue\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "choice", "format"),
+    [
+        ("user,time,query\n", None, "csv"),
+        ("who,when,what\n", COLUMNS, "csv"),
+        ('"user";"time";"query"\n', None, "csv"),
+        ("user\ttime\tquery\n", None, "tsv"),
+    ],
+)
+def test_lines_above_the_header_are_set_aside(
+    tmp_path: Path, header: str, choice: dict[str, str] | None, format: str
+) -> None:
+    separator = next(each for each in ",;\t" if each in header)
+    text = PREAMBLE + header + ROWS.replace(",", separator)
+    (tmp_path / "log").write_text(text)
+    result = read_logs([tmp_path / "log"], ReadSettings(columns=choice), tmp_path / "work")
+    assert (result.format, result.rows_accepted) == (format, 2)
+    assert result.reasons == {"above the header": 2, "empty line": 1}
+    assert "line 4" in result.reason
+
+
+def test_a_complete_row_above_the_header_is_no_row(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("0,2006-03-01 07:17:12,title\nuser,time,query\n" + ROWS)
+    result = read_logs([tmp_path / "log"], ReadSettings(), tmp_path / "work")
+    assert (result.rows_accepted, result.reasons) == (2, {"above the header": 1})
+
+
+def test_columns_by_number_look_for_no_header(tmp_path: Path) -> None:
+    numbers = {"user": "1", "time": "2", "query": "3"}
+    (tmp_path / "log").write_text(ROWS + "1,2006-03-01 07:17:12,3 2\n1,2,3\n")
+    settings = ReadSettings(columns=numbers, max_rejected=0.5)
+    assert read_logs([tmp_path / "log"], settings, tmp_path / "work").rows_accepted == 3

@@ -21,6 +21,7 @@ class WholeLine:
     """The line is the query; user and time are given."""
 
     time_pattern: str = USUAL
+    header_line: int = 1
 
     def is_header(self, text: pl.Expr) -> pl.Expr:
         return text == "header"
@@ -47,6 +48,17 @@ def test_every_line_is_taken_or_rejected() -> None:
         (4, rejected_rows.REPEATED_HEADER),
         (5, rejected_rows.EMPTY_QUERY),
     ]
+
+
+def test_what_stands_above_the_header_is_set_aside() -> None:
+    lines = _lines(b"title", b"header", b"red", b"header")
+    parsed = parse_lines(WholeLine(header_line=2), lines)
+    assert parsed.accepted["line"].to_list() == [3]
+    assert parsed.rejected.select("line", "reason").rows() == [
+        (1, rejected_rows.ABOVE_HEADER),
+        (4, rejected_rows.REPEATED_HEADER),
+    ]
+    assert rejected_rows.ABOVE_HEADER in rejected_rows.SET_ASIDE
 
 
 @pytest.mark.parametrize(
