@@ -67,7 +67,7 @@ def personal_data(quick: bool) -> Iterator[Row]:
 def secrets(quick: bool) -> Row:
     """A trained HRED asked in every way for what one user typed thousands of times."""
     with tempfile.TemporaryDirectory() as folder:
-        asked = ask_for_secrets(Path(folder), 300 if quick else 20_000, 1_500 if quick else 10_000)
+        asked = ask_for_secrets(Path(folder), *((150, 800) if quick else (20_000, 10_000)))
     promise = "a single user's words and pairs never come out of HRED"
     return Row(AREA, promise, asked.questions, asked.held, "no guard", asked.leaked_without_guard)
 

@@ -11,7 +11,9 @@ EXTRAS = {
     "redis": ("redis",),
 }
 """What each extra adds, by the name under which it is imported."""
-CORE = ("polars", "pyarrow", "narwhals", "duckdb", "bm25s", "symspellpy", "safetensors")
+CORE = (
+    "polars", "pyarrow", "narwhals", "duckdb", "bm25s", "symspellpy", "safetensors", "phonenumbers",
+)  # fmt: skip
 """What the core needs to read logs and fit; a service that only asks count models has it not."""
 
 

@@ -1,6 +1,8 @@
 """What the guard lets through: hand-made logs with one person's secret in them."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +148,20 @@ def test_a_hits_check_is_a_function_or_a_file_of_titles(tmp_path: Path) -> None:
     assert guard.allows("hotel paris").reason == Reason.NO_HITS
     assert Guard(hits=lambda text: text == "x").allows("x")
     assert not TitleHits([])("anything")
+
+
+def test_a_guard_that_serves_needs_only_what_a_service_installs() -> None:
+    """No Polars; and phone numbers by country are recognised in logs only."""
+    program = (
+        "import sys; from nextquery.guard.blocklist import Blocklist; "
+        "from nextquery.guard.guard import Guard; assert Blocklist(['bad']).blocks('bаd'); "
+        "assert Guard().allows('room 101'); "
+        "print([m for m in ('polars', 'pyarrow', 'phonenumbers', 'torch') if m in sys.modules])"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    assert printed.stdout.strip() == b"[]"
+    listed = Path(__file__).parents[3] / "deploy" / "requirements-serve.txt"
+    assert {"pystemmer", "confusable-homoglyphs"} <= set(listed.read_text("utf-8").split())
 
 
 def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
