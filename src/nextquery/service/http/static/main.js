@@ -2,6 +2,7 @@
 
 import "/widget/box.js";
 import { NextqueryClient } from "/widget/client.js";
+import { startAdministration } from "./administration.js";
 import { Chips } from "./chips.js";
 import { element } from "./elements.js";
 import { Lists } from "./lists.js";
@@ -238,6 +239,8 @@ async function start() {
 }
 
 startTheme($("theme"));
+const admin = Object.fromEntries(["form", "query", "key", "block", "answer", "status"].map((id) => [id, $(`admin-${id}`)]));
+startAdministration(admin, () => state.queries, () => setTimeout(update, 1000)); // when every worker knows
 $("form").addEventListener("submit", (event) => event.preventDefault());
 box.addEventListener("nextquery-search", (event) => add(event.detail.query));
 input.addEventListener("keydown", onKey);

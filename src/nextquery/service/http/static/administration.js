@@ -1,0 +1,54 @@
+// Why a query is not suggested, and one click to block it. Needs an admin key, kept in its field only.
+
+import { element } from "./elements.js";
+
+/** `parts` are the elements of the form; `context()` gives the session; `onBlocked()` follows a block. */
+export function startAdministration({ form, query, key, block, answer, status }, context, onBlocked) {
+  async function ask(path, options = {}) {
+    status.textContent = "";
+    const headers = { "X-Admin-Key": key.value, "Content-Type": "application/json" };
+    const response = await fetch(path, { headers, signal: AbortSignal.timeout(10_000), ...options }).catch(() => null);
+    if (!response) throw new Error("The service cannot be reached.");
+    if (response.status === 404) throw new Error("This service has no admin key: there is nobody to ask.");
+    const said = await response.json().catch(() => ({}));
+    if (!response.ok) throw new Error(said.detail ?? "The request failed.");
+    return said;
+  }
+
+  async function safely(act) {
+    try {
+      await act();
+    } catch (error) {
+      answer.replaceChildren();
+      status.textContent = error.message;
+    }
+  }
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    safely(async () => {
+      const asked = new URLSearchParams([["query", query.value], ...context().map((text) => ["context", text])]);
+      const said = await ask(`/admin/why?${asked}`);
+      const rows = Object.entries(said).map(([name, found]) =>
+        element("li", {}, element("strong", {}, name), ` ${verdict(found)}`));
+      answer.replaceChildren(...rows);
+    });
+  });
+  block.addEventListener("click", () => {
+    if (!form.reportValidity()) return;
+    safely(async () => {
+      const said = await ask("/admin/block", { method: "POST", body: JSON.stringify({ text: query.value }) });
+      answer.replaceChildren();
+      status.textContent = `“${said.text}” is blocked.`;
+      onBlocked();
+    });
+  });
+}
+
+/** What one model says of the query, in a sentence. */
+function verdict({ can_be_suggested: can, reason, rank, count, listed }) {
+  const seen = count === null ? "too few people typed it to say how often" : `typed ${count} times`;
+  if (!can) return `cannot suggest it: ${reason} (${seen}).`;
+  const place = rank === null ? `not among the first ${listed}` : `at place ${rank}`;
+  return `can suggest it, here ${place} (${seen}).`;
+}

@@ -1,0 +1,56 @@
+"""The page's question to the administration: why a query is not suggested, and blocking it."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.slow
+
+KEY = "an-admin-key-for-this-test"
+LINE = f"test:{hashlib.sha256(KEY.encode()).hexdigest()}"
+
+
+@pytest.fixture(scope="module")
+def service(
+    browser: Any, start_service: Any, served_models: dict[str, Path], tmp_path_factory: Any
+) -> Any:
+    blocklist = tmp_path_factory.mktemp("block") / "blocked.txt"
+    blocklist.write_text("gambling\n")
+    model = served_models["adjacency"]
+    return start_service(model, "--blocklist", str(blocklist), NEXTQUERY_ADMIN_KEYS=LINE)
+
+
+def ask(page: Any, query: str, key: str = KEY) -> None:
+    page.fill("#admin-query", query)
+    page.fill("#admin-key", key)
+    page.get_by_role("button", name="Ask").click()
+
+
+def test_why_and_block(page: Any, service: Any) -> None:
+    page.goto(service.url)
+    page.wait_for_selector(".column li")
+    page.fill("#search", "red shoes")
+    page.press("#search", "Enter")
+    expect(page.locator(".column .text").first).to_have_text("red boots")
+    page.locator(".administration summary").click()
+    ask(page, "red boots")
+    expect(page.locator("#admin-answer li")).to_contain_text("can suggest it, here at place 1")
+    ask(page, "gambling boots <img src=x onerror=window.pwned=1>")
+    expect(page.locator("#admin-answer li")).to_contain_text("cannot suggest it")
+    page.fill("#admin-query", "red boots")
+    page.get_by_role("button", name="Block it").click()
+    expect(page.locator("#admin-status")).to_contain_text("is blocked")
+    expect(page.locator(".column .text", has_text="red boots")).to_have_count(0, timeout=15_000)
+    assert page.evaluate("window.pwned") is None
+
+
+def test_a_wrong_key_is_said(browser: Any, service: Any) -> None:
+    page = browser.new_page()
+    page.goto(service.url)
+    page.locator(".administration summary").click()
+    ask(page, "red boots", "wrong")
+    expect(page.locator("#admin-status")).to_contain_text("X-Admin-Key")
+    page.close()
