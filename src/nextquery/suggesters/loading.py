@@ -65,8 +65,9 @@ def load(
     """
 
     def read(artifact: Artifact) -> Suggester:
+        loader = _kind_of(artifact).loader
         guard = Guard.open(artifact, blocklist, hits, enforced=guarded)
-        suggester: Suggester = _named(_kind_of(artifact).loader).load(artifact, guard)
+        suggester: Suggester = _named(loader).load(artifact, guard)
         return suggester
 
     return read_artifact(Path(path), read)
