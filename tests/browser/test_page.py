@@ -310,7 +310,7 @@ def test_groups_have_headings_and_keep_the_ranks(page: Any, service: Any) -> Non
     open_page(page, service)
     page.select_option("#model", "adj")
     add(page, "red shoes")
-    expect(page.locator(".column h4")).to_have_text(["Refine", "Next step"])
+    expect(page.locator(".column .group")).to_have_text(["Refine", "Next step"])
     assert page.locator(".column ol").first.get_attribute("aria-label") == (
         "Suggestions of adj: Refine"
     )

@@ -77,7 +77,8 @@ export class Lists {
     return [...groups].flatMap(([name, rows]) => {
       const label = `Suggestions of ${column.name}${name && `: ${name}`}`;
       const list = element("ol", { "aria-label": label }, ...rows);
-      return name ? [element("h4", {}, name), list] : [list];
+      // The list carries the name for screen readers; a heading would need a level of its own.
+      return name ? [element("p", { class: "group", "aria-hidden": "true" }, name), list] : [list];
     });
   }
 
