@@ -10,14 +10,14 @@ from nextquery.errors import ConfigError
 
 Mode = Literal["exact", "fast"]
 
-SPECIFICITY = 0.35
+SPECIFICITY = 0.15
 """How much of its log-likelihood without a session a query loses, unless asked otherwise."""
 
 SPECIFIC_BEAM = 30
 """Beam search looks at this many queries before it orders them by specificity."""
 
-KNOWN_BONUS = 2.0
-"""What a known query gains where known ones are preferred: as if it were e^2 times as likely."""
+KNOWN_BONUS = 1.0
+"""What a known query gains where known ones are preferred: as if it were e times as likely."""
 
 FAST_FROM = 50_000
 """Words from which on the fast output layer is the default; below it brings little."""
