@@ -13,6 +13,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from nextquery.artifacts import open_artifact
 from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
@@ -108,13 +110,26 @@ def open_systems(
     folds = {name: [load(path) for path in paths] for name, paths in fold_models.items()}
     opened = Systems({}, _load(models), _load(features), fold_models=folds)
     try:
-        for kind in count_models.values():
-            fit_model(count_model(kind), data).save(folder / kind)
-        fitted = {name: load(folder / kind) for name, kind in count_models.items()}
+        fitted = _fit_all(data, folder, count_models)
         unpruned = fit_model(QVMM, data, QVMMSettings(pruning=0))
         yield replace(opened, count_models=fitted, unpruned=unpruned)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fit_all(
+    data: PreparedData, folder: Path, count_models: Mapping[str, str]
+) -> dict[str, Suggester]:
+    """The count models but those that lack the clicks they learn from."""
+    clicks = pl.col("clicks").sum()
+    clicked = {
+        "cacb": bool(len(data.counts("clicks").head(1).collect())),  # finds concepts by them
+        "ss": bool(data.session_rows("background").select(clicks).collect().item()),
+    }
+    kinds = {name: kind for name, kind in count_models.items() if clicked.get(name, True)}
+    for kind in kinds.values():
+        fit_model(count_model(kind), data).save(folder / kind)
+    return {name: load(folder / kind) for name, kind in kinds.items()}
 
 
 def _fold(folds: int, user: str) -> int:
