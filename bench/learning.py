@@ -2,7 +2,7 @@
 
 Every configuration sees the same sessions for the same number of epochs, with three seeds. The
 measure is `evaluation/probes/hidden_intent.py`: nats of the true outcome among its domain's 16.
-Chance is 2.77; who is told the intent stands at about 1.3. docs/experiments.md has the results.
+Chance is 2.77; who is told the intent stands at about 1.5. docs/experiments.md has the results.
 """
 
 import math
