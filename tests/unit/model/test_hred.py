@@ -83,6 +83,8 @@ def test_a_folder_from_before_the_newer_keys_opens_as_the_papers_form(tmp_path: 
     manifest = json.loads(file.read_text())
     for key in ("decoder_context", "gru_biases", "output_bias"):
         del manifest["model"][key]
+    for key in ("checksum", "format", "sizes"):  # such folders have none of these either
+        del manifest[key]
     file.write_text(json.dumps(manifest))
     assert HRED.from_pretrained(tmp_path / "model").config == model.config
 
