@@ -55,7 +55,8 @@ class SparkEngine(RelationalEngine):
 
     def scan(self, folder: Path) -> Frame:
         """The rows of all Parquet files of a folder."""
-        return nw.from_native(self.session.read.parquet(folder.resolve().as_uri()))
+        # Not resolved: a link of a plain name may stand for a folder whose name Spark cannot take.
+        return nw.from_native(self.session.read.parquet(folder.absolute().as_uri()))
 
     def materialise(self, frame: Frame, name: str) -> Frame:
         """The same rows, in files of their own."""
@@ -88,7 +89,7 @@ class SparkEngine(RelationalEngine):
 
     def _keep(self, rows: DataFrame, name: str) -> Frame:
         folder = self._work / name
-        rows.write.parquet(folder.resolve().as_uri())
+        rows.write.parquet(folder.absolute().as_uri())
         return self.scan(folder)
 
 

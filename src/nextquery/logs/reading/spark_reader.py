@@ -56,7 +56,7 @@ def read_addresses(
     layout = choice.format.layout(samples[0], settings)
     parse = partial(_parse_batches, layout, settings.time_zone)
     parsed = _numbered(spark, addresses).mapInArrow(parse, from_arrow_schema(_PARSED))
-    parsed.write.parquet((work / "parsed").resolve().as_uri())
+    parsed.write.parquet((work / "parsed").absolute().as_uri())
     return _divide(spark, work, choice, settings)
 
 
@@ -111,14 +111,14 @@ def _divide(
     spark: SparkSession, work: Path, choice: FormatChoice, settings: ReadSettings
 ) -> ReadResult:
     """Write accepted rows and rejected ones where they belong."""
-    parsed = spark.read.parquet((work / "parsed").resolve().as_uri())
+    parsed = spark.read.parquet((work / "parsed").absolute().as_uri())
     rows = parsed.filter("reason is null").select("user", "time", "query", "click", "row")
-    rows.write.parquet((work / "rows").resolve().as_uri())
+    rows.write.parquet((work / "rows").absolute().as_uri())
     bad = parsed.filter("reason is not null").select("file", "line", "reason", "excerpt")
     with RejectedRows(work / "rejected.ndjson.gz", settings.excerpts) as rejected:
         rejected.add(pl.DataFrame(bad.toArrow()).sort("file", "line"))
     reasons = rejected.most_common()
-    accepted = spark.read.parquet((work / "rows").resolve().as_uri()).count()
+    accepted = spark.read.parquet((work / "rows").absolute().as_uri()).count()
     check_share(accepted, reasons, settings.max_rejected)
     refused = sum(reasons.values())
     return ReadResult(
