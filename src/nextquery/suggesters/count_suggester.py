@@ -75,6 +75,8 @@ class CountSuggester(ABC, Generic[SettingsT]):
         """
         if n < 0:
             raise InputError(f"n is {n}; it must be 0 or more")
+        if n == 0:
+            return []
         share = self.specificity if specificity is None else specificity
         wanted = n * LISTS_LOOKED_AT if diversity else n
         queries = clean(context)
