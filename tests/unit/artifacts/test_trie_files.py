@@ -58,6 +58,7 @@ def ends_the_process(content: bytes, texts: list[str]) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.slow
 def test_a_damaged_trie_is_refused_or_harmless() -> None:
     draw = random.Random(7)
     texts = ["".join(draw.choices("abcdefgh ä", k=draw.randint(1, 15))) for _ in range(300)]

@@ -1,5 +1,6 @@
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from nextquery.cli.doctor import COMMANDS
@@ -11,6 +12,7 @@ def test_every_extra_is_named_with_its_commands() -> None:
     assert set(COMMANDS) == {"core", *EXTRAS}
 
 
+@pytest.mark.slow
 def test_what_is_installed_is_told() -> None:
     found = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
 

@@ -35,6 +35,7 @@ def test_smaller_shares_of_the_users_are_part_of_larger_ones() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_count_systems_are_fitted_anew_and_a_given_one_is_not(
     small_data: PreparedData, shared_words: Scorer, tmp_path: Path
 ) -> None:

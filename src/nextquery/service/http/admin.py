@@ -55,7 +55,7 @@ async def block(wanted: schemas.BlockRequest, admin: Admin, service: Here) -> sc
     """Add a word or phrase to the blocklist; within a second nobody is shown it any more."""
     blocklist = service.settings.blocklist
     if blocklist is None:
-        raise ProblemError(501, "There is no blocklist here; start the service with --blocklist.")
+        raise ProblemError(501, "There is no blocklist here: the service has no file for it.")
     try:
         entry = await asyncio.to_thread(block_text, blocklist, wanted.text)
     except InputError as error:

@@ -257,7 +257,7 @@ def test_accepted_and_rejected_are_the_rows_read(
 def test_real_logs(
     tmp_path: Path, name: str, format: str, rows: int, reasons: dict[str, int]
 ) -> None:
-    path = Path(__file__).parents[4] / "shared" / "data" / name
+    path = Path(__file__).parents[5] / "shared" / "data" / name
     if not path.exists():
         pytest.skip(f"../shared/data/{name} is not there: it may not be shipped")
     result = read_logs([path], ReadSettings(), tmp_path / "work")

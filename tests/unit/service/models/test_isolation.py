@@ -33,6 +33,8 @@ from nextquery.service.models.questions import (
     SuggestQuestion,
 )
 
+pytestmark = pytest.mark.slow
+
 SESSION = ("red shoes", "paris")
 
 
