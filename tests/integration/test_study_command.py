@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from nextquery.artifacts import write_manifest
 from nextquery.cli.main import app
 from nextquery.errors import InputError
 from nextquery.study.judgements import USEFUL, JudgementStore
@@ -30,6 +31,10 @@ def run(*arguments: str | Path) -> str:
 def data(prepared: Any, tiny_log: Any) -> Path:
     folder: Path = prepared(tiny_log(SESSIONS)).path
     shutil.copytree(folder / "sessions" / "background", folder / "sessions" / "test")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    sessions = manifest["counts"]["sessions"]
+    counts = {**manifest["counts"], "sessions": {**sessions, "test": sessions["background"]}}
+    write_manifest(folder, "data", {"settings": manifest["settings"], "counts": counts})
     return folder
 
 

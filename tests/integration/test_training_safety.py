@@ -1,6 +1,7 @@
 """No crash, signal, damaged file or full disk costs a training run; it goes on bit for bit."""
 
 import json
+import os
 import random
 import resource
 import shutil
@@ -202,7 +203,8 @@ def test_killed_in_the_last_clean_up_it_is_finished(
 ) -> None:
     out = tmp_path / "model"
     arguments = ["train", str(data), "--out", str(out), *SETTINGS]
-    killed = subprocess.run([sys.executable, "-c", KILLED_AT_THE_END, moment, *arguments])
+    command = [sys.executable, "-c", KILLED_AT_THE_END, moment, *arguments]
+    killed = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert killed.returncode == 9
     manifest = (out / "manifest.json").read_bytes()
     code, _, errors = train(data, out, "--resume")

@@ -82,6 +82,8 @@ def prepare(
     if settings.split_at:
         parse_cuts(settings.split_at, settings.read.time_zone)
     settings, why = _with_engine(settings, logs)
+    if settings.engine == "spark":
+        _check_name(out)
     entries: dict[str, Any] = {}
     with publish(out, "data", entries) as folder:
         work = folder / "work"
@@ -107,6 +109,14 @@ def _with_engine(
     local = [Path(log) for log in logs if "://" not in str(log)]
     choice = choose_engine(find_files(local))
     return replace(settings, engine=choice.name), {"engine_reason": choice.reason}
+
+
+def _check_name(out: Path) -> None:
+    """Refuse a place that Spark cannot open."""
+    try:
+        str(out.absolute()).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{out}: Spark opens UTF-8 names only; choose another `out`") from None
 
 
 def _read(
