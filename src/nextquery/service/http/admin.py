@@ -15,12 +15,11 @@ from nextquery.service.operation.blocking import block_text
 from nextquery.suggesters.diagnosis import Diagnosis
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ProblemDocument} for status in (400, 401, 408, 413, 422, 429, 500)
+    status: {"model": schemas.ProblemDocument}
+    for status in (400, 401, 408, 413, 422, 429, 431, 500, 503)
 }
 
-NOT_HERE: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ProblemDocument} for status in (409, 501)
-}
+NOT_HERE: dict[int | str, dict[str, Any]] = {409: {"model": schemas.ProblemDocument}}
 
 router = APIRouter(prefix="/admin", responses=PROBLEMS, tags=["administration"])
 
@@ -55,7 +54,7 @@ async def block(wanted: schemas.BlockRequest, admin: Admin, service: Here) -> sc
     """Add a word or phrase to the blocklist; within a second nobody is shown it any more."""
     blocklist = service.settings.blocklist
     if blocklist is None:
-        raise ProblemError(501, "There is no blocklist here: the service has no file for it.")
+        raise ProblemError(409, "There is no blocklist here: the service has no file for it.")
     try:
         entry = await asyncio.to_thread(block_text, blocklist, wanted.text)
     except InputError as error:

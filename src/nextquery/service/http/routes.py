@@ -27,7 +27,7 @@ from nextquery.service.sessions.stores import SessionsUnavailableError, session_
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemDocument}
-    for status in (400, 401, 408, 413, 422, 429, 500, 503)
+    for status in (400, 401, 408, 413, 422, 429, 431, 500, 503)
 }
 NOT_ABLE: dict[int | str, dict[str, Any]] = {501: {"model": schemas.ProblemDocument}}
 

@@ -3,6 +3,8 @@
 The parser itself takes headers of any size; 150 MiB of them stalled everybody for seconds.
 """
 
+import json
+import uuid
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -48,10 +50,16 @@ class BoundedHeadProtocol(HttpToolsProtocol):
 
     def _refuse(self) -> None:
         self._refused = True
-        message = f"The request line and headers exceed {MOST_HEAD_BYTES} bytes."
+        problem = {
+            "title": "The headers are too long",
+            "status": 431,
+            "detail": f"The request line and headers exceed {MOST_HEAD_BYTES} bytes.",
+            "request_id": uuid.uuid4().hex[:16],
+        }
+        message = json.dumps(problem)
         answer = (
             "HTTP/1.1 431 Request Header Fields Too Large\r\n"
-            "content-type: text/plain; charset=utf-8\r\n"
+            "content-type: application/problem+json\r\n"
             f"content-length: {len(message)}\r\n"
             f"connection: close\r\n\r\n{message}"
         )
