@@ -2,15 +2,11 @@
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from nextquery.errors import InputError
 from nextquery.service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from nextquery.service.settings import NamedModel
 
 
 def _print_new_key(name: str) -> None:
@@ -25,7 +21,10 @@ def _print_new_key(name: str) -> None:
 
 
 def serve(
-    model: Annotated[Path, typer.Argument(help="The model folder that answers.")],
+    model: Annotated[
+        Path | None,
+        typer.Argument(help="The model folder that answers; may be left out with --interleave."),
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = ServiceSettings.host,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")
@@ -37,6 +36,18 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME=MODEL", help="A further model to choose or compare; repeat."),
     ] = None,
+    interleave: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=MODEL]", help="Show the lists of two models as one, in turns; twice."
+        ),
+    ] = None,
+    split: Annotated[
+        str, typer.Option(metavar="A:90,B:10", help="Divide the sessions among served models.")
+    ] = "",
+    shadow: Annotated[
+        str, typer.Option(metavar="NAME[=MODEL]", help="Ask this model, too, but show nothing.")
+    ] = "",
     fallback: Annotated[
         Path | None, typer.Option(help="Count model that answers when MODEL is late or busy.")
     ] = ServiceSettings.fallback,
@@ -116,12 +127,18 @@ def serve(
 
     Example: `nextquery serve models/hred --compare adj=models/adj --fallback models/adj`
     """
+    from nextquery.cli.serve_models import served_models
+    from nextquery.feedback.assignment import parse_split
     from nextquery.service.operation.workers import serve as run
 
+    models = served_models(model, name, compare or [], interleave or [], shadow)
     with tempfile.TemporaryDirectory(prefix="nextquery-") as control:
         run(
             ServiceSettings(
-                models=_named_models(model, name, compare or []),
+                models=models.served,
+                interleave=tuple(models.interleave),
+                split=parse_split(split) if split else (),
+                shadow=models.shadow or None,
                 control=Path(control),
                 fallback=fallback,
                 host=host,
@@ -148,17 +165,3 @@ def serve(
                 drain_seconds=drain_seconds,
             )
         )
-
-
-def _named_models(model: Path, name: str, compare: list[str]) -> "tuple[NamedModel, ...]":
-    from nextquery.artifacts import open_artifact
-    from nextquery.service.settings import NamedModel
-
-    models = [NamedModel(name or open_artifact(model, verify=False).kind, model)]
-    for entry in compare:
-        label, separator, path = entry.partition("=")
-        if not separator or not label or not path:
-            raise InputError(f"--compare {entry}: write NAME=MODEL, e.g. --compare adj=models/adj")
-        open_artifact(Path(path), verify=False)
-        models.append(NamedModel(label, Path(path)))
-    return tuple(models)

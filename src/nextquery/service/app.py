@@ -16,6 +16,7 @@ from nextquery.service.http import admin, pages, problems, routes
 from nextquery.service.http.door import Door
 from nextquery.service.http.gateway import CLIENT_LEFT, Gateway
 from nextquery.service.service import Service
+from nextquery.service.trials import Trials
 from nextquery.service.waiting import ClientLeftError
 
 DESCRIPTION = "Query suggestions learnt from a site's own query log."
@@ -32,6 +33,7 @@ def build_api(service: Service) -> FastAPI:
         lifespan=_life,
     )
     app.state.service = service
+    app.state.trials = Trials(service)
     app.include_router(routes.router)
     if len(service.admin_keys):
         app.include_router(admin.router)
@@ -65,6 +67,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     if not service.models.ready:
         tasks.append(asyncio.create_task(service.load()))
     yield
+    app.state.trials.stop()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

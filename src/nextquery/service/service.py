@@ -4,6 +4,7 @@ A route asks for the session, then for answers; here it is decided who gives the
 through its queue, or the fallback, and when it is 503 instead.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic
@@ -138,6 +139,23 @@ class Service:
             return Answered(results, fallback.engine.kind, fallback=True)
         found = {**known, **dict(zip(missing, fresh, strict=True))}
         return Answered([found[question] or [] for question in questions], model.name)
+
+    async def ask_in_background(
+        self, model: ServedModel, question: SuggestQuestion
+    ) -> list[Suggestion] | None:
+        """A list that no visitor waits for; None where the model is busy, slow or fails."""
+        try:
+            [job] = model.submit([question])
+        except QueueFullError:
+            return None
+        try:
+            await asyncio.wait([job.answer], timeout=self.settings.batch_seconds)
+        finally:
+            model.batcher.withdraw([] if job.answer.done() else [job])
+        if not job.answer.done() or job.answer.cancelled() or job.answer.exception() is not None:
+            return None
+        found: list[Suggestion] = job.answer.result()
+        return found
 
     async def _in_turns(
         self,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nextquery.errors import InputError
+from nextquery.feedback.assignment import Share
 
 PUBLIC = frozenset({"metrics", "docs"})
 MAX_QUERY_CHARACTERS = 512
@@ -62,6 +63,12 @@ class ServiceSettings:
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks whose `X-Forwarded-For` is believed; `*` believes everybody."""
     cors_origins: tuple[str, ...] = ()
+    interleave: tuple[str, ...] = ()
+    """Two served models whose lists are shown as one, in turns."""
+    split: tuple[Share, ...] = ()
+    """The models among which sessions are divided."""
+    shadow: str | None = None
+    """A served model that is asked for every list and recorded, and never shown."""
     feedback: Path | None = None
     """Folder of the feedback log; without it feedback is refused."""
     blocklist: Path | None = None
@@ -76,6 +83,24 @@ class ServiceSettings:
         names = [model.name for model in self.models]
         if len(set(names)) != len(names):
             raise InputError(f"two models are named the same: {', '.join(names)}")
+        self._check_trials(names)
         for name in ("workers", "queue_size", "batch_size", "max_sessions", "budget_ms"):
             if getattr(self, name) < 1:
                 raise InputError(f"`{name}` {getattr(self, name)}: must be at least 1")
+
+    def _check_trials(self, served: list[str]) -> None:
+        if self.interleave and (len(self.interleave) != 2 or len(set(self.interleave)) != 2):
+            raise InputError("`interleave`: name two different models")
+        if self.interleave and self.split:
+            raise InputError("`interleave` and `split`: choose one of the two")
+        arms = [share.name for share in self.split]
+        if self.split and (len(arms) < 2 or len(set(arms)) != len(arms)):
+            raise InputError("`split`: name at least two different models")
+        in_trials = {"interleave": self.interleave, "split": arms, "shadow": [self.shadow]}
+        for setting, names in in_trials.items():
+            for name in names:
+                if name is not None and name not in served:
+                    known = ", ".join(served)
+                    raise InputError(f"`{setting}` {name}: is not served; there are: {known}")
+        if (self.interleave or self.split or self.shadow) and self.feedback is None:
+            raise InputError("a trial needs `feedback`, the folder in which it is recorded")

@@ -1,9 +1,11 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nextquery.errors import InputError
+from nextquery.feedback.assignment import Share
 from nextquery.service.operation.listening import listen
 from nextquery.service.settings import NamedModel, ServiceSettings
 
@@ -23,3 +25,24 @@ def test_names_of_models_differ(tmp_path: Path) -> None:
 def test_an_address_of_another_machine_is_refused() -> None:
     with pytest.raises(InputError, match=r"cannot listen on 192\.0\.2\.1:0"):
         listen("192.0.2.1", 0)
+
+
+@pytest.mark.parametrize(
+    ("trial", "message"),
+    [
+        ({"interleave": ("a",)}, "two different"),
+        ({"interleave": ("a", "a")}, "two different"),
+        ({"interleave": ("a", "c")}, "`interleave` c: is not served; there are: a, b"),
+        ({"split": (Share("a", 1),)}, "at least two"),
+        ({"split": (Share("a", 1), Share("c", 1))}, "`split` c"),
+        ({"shadow": "c"}, "`shadow` c"),
+        ({"interleave": ("a", "b"), "split": (Share("a", 1), Share("b", 1))}, "choose one"),
+        ({"shadow": "b", "feedback": None}, "needs `feedback`"),
+    ],
+)
+def test_a_trial_that_cannot_be_run_is_refused(
+    tmp_path: Path, trial: dict[str, Any], message: str
+) -> None:
+    models = (NamedModel("a", tmp_path), NamedModel("b", tmp_path))
+    with pytest.raises(InputError, match=message):
+        ServiceSettings(models=models, control=tmp_path, **{"feedback": tmp_path, **trial})

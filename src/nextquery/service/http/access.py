@@ -11,6 +11,7 @@ from fastapi.security import APIKeyHeader
 
 from nextquery.service.http.door import ADMIN_HEADER, API_HEADER, known
 from nextquery.service.service import Service
+from nextquery.service.trials import Trials
 
 API_KEY = APIKeyHeader(name=API_HEADER, auto_error=False, scheme_name="ApiKey")
 ADMIN_KEY = APIKeyHeader(name=ADMIN_HEADER, auto_error=False, scheme_name="AdminKey")
@@ -19,6 +20,11 @@ ADMIN_KEY = APIKeyHeader(name=ADMIN_HEADER, auto_error=False, scheme_name="Admin
 def service_of(request: Request) -> Service:
     """The running service."""
     return cast("Service", request.app.state.service)
+
+
+def trials_of(request: Request) -> Trials:
+    """What makes and records the lists of the running service."""
+    return cast("Trials", request.app.state.trials)
 
 
 async def _here(request: Request) -> Service:

@@ -2,7 +2,6 @@
 
 import math
 import time
-import uuid
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ from fastapi import APIRouter, Path, Request, Response
 from nextquery.inference.relations import group
 from nextquery.records import Suggestion as FoundSuggestion
 from nextquery.service.http import schemas
-from nextquery.service.http.access import Owner, service_of
+from nextquery.service.http.access import Owner, service_of, trials_of
 from nextquery.service.http.problems import BusyError, ProblemError
 from nextquery.service.models.questions import (
     CompleteQuestion,
@@ -22,8 +21,8 @@ from nextquery.service.models.questions import (
 )
 from nextquery.service.operation import logging
 from nextquery.service.operation.feedback_log import FeedbackLostError
-from nextquery.service.service import Answered
 from nextquery.service.sessions.stores import SessionsUnavailableError, session_key
+from nextquery.service.trials import Chosen, MadeList, Visit, sender_of
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemDocument}
@@ -39,11 +38,13 @@ async def suggest(
     asked: schemas.SuggestRequest, request: Request, owner: Owner
 ) -> schemas.SuggestAnswer:
     """The queries that may come next."""
-    service = service_of(request)
+    service, trials = service_of(request), trials_of(request)
     question = SuggestQuestion(await service.context(owner, asked, asked.query), asked.options)
-    service.charge(request, [question])
-    answered = await service.suggest(request, service.model(asked.model), [question])
-    return _list_answer(request, answered, question.context, answered.results[0])
+    visit = Visit(asked.session_id, owner)
+    chosen = trials.choose(asked.model, visit)
+    service.charge(request, [question] * len(chosen.models))
+    [made] = await trials.lists(request, chosen, [(question, visit)])
+    return _list_answer(request, made, question.context)
 
 
 @router.post("/suggest/batch")
@@ -51,18 +52,21 @@ async def suggest_batch(
     asked: schemas.SuggestBatchRequest, request: Request, owner: Owner
 ) -> schemas.SuggestBatchAnswer:
     """Several lists at once; requests of the same model and settings are computed together."""
-    service = service_of(request)
-    groups: dict[tuple[str | None, SuggestOptions], dict[int, SuggestQuestion]] = {}
+    service, trials = service_of(request), trials_of(request)
+    groups: dict[tuple[Chosen, SuggestOptions], dict[int, tuple[SuggestQuestion, Visit]]] = {}
+    charged: list[SuggestQuestion] = []
     for index, item in enumerate(asked.requests):
         question = SuggestQuestion(await service.context(owner, item, item.query), item.options)
-        groups.setdefault((item.model, item.options), {})[index] = question
-    service.charge(request, [each for group in groups.values() for each in group.values()])
+        visit = Visit(item.session_id, owner)
+        chosen = trials.choose(item.model, visit)
+        groups.setdefault((chosen, item.options), {})[index] = question, visit
+        charged += [question] * len(chosen.models)
+    service.charge(request, charged)
     answers: dict[int, schemas.SuggestAnswer] = {}
-    for (name, _), asked_together in groups.items():
-        questions = list(asked_together.values())
-        answered = await service.suggest(request, service.model(name), questions)
-        for (index, question), found in zip(asked_together.items(), answered.results, strict=True):
-            answers[index] = _list_answer(request, answered, question.context, found)
+    for (chosen, _), together in groups.items():
+        lists = await trials.lists(request, chosen, list(together.values()))
+        for (index, (question, _)), made in zip(together.items(), lists, strict=True):
+            answers[index] = _list_answer(request, made, question.context)
     return schemas.SuggestBatchAnswer(answers=[answers[index] for index in sorted(answers)])
 
 
@@ -128,7 +132,7 @@ async def feedback(asked: schemas.FeedbackRequest, request: Request, owner: Owne
     if service.feedback is None:
         raise ProblemError(501, "Feedback is not recorded here: the service has no folder for it.")
     try:
-        service.feedback.write(asked)
+        service.feedback.write(asked, sender=sender_of(request))
     except FeedbackLostError as error:
         logging.log_failure("feedback cannot be written", error, reason=str(error))
         raise BusyError("Feedback cannot be written now.", 10) from None
@@ -170,17 +174,12 @@ async def models(request: Request, owner: Owner) -> schemas.ModelsAnswer:
     )
 
 
-def _list_answer(
-    request: Request,
-    answered: Answered[list[FoundSuggestion]],
-    context: Sequence[str],
-    found: list[FoundSuggestion],
-) -> schemas.SuggestAnswer:
+def _list_answer(request: Request, made: MadeList, context: Sequence[str]) -> schemas.SuggestAnswer:
     return schemas.SuggestAnswer(
-        suggestions=_suggestions(found, context),
-        model=answered.model,
-        fallback=answered.fallback,
-        query_id=str(uuid.uuid4()),
+        suggestions=_suggestions(made.suggestions, context),
+        model=made.model,
+        fallback=made.fallback,
+        query_id=made.query_id,
         took_ms=_took(request),
     )
 

@@ -1,24 +1,27 @@
-"""The feedback log, in the format of OpenSearch's User Behavior Insights (UBI) 1.3.
+"""The feedback log: what the service served and what visitors did, appended to the files of a day.
 
-Every query whose suggestions were shown is a line of `queries-DAY.ndjson`, everything the user did
-a line of `events-DAY.ndjson`; `nextquery prepare` reads them back as a log. Knows nothing of HTTP.
+The lines and their files are `feedback/events.py`'s; `nextquery prepare` reads them back as a log,
+`nextquery feedback` as what was shown and taken. Knows nothing of HTTP.
 """
 
-import json
+import hashlib
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from nextquery.errors import InputError
+from nextquery.feedback.events import (
+    DismissedList,
+    FeedbackEvent,
+    ShownList,
+    TakenSuggestion,
+    file_name,
+    to_lines,
+)
 from nextquery.service.http.schemas import Clicked, Dismissed, Shown
 
-APPLICATION = "nextquery"
-_ACTIONS = {
-    "shown": "suggestions_shown",
-    "clicked": "suggestion_clicked",
-    "dismissed": "suggestions_dismissed",
-}
+ORIGIN_DIGITS = 4
+"""65,536 origins: some 65,000 addresses of the world share each, so that none is told."""
 
 
 class FeedbackLostError(Exception):
@@ -35,26 +38,22 @@ class FeedbackLog:
         except OSError as error:
             raise InputError(f"`feedback` {folder}: {error.strerror}") from None
 
-    def write(self, feedback: Shown | Clicked | Dismissed, now: datetime | None = None) -> None:
+    def write(
+        self,
+        feedback: Shown | Clicked | Dismissed,
+        now: datetime | None = None,
+        sender: str = "",
+    ) -> None:
         """Append what a user did; `FeedbackLostError` if that cannot be done."""
         moment = now or datetime.now(UTC)
-        common = {
-            "application": APPLICATION,
-            "query_id": feedback.query_id,
-            "client_id": feedback.client_id,
-            "timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        }
-        if isinstance(feedback, Shown):
-            query = {
-                "user_query": feedback.query,
-                "query_response_hit_ids": feedback.suggestions,
-            }
-            self._append("queries", moment, {**common, **query})
-        self._append("events", moment, {**common, **_event(feedback)})
+        self.append(_event(feedback, moment, origin(sender, moment) if sender else ""))
 
-    def _append(self, table: str, moment: datetime, record: dict[str, Any]) -> None:
-        path = self._folder / f"{table}-{moment:%Y-%m-%d}.ndjson"
-        line = (json.dumps(record, ensure_ascii=False) + "\n").encode()
+    def append(self, event: FeedbackEvent) -> None:
+        """Append the lines of an event; `FeedbackLostError` if that cannot be done."""
+        for table, line in to_lines(event):
+            self._append(self._folder / file_name(table, event.time), line)
+
+    def _append(self, path: Path, line: bytes) -> None:
         try:
             descriptor = _open(path)
             try:
@@ -67,6 +66,17 @@ class FeedbackLog:
             raise FeedbackLostError("the disk is full")
 
 
+def origin(sender: str, moment: datetime) -> str:
+    """What tells floods from visitors without telling addresses, another one every day.
+
+    >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    >>> len(origin("address 192.0.2.7", noon))
+    4
+    """
+    text = f"{moment:%Y-%m-%d} {sender}"
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:ORIGIN_DIGITS]
+
+
 def _open(path: Path) -> int:
     """The file, in a folder that may have been taken away; 0600: it holds what people typed."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
@@ -77,16 +87,11 @@ def _open(path: Path) -> int:
         return os.open(path, flags, 0o600)
 
 
-def _event(feedback: Shown | Clicked | Dismissed) -> dict[str, Any]:
-    event: dict[str, Any] = {
-        "action_name": _ACTIONS[feedback.action],
-        "message_type": "SUGGESTION",
-        "user_query": feedback.query,
-    }
+def _event(feedback: Shown | Clicked | Dismissed, moment: datetime, origin: str) -> FeedbackEvent:
+    common = feedback.query_id, feedback.client_id, moment, feedback.query, origin
+    if isinstance(feedback, Shown):
+        return ShownList(*common, suggestions=tuple(feedback.suggestions))
     if isinstance(feedback, Clicked):
-        event["message"] = feedback.suggestion
-        event["event_attributes"] = {
-            "object": {"object_id": feedback.suggestion, "object_id_field": "suggestion"},
-            "position": {"ordinal": feedback.position},
-        }
-    return event
+        taken, position = feedback.suggestion, feedback.position
+        return TakenSuggestion(*common, suggestion=taken, position=position)
+    return DismissedList(*common)

@@ -49,6 +49,10 @@ class Metrics:
             registry=self.registry,
         )  # fmt: skip
 
+        self.feedback_lost = Counter(
+            "nextquery_feedback_lost", "Lists that could not be recorded", registry=self.registry
+        )
+
     def _models(self) -> None:
         self.queue = Gauge(
             "nextquery_queue_length", "Requests waiting for a model", ["model"],

@@ -1,0 +1,295 @@
+"""The lines of the feedback files, in the format of OpenSearch's User Behavior Insights (UBI) 1.3.
+
+    queries-DAY.ndjson    one line per list that a visitor was shown (`ShownList`)
+    events-DAY.ndjson     what became of it: shown, clicked, dismissed
+    lists-DAY.ndjson      one line per list that the service made (`ServedList`), shown or not, and
+                          one per list that a model in the shadow made for nobody (`ShadowList`)
+
+`client_id` is the visitor's pseudonym in every line of every file: whoever must be forgotten is
+found by it (`lines_without`). `query_id` names the list in all of them. Knows nothing of HTTP.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+APPLICATION = "nextquery"
+QUERIES, EVENTS, LISTS = "queries", "events", "lists"
+TABLES = (QUERIES, EVENTS, LISTS)
+SHOWN, CLICKED, DISMISSED = "suggestions_shown", "suggestion_clicked", "suggestions_dismissed"
+SERVED, SHADOWED = "suggestions_served", "suggestions_shadowed"
+Source = Literal["seen", "synthetic"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSuggestion:
+    """One place of a list, and which model put it there."""
+
+    text: str
+    source: Source
+    model: str
+    score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A model of a trial under its name; the version changes when another is loaded."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The comparison that a list took part in."""
+
+    kind: Literal["interleave", "split"]
+    arms: tuple[Arm, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackEvent:
+    """Base of all lines: which list, whose, when, after which query."""
+
+    query_id: str
+    client_id: str
+    time: datetime
+    query: str
+    origin: str = ""
+    """Where it came from: so few digits of a hash that many addresses share them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownList(FeedbackEvent):
+    """A visitor was shown a list."""
+
+    suggestions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSuggestion(FeedbackEvent):
+    """A visitor took a suggestion; positions count from 1."""
+
+    suggestion: str = ""
+    position: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DismissedList(FeedbackEvent):
+    """A visitor closed a list without taking anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedList(FeedbackEvent):
+    """The service made a list: by which model, after which session, in which trial."""
+
+    context: tuple[str, ...] = ()
+    """The earlier queries of the session, oldest first, without `query`."""
+    model: str = ""
+    version: str = ""
+    fallback: bool = False
+    suggestions: tuple[ListedSuggestion, ...] = ()
+    trial: Trial | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowList(FeedbackEvent):
+    """What a model in the shadow would have shown instead."""
+
+    model: str = ""
+    version: str = ""
+    suggestions: tuple[ListedSuggestion, ...] = ()
+
+
+def file_name(table: str, moment: datetime) -> str:
+    """The file of a day.
+
+    >>> file_name(EVENTS, datetime(2026, 5, 1, 12, tzinfo=UTC))
+    'events-2026-05-01.ndjson'
+    """
+    return f"{table}-{moment:%Y-%m-%d}.ndjson"
+
+
+def day_of(name: str) -> str | None:
+    """The day of a feedback file by its name, None of any other file.
+
+    >>> day_of("lists-2026-05-01.ndjson"), day_of("notes.txt")
+    ('2026-05-01', None)
+    """
+    table, _, rest = name.partition("-")
+    day = rest.removesuffix(".ndjson")
+    if table not in TABLES or day == rest:
+        return None
+    try:
+        return datetime.strptime(day, "%Y-%m-%d").strftime("%Y-%m-%d")
+    except ValueError:
+        return None
+
+
+def source_of(source: str) -> Source:
+    """The word for where a suggestion comes from, of the sentence that models say.
+
+    >>> source_of("seen in the log (5 times)"), source_of("synthetic")
+    ('seen', 'synthetic')
+    """
+    return "synthetic" if source.startswith("synthetic") else "seen"
+
+
+def to_lines(event: FeedbackEvent) -> Iterator[tuple[str, bytes]]:
+    """The lines of an event, each with the table that it belongs to."""
+    common: dict[str, Any] = {
+        "application": APPLICATION,
+        "query_id": event.query_id,
+        "client_id": event.client_id,
+        "timestamp": event.time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    }
+    if event.origin:
+        common["origin"] = event.origin
+    if isinstance(event, ShownList):
+        asked = {"user_query": event.query, "query_response_hit_ids": list(event.suggestions)}
+        yield QUERIES, _line(common | asked)
+    table = LISTS if isinstance(event, ServedList | ShadowList) else EVENTS
+    yield table, _line(common | _described(event))
+
+
+def _described(event: FeedbackEvent) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "action_name": _ACTIONS[type(event)],
+        "message_type": "SUGGESTION",
+        "user_query": event.query,
+    }
+    if isinstance(event, TakenSuggestion):
+        described["message"] = event.suggestion
+        described["event_attributes"] = {
+            "object": {"object_id": event.suggestion, "object_id_field": "suggestion"},
+            "position": {"ordinal": event.position},
+        }
+    elif isinstance(event, ServedList | ShadowList):
+        described["event_attributes"] = {
+            "model": event.model,
+            "version": event.version,
+            "suggestions": [_place(each) for each in event.suggestions],
+        }
+    if isinstance(event, ServedList):
+        attributes = described["event_attributes"]
+        attributes |= {"context": list(event.context), "fallback": event.fallback}
+        if event.trial is not None:
+            arms = {arm.name: arm.version for arm in event.trial.arms}
+            attributes["trial"] = {"kind": event.trial.kind, "arms": arms}
+    return described
+
+
+def _place(each: ListedSuggestion) -> dict[str, Any]:
+    return {"text": each.text, "source": each.source, "model": each.model, "score": each.score}
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return (json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
+
+
+_ACTIONS: dict[type[FeedbackEvent], str] = {
+    ShownList: SHOWN,
+    TakenSuggestion: CLICKED,
+    DismissedList: DISMISSED,
+    ServedList: SERVED,
+    ShadowList: SHADOWED,
+}
+
+
+def parse_line(line: bytes) -> FeedbackEvent | None:
+    """The event of a line; None for what is no feedback of ours, ValueError for what is broken.
+
+    The query's own line says when a list was shown, so that the event beside it is passed over.
+    """
+    try:
+        record = json.loads(line)
+        if not isinstance(record, dict) or record.get("application") != APPLICATION:
+            return None
+        return _parsed(record)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not a line of feedback ({type(error).__name__})") from None
+
+
+def _parsed(record: Mapping[str, Any]) -> FeedbackEvent | None:
+    common: dict[str, Any] = {
+        "query_id": _text(record["query_id"]),
+        "client_id": _text(record["client_id"]),
+        "time": datetime.fromisoformat(record["timestamp"]).astimezone(UTC),
+        "query": _text(record["user_query"]),
+        "origin": _text(record.get("origin", "")),
+    }
+    attributes = record.get("event_attributes") or {}
+    match record.get("action_name"):
+        case None:
+            return ShownList(**common, suggestions=_texts(record["query_response_hit_ids"]))
+        case "suggestion_clicked":
+            taken = _text(attributes["object"]["object_id"])
+            position = int(attributes["position"]["ordinal"])
+            return TakenSuggestion(**common, suggestion=taken, position=position)
+        case "suggestions_dismissed":
+            return DismissedList(**common)
+        case "suggestions_served":
+            return ServedList(
+                **common,
+                **_made(attributes),
+                context=_texts(attributes["context"]),
+                fallback=bool(attributes["fallback"]),
+                trial=_trial(attributes.get("trial")),
+            )
+        case "suggestions_shadowed":
+            return ShadowList(**common, **_made(attributes))
+    return None
+
+
+def _made(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "model": _text(attributes["model"]),
+        "version": _text(attributes["version"]),
+        "suggestions": tuple(
+            ListedSuggestion(
+                _text(each["text"]),
+                source_of(each["source"]),
+                _text(each["model"]),
+                float(each["score"]),
+            )
+            for each in attributes["suggestions"]
+        ),
+    }
+
+
+def _trial(given: Mapping[str, Any] | None) -> Trial | None:
+    if given is None:
+        return None
+    if given["kind"] not in ("interleave", "split"):
+        raise ValueError("no such kind of trial")
+    arms = tuple(Arm(_text(name), _text(version)) for name, version in given["arms"].items())
+    return Trial(given["kind"], arms)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(map(_text, values))
+
+
+def lines_without(lines: Iterable[bytes], client_ids: frozenset[str]) -> Iterator[bytes]:
+    """The lines that are not of these visitors; what cannot be read is kept as it is.
+
+    >>> line = b'{"client_id": "visitor-1"}'
+    >>> list(lines_without([line, b"broken"], frozenset({"visitor-1"})))
+    [b'broken']
+    """
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        visitor = record.get("client_id") if isinstance(record, dict) else None
+        if not isinstance(visitor, str) or visitor not in client_ids:
+            yield line

@@ -1,0 +1,243 @@
+"""Which model makes a visitor's list, and the record of it: interleaving, splits, shadows.
+
+A request that names a model takes no part in a trial. Every list is recorded where feedback is, so
+that what is taken later can be told apart by model.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from fastapi import Request
+
+from nextquery.feedback.assignment import split_arm, team_draft
+from nextquery.feedback.events import (
+    Arm,
+    FeedbackEvent,
+    ListedSuggestion,
+    ServedList,
+    ShadowList,
+    Trial,
+    source_of,
+)
+from nextquery.records import Suggestion
+from nextquery.service.http.problems import BusyError
+from nextquery.service.models.questions import SuggestQuestion
+from nextquery.service.operation import logging
+from nextquery.service.operation.feedback_log import FeedbackLostError, origin
+from nextquery.service.service import Service
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Who asks: the session's pseudonym, and whose session it is."""
+
+    session_id: str | None
+    owner: str = ""
+
+    @property
+    def key(self) -> str:
+        """What decides about the visitor; another one for every request without a session."""
+        return f"{self.owner}\0{self.session_id or uuid.uuid4()}"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The models that make a list together, and the trial in which they do."""
+
+    models: tuple[str, ...]
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class MadeList:
+    """A list as it is served; `teams` has the name of the model that filled each place."""
+
+    query_id: str
+    suggestions: list[Suggestion]
+    model: str
+    fallback: bool
+    teams: tuple[str, ...]
+    trial: Trial | None = None
+
+
+class Trials:
+    """Makes lists by the service's settings and records them."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._shadows: set[asyncio.Task[None]] = set()
+
+    def choose(self, name: str | None, visit: Visit) -> Chosen:
+        """Which models make a list for a visitor, who may have named one."""
+        settings = self._service.settings
+        if name is None and settings.interleave:
+            return Chosen(settings.interleave, "interleave")
+        if name is None and settings.split and visit.session_id is not None:
+            return Chosen((split_arm(settings.split, visit.key),), "split")
+        return Chosen((name or self._service.models.default,))
+
+    async def lists(
+        self,
+        request: Request,
+        chosen: Chosen,
+        asked: Sequence[tuple[SuggestQuestion, Visit]],
+    ) -> list[MadeList]:
+        """A list for each question, recorded; all questions are of one group."""
+        questions = [question for question, _ in asked]
+        if len(chosen.models) == 2:
+            made = await self._interleaved(request, chosen, asked)
+        else:
+            made = await self._alone(request, chosen.models[0], questions, self._trial(chosen))
+        for each, (question, visit) in zip(made, asked, strict=True):
+            self._record(request, each, question, visit)
+        return made
+
+    def stop(self) -> None:
+        """Leave what nobody waits for."""
+        for task in self._shadows:
+            task.cancel()
+
+    async def _alone(
+        self,
+        request: Request,
+        name: str,
+        questions: Sequence[SuggestQuestion],
+        trial: Trial | None = None,
+    ) -> list[MadeList]:
+        answered = await self._service.suggest(request, self._service.model(name), questions)
+        facts = answered.model, answered.fallback
+        return [
+            MadeList(str(uuid.uuid4()), found, *facts, (answered.model,) * len(found), trial)
+            for found in answered.results
+        ]
+
+    async def _interleaved(
+        self, request: Request, chosen: Chosen, asked: Sequence[tuple[SuggestQuestion, Visit]]
+    ) -> list[MadeList]:
+        """Both models' lists in turns; if only one answers in time, its own, outside the trial."""
+        questions = [question for question, _ in asked]
+        both = await asyncio.gather(
+            *(self._alone(request, name, questions) for name in chosen.models),
+            return_exceptions=True,
+        )
+        lists = [each for each in both if not isinstance(each, BaseException)]
+        if len(lists) < 2:
+            refusals = [each for each in both if isinstance(each, BaseException)]
+            if lists and all(isinstance(each, BusyError) for each in refusals):
+                return lists[0]
+            raise refusals[0]
+        trial = self._trial(chosen)
+        return [
+            _draft(question, visit, (first, second), chosen.models, trial)
+            for (question, visit), first, second in zip(asked, *lists, strict=True)
+        ]
+
+    def _trial(self, chosen: Chosen) -> Trial | None:
+        if chosen.kind == "interleave":
+            return Trial("interleave", self._arms(chosen.models))
+        if chosen.kind == "split":
+            return Trial(
+                "split", self._arms([share.name for share in self._service.settings.split])
+            )
+        return None
+
+    def _arms(self, names: Sequence[str]) -> tuple[Arm, ...]:
+        engines = [self._service.models.served[name].engine for name in names]
+        versions = [engine.version if engine else "" for engine in engines]
+        return tuple(map(Arm, names, versions))
+
+    def _record(
+        self, request: Request, made: MadeList, question: SuggestQuestion, visit: Visit
+    ) -> None:
+        if self._service.feedback is None or not question.context:
+            return
+        moment = datetime.now(UTC)
+        served = ServedList(
+            made.query_id,
+            visit.session_id or "",
+            moment,
+            question.context[-1],
+            origin(sender_of(request), moment),
+            context=question.context[:-1],
+            model=made.model,
+            version=self._version(made),
+            fallback=made.fallback,
+            suggestions=_listed(made.suggestions, made.teams),
+            trial=made.trial,
+        )
+        self._append(served)
+        shadow = self._service.settings.shadow
+        if shadow is not None and made.model != shadow and not self._service.control.killed:
+            task = asyncio.create_task(self._ask_shadow(shadow, served, question))
+            self._shadows.add(task)
+            task.add_done_callback(self._shadows.discard)
+
+    def _version(self, made: MadeList) -> str:
+        model = self._service.models.served.get(made.model)
+        if made.fallback:
+            model = self._service.models.fallback
+        return model.engine.version if model is not None and model.engine is not None else ""
+
+    def _append(self, event: FeedbackEvent) -> None:
+        """A list is worth more than its record: what cannot be written is said and counted."""
+        assert self._service.feedback is not None
+        try:
+            self._service.feedback.append(event)
+        except FeedbackLostError as error:
+            self._service.metrics.feedback_lost.inc()
+            logging.log_failure("a list cannot be recorded", error, reason=str(error))
+
+    async def _ask_shadow(self, name: str, served: ServedList, question: SuggestQuestion) -> None:
+        """Ask the model in the shadow, after the visitor has an answer; a busy one is left out."""
+        model = self._service.model(name)
+        found = model.remembered(question) or await self._service.ask_in_background(model, question)
+        if found is None:
+            return
+        version = model.engine.version if model.engine else ""
+        self._append(
+            ShadowList(
+                served.query_id,
+                served.client_id,
+                served.time,
+                served.query,
+                served.origin,
+                model=name,
+                version=version,
+                suggestions=_listed(found, (name,) * len(found)),
+            )
+        )
+
+
+def sender_of(request: Request) -> str:
+    """Key and address of a request: what a flood has in common."""
+    client = request.client
+    return f"{request.scope.get('key_name', '')} {client.host if client else ''}"
+
+
+def _draft(
+    question: SuggestQuestion,
+    visit: Visit,
+    lists: tuple[MadeList, MadeList],
+    names: tuple[str, ...],
+    trial: Trial | None,
+) -> MadeList:
+    key = "\0".join((visit.key, *question.context))
+    drafted = team_draft(lists[0].suggestions, lists[1].suggestions, question.options.n, key)
+    return MadeList(
+        lists[0].query_id,
+        [each.suggestion for each in drafted],
+        "+".join(names),
+        any(each.fallback for each in lists),
+        tuple(lists[each.team].model for each in drafted),
+        None if any(each.fallback for each in lists) else trial,
+    )
+
+
+def _listed(found: Sequence[Suggestion], teams: Sequence[str]) -> tuple[ListedSuggestion, ...]:
+    return tuple(
+        ListedSuggestion(each.text, source_of(each.source), team, round(each.score, 6))
+        for each, team in zip(found, teams, strict=True)
+    )

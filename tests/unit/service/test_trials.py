@@ -1,0 +1,174 @@
+"""Trials as visitors meet them: a service of count models in this process."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from nextquery.feedback.assignment import Share, split_arm
+from nextquery.feedback.events import ServedList, ShadowList, parse_line
+from nextquery.logs.data_folder import PreparedData
+from nextquery.service.app import build_app
+from nextquery.service.service import build_service
+from nextquery.service.settings import NamedModel, ServiceSettings
+from nextquery.suggesters.adjacency import Adjacency
+from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.popularity import Popularity
+
+SESSIONS = [(f"user {n}", ("red shoes", text)) for n, text in enumerate(["boots", "socks"] * 3)]
+SESSIONS += [(f"user {n}", ("paris", "rome")) for n in range(9)]
+Opener = Callable[..., TestClient]
+
+
+@pytest.fixture(scope="module")
+def folders(prepared: Any, tiny_log: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data: PreparedData = prepared(tiny_log(SESSIONS))
+    folder = tmp_path_factory.mktemp("models")
+    fit_model(Adjacency, data).save(folder / "A")
+    fit_model(Popularity, data).save(folder / "B")
+    return folder
+
+
+@pytest.fixture
+def opened(folders: Path, tmp_path: Path) -> Iterator[Opener]:
+    clients: list[TestClient] = []
+
+    def start(**trial: Any) -> TestClient:
+        settings = ServiceSettings(
+            models=(NamedModel("A", folders / "A"), NamedModel("B", folders / "B")),
+            control=tmp_path,
+            feedback=tmp_path / "feedback",
+            budget_ms=20_000,
+        )
+        client = TestClient(build_app(build_service(replace(settings, **trial))))
+        client.__enter__()
+        clients.append(client)
+        end = time.monotonic() + 60
+        while client.get("/readyz").status_code != 200:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        return client
+
+    yield start
+    for client in clients:
+        client.__exit__(None, None, None)
+
+
+def ask(client: TestClient, **body: Any) -> Any:
+    answer = client.post("/v1/suggest", json={"query": "red shoes", **body})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def recorded(tmp_path: Path) -> list[Any]:
+    [path] = (tmp_path / "feedback").glob("lists-*.ndjson")
+    return [parse_line(line) for line in path.read_bytes().splitlines()]
+
+
+def test_every_list_is_recorded_with_its_session_and_model(opened: Opener, tmp_path: Path) -> None:
+    answer = ask(opened(), context=["shoes"], session_id="visitor-1", n=2)
+    [served] = recorded(tmp_path)
+    assert isinstance(served, ServedList)
+    assert served.query_id == answer["query_id"]
+    assert (served.client_id, served.context, served.query) == (
+        "visitor-1", ("shoes",), "red shoes",
+    )  # fmt: skip
+    assert (served.model, served.trial, served.fallback) == ("A", None, False)
+    assert served.version
+    assert [(each.text, each.source, each.model) for each in served.suggestions] == [
+        ("boots", "seen", "A"), ("socks", "seen", "A"),
+    ]  # fmt: skip
+
+
+def test_nothing_is_recorded_without_a_folder_for_it(opened: Opener, tmp_path: Path) -> None:
+    ask(opened(feedback=None), n=2)
+    assert not (tmp_path / "feedback").exists()
+
+
+def test_interleaved_lists_have_suggestions_of_both(opened: Opener, tmp_path: Path) -> None:
+    client = opened(interleave=("A", "B"))
+    lists = [ask(client, session_id=f"visitor-{n}", n=4) for n in range(12)]
+    assert {answer["model"] for answer in lists} == {"A+B"}
+    firsts = Counter(each.suggestions[0].model for each in recorded(tmp_path))
+    assert set(firsts) == {"A", "B"}, "a coin decides who begins"
+    for served in recorded(tmp_path):
+        assert [arm.name for arm in served.trial.arms] == ["A", "B"]
+        teams = [each.model for each in served.suggestions]
+        assert sorted(teams[:2]) == ["A", "B"]
+
+
+def test_the_same_session_sees_the_same_list_again(opened: Opener) -> None:
+    client = opened(interleave=("A", "B"))
+    for n in range(6):
+        first, again = (ask(client, session_id=f"visitor-{n}", n=4) for _ in range(2))
+        assert first["suggestions"] == again["suggestions"]
+
+
+def test_who_names_a_model_takes_no_part(opened: Opener, tmp_path: Path) -> None:
+    answer = ask(opened(interleave=("A", "B")), model="B", session_id="visitor-1")
+    assert answer["model"] == "B"
+    assert recorded(tmp_path)[0].trial is None
+
+
+def test_a_split_is_by_session(opened: Opener, tmp_path: Path) -> None:
+    shares = (Share("A", 50), Share("B", 50))
+    client = opened(split=shares)
+    for n in range(12):
+        answer = ask(client, session_id=f"visitor-{n}")
+        assert answer["model"] == split_arm(shares, f"\0visitor-{n}")
+    assert {each.model for each in recorded(tmp_path)} == {"A", "B"}
+    assert all(each.trial.kind == "split" for each in recorded(tmp_path))
+    assert ask(client)["model"] == "A", "without a session the first model answers"
+    assert recorded(tmp_path)[-1].trial is None
+
+
+def test_a_batch_takes_part_item_by_item(opened: Opener, tmp_path: Path) -> None:
+    client = opened(split=(Share("A", 1), Share("B", 1)))
+    items = [{"query": "red shoes", "session_id": f"visitor-{n}"} for n in range(10)]
+    answers = client.post("/v1/suggest/batch", json={"requests": items}).json()["answers"]
+    assert [each["model"] for each in answers] == [
+        ask(client, session_id=f"visitor-{n}")["model"] for n in range(10)
+    ]
+    assert len(recorded(tmp_path)) == 20
+
+
+def test_a_model_in_the_shadow_is_recorded_and_never_shown(opened: Opener, tmp_path: Path) -> None:
+    client = opened(shadow="B")
+    answer = ask(client, session_id="visitor-1", n=2)
+    assert [item["text"] for item in answer["suggestions"]] == ["boots", "socks"]
+    end = time.monotonic() + 30
+    while len(recorded(tmp_path)) < 2:
+        assert time.monotonic() < end
+        client.get("/healthz")
+    shadow = recorded(tmp_path)[1]
+    assert isinstance(shadow, ShadowList)
+    assert (shadow.query_id, shadow.model) == (answer["query_id"], "B")
+    assert shadow.suggestions[0].text not in ("boots", "socks")
+
+
+def test_a_list_is_served_though_it_cannot_be_recorded(opened: Opener, tmp_path: Path) -> None:
+    client = opened()
+    (tmp_path / "feedback").rmdir()
+    (tmp_path / "feedback").write_text("a file now")
+    assert ask(client)["suggestions"]
+    assert "nextquery_feedback_lost_total 1.0" in client.get("/metrics").text
+
+
+def test_feedback_says_where_it_came_from_in_few_digits(opened: Opener, tmp_path: Path) -> None:
+    client = opened()
+    answer = ask(client, session_id="visitor-1")
+    told = {
+        "action": "shown", "query": "red shoes", "query_id": answer["query_id"],
+        "client_id": "visitor-1", "suggestions": ["boots"],
+    }  # fmt: skip
+    assert client.post("/v1/feedback", json=told).status_code == 204
+    [path] = (tmp_path / "feedback").glob("queries-*.ndjson")
+    line = json.loads(path.read_text())
+    assert line["origin"] == recorded(tmp_path)[0].origin
+    assert len(line["origin"]) == 4
