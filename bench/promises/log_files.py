@@ -3,9 +3,11 @@
 import gzip
 import io
 import json
-from collections.abc import Iterable, Mapping
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from random import Random
+from xml.sax.saxutils import escape
 
 import polars as pl
 import pyarrow as pa
@@ -40,7 +42,12 @@ def seeds() -> dict[str, bytes]:
         "ndjson": _lines(plain),
         "elastic": _lines(_elastic(n) for n in range(8)),
         "ubi": _lines(each for n in range(6) for each in _ubi(n)),
+        "ga4": _lines(_ga4(n) for n in range(8)),
+        "matomo": json.dumps([_matomo(n) for n in range(6)]).encode(),
+        "algolia": json.dumps({"logs": [_algolia(n) for n in range(6)]}).encode(),
+        "excel": workbook([["user", "time", "query"], *([n, _TIME, f"red {n}"] for n in range(8))]),
         "parquet": _parquet(),
+        "parquet of ubi": _parquet_of_ubi(),
         "parquet of numbers": _parquet_of_numbers(),
         "gzip": gzip.compress((header + aol).encode()),
     }
@@ -102,6 +109,111 @@ def _ubi(number: int) -> list[Mapping[str, object]]:
         {"query_id": query_id, "client_id": "u", "user_query": f"red {number}", "timestamp": time},
         {"action_name": "click", "query_id": query_id, "event_attributes": clicked},
     ]
+
+
+def _ga4(number: int) -> Mapping[str, object]:
+    parameters = [{"key": "search_term", "value": {"string_value": f"red {number}"}}]
+    return {
+        "event_timestamp": "1609459200000000",
+        "event_name": "view_search_results",
+        "event_params": parameters,
+        "user_pseudo_id": f"1.{number}",
+    }
+
+
+def _matomo(number: int) -> Mapping[str, object]:
+    search = {"type": "search", "siteSearchKeyword": f"red {number}", "timestamp": 1709287200}
+    page = {"type": "action", "url": "https://shop.example/7", "timestamp": 1709287210}
+    return {"idVisit": number, "visitorId": f"v{number}", "actionDetails": [search, page]}
+
+
+def _algolia(number: int) -> Mapping[str, object]:
+    return {
+        "timestamp": "2024-03-01T10:00:00Z",
+        "method": "POST",
+        "answer_code": "200",
+        "query_body": json.dumps({"params": f"query=red%20{number}&hitsPerPage=5"}),
+        "url": "/1/indexes/products/query",
+        "ip": f"192.0.2.{number}",
+    }
+
+
+_WORKBOOK_PARTS = {
+    "[Content_Types].xml": (
+        '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+        '<Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        '<Default Extension="xml" ContentType="application/xml"/></Types>'
+    ),
+    "_rels/.rels": (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        '<Relationship Id="a" Target="xl/workbook.xml" Type="http://schemas.openxmlformats.org/'
+        'officeDocument/2006/relationships/officeDocument"/></Relationships>'
+    ),
+    "xl/styles.xml": (
+        '<styleSheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><cellXfs>'
+        '<xf numFmtId="0"/><xf numFmtId="22"/></cellXfs></styleSheet>'
+    ),
+}
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+
+
+def workbook(*sheets: Sequence[Sequence[object]]) -> bytes:
+    """An Excel file with these rows; a datetime becomes a cell that Excel shows as one."""
+    parts = dict(_WORKBOOK_PARTS)
+    names = [f"sheet{number}" for number in range(1, len(sheets) + 1)]
+    listed = "".join(
+        f'<sheet name="{name}" sheetId="{n}" r:id="{name}"/>' for n, name in enumerate(names, 1)
+    )
+    links = "".join(
+        f'<Relationship Id="{name}" Type="{_OFFICE}/worksheet" Target="worksheets/{name}.xml"/>'
+        for name in names
+    )
+    parts["xl/workbook.xml"] = (
+        f'<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}"><sheets>{listed}</sheets></workbook>'
+    )
+    parts["xl/_rels/workbook.xml.rels"] = (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        f'{links}<Relationship Id="s" Type="{_OFFICE}/styles" Target="styles.xml"/></Relationships>'
+    )
+    for name, rows in zip(names, sheets, strict=True):
+        parts[f"xl/worksheets/{name}.xml"] = (
+            f'<worksheet xmlns="{_MAIN}"><sheetData>{_sheet_rows(rows)}</sheetData></worksheet>'
+        )
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, text in parts.items():
+            file.writestr(zipfile.ZipInfo(name), text)
+    return stream.getvalue()
+
+
+def _sheet_rows(rows: Sequence[Sequence[object]]) -> str:
+    return "".join(
+        f'<row r="{number}">'
+        + "".join(_cell(f"{chr(65 + place)}{number}", value) for place, value in enumerate(cells))
+        + "</row>"
+        for number, cells in enumerate(rows, 1)
+    )
+
+
+def _cell(place: str, value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        days = (value - datetime(1899, 12, 30)) / timedelta(days=1)
+        return f'<c r="{place}" s="1"><v>{days!r}</v></c>'
+    if isinstance(value, int | float):
+        return f'<c r="{place}"><v>{value}</v></c>'
+    return f'<c r="{place}" t="inlineStr"><is><t>{escape(str(value))}</t></is></c>'
+
+
+def _parquet_of_ubi() -> bytes:
+    stream = io.BytesIO()
+    rows = [each for n in range(6) for each in _ubi(n)]
+    whole = {**rows[0], **rows[1]}
+    pq.write_table(pa.Table.from_pylist([whole, *rows]), stream)
+    return stream.getvalue()
 
 
 def _parquet() -> bytes:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,11 +87,13 @@ def _reads_or_refuses(data: bytes, format: str) -> bool:
 
 def _plain_reader_survives(name: str, data: bytes) -> bool:
     try:
-        if name.startswith("parquet"):
+        if name == "excel":
+            zipfile.ZipFile(io.BytesIO(data)).testzip()
+        elif name.startswith("parquet"):
             pl.read_parquet(io.BytesIO(data))
         elif name == "gzip":
             gzip.decompress(data).decode()
-        elif name in ("ndjson", "elastic", "ubi"):
+        elif name in ("ndjson", "elastic", "ubi", "ga4", "matomo", "algolia"):
             for line in data.decode().splitlines():
                 json.loads(line)
         else:

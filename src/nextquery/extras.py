@@ -9,6 +9,7 @@ EXTRAS = {
     "serve": ("fastapi", "uvicorn", "prometheus_client", "fastapi_swagger"),
     "spark": ("pyspark",),
     "redis": ("redis",),
+    "excel": ("python_calamine",),
 }
 """What each extra adds, by the name under which it is imported."""
 CORE = (

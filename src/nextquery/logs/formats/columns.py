@@ -5,6 +5,12 @@ from pathlib import Path
 
 from nextquery.errors import LogError
 
+_USUAL = {
+    "user": "user userid visitor visitorid client clientid uid anonid idvisitor sessionid session",
+    "time": "time timestamp datetime date eventtime servertime querytime createdat ts when",
+    "query": "query q searchterm searchquery userquery keyword keywords term search searchphrase",
+}
+"""How the columns of a log are often called, the likeliest first."""
 REQUIRED = ("user", "time", "query")
 FIELDS = (*REQUIRED, "click")
 
@@ -39,6 +45,24 @@ def find_columns(
     if twice:
         raise LogError(f"{file}: has several columns called {', '.join(map(repr, twice))}")
     return wanted
+
+
+def guess_columns(names: Sequence[str]) -> dict[str, str]:
+    """The columns that may be user, time and query by their names; none unless all three are found.
+
+    >>> guess_columns(["Visitor ID", "created_at", "search term", "results"])
+    {'user': 'Visitor ID', 'time': 'created_at', 'query': 'search term'}
+    >>> guess_columns(["a", "b", "c"])
+    {}
+    """
+    plain = {"".join(filter(str.isalnum, name.casefold())): name for name in reversed(names)}
+    found = {}
+    for field, usual in _USUAL.items():
+        known = [plain[name] for name in usual.split() if name in plain]
+        if not known:
+            return {}
+        found[field] = known[0]
+    return found
 
 
 def _listed(names: Sequence[str]) -> str:

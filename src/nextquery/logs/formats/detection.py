@@ -4,15 +4,20 @@
 is given is taken as given.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nextquery.errors import LogError
+from nextquery.logs.formats.analytics.reports import describe_report
 from nextquery.logs.formats.base import LogFormat
-from nextquery.logs.formats.columns import check_columns
+from nextquery.logs.formats.columns import check_columns, guess_columns
+from nextquery.logs.formats.json_fields import sample_objects
 from nextquery.logs.formats.table import FORMATS, format_named
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
+
+_BLANK = "user=...,time=...,query=..."
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,19 @@ def _recognise(sample: Sample, settings: ReadSettings) -> FormatChoice:
         reason = each.recognise(sample, settings)
         if reason:
             return FormatChoice(each, reason)
+    report = describe_report(sample)
+    if report:
+        raise LogError(f"{sample.file}: {report}")
     raise LogError(
         f"{sample.file}: the format cannot be told (it starts with {sample.lines[0][:60]!r}); "
-        "name it with `format`, or the columns with `columns=user=...,time=...,query=...`"
+        f"name it with `format`, or the columns with `columns={_likely_columns(sample)}`"
     )
+
+
+def _likely_columns(sample: Sample) -> str:
+    """Columns by the names in the first line or object that look like them, or what to fill in."""
+    objects = sample_objects(sample)
+    names = list(objects[0]) if objects else re.split("[,;|\t]", sample.lines[0])
+    plain = [name.strip('" ') for name in names]
+    found = guess_columns([name for name in plain if re.fullmatch(r"[\w.@ -]{1,40}", name)])
+    return ",".join(f"{field}={name}" for field, name in found.items()) or _BLANK

@@ -6,7 +6,7 @@ small file that unpacks to a large one costs no more memory than any other.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +29,7 @@ from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.reading.times import parse_times, resolve_times
 
 _BATCH_ROWS = 100_000
+_NO_TEXT = pl.lit(None, pl.String)
 _LARGEST_CHUNK, _LARGEST_RATIO = 256 << 20, 1000
 """A column of a row group that unpacks to more bytes than both allow is refused."""
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -61,10 +62,18 @@ def read_batches(
 
     With each batch comes the share of the file that has been read with it.
     """
+    for share, frame in read_parts(path, _record_batches(path, columns)):
+        yield share, frame if "click" in frame.columns else frame.with_columns(click=_NO_TEXT)
+
+
+def read_parts(
+    path: Path, batches: Iterator[tuple[int, pa.RecordBatch]]
+) -> Iterator[tuple[float, pl.DataFrame]]:
+    """Batches of a file (each with the number of all rows) in bounded parts, numbered by `line`."""
     check_file(path)
     try:
         first = 1
-        for total, batch in _record_batches(path, columns):
+        for total, batch in batches:
             for part in _bounded(batch):
                 frame = _as_frame(part, first)
                 first += part.num_rows
@@ -85,12 +94,22 @@ def _record_batches(
         wanted = find_columns(path, columns, schema.names)
         _check_types(path, schema, wanted)
         names = sorted(set(wanted.values()))
-        texts = [name for name in names if _is_text(schema.field(name).type)]
-        with pq.ParquetFile(source, read_dictionary=texts, pre_buffer=False) as file:
-            rows = _rows_per_batch(path, file.metadata, names)
-            for batch in file.iter_batches(rows, columns=names):
-                chosen = [batch.column(name) for name in wanted.values()]
-                yield file.metadata.num_rows, pa.record_batch(chosen, list(wanted))
+        texts = [name for name in names if is_text(schema.field(name).type)]
+        for total, batch in iterate_batches(path, source, names, texts):
+            chosen = [batch.column(name) for name in wanted.values()]
+            yield total, pa.record_batch(chosen, list(wanted))
+
+
+def iterate_batches(
+    path: Path, source: Any, names: Sequence[str], texts: Sequence[str]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Some columns of an open file, `texts` as dictionaries, and the number of all rows."""
+    import pyarrow.parquet as pq  # not loaded for logs of other formats
+
+    with pq.ParquetFile(source, read_dictionary=texts, pre_buffer=False) as file:
+        rows = _rows_per_batch(path, file.metadata, names)
+        for batch in file.iter_batches(rows, columns=names):
+            yield file.metadata.num_rows, batch
 
 
 def _rows_per_batch(path: Path, metadata: Any, names: Iterable[str]) -> int:
@@ -99,7 +118,7 @@ def _rows_per_batch(path: Path, metadata: Any, names: Iterable[str]) -> int:
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         chunks = [group.column(index) for index in range(group.num_columns)]
-        sizes = [chunk for chunk in chunks if chunk.path_in_schema in names]
+        sizes = [chunk for chunk in chunks if _belongs(chunk.path_in_schema, names)]
         for chunk in sizes:
             unpacked, packed = chunk.total_uncompressed_size, max(1, chunk.total_compressed_size)
             if unpacked > _LARGEST_CHUNK and unpacked > _LARGEST_RATIO * packed:
@@ -110,6 +129,11 @@ def _rows_per_batch(path: Path, metadata: Any, names: Iterable[str]) -> int:
         size = sum(chunk.total_uncompressed_size for chunk in sizes)
         widest = max(widest, size / max(1, group.num_rows))
     return int(min(_BATCH_ROWS, max(1, 4 * BLOCK_BYTES / widest)))
+
+
+def _belongs(path: str, names: Iterable[str]) -> bool:
+    """Whether a column of the file is one of `names` or a part of one."""
+    return any(path == name or path.startswith(f"{name}.") for name in names)
 
 
 def _bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -124,10 +148,10 @@ def _bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def _byte_lengths(column: pa.Array) -> Any:
     if pa.types.is_dictionary(column.type):
-        if not _is_text(column.type.value_type):
+        if not is_text(column.type.value_type):
             return np.zeros(len(column))
         lengths = pc.binary_length(column.dictionary).take(column.indices)
-    elif _is_text(column.type):
+    elif is_text(column.type):
         lengths = pc.binary_length(column)
     else:
         return np.zeros(len(column))
@@ -150,7 +174,7 @@ def parse_batch(batch: pl.DataFrame, time_zone: str) -> ParsedRows:
         .then(pl.lit(rejected_rows.NUL_BYTE))
     )
     fields = pl.DataFrame([batch["line"], user, query, click, time_text])
-    times = _times(batch["time"], time_text, time_zone)
+    times = read_times(batch["time"], time_text, time_zone)
     return validate_rows(fields.with_columns(text=shown, reason=fault), times)
 
 
@@ -158,22 +182,24 @@ def _check_types(path: Path, schema: pa.Schema, wanted: Mapping[str, str]) -> No
     for meaning, name in wanted.items():
         found = schema.field(name).type
         plain = found.value_type if pa.types.is_dictionary(found) else found
-        if not (_is_value(plain) or (meaning == "time" and _is_moment(plain))):
+        if not (is_value(plain) or (meaning == "time" and _is_moment(plain))):
             kinds = "text, numbers or times" if meaning == "time" else "text or numbers"
             raise LogError(f"{path}: column {name!r} is a {found}; {meaning} must be {kinds}")
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type of Arrow holds texts or bytes."""
     types = pa.types
     string = types.is_string(kind) or types.is_large_string(kind)
     bytes_ = types.is_binary(kind) or types.is_large_binary(kind)
     return bool(string or bytes_ or types.is_fixed_size_binary(kind))
 
 
-def _is_value(kind: pa.DataType) -> bool:
+def is_value(kind: pa.DataType) -> bool:
+    """Whether a type of Arrow holds texts or numbers."""
     types = pa.types
     number = types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind)
-    return _is_text(kind) or number or types.is_boolean(kind) or types.is_null(kind)
+    return is_text(kind) or number or types.is_boolean(kind) or types.is_null(kind)
 
 
 def _is_moment(kind: pa.DataType) -> bool:
@@ -183,8 +209,6 @@ def _is_moment(kind: pa.DataType) -> bool:
 def _as_frame(batch: pa.RecordBatch, first: int) -> pl.DataFrame:
     columns = [_decoded(column) for column in batch.columns]
     frame = pl.DataFrame(pa.record_batch(columns, batch.schema.names))
-    if "click" not in frame.columns:
-        frame = frame.with_columns(click=pl.lit(None, pl.String))
     return frame.with_row_index("line", first).cast({"line": pl.Int64})
 
 
@@ -206,7 +230,8 @@ def _decoded(column: pa.Array) -> pa.Array:
     return known.cast(pa.timestamp("us", zone), safe=False)
 
 
-def _times(times: pl.Series, texts: pl.Series, time_zone: str) -> pl.DataFrame:
+def read_times(times: pl.Series, texts: pl.Series, time_zone: str) -> pl.DataFrame:
+    """Times of any type as `parse_times` gives them."""
     if not isinstance(times.dtype, pl.Datetime):
         return parse_times(texts, time_zone)
     nothing = pl.repeat(None, len(times), dtype=pl.Datetime("us"), eager=True)

@@ -2,10 +2,14 @@
 
 from nextquery.errors import LogError
 from nextquery.logs.formats.access import AccessFormat
+from nextquery.logs.formats.analytics.algolia import AlgoliaFormat
+from nextquery.logs.formats.analytics.elastic import ElasticFormat
+from nextquery.logs.formats.analytics.ga4 import Ga4Format
+from nextquery.logs.formats.analytics.matomo import MatomoFormat
 from nextquery.logs.formats.aol import AolFormat
 from nextquery.logs.formats.base import LogFormat
 from nextquery.logs.formats.csv import CsvFormat, TsvFormat
-from nextquery.logs.formats.elastic import ElasticFormat
+from nextquery.logs.formats.excel import ExcelFormat
 from nextquery.logs.formats.excite import ExciteFormat
 from nextquery.logs.formats.ndjson import NdjsonFormat
 from nextquery.logs.formats.parquet import ParquetFormat
@@ -13,9 +17,13 @@ from nextquery.logs.formats.ubi import UbiFormat
 
 # A file is of the first format that recognises it: those that look for more stand first.
 _ALL: tuple[LogFormat, ...] = (
-    ParquetFormat(),
-    ElasticFormat(),
     UbiFormat(),
+    ParquetFormat(),
+    ExcelFormat(),
+    ElasticFormat(),
+    Ga4Format(),
+    MatomoFormat(),
+    AlgoliaFormat(),
     NdjsonFormat(),
     AccessFormat(),
     AolFormat(),

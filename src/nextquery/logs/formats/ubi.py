@@ -1,8 +1,9 @@
 """OpenSearch User Behavior Insights 1.3: queries and the clicks on their results.
 
-Lines with an `action_name` are events, all others are queries; which file they stand in does not
-matter. A click has no query text of its own: it is staged with its `query_id` and becomes a row
-with the user, time and text of that query, right after the query's own row, as in the AOL log.
+Rows with an `action_name` are events, all others are queries; which file they stand in, and
+whether that is NDJSON or Parquet, does not matter. A click has no query text of its own: it is
+staged with its `query_id` and becomes a row with the user, time and text of that query, right after
+the query's own row, as in the AOL log.
 """
 
 from collections.abc import Iterator
@@ -12,11 +13,18 @@ from pathlib import Path
 import polars as pl
 
 from nextquery.logs.formats.base import FileBlock, JoinedFormat, JoinedRows, read_line_blocks
+from nextquery.logs.formats.clicks import (
+    STAGED_COLUMNS,
+    STAGED_FIELDS,
+    join_clicks,
+    stage_clicks,
+)
 from nextquery.logs.formats.json_fields import extract_fields, sample_paths
+from nextquery.logs.formats.parquet import read_times
+from nextquery.logs.formats.ubi_parquet import column_names, read_fields
 from nextquery.logs.reading import rejected_rows
 from nextquery.logs.reading.lines import LineBlock
 from nextquery.logs.reading.rows import (
-    CANONICAL,
     ParsedRows,
     decode_lines,
     describe_rejected,
@@ -37,61 +45,32 @@ _PATHS = {
 _CLICK = "(^|_)click(_through)?$"
 
 
-# A query_id that was logged twice (a second page of results, say) has its clicks on the first.
-_QUERIES = """
-    CREATE VIEW queries AS FROM staged WHERE click IS NULL;
-    CREATE VIEW clicks AS FROM staged WHERE click IS NOT NULL;
-    CREATE VIEW first_queries AS FROM queries WHERE query_id IS NOT NULL
-        QUALIFY row_number() OVER (PARTITION BY query_id ORDER BY row) = 1;
-"""
-_ROWS = """
-    SELECT user, time, query, click,
-           row_number() OVER (ORDER BY query_row, click IS NOT NULL, row) AS row
-    FROM (
-        SELECT user, time, query, click, row, row AS query_row FROM queries
-        UNION ALL
-        SELECT q.user, q.time, q.query, c.click, c.row, q.row
-        FROM clicks AS c JOIN first_queries AS q USING (query_id)
-    )
-    ORDER BY row
-"""
-_UNKNOWN = f"""
-    SELECT file, line, '{rejected_rows.UNKNOWN_QUERY}' AS reason, query_id[:60] AS excerpt
-    FROM clicks ANTI JOIN first_queries USING (query_id)
-    ORDER BY row
-"""
-
-
 class UbiFormat(JoinedFormat):
-    """One query or event per line, in any file and order."""
+    """One query or event per line of JSON or row of Parquet, in any file and order."""
 
     name = "ubi"
-    # Staged rows also keep where they stood, to be named if their query is unknown.
-    staged_columns = (*CANONICAL, "query_id", "file", "line")
+    staged_columns = STAGED_COLUMNS
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
         """Objects with the fields of a query or of an event."""
-        paths = set() if settings.columns else sample_paths(sample)
+        if settings.columns:
+            return None
+        paths = column_names(sample.file) if _is_parquet(sample) else sample_paths(sample)
+        kind = "it is a Parquet file" if _is_parquet(sample) else "its lines are JSON objects"
         for wanted in (("user_query", "client_id"), ("action_name", "query_id")):
             if paths.issuperset(wanted):
-                return f"its lines are JSON objects with {' and '.join(wanted)}"
+                return f"{kind} with {' and '.join(wanted)}"
         return None
 
     def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
-        """The lines of the file."""
+        """The lines or batches of the file."""
+        if _is_parquet(sample):
+            return _parquet_blocks(sample.file, settings.time_zone)
         return read_line_blocks(sample.file, partial(_parse_block, settings.time_zone))
 
     def join(self, staged: Path, rows: Path) -> JoinedRows:
-        """Write the staged queries, each followed by its clicks; spills to disk if large."""
-        import duckdb  # not loaded for logs of other formats
-
-        with duckdb.connect() as base:
-            base.execute(f"SET memory_limit = '512MB'; SET temp_directory = {_literal(staged)}")
-            files = ", ".join(map(_literal, sorted(staged.glob("part-*.parquet"))))
-            base.execute(f"CREATE VIEW staged AS FROM read_parquet([{files}])")
-            base.execute(_QUERIES)
-            written = base.execute(f"COPY ({_ROWS}) TO {_literal(rows / 'part-00000.parquet')}")
-            return JoinedRows(written.fetchall()[0][0], base.sql(_UNKNOWN).pl())
+        """Write the staged queries, each followed by its clicks."""
+        return join_clicks(staged, rows)
 
 
 def _parse_block(time_zone: str, block: LineBlock) -> ParsedRows:
@@ -101,12 +80,31 @@ def _parse_block(time_zone: str, block: LineBlock) -> ParsedRows:
 def parse_ubi(lines: pl.DataFrame, time_zone: str) -> ParsedRows:
     """Tell queries from events; accepted rows have a `query_id`, and a click if they are one."""
     fields = extract_fields(decode_lines(lines), _PATHS)
+    return _divide(fields, parse_times(fields["time_text"], time_zone))
+
+
+def _parquet_blocks(path: Path, time_zone: str) -> Iterator[FileBlock]:
+    size = path.stat().st_size
+    for share, fields in read_fields(path, _PATHS):
+        yield FileBlock(len(fields), int(size * share), partial(_parse_fields, fields, time_zone))
+
+
+def _parse_fields(fields: pl.DataFrame, time_zone: str) -> ParsedRows:
+    times = read_times(fields["time"], fields["time_text"], time_zone)
+    return _divide(fields.drop("time"), times)
+
+
+def _is_parquet(sample: Sample) -> bool:
+    return sample.start.startswith(b"PAR1")
+
+
+def _divide(fields: pl.DataFrame, times: pl.DataFrame) -> ParsedRows:
     is_event = pl.col("action").is_not_null()
-    asked = fields.filter(~is_event).with_columns(click=pl.lit(None, pl.String))
-    queries = validate_rows(asked, parse_times(asked["time_text"], time_zone))
+    asked = fields.with_columns(times).filter(~is_event).with_columns(click=pl.lit(None, pl.String))
+    queries = validate_rows(asked, asked.select("time", "fault"))
     events = _validate_events(fields.filter(is_event))
     return ParsedRows(
-        pl.concat([queries.accepted.drop("action"), events.accepted]).sort("line"),
+        pl.concat([queries.accepted.select(STAGED_FIELDS), events.accepted]).sort("line"),
         pl.concat([queries.rejected, events.rejected]).sort("line"),
     )
 
@@ -121,18 +119,5 @@ def _validate_events(events: pl.DataFrame) -> ParsedRows:
             pl.when(pl.col("click").is_null()).then(pl.lit(rejected_rows.NO_OBJECT)),
         )
     )
-    empty = pl.lit(None, pl.String)
-    clicks = marked.filter(pl.col("reason").is_null()).select(
-        "line",
-        empty.alias("user"),
-        empty.alias("query"),
-        "query_id",
-        "click",
-        pl.lit(None, pl.Datetime("us")).alias("time"),
-    )
+    clicks = stage_clicks(marked.filter(pl.col("reason").is_null()))
     return ParsedRows(clicks, describe_rejected(marked.filter(pl.col("reason").is_not_null())))
-
-
-def _literal(path: Path) -> str:
-    escaped = str(path).replace("'", "''")
-    return f"'{escaped}'"

@@ -30,10 +30,14 @@ NOT_A_CLICK = "not a click event"
 NO_OBJECT = "click without object_id"
 NO_QUERY_ID = "click without query_id"
 UNKNOWN_QUERY = "click on a query that is not in the log"
+TYPED_FURTHER = "typed further within 30 seconds"
 
 # Well-formed rows that carry no query: set aside, and no sign that the log is read wrongly.
 SET_ASIDE = frozenset(
-    {ABOVE_HEADER, EMPTY_LINE, EMPTY_QUERY, NOT_A_SEARCH, NOT_A_CLICK, NO_QUERY_ID, UNKNOWN_QUERY}
+    {
+        *(ABOVE_HEADER, EMPTY_LINE, EMPTY_QUERY, NOT_A_SEARCH, NOT_A_CLICK),
+        *(NO_QUERY_ID, UNKNOWN_QUERY, TYPED_FURTHER),
+    }
 )
 MOST_LISTED = 1_000_000
 """So many rows of one reason say enough: a file of empty lines would give a list without end."""

@@ -9,6 +9,8 @@ from nextquery.logs.reading.lines import LONGEST_LINE
 
 _SAMPLE_BYTES = 64 << 10
 _SAMPLE_LINES = 100
+WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+"""How Excel's files start, new and old."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ def take_sample(path: Path) -> Sample:
             start += more
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise LogError(f"{path}: is UTF-16; convert it to UTF-8 first")
-    if b"\r" in start.rstrip(b"\r") and b"\n" not in start and not start.startswith(b"PAR1"):
+    binary = start.startswith((b"PAR1", *WORKBOOKS))
+    if b"\r" in start.rstrip(b"\r") and b"\n" not in start and not binary:
         raise LogError(f"{path}: its lines end in CR alone; turn every CR into LF first")
     text = start.decode("utf-8-sig", "replace")
     lines = tuple(line.removesuffix("\r") for line in text.split("\n"))

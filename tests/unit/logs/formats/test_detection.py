@@ -113,7 +113,7 @@ def test_a_given_format_is_taken_as_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("format", "columns", "message"),
     [
-        ("yahoo", None, "format 'yahoo' is unknown; choose auto, access, aol"),
+        ("yahoo", None, "format 'yahoo' is unknown; choose auto, access, algolia, aol"),
         ("aol", COLUMNS, "`columns` goes with .*; aol has columns of its own"),
         ("csv", {"user": "who"}, "`columns` lacks time, query"),
         ("auto", COLUMNS | {"page": "p"}, "`columns` knows no page"),
@@ -124,3 +124,13 @@ def test_wrong_choices_are_refused(
 ) -> None:
     with pytest.raises(LogError, match=message):
         check_settings(ReadSettings(format=format, columns=columns))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["visitor_id,ts,search_term\n1,2,red\n", '{"visitor_id": 1, "ts": 2, "search_term": "red"}\n'],
+)
+def test_likely_columns_are_named(tmp_path: Path, text: str) -> None:
+    wanted = r"`columns=user=visitor_id,time=ts,query=search_term`"
+    with pytest.raises(LogError, match=wanted):
+        choose(tmp_path, text)

@@ -30,7 +30,10 @@ class ElasticFormat(LineFormat):
         """Objects with an action, and a search or a session."""
         names = set() if settings.columns else sample_paths(sample)
         if "event.action" in names and names & {"search.query", "session.id"}:
-            return "its lines are JSON objects with event.action and session.id"
+            return (
+                "its lines are JSON objects with event.action and session.id, as Elastic "
+                "behavioural analytics (deprecated since 9.0) has them"
+            )
         return None
 
     def layout(self, sample: Sample, settings: ReadSettings) -> "ElasticLayout":

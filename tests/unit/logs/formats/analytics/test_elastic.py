@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nextquery.logs.formats.elastic import ElasticFormat, ElasticLayout
+from nextquery.logs.formats.analytics.elastic import ElasticFormat, ElasticLayout
 from nextquery.logs.reading import rejected_rows
 from nextquery.logs.reading.rows import ParsedRows, parse_lines
 from nextquery.logs.reading.samples import Sample

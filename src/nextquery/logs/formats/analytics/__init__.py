@@ -1,0 +1,1 @@
+"""Exports of analytics services: what visitors did, from which searches are taken."""

@@ -1,0 +1,176 @@
+"""Excel workbooks (.xlsx, .xls): the first sheet whose header has the wanted columns.
+
+They are read by calamine (extra `excel`). A sheet has at most 1,048,576 rows, which are held in
+memory.
+"""
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nextquery.errors import LogError, MissingDependencyError
+from nextquery.extras import missing_message
+from nextquery.logs.formats.base import FileBlock, LogFormat
+from nextquery.logs.formats.columns import REQUIRED, find_columns
+from nextquery.logs.reading.rows import ParsedRows, validate_rows
+from nextquery.logs.reading.samples import WORKBOOKS, Sample
+from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.reading.text_rows import Row, rows_frame
+from nextquery.logs.reading.times import parse_times
+
+_FIELDS = ("user", "time_text", "query", "click")
+_LARGEST = 1 << 30
+_BLOCK_ROWS = 50_000
+_LONGEST_PREAMBLE = 30
+
+_MOST_CELLS = 1_048_576 * 26 * 26
+_SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
+_CELL = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"')
+
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, OSError),
+    *(ValueError, LookupError, RuntimeError),
+)
+
+Cells = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """The rows of a sheet: `first` is the number of the first, `header` where the names are."""
+
+    rows: Sequence[Cells]
+    first: int
+    header: int = 0
+
+
+class ExcelFormat(LogFormat):
+    """One row per row of a sheet; what stands above the header is left out."""
+
+    name = "excel"
+    takes_columns = True
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """The mark at the start of the file."""
+        marked = sample.start.startswith(WORKBOOKS)
+        return "it starts with the mark of an Excel workbook" if marked else None
+
+    def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
+        """The rows of the sheet below its header."""
+        sheet = _find_sheet(sample.file, settings.columns)
+        names = [_text(cell) or "" for cell in sheet.rows[sheet.header]]
+        wanted = find_columns(sample.file, settings.columns, names)
+        places = {field: names.index(name) for field, name in wanted.items()}
+        size = sample.file.stat().st_size
+        for start in range(sheet.header + 1, len(sheet.rows), _BLOCK_ROWS):
+            part = sheet.rows[start : start + _BLOCK_ROWS]
+            position = size * (start + len(part)) // len(sheet.rows)
+            parse = partial(_parse, part, places, sheet.first + start, settings.time_zone)
+            yield FileBlock(len(part), position, parse)
+
+
+def _parse(
+    rows: Sequence[Cells], places: Mapping[str, int], first: int, time_zone: str
+) -> ParsedRows:
+    frame = rows_frame([_row(cells, places) for cells in rows], _FIELDS, first)
+    return validate_rows(frame, parse_times(frame["time_text"], time_zone))
+
+
+def _row(cells: Cells, places: Mapping[str, int]) -> Row:
+    found = {
+        field: _text(cells[place]) if place < len(cells) else None
+        for field, place in places.items()
+    }
+    shown = "\t".join(filter(None, found.values()))
+    return {**found, "time_text": found["time"], "click": found.get("click"), "text": shown}
+
+
+def _text(cell: Any) -> str | None:
+    """A cell as it would be typed: whole numbers without a point, times as ISO 8601."""
+    if cell is None or cell == "":
+        return None
+    if isinstance(cell, datetime):
+        return cell.isoformat(" ")
+    if isinstance(cell, date):
+        return f"{cell.isoformat()} 00:00:00"
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell).strip()
+
+
+def _find_sheet(path: Path, columns: Mapping[str, str] | None) -> _Sheet:
+    """The first sheet that has the columns; if none has, the first one."""
+    wanted = set(columns.values()) if columns else set(REQUIRED)
+    sheets = []
+    for sheet in _sheets(path):
+        for number, cells in enumerate(sheet.rows[:_LONGEST_PREAMBLE]):
+            if wanted <= {_text(cell) for cell in cells}:
+                return replace(sheet, header=number)
+        sheets += [sheet] if sheet.rows else []
+    if not sheets:
+        raise LogError(f"{path}: a workbook without rows")
+    return sheets[0]
+
+
+def _sheets(path: Path) -> Iterator[_Sheet]:
+    """The rows of each sheet of a workbook."""
+    try:
+        import python_calamine
+    except ModuleNotFoundError:
+        raise MissingDependencyError(missing_message("python_calamine") or "") from None
+    _check_size(path)
+    try:
+        with python_calamine.load_workbook(path) as book:
+            for name in book.sheet_names:
+                sheet = book.get_sheet_by_name(name)
+                start = sheet.start or (0, 0)
+                yield _Sheet(sheet.to_python(), start[0] + 1)
+    except BaseException as error:
+        # A panic of the library is no Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise _unreadable(path, error) from None
+
+
+def _check_size(path: Path) -> None:
+    """Refuse what is no workbook, and small files that would unpack to huge tables."""
+    with path.open("rb") as file:
+        if not file.read(4).startswith(b"PK"):
+            return  # .xls has at most 16 million cells
+    try:
+        with zipfile.ZipFile(path) as parts:
+            size = sum(part.file_size for part in parts.infolist())
+            if size > _LARGEST:
+                raise LogError(f"{path}: a workbook that unpacks to {size:,} bytes; save it as CSV")
+            sheets = [name for name in parts.namelist() if _SHEET.fullmatch(name)]
+            cells = sum(_cells(parts, name) for name in sheets)
+    except _DAMAGED as error:
+        raise _unreadable(path, error) from None
+    if not sheets:
+        raise LogError(f"{path}: no Excel workbook; unpack it, or save its sheet as CSV")
+    if cells > _MOST_CELLS:
+        raise LogError(f"{path}: a workbook whose sheets span {cells:,} cells; save it as CSV")
+
+
+def _cells(parts: zipfile.ZipFile, name: str) -> int:
+    """How many cells the table of a sheet spans, by the furthest row and column."""
+    furthest, width = 0, 0
+    with parts.open(name) as sheet:
+        rest = b""
+        while chunk := sheet.read(1 << 20):
+            found = _CELL.findall(rest + chunk)
+            furthest = max(furthest, max((int(row) for _, row in found), default=0))
+            width = max(width, max((len(letters) for letters, _ in found), default=0))
+            rest = chunk[-20:]
+    return furthest * min(16_384, int(26**width))
+
+
+def _unreadable(path: Path, error: BaseException) -> LogError:
+    reason = "".join(filter(str.isprintable, str(error)))[:200] or type(error).__name__
+    return LogError(f"{path}: cannot be read as a workbook ({reason})")

@@ -1,0 +1,147 @@
+"""UBI queries and events in Parquet, as data lakes keep them.
+
+A field such as `event_attributes.object.object_id` may be a column with dots in its name, nested
+columns, or part of a text of JSON in the column `event_attributes`.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nextquery.logs.formats.json_fields import extract_fields
+from nextquery.logs.formats.parquet import is_text, is_value, iterate_batches, read_parts
+from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading.lines import LONGEST_LINE
+from nextquery.logs.reading.rows import cast_to_text
+
+_TIME = "time_text"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a field stands: nested columns, and perhaps a path in the JSON of the last."""
+
+    columns: tuple[str, ...]
+    inside: str = ""
+    is_text: bool = False
+
+
+def column_names(path: Path) -> set[str]:
+    """The names of a Parquet file's columns; none if it cannot be read."""
+    import pyarrow.parquet as pq  # not loaded for logs of other formats
+
+    try:
+        with pa.OSFile(os.fsencode(path), "rb") as source:
+            return set(pq.read_schema(source).names)
+    except (OSError, ValueError, LookupError, MemoryError, pa.ArrowException):
+        return set()
+
+
+def read_fields(path: Path, paths: Mapping[str, str]) -> Iterator[tuple[float, pl.DataFrame]]:
+    """Rows of texts and reasons as `extract_fields` gives them, and the share read so far.
+
+    `time` holds the times as the file has them, beside their text.
+    """
+    for share, frame in read_parts(path, _batches(path, paths)):
+        yield share, _as_fields(frame, paths)
+
+
+def _batches(path: Path, paths: Mapping[str, str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """One column for each field that the file has, under the field's name or `name:path`."""
+    import pyarrow.parquet as pq  # not loaded for logs of other formats
+
+    with pa.OSFile(os.fsencode(path), "rb") as source:
+        schema = pq.read_schema(source)
+        found = {
+            f"{field}:{place.inside}" if place.inside else field: place
+            for field, choices in paths.items()
+            if (place := _find(schema, choices.split("|"), field == _TIME))
+        }
+        tops = sorted({place.columns[0] for place in found.values()})
+        texts = sorted({".".join(place.columns) for place in found.values() if place.is_text})
+        for total, batch in iterate_batches(path, source, tops, texts):
+            columns = [_column(batch, place.columns) for place in found.values()]
+            yield total, pa.record_batch(columns, list(found))
+
+
+def _find(schema: pa.Schema, choices: list[str], is_time: bool) -> _Place | None:
+    """The first place that holds a value, or a time where one is wanted."""
+    for choice in choices:
+        if choice in schema.names:
+            kind = _plain(schema.field(choice).type)
+            if is_value(kind) or (is_time and pa.types.is_temporal(kind)):
+                return _Place((choice,), is_text=is_text(kind))
+        top, *rest = choice.split(".")
+        if not rest or top not in schema.names:
+            continue
+        kind = _plain(schema.field(top).type)
+        if is_text(kind):
+            return _Place((top,), "|".join(each.partition(".")[2] for each in choices), True)
+        for name in rest:
+            is_struct = pa.types.is_struct(kind)
+            kind = kind.field(name).type if is_struct and _has(kind, name) else pa.null()
+        if is_value(_plain(kind)) and not pa.types.is_null(kind):
+            return _Place((top, *rest), is_text=is_text(_plain(kind)))
+    return None
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _has(kind: pa.StructType, name: str) -> bool:
+    return bool(kind.get_field_index(name) >= 0)
+
+
+def _column(batch: pa.RecordBatch, place: tuple[str, ...]) -> pa.Array:
+    column = batch.column(place[0])
+    for name in place[1:]:
+        column = pc.struct_field(column, [name])
+    return column
+
+
+def _as_fields(frame: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFrame:
+    columns, malformed = [frame["line"]], pl.repeat(False, len(frame), eager=True)
+    for name in frame.columns[1:]:
+        text, bad = cast_to_text(frame[name])
+        columns.append(text)
+        malformed |= bad
+    texts = pl.DataFrame(columns)
+    given = set(texts.columns[1:])
+    texts = texts.with_columns(
+        text=pl.concat_str(pl.col(sorted(given)), separator="\t", ignore_nulls=True)
+        if given
+        else pl.lit("")
+    )
+    for name in sorted(given):
+        field, _, inside = name.partition(":")
+        if inside:
+            texts = texts.with_columns(_in_json(texts[name], field, inside)).drop(name)
+    absent = [pl.lit(None, pl.String).alias(name) for name in paths if name not in texts.columns]
+    times = (
+        frame[_TIME] if _TIME in frame.columns else pl.Series([None] * len(frame), dtype=pl.String)
+    )
+    return texts.with_columns(*absent, time=times, reason=_fault(malformed))
+
+
+def _in_json(texts: pl.Series, field: str, paths: str) -> pl.Series:
+    lines = pl.DataFrame({"text": texts.fill_null("{}")}).with_columns(
+        reason=pl.lit(None, pl.String)
+    )
+    return extract_fields(lines, {field: paths})[field]
+
+
+def _fault(malformed: pl.Series) -> pl.Expr:
+    return (
+        pl.when(pl.col("text").str.len_bytes() > LONGEST_LINE)
+        .then(pl.lit(rejected_rows.TOO_LONG))
+        .when(malformed)
+        .then(pl.lit(rejected_rows.MALFORMED_TEXT))
+        .when(pl.col("text").str.contains("\0", literal=True))
+        .then(pl.lit(rejected_rows.NUL_BYTE))
+    )

@@ -1,0 +1,60 @@
+"""Documents in pieces: whatever the chunks, the same objects; a damaged one stops the job."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nextquery.errors import LogError
+from nextquery.logs.formats.analytics import json_documents
+from nextquery.logs.formats.analytics.json_documents import read_objects, sample_document
+from nextquery.logs.reading.samples import Sample
+
+OBJECTS: list[dict[str, Any]] = [{"a": n, "text": "é]},{" * n, "in": {"b": [1]}} for n in range(9)]
+DOCUMENTS = {
+    "a list": json.dumps(OBJECTS),
+    "under a name": json.dumps({"logs": OBJECTS}),
+    "pages": json.dumps({"logs": OBJECTS[:4]}) + "\n" + json.dumps({"logs": OBJECTS[4:]}),
+    "after another field": json.dumps({"page": 1, "logs": OBJECTS}),
+    "lines": "".join(json.dumps(each) + "\n" for each in OBJECTS),
+    "marked": "\ufeff" + json.dumps(OBJECTS, indent=1),
+}
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
+@pytest.mark.parametrize("shape", DOCUMENTS)
+def test_every_object_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str, chunk: int
+) -> None:
+    monkeypatch.setattr(json_documents, "_CHUNK", chunk)
+    path = tmp_path / "log.json"
+    path.write_text(DOCUMENTS[shape])
+    assert [found for _, found in read_objects(path, "logs")] == OBJECTS
+
+
+@pytest.mark.parametrize(
+    "text", ['[{"a": 1}, {"a": ', "[{'a': 1}]", '[{"a": 1} x', '{"a": ' * 5000]
+)
+def test_a_damaged_document_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(text)
+    with pytest.raises(LogError, match=r"log.json: is no JSON, or damaged, after \d objects"):
+        list(read_objects(path, "logs"))
+
+
+def test_an_object_without_end_takes_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_documents, "LARGEST_OBJECT", 1000)
+    monkeypatch.setattr(json_documents, "_CHUNK", 500)
+    path = tmp_path / "log.json"
+    path.write_text('[{"a": "' + "x" * 100_000 + '"}]')
+    with pytest.raises(LogError, match="after 0 objects"):
+        list(read_objects(path, ""))
+
+
+def test_the_start_of_a_document() -> None:
+    lines = tuple(json.dumps({"logs": OBJECTS}, indent=1).split("\n"))
+    assert sample_document(Sample(Path("x"), lines[:20]), "logs") == OBJECTS[:2]
+    assert sample_document(Sample(Path("x"), ("a,b",)), "logs") == []

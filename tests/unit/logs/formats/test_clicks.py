@@ -1,0 +1,43 @@
+"""Clicks by query id; UBI and Algolia test the whole of it."""
+
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+
+from nextquery.logs.formats.clicks import STAGED_COLUMNS, join_clicks, stage_clicks
+from nextquery.logs.reading import rejected_rows
+
+TEN = datetime(2025, 2, 18, 10)
+
+
+def test_clicks_stand_after_their_query_and_what_is_left_out_is_named(tmp_path: Path) -> None:
+    rows = [
+        (None, None, None, "x", 1, "a", "log", 1),
+        ("u", TEN, "re", None, 2, None, "log", 2),
+        ("u", TEN, "red", None, 3, "a", "log", 3),
+        (None, None, None, "x", 4, "b", "log", 4),
+    ]
+    schema: dict[str, pl.DataType] = dict.fromkeys(STAGED_COLUMNS, pl.String())
+    frame = pl.DataFrame(
+        rows,
+        schema | {"time": pl.Datetime("us"), "row": pl.Int64(), "line": pl.Int64()},
+        orient="row",
+    )
+    staged, joined = tmp_path / "it's staged", tmp_path / "rows"
+    staged.mkdir()
+    joined.mkdir()
+    frame.write_parquet(staged / "part-00000.parquet")
+    done = join_clicks(staged, joined, "SELECT row FROM staged WHERE query = 're'")
+    assert done.written == 2
+    assert done.rejected.rows() == [
+        ("log", 2, rejected_rows.TYPED_FURTHER, "re"),
+        ("log", 4, rejected_rows.UNKNOWN_QUERY, "b"),
+    ]
+    written = pl.read_parquet(joined)
+    assert written.select("query", "click").rows() == [("red", None), ("red", "x")]
+
+
+def test_a_staged_click_has_no_text_of_its_own() -> None:
+    clicks = pl.DataFrame({"line": [1], "query_id": ["a"], "click": ["x"], "reason": [None]})
+    assert stage_clicks(clicks).rows() == [(1, None, None, "a", "x", None)]

@@ -1,0 +1,101 @@
+"""Excel files: typed cells become rows, whatever stands above the header or on other sheets."""
+
+import io
+import sys
+import zipfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from nextquery.errors import LogError, MissingDependencyError
+from nextquery.logs.formats import excel
+from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading.read_logs import ReadResult, read_logs
+from nextquery.logs.reading.settings import ReadSettings
+
+sys.path.insert(0, str(Path(__file__).parents[4] / "bench"))
+from promises.log_files import workbook
+
+MOMENT = datetime(2024, 3, 1, 10, 0, 5)
+NOTES: list[list[object]] = [["Exported by", "Analytics"], ["on", MOMENT]]
+ROWS: list[list[object]] = [
+    ["Site search, March"],
+    [],
+    ["time", "user", "query", "click", "results"],
+    [MOMENT, 17, "red shoes", None, 12],
+    [MOMENT.replace(second=30), 17, "red <boots>", "https://shop.example/p/7", 3],
+    ["2024-03-01 11:00:00", "x-18", 1984, None, 3],
+    [MOMENT, None, "nobody", None, 1],
+]
+
+
+def read(
+    tmp_path: Path, data: bytes, columns: dict[str, str] | None = None
+) -> tuple[ReadResult, pl.DataFrame]:
+    folder = tmp_path / str(len(list(tmp_path.iterdir())))
+    folder.mkdir()
+    (folder / "log.xlsx").write_bytes(data)
+    settings = ReadSettings(columns=columns, max_rejected=1.0)
+    result = read_logs([folder / "log.xlsx"], settings, folder / "work")
+    return result, pl.read_parquet(folder / "work" / "rows").sort("row")
+
+
+def test_rows_of_the_sheet_that_has_the_columns(tmp_path: Path) -> None:
+    result, rows = read(tmp_path, workbook(NOTES, ROWS))
+    assert result.reason == "it starts with the mark of an Excel workbook"
+    assert rows.select("user", "time", "query", "click").rows() == [
+        ("17", MOMENT, "red shoes", None),
+        ("17", MOMENT.replace(second=30), "red <boots>", "https://shop.example/p/7"),
+        ("x-18", datetime(2024, 3, 1, 11), "1984", None),
+    ]
+    assert rows["row"].to_list() == [4, 5, 6], "the row as Excel numbers it"
+    assert result.reasons == {rejected_rows.NO_USER: 1}
+
+
+def test_columns_by_name(tmp_path: Path) -> None:
+    named: Any = [["Who", "When", "What"], ["a", MOMENT, "red"]]
+    columns = {"user": "Who", "time": "When", "query": "What"}
+    _, rows = read(tmp_path, workbook(named), columns)
+    assert rows["query"].to_list() == ["red"]
+    with pytest.raises(LogError, match="has no column 'user', 'time', 'query'; it has Who, When"):
+        read(tmp_path, workbook(named))
+
+
+def test_what_is_no_workbook_is_named(tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as file:
+        file.writestr("log.csv", "user,time,query")
+    with pytest.raises(LogError, match="no Excel workbook; unpack it"):
+        read(tmp_path, stream.getvalue())
+    with pytest.raises(LogError, match="cannot be read as a workbook"):
+        read(tmp_path, b"PK\x03\x04 and nothing more")
+    with pytest.raises(LogError, match="cannot be read as a workbook"):
+        read(tmp_path, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
+    with pytest.raises(LogError, match="a workbook without rows"):
+        read(tmp_path, workbook([]))
+
+
+def test_a_small_file_of_a_huge_table_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = workbook(ROWS)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(stream, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name).replace(b'r="A1"', b'r="XFD1048576"'))
+    with pytest.raises(LogError, match=r"span 17,179,869,184 cells; save it as CSV"):
+        read(tmp_path, stream.getvalue())
+    monkeypatch.setattr(excel, "_LARGEST", 100)
+    with pytest.raises(LogError, match=r"unpacks to [\d,]+ bytes"):
+        read(tmp_path, data)
+
+
+def test_without_the_library_its_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'nextquery\[excel\]'"):
+        read(tmp_path, workbook(ROWS))
