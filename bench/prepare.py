@@ -55,7 +55,8 @@ def _measure(version: str, log: Path) -> dict[str, Any]:
 
 
 def _with_nextquery(version: str, log: Path, out: Path) -> int:
-    from nextquery.logs.prepare import PrepareSettings, prepare
+    from nextquery.logs.prepare import prepare
+    from nextquery.logs.settings import PrepareSettings
 
     engine, _, spelling = version.partition(" ")
     settings = PrepareSettings(engine=engine, spelling=bool(spelling), min_users=MIN_USERS)

@@ -17,7 +17,8 @@ import polars as pl
 
 from nextquery.evaluation.ranking.scenarios import SCENARIOS, Rules
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.lexicon import ENTITIES, INTENTS, OUTCOMES, load_lexicon
 from nextquery.logs.synthetic.log import make_log, write_log
 from nextquery.ranking.candidates import BackgroundCounts, Backgrounds

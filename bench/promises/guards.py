@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
 from nextquery.normalise import normalise_query
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import load

@@ -29,9 +29,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from nextquery.errors import NextqueryError
 from nextquery.logs.formats.table import FORMATS
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
 from nextquery.logs.reading.read_logs import read_logs
 from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
 from promises.log_files import mutate, seeds
 from promises.rows import Row

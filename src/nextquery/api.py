@@ -22,9 +22,9 @@ import narwhals as nw
 from nextquery.config import load_config, validated
 from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.prepare import PrepareSettings
 from nextquery.logs.prepare import prepare as prepare_logs
 from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import PrepareSettings
 from nextquery.suggesters.base import Suggester
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import count_model, load

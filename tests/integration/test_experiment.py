@@ -25,7 +25,8 @@ from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.step_store import FOLDER
 from nextquery.guard.build_tables import write_tables
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
 from nextquery.model.hred import HRED, KIND
 from nextquery.model.settings import ModelConfig

@@ -202,7 +202,8 @@ def test_the_same_input_gives_the_same_bytes(
 KILL = """
 import os, signal, sys
 from pathlib import Path
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
 
 def progress(stage, share):
     if stage == sys.argv[3]:

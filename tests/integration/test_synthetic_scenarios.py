@@ -18,7 +18,8 @@ from nextquery.evaluation.ranking.scenarios import (
     robust_cases,
 )
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.lexicon import ENTITIES, INTENTS, OUTCOMES, SIGNALS, load_lexicon
 from nextquery.logs.synthetic.log import write_log
 from nextquery.ranking.candidates import BackgroundCounts, Backgrounds

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
 
 from .training_runs import finish, losses, start, stop_after

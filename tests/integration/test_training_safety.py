@@ -18,7 +18,8 @@ from nextquery.artifacts import write_manifest
 from nextquery.config import load_config
 from nextquery.errors import ArtifactError
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
 from nextquery.model.settings import RunConfig
 from nextquery.training.distributed import Processes

@@ -16,7 +16,8 @@ from nextquery.evaluation.ranking.comparison import Comparison
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult, find_comparison
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
 from nextquery.model.settings import RunConfig
 from nextquery.training.distributed import Processes

@@ -13,7 +13,8 @@ import torch
 from nextquery.config import load_config
 from nextquery.evaluation.probes.ngrams import KneserNey
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
 from nextquery.model.settings import RunConfig
 from nextquery.text.corpus import SessionLimits, encode_sessions

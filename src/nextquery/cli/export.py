@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nextquery.export.settings import ExportSettings
+
 
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
@@ -19,10 +21,10 @@ def export(
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     queries: Annotated[
         int, typer.Option(min=1, help="The most frequent queries that are written.")
-    ] = 10_000,
+    ] = ExportSettings.queries,
     next_queries: Annotated[
         int, typer.Option(min=1, max=50, help="Next queries of each, at most.")
-    ] = 8,
+    ] = ExportSettings.next_queries,
     blocklist: Annotated[
         Path | None, typer.Option(help="File of words and phrases never to suggest.")
     ] = None,
@@ -33,7 +35,6 @@ def export(
     Example: `nextquery export models/adjacency --to typesense --out suggestions`
     """
     from nextquery.export.export import export_model
-    from nextquery.export.exported import ExportSettings
     from nextquery.suggesters.loading import load
 
     suggester = load(model, blocklist=blocklist)

@@ -7,7 +7,8 @@ from typing import Any
 from nextquery.artifacts import publish
 from nextquery.errors import InputError
 from nextquery.export.engines import ENGINES
-from nextquery.export.exported import ExportSettings, exported_queries
+from nextquery.export.exported import exported_queries
+from nextquery.export.settings import ExportSettings
 from nextquery.export.static import write_static
 from nextquery.suggesters.base import Suggester
 

@@ -8,25 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from nextquery.errors import InputError
+from nextquery.export.settings import ExportSettings
 from nextquery.records import Suggestion
 from nextquery.suggesters.base import BatchSuggester, Guarded, Suggester
 
 BATCH = 64
-
-
-@dataclass(frozen=True)
-class ExportSettings:
-    """How much leaves the model."""
-
-    queries: int = 10_000
-    """The most frequent queries that are written."""
-    next_queries: int = 8
-    """How many next queries each of them gets, at most."""
-
-    def __post_init__(self) -> None:
-        for name in ("queries", "next_queries"):
-            if getattr(self, name) < 1:
-                raise InputError(f"`{name}` {getattr(self, name)}: must be at least 1")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Knows the order of the stages and what the manifest says; each stage is a module
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,54 +22,16 @@ from nextquery.logs.engines.choosing import AUTO, choose_engine
 from nextquery.logs.engines.opening import open_engine
 from nextquery.logs.reading.compression import find_files
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.stages.cleaning import CleaningRules
 from nextquery.logs.stages.counting import COUNT_KEYS, count_background
 from nextquery.logs.stages.events import SpellingReport, Texts, correct_spelling, read_events
-from nextquery.logs.stages.privacy import Recogniser, recogniser_name
+from nextquery.logs.stages.privacy import recogniser_name
 from nextquery.logs.stages.sessions import SessionRows, find_sessions
 from nextquery.logs.stages.splits import SPLIT_CODES, SplitRule, paper_cuts, parse_cuts
 
 Progress = Callable[[str, float], None]
 """Hears the name of the stage and how much of the stage is done, 0 to 1."""
-
-
-_LARGEST = {"idle_minutes": 1_000_000, "vocabulary_size": 10**9, "min_users": 10**9}
-
-
-@dataclass(frozen=True)
-class PrepareSettings:
-    """Everything that decides what the data folder holds."""
-
-    read: ReadSettings = field(default_factory=ReadSettings)
-    idle_minutes: int = 30
-    split_at: str | None = None
-    """Three times, or None for the paper's proportions of the log's time."""
-    holdout_users: float = 0.0
-    vocabulary_size: int = 90_000
-    min_users: int = 3
-    spelling: bool = True
-    keep_personal_data: bool = False
-    drop_urls: bool = False
-    recogniser: Recogniser | None = None
-    """A site's own rule of what is personal, asked for every distinct query as typed."""
-    engine: str = "polars"
-    spark_master: str = "local[*]"
-
-    def __post_init__(self) -> None:
-        """Refuse values that make no sense before hours of work."""
-        for name, most in _LARGEST.items():
-            if not 1 <= getattr(self, name) <= most:
-                raise InputError(f"`{name}`: must be 1 or more, and at most {most:,}")
-        if not 0 <= self.holdout_users < 1:
-            raise InputError(f"`holdout_users` {self.holdout_users}: give a share below 1")
-        if self.keep_personal_data and self.recogniser is not None:
-            raise InputError("`recogniser`: has no effect with `keep_personal_data`; choose one")
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The splits that will exist."""
-        return (*SPLITS, UNSEEN_USERS) if self.holdout_users else SPLITS
 
 
 def prepare(
@@ -163,11 +125,12 @@ def _run_stages(
     sessions = find_sessions(engine, events.rows, rule.split(), settings.idle_minutes)
     texts = events.texts
     del events  # gives back the memory that Polars holds its rows in
-    sizes = _split_sizes(sessions.queries, settings.splits)
+    splits = (*SPLITS, UNSEEN_USERS) if settings.holdout_users else SPLITS
+    sizes = _split_sizes(sessions.queries, splits)
     _check_background(sizes)
     progress("counting", 0)
     engine.side_by_side(
-        partial(_write_sessions, engine, sessions.queries, texts, folder, settings.splits),
+        partial(_write_sessions, engine, sessions.queries, texts, folder, splits),
         partial(_write_counts, engine, sessions, texts, folder, settings),
     )
     progress("publishing", 0)

@@ -9,9 +9,9 @@ from typer.core import TyperGroup
 
 from nextquery.cli.main import app
 from nextquery.evaluation.settings import ExperimentSettings
-from nextquery.export.exported import ExportSettings
-from nextquery.logs.prepare import PrepareSettings
+from nextquery.export.settings import ExportSettings
 from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import PrepareSettings
 from nextquery.service.settings import ServiceSettings
 
 CLASSES = [

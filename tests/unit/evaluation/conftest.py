@@ -29,7 +29,8 @@ from nextquery.evaluation.ranking.scenario_result import (
 from nextquery.evaluation.results import DataFacts, ExperimentResults, SystemNames
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
 from nextquery.ranking.features import BASELINE_FEATURES
 from nextquery.ranking.lambdamart import TreeShape

@@ -1,7 +1,8 @@
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.export.exported import ExportSettings, exported_queries, frequent_queries
+from nextquery.export.exported import exported_queries, frequent_queries
+from nextquery.export.settings import ExportSettings
 from nextquery.suggesters.base import Suggester
 
 

@@ -8,28 +8,18 @@ import pytest
 
 from nextquery.artifacts import open_artifact
 from nextquery.errors import InputError, LogError
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
 from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
 
 
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ({"idle_minutes": 0}, "`idle_minutes`: must be 1 or more"),
-        ({"vocabulary_size": 0}, "`vocabulary_size`: must be 1 or more"),
-        ({"min_users": -1}, "`min_users`: must be 1 or more"),
-        ({"holdout_users": 1.0}, "`holdout_users` 1.0: give a share below 1"),
-    ],
-)
-def test_values_that_make_no_sense_are_refused(choice: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        PrepareSettings(**choice)
-
-
-def test_held_out_users_are_a_split_of_their_own() -> None:
-    assert "unseen_users" not in PrepareSettings().splits
-    assert PrepareSettings(holdout_users=0.1).splits[-1] == "unseen_users"
+def test_held_out_users_are_a_split_of_their_own(tmp_path: Path) -> None:
+    write_log(tmp_path / "log.tsv", 200, 1)
+    for share in (0.0, 0.2):
+        settings = PrepareSettings(holdout_users=share, spelling=False)
+        entries = prepare([tmp_path / "log.tsv"], tmp_path / f"data-{share}", settings)
+        assert ("unseen_users" in entries["counts"]["sessions"]) == (share > 0)
 
 
 def test_progress_hears_every_stage_in_order(tmp_path: Path) -> None:

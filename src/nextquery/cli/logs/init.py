@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nextquery.cli.option_names import in_options
+from nextquery.logs.settings import PrepareSettings
 
 if TYPE_CHECKING:
     from nextquery.logs.advice import Advice
@@ -21,7 +22,7 @@ def init(
     ] = "",
     min_users: Annotated[
         int, typer.Option(min=1, help="Users who must have typed a word or query.")
-    ] = 3,
+    ] = PrepareSettings.min_users,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Look at a log: what is in it, which models are worth it, what to run next.

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from nextquery.errors import InputError
+from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import PrepareSettings
 
 _SPLIT_HELP = (
     "Three times T1,T2,T3 that end background, training and validation; without it the log's time "
@@ -28,7 +30,7 @@ def prepare(
     format: Annotated[
         str,
         typer.Option("--format", help="auto, or the name of a format."),
-    ] = "auto",
+    ] = ReadSettings.format,
     columns: Annotated[
         str,
         typer.Option("--columns", help="user=...,time=...,query=...[,click=...]."),
@@ -38,54 +40,52 @@ def prepare(
     ] = "",
     time_zone: Annotated[
         str, typer.Option("--time-zone", help="Of times written without an offset.")
-    ] = "UTC",
+    ] = ReadSettings.time_zone,
     idle_minutes: Annotated[
         int, typer.Option("--idle-minutes", help="A longer pause ends a session.")
-    ] = 30,
+    ] = PrepareSettings.idle_minutes,
     split_at: Annotated[str, typer.Option("--split-at", help=_SPLIT_HELP)] = "",
     holdout_users: Annotated[
         float, typer.Option("--holdout-users", help="Share of users kept for evaluation only.")
-    ] = 0.0,
+    ] = PrepareSettings.holdout_users,
     vocabulary_size: Annotated[
         int, typer.Option("--vocabulary-size", help="Most frequent words that are kept.")
-    ] = 90_000,
+    ] = PrepareSettings.vocabulary_size,
     min_users: Annotated[
         int, typer.Option("--min-users", help="Users who must have typed a word or query.")
-    ] = 3,
+    ] = PrepareSettings.min_users,
     no_spelling: Annotated[
         bool, typer.Option("--no-spelling", help="Leave the spelling alone.")
-    ] = False,
+    ] = not PrepareSettings.spelling,
     keep_personal_data: Annotated[
         bool, typer.Option("--keep-personal-data", help="Keep queries that look personal.")
-    ] = False,
+    ] = PrepareSettings.keep_personal_data,
     drop_urls: Annotated[
         bool, typer.Option("--drop-urls", help="Drop queries that look like addresses.")
-    ] = False,
+    ] = PrepareSettings.drop_urls,
     recogniser: Annotated[
         str,
         typer.Option("--recogniser", help="module:function that is asked for personal data, too."),
     ] = "",
     engine: Annotated[
         str, typer.Option("--engine", help="polars, duckdb, spark or auto.")
-    ] = "polars",
+    ] = PrepareSettings.engine,
     spark_master: Annotated[
         str, typer.Option("--spark-master", help="Master URL for --engine spark.")
-    ] = "local[*]",
+    ] = PrepareSettings.spark_master,
     max_rejected: Annotated[
         float, typer.Option("--max-rejected", help="Share of bad rows that stops the job.")
-    ] = 0.05,
+    ] = ReadSettings.max_rejected,
     no_excerpts: Annotated[
         bool, typer.Option("--no-excerpts", help="List rejected rows without their text.")
-    ] = False,
+    ] = not ReadSettings.excerpts,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest's entries.")] = False,
 ) -> None:
     """Turn raw logs into sessions, splits, a vocabulary and counts.
 
     Example: `nextquery prepare log.tsv.gz --out data/ --split-at 2006-05-01,2006-05-15,2006-05-23`
     """
-    from nextquery.logs.prepare import PrepareSettings
     from nextquery.logs.prepare import prepare as run
-    from nextquery.logs.reading.settings import ReadSettings
 
     settings = PrepareSettings(
         read=ReadSettings(

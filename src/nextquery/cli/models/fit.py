@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nextquery.logs.settings import PrepareSettings
+
 
 def fit(
     data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
@@ -18,10 +20,10 @@ def fit(
     ] = None,
     engine: Annotated[
         str, typer.Option(help="What counts the sessions: polars, duckdb or spark.")
-    ] = "polars",
+    ] = PrepareSettings.engine,
     spark_master: Annotated[
         str, typer.Option(help="The Spark master, for --engine spark.")
-    ] = "local[*]",
+    ] = PrepareSettings.spark_master,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Fit a count model: popularity, adjacency, qvmm, cacb or shortcuts.

@@ -42,12 +42,14 @@ class SparkEngine(RelationalEngine):
         if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
             raise MissingDependencyError("the engine spark needs Java 17 or newer: install a JRE")
         self._work = work
-        # Python workers start whatever `python3` is on their path unless told.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.master(master).appName("nextquery")
         for key, value in _SETTINGS.items():
             builder = builder.config(key, value)
         self.session = builder.getOrCreate()
+        if "PYSPARK_PYTHON" not in os.environ:
+            # Workers would start whatever `python3` is on their path. Said to this session only:
+            # the environment belongs to the program that uses the library.
+            self.session.sparkContext.pythonExec = sys.executable
         if master.startswith("local"):
             # One machine gains nothing from Spark's 200 partitions: most would be empty files.
             partitions = self.session.sparkContext.defaultParallelism

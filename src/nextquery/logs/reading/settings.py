@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nextquery.errors import InputError
-from nextquery.logs.reading.times import check_time_zone
+
+UTC = "UTC"
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class ReadSettings:
     format: str = "auto"
     columns: Mapping[str, str] | None = None
     """Which column of a CSV, TSV, NDJSON or Parquet log is user, time, query and click."""
-    time_zone: str = "UTC"
+    time_zone: str = UTC
     """The zone of times that name none."""
     max_rejected: float = 0.05
     """The largest share of bad rows with which the job goes on."""
@@ -29,6 +30,10 @@ class ReadSettings:
 
     def __post_init__(self) -> None:
         """Refuse values that make no sense."""
-        check_time_zone(self.time_zone)
+        if self.time_zone != UTC:
+            # Imported late: the command line reads the defaults of this class without Polars.
+            from nextquery.logs.reading.times import check_time_zone
+
+            check_time_zone(self.time_zone)
         if not 0 <= self.max_rejected <= 1:
             raise InputError(f"`max_rejected` {self.max_rejected}: give a share from 0 to 1")

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from nextquery.config import Section
 from nextquery.guard.build_tables import write_tables
 from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.settings import PrepareSettings
 from nextquery.suggesters.count_suggester import CountSuggester
 from nextquery.suggesters.fitting.adjacency import fit_adjacency
 from nextquery.suggesters.fitting.cacb import fit_cacb
@@ -31,8 +32,8 @@ def fit_model(
     data: PreparedData,
     settings: Section | None = None,
     *,
-    engine: str = "polars",
-    spark_master: str = "local[*]",
+    engine: str = PrepareSettings.engine,
+    spark_master: str = PrepareSettings.spark_master,
 ) -> ModelT:
     """Count what a model needs in the background of a prepared log."""
     chosen = settings or model_type.settings_type()

@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from nextquery.cli.main import app
 from nextquery.errors import ArtifactError
-from nextquery.logs.prepare import PrepareSettings, prepare
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
 
 

@@ -1,6 +1,10 @@
 """Without Java, Spark is refused in one line; on it, `tests/integration/test_prepare.py` runs."""
 
+import os
+import shutil
+import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -17,3 +21,19 @@ def test_a_machine_without_java_is_told_what_to_install(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(MissingDependencyError, match="needs Java 17 or newer: install a JRE"):
         open_engine("spark", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
+def test_workers_run_this_python_and_the_environment_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    before = {key for key in os.environ if "PYTHON" in key}
+    engine = cast(Any, open_engine("spark", tmp_path, "local[1]"))
+    try:
+        found = engine.session.sparkContext.parallelize([0], 1).map(lambda _: sys.executable)
+        assert found.collect() == [sys.executable]
+        assert {key for key in os.environ if "PYTHON" in key} == before
+    finally:
+        engine.close()
