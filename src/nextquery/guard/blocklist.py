@@ -38,9 +38,10 @@ class Blocklist:
     """
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
-        phrases = {tuple(read_text(entry)) for entry in entries} - {()}
+        # In the order of the file: a sort would keep every other thread waiting.
+        phrases = dict.fromkeys(filter(None, (tuple(read_text(entry)) for entry in entries)))
         self._count = len(phrases)
-        words = [_joined(phrase) for phrase in sorted(phrases)]
+        words = [_joined(phrase) for phrase in phrases]
         self._merged = frozenset(word.merged for word in words)
         single = (phrase[0] for phrase in phrases if len(phrase) == 1)
         self._maskable = frozenset(w.merged for w in single if len(w.merged) >= MASKED_LENGTH)

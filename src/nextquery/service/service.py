@@ -184,9 +184,7 @@ class Service:
         try:
             jobs = model.submit(questions)
         except QueueFullError as full:
-            self.metrics.refused.labels(model.name).inc()
-            detail = "Too many requests wait for the model."
-            raise BusyError(detail, full.retry_after, "busy") from None
+            raise self._busy(model, full) from None
         try:
             in_time = await finished(request, jobs, self.settings.budget_ms / 1000, patient)
         finally:
@@ -197,11 +195,17 @@ class Service:
             raise BusyError(detail, model.batcher.expected_wait, "late")
         try:
             return Answered([job.answer.result() for job in jobs], model.name)
+        except QueueFullError as full:  # accepted, but the model came to it too late
+            raise self._busy(model, full) from None
         except ModelEndedError as error:
             logging.log_failure("a model's process ended", error, model=model.name)
             raise BusyError("The model is being started again.", 2, "ended") from None
         except InputError as error:
             raise ProblemError(422, str(error)) from None
+
+    def _busy(self, model: ServedModel, full: QueueFullError) -> BusyError:
+        self.metrics.refused.labels(model.name).inc()
+        return BusyError("Too many requests wait for the model.", full.retry_after, "busy")
 
 
 def build_service(settings: ServiceSettings) -> Service:

@@ -3,10 +3,13 @@
 A batch is whatever waits when the model becomes free: nobody waits for company. The queue is
 bounded: it takes a burst whole, but once batches have left a whole one waiting for `burst_seconds`,
 and not fewer than before, it takes only what will be begun soon, within most of a batch, until the
-model has idled for that long or nobody has been refused for a second. So a lasting overload costs
-those who are refused nothing and those who are accepted little, and nobody is refused while a pause
-of the model is made up for. A job whose client left is taken out. Knows nothing of models: it calls
-`run` in a thread of its own with jobs that share a `key`, and `run` gives an answer for each.
+model has idled for that long or nobody has been refused for a second. A batch that is late is
+expected to stay away as long again, and whoever was accepted in an overload and then waited for two
+batches is refused after all: on a machine that others keep busy, too, the accepted wait little. So
+a lasting overload costs those who are refused nothing and those who are accepted little, and nobody
+is refused while a pause of the model is made up for. A job whose client left is taken out. Knows
+nothing of models: it calls `run` in a thread of its own with jobs that share a `key`, and `run`
+gives an answer for each.
 """
 
 import asyncio
@@ -24,6 +27,8 @@ SECONDS_OF_CALM = 1.0
 PART_OF_A_BATCH = 0.7
 """In an overload nobody is accepted who would wait longer for the next batch to begin; when the
 model has had nothing to do for so long, it is over."""
+LONGEST_WAIT_IN_BATCHES = 2.0
+"""In an overload a job that has waited for so many whole batches is refused."""
 SECONDS_BETWEEN_CHECKS = 0.25
 """How often a model that nobody asks is looked after."""
 NEW_SHARE = 0.1
@@ -47,6 +52,7 @@ class Job:
     answer: asyncio.Future[Any]
     cost: float = 1.0
     """1 for an ordinary question; a batch costs no more than as many ordinary ones."""
+    submitted: float = 0.0
     started: bool = field(default=False)
 
 
@@ -71,7 +77,7 @@ class Batcher:
         self._arrival = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._seconds: dict[int, float] = {}  # expected, by the cost of a batch
-        self._free_at = clock()
+        self._free_at: float | None = None  # while a batch is being answered
         self._idle_since: float | None = None
         self._behind_since: float | None = None
         self._behind_by = 0
@@ -92,8 +98,8 @@ class Batcher:
 
     @property
     def _remaining(self) -> float:
-        """Seconds until the model is expected to be free."""
-        return max(0.0, self._free_at - self._clock())
+        """Seconds until the model is expected to be free; of a late batch as long as it is late."""
+        return 0.0 if self._free_at is None else abs(self._free_at - self._clock())
 
     def do_between(self, action: Callable[[], None]) -> None:
         """Do something in the model's thread once the present batch is done."""
@@ -122,7 +128,7 @@ class Batcher:
             raise QueueFullError(self.expected_wait)
         loop = asyncio.get_running_loop()
         jobs = [
-            Job(key, question, loop.create_future(), cost)
+            Job(key, question, loop.create_future(), cost, self._clock())
             for question, cost in zip(questions, costs or [1.0] * len(questions), strict=True)
         ]
         for job in jobs:
@@ -155,7 +161,9 @@ class Batcher:
         while True:
             while not self._waiting:
                 await self._idle()
-            await self._answer(self._take())
+            self._refuse_late()
+            if self._waiting:
+                await self._answer(self._take())
 
     async def _idle(self) -> None:
         """Wait for a job, and look after the model meanwhile."""
@@ -168,6 +176,20 @@ class Batcher:
             except TimeoutError:
                 await asyncio.get_running_loop().run_in_executor(self._thread, self.on_idle)
         self._idle_since = None
+
+    def _refuse_late(self) -> None:
+        """In an overload, refuse who has waited too long: an answer now would come too late."""
+        longest = LONGEST_WAIT_IN_BATCHES * self._time_of(self._batch_size)
+        if not self._overloaded or not longest:
+            return
+        now = self._clock()
+        late = [job for job in self._waiting if now - job.submitted > longest]
+        self._waiting = deque(job for job in self._waiting if now - job.submitted <= longest)
+        for job in late:
+            self._refused_at = now
+            if not job.answer.done():
+                job.started = True  # nobody can withdraw it any more
+                job.answer.set_exception(QueueFullError(self.expected_wait))
 
     def _take(self) -> list[Job]:
         """The oldest job and those like it, up to a batch; the others keep their order."""
@@ -214,6 +236,8 @@ class Batcher:
                 if not job.answer.done():
                     job.answer.set_exception(error)
             return
+        finally:
+            self._free_at = None
         for job, found in zip(jobs, answers, strict=True):
             if not job.answer.done():
                 job.answer.set_result(found)

@@ -287,3 +287,63 @@ def test_clients_that_keep_the_model_just_busy_are_not_refused() -> None:
         await batcher.stop()
 
     asyncio.run(scenario())
+
+
+def test_a_late_batch_is_expected_to_stay_away_as_long_again() -> None:
+    model = SteppedModel()
+
+    async def scenario() -> None:
+        batcher = started(model)
+        jobs = batcher.submit("k", [0, 1, 2, 3])
+        await model.begun()
+        jobs += batcher.submit("k", [4, 5])
+        await model.step(0.5)  # an overload
+        await model.step(1.0)  # the last batch has begun, should be done at 1.5, and nobody waits
+        model.now = 1.1
+        with pytest.raises(QueueFullError):
+            batcher.submit("k", [6])
+        model.now = 1.9  # late by .4: more than most of a batch
+        with pytest.raises(QueueFullError):
+            batcher.submit("k", [7])
+        model.finish_all()
+        await asyncio.gather(*(job.answer for job in jobs), return_exceptions=True)
+        await batcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_in_an_overload_who_waited_for_two_batches_is_refused_after_all() -> None:
+    model = SteppedModel()
+
+    async def scenario() -> None:
+        batcher = started(model)
+        jobs = batcher.submit("k", [0, 1, 2, 3])
+        await model.begun()
+        jobs += batcher.submit("k", [4, 5])
+        await model.step(2.0)  # an overload: 4 and 5 wait since 0
+        model.now = 9.0  # this batch takes 7 s: other programs keep the machine busy
+        model.finish_all()
+        assert [await job.answer for job in jobs[:4]] == [0, 1, 2, 3]
+        for job in jobs[4:]:
+            with pytest.raises(QueueFullError):
+                await job.answer
+        batcher.withdraw(jobs)
+        await batcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_after_a_pause_without_an_overload_nobody_is_refused() -> None:
+    model = SteppedModel()
+
+    async def scenario() -> None:
+        batcher = started(model)
+        jobs = batcher.submit("k", [0, 1])
+        await model.begun()
+        jobs += batcher.submit("k", [2])
+        model.now = 60.0
+        model.finish_all()
+        assert [await job.answer for job in jobs] == [0, 1, 2]
+        await batcher.stop()
+
+    asyncio.run(scenario())
