@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import typer.main
-from pydantic import BaseModel
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
 import nextquery
 from nextquery.cli.main import app
+from nextquery.config import Section, descriptions
 
 
 def write_reference(folder: Path) -> None:
@@ -66,17 +66,18 @@ def _config() -> str:
     for name, field in RunConfig.model_fields.items():
         section = field.annotation
         assert isinstance(section, type)
-        assert issubclass(section, BaseModel)
+        assert issubclass(section, Section)
         lines += _section(f"[{name}]", section)
     lines += _section("decoding: `--set` of suggest, complete and score", DecodeConfig)
     return "\n".join(lines)
 
 
-def _section(title: str, section: type[BaseModel]) -> list[str]:
+def _section(title: str, section: type[Section]) -> list[str]:
     lines = [f"## {title}", "", "| key | default | meaning |", "|---|---|---|"]
+    meanings = descriptions(section)
     for name, field in section.model_fields.items():
         key = field.alias or name
-        lines.append(f"| `{key}` | `{field.default!r}` | {_cell(field.description)} |")
+        lines.append(f"| `{key}` | `{field.default!r}` | {_cell(meanings.get(name))} |")
     return [*lines, ""]
 
 

@@ -1,6 +1,6 @@
 """The optional extras of the package: which module belongs to which, and what is installed."""
 
-from importlib import metadata, util
+from importlib import util
 
 EXTRAS = {
     "neural": ("torch",),
@@ -51,6 +51,8 @@ def missing_message(module: str) -> str | None:
 
 def installed_version(package: str) -> str | None:
     """The version of an installed package, None if it is not there."""
+    from importlib import metadata  # it imports much, and only `doctor` asks
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -1,7 +1,7 @@
-"""The `nextquery` command: a table of commands, and errors printed as one line.
+"""The `nextquery` command: its general options, and errors printed as one line.
 
-Command modules import only typer and the standard library at the top; the library itself is
-imported inside the function, so that `--help` answers at once.
+The commands stand in `command_table.py`. Their modules import only typer and the standard library
+at the top, and the library inside the function, so that `--help` answers at once.
 """
 
 import os
@@ -10,32 +10,14 @@ import sys
 import typer
 
 from nextquery._version import __version__
-from nextquery.cli.bench import bench
-from nextquery.cli.demo import demo
-from nextquery.cli.doctor import doctor
-from nextquery.cli.experiment import experiment
-from nextquery.cli.export import export
-from nextquery.cli.logs.init import init
-from nextquery.cli.logs.inspect import inspect
-from nextquery.cli.logs.prepare import prepare
-from nextquery.cli.logs.synth import synth
-from nextquery.cli.models.complete import complete
-from nextquery.cli.models.explain import explain
-from nextquery.cli.models.fit import fit
-from nextquery.cli.models.neighbours import neighbours
-from nextquery.cli.models.score import score
-from nextquery.cli.models.suggest import suggest
-from nextquery.cli.models.train import train
-from nextquery.cli.models.vectors import vectors
-from nextquery.cli.models.why import why
+from nextquery.cli.command_table import LazyGroup
 from nextquery.cli.option_names import in_options, option_names
-from nextquery.cli.serve import serve
-from nextquery.cli.study import study
 from nextquery.errors import MissingDependencyError, NextqueryError
 from nextquery.extras import EXTRAS, missing, missing_message
 
 app = typer.Typer(
     name="nextquery",
+    cls=LazyGroup,
     help="Query suggestions learnt from a site's own query log.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -59,32 +41,9 @@ def main(
     """Query suggestions learnt from a site's own query log."""
 
 
-# One line per command, in the order of the pipeline.
-app.command()(demo)
-app.command()(init)
-app.command()(synth)
-app.command()(prepare)
-app.command()(inspect)
-app.command()(vectors)
-app.command()(train)
-app.command()(fit)
-app.command()(suggest)
-app.command()(score)
-app.command()(complete)
-app.command()(why)
-app.command()(explain)
-app.command()(neighbours)
-app.command()(experiment)
-app.add_typer(study, name="study")
-app.command()(serve)
-app.command()(export)
-app.command()(bench)
-app.command()(doctor)
-
-
 def run() -> None:
     """Run the command line; an expected error is one line on stderr and its exit code."""
-    _set_allocators()
+    _set_environment()
     try:
         app()
     except NextqueryError as error:
@@ -99,10 +58,13 @@ def run() -> None:
         sys.exit(MissingDependencyError.exit_code)
 
 
-def _set_allocators() -> None:
-    """Have Polars and Arrow give freed memory back soon; they read this when they are loaded.
+def _set_environment() -> None:
+    """What libraries read when they are loaded, where nobody has set it.
 
-    An eighth of the peak of `prepare` was memory that nobody used any more.
+    Polars and Arrow give freed memory back soon: an eighth of the peak of `prepare` was memory that
+    nobody used any more. Pydantic looks for no plugins, for which it would read the metadata of
+    every installed package.
     """
     os.environ.setdefault("_RJEM_MALLOC_CONF", "background_thread:true,muzzy_decay_ms:0")
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.config import load_config, shipped_configs
+from nextquery.config import descriptions, load_config, shipped_configs
 from nextquery.errors import ConfigError
 from nextquery.model.settings import ModelConfig, RunConfig, TrainConfig
 
@@ -31,8 +31,8 @@ def test_every_key_is_there_with_a_comment(name: str) -> None:
 
 @pytest.mark.parametrize("section", [ModelConfig, TrainConfig, RunConfig])
 def test_every_field_has_a_docstring(section: type[RunConfig]) -> None:
-    for key, field in section.model_fields.items():
-        assert field.description, key
+    assert list(descriptions(section)) == list(section.model_fields)
+    assert all(descriptions(section).values())
 
 
 def test_the_paper_config_is_the_paper() -> None:

@@ -14,7 +14,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from nextquery.errors import InputError
-from nextquery.logs.stages.recognisers import CLUES, recognise
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,9 +52,6 @@ SUSPECT = (
 )
 """Matches every text that `looks_personal` accepts and few others: a filter before it."""
 
-SUSPECT_TYPED = f"{SUSPECT}|{CLUES}"
-"""The same for `looks_personal` and `recognise` together."""
-
 Recogniser = Callable[[str], bool]
 """Says of a query as typed whether it holds personal data: a site's own rule beside these."""
 
@@ -67,6 +63,8 @@ def looks_personal(text: str) -> bool:
 
 def looks_personal_typed(text: str) -> bool:
     """Whether a query as typed does, by all that its punctuation tells, too."""
+    from nextquery.logs.stages.recognisers import recognise  # many patterns; a guard needs none
+
     return looks_personal(text) or recognise(_plain(text))
 
 
@@ -81,7 +79,9 @@ def mark_personal(texts: "pl.Series") -> "pl.Series":
 
 def mark_personal_typed(texts: "pl.Series", also: Recogniser | None = None) -> "pl.Series":
     """`looks_personal_typed` of every text as typed; `also`, a second rule, is asked for all."""
-    marks = _marked(texts, SUSPECT_TYPED, looks_personal_typed)
+    from nextquery.logs.stages.recognisers import CLUES
+
+    marks = _marked(texts, f"{SUSPECT}|{CLUES}", looks_personal_typed)
     if also is None:
         return marks
     try:

@@ -1,0 +1,67 @@
+"""A command imports its own module only; the table has every command."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+from typer.core import TyperGroup
+from typer.testing import CliRunner
+
+from nextquery.cli.command_table import MODULES, LazyCommands
+from nextquery.cli.main import app
+
+HEAVY = {"polars", "pyarrow", "duckdb", "narwhals", "torch", "rich", "bm25s"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_command_of_the_table_is_there(name: str) -> None:
+    assert LazyCommands()[name].name == name
+
+
+def test_help_lists_the_commands_in_the_order_of_the_table() -> None:
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+    places = [shown.index(f"│ {name} ") for name in MODULES]
+
+    assert places == sorted(places)
+
+
+def test_a_mistyped_command_is_guessed() -> None:
+    result = CliRunner().invoke(app, ["sugest"])
+
+    assert result.exit_code == 2
+    assert "suggest" in result.output
+
+
+def test_a_further_command_can_be_added_and_taken_away() -> None:
+    commands = LazyCommands()
+    commands["more"] = "a command"
+
+    assert list(commands) == [*MODULES, "more"]
+    del commands["more"]
+    assert "more" not in commands
+    with pytest.raises(KeyError):
+        commands["more"]
+
+
+def test_the_group_knows_its_commands() -> None:
+    group = typer.main.get_command(app)
+
+    assert isinstance(group, TyperGroup)
+    assert list(group.commands) == list(MODULES)
+
+
+def test_suggesting_with_a_count_model_imports_little(served_models: dict[str, Path]) -> None:
+    code = (
+        "import sys; from nextquery.cli.entry import run\n"
+        f"sys.argv = ['nextquery', 'suggest', {str(served_models['adjacency'])!r}, 'paris']\n"
+        "try: run()\n"
+        "except SystemExit: print(*sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    imported = set(done.stdout.splitlines()[-1].split())
+
+    assert not imported & HEAVY
+    commands = {name for name in imported if name in MODULES.values()}
+    assert commands == {"nextquery.cli.models.suggest"}
