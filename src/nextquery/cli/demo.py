@@ -85,7 +85,10 @@ def _experiment(out: Path) -> Step:
     scenarios = [
         part for name in ("next_query", "robust", "long_tail") for part in ("--scenario", name)
     ]
-    small = ("--seeds", "1", "--visitors", "known", "--generation-contexts", "100")
+    small = (
+        *("--seeds", "1", "--visitors", "known"),
+        *("--generation-contexts", "100", "--completion-contexts", "50"),
+    )
     return Step(
         "The paper's three scenarios, smaller than by default to be quick",
         (

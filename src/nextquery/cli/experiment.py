@@ -64,6 +64,9 @@ def experiment(
     generation_contexts: Annotated[
         int, typer.Option(help="Test contexts for which every system suggests by itself.")
     ] = ExperimentSettings.generation_contexts,
+    completion_contexts: Annotated[
+        int, typer.Option(help="Test contexts whose next query every system completes.")
+    ] = ExperimentSettings.completion_contexts,
     boundary_labels: Annotated[
         Path | None,
         typer.Option(help="A CSV or TSV file with user, query, session: true session boundaries."),
@@ -94,6 +97,7 @@ def experiment(
         learning_curve=learning_curve or learning_curve_config is not None,
         learning_curve_config=learning_curve_config,
         generation_contexts=generation_contexts,
+        completion_contexts=completion_contexts,
         boundary_labels=boundary_labels,
     )
     results = run_experiment(

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nextquery.artifacts import versions
+from nextquery.evaluation.generation.completion_quality import CompletionResult, run_completion
 from nextquery.evaluation.generation.decoding_time import DecodingTime, decoding_time
 from nextquery.evaluation.generation.list_quality import (
+    GenerationCase,
     GenerationResult,
     run_generation,
     sample_contexts,
@@ -19,6 +21,8 @@ from nextquery.evaluation.learning_curve import CurveSettings, LearningCurve, le
 from nextquery.evaluation.probes.boundaries import BoundaryResult, boundary_result, read_gaps
 from nextquery.evaluation.probes.gates import GateComparison, GateResult, gate_result
 from nextquery.evaluation.probes.hidden_intent import IntentResult, intent_result
+from nextquery.evaluation.probes.ngram_perplexity import NgramPerplexity, ngram_perplexities
+from nextquery.evaluation.probes.paper_examples import PaperExamples, paper_examples
 from nextquery.evaluation.probes.projections import Projections, projections
 from nextquery.evaluation.probes.training_table import TrainingFacts
 from nextquery.evaluation.progress import Steps
@@ -70,7 +74,10 @@ class ExperimentRun:
             new_visitors=self._new_visitors(),
             fold_models={name: len(each) for name, each in self._systems.fold_models.items()},
             generation=run("generation", GenerationResult, self._generation),
+            completion=run("completion", CompletionResult, self._completion),
             samples=run("samples", SampleTable, self._samples),
+            paper_examples=run("paper_examples", dict[str, PaperExamples], self._paper_examples),
+            ngrams=run("ngrams", dict[str, tuple[NgramPerplexity, ...]], self._ngrams),
             gates=run("gates", dict[str, GateComparison | GateResult], self._gates),
             hidden_intent=run("hidden_intent", dict[str, IntentResult], self._hidden_intent),
             boundaries=run("boundaries", BoundaryResult, self._boundaries),
@@ -122,15 +129,31 @@ class ExperimentRun:
         return self._store.run(step, ScenarioResult, compute)
 
     def _generation(self) -> GenerationResult:
-        cases = sample_contexts(
-            self._evaluation.sessions["test"],
-            self._evaluation.background,
-            self._settings.generation_contexts,
-            self._settings.seed,
-        )
+        cases = self._cases(self._settings.generation_contexts)
         return run_generation(
             self._systems.suggesters, cases, self._evaluation.background, self._steps
         )
+
+    def _cases(self, contexts: int) -> list[GenerationCase]:
+        sessions, background = self._evaluation.sessions["test"], self._evaluation.background
+        return sample_contexts(sessions, background, contexts, self._settings.seed)
+
+    def _completion(self) -> CompletionResult:
+        cases = self._cases(self._settings.completion_contexts)
+        return run_completion(self._systems.suggesters, cases, self._steps)
+
+    def _paper_examples(self) -> dict[str, PaperExamples]:
+        self._steps.begin("the paper's examples")
+        return paper_examples(self._systems.models)
+
+    def _ngrams(self) -> dict[str, tuple[NgramPerplexity, ...]]:
+        """In the vocabulary of every model under study that has one."""
+        self._steps.begin("n-grams")
+        return {
+            name: ngram_perplexities(self._data, model.model.vocabulary, self._steps.track(name))
+            for name, model in self._systems.models.items()
+            if isinstance(model, Embedder)
+        }
 
     def _samples(self) -> SampleTable:
         self._steps.begin("samples")

@@ -1,7 +1,7 @@
 """The results that the paper itself reports, to stand beside ours. Knows numbers and names only.
 
-Sordoni et al., CIKM 2015, Tables 2 to 5 and the text of section 4. Its percentages of Table 5 do
-not follow from its MRRs; what follows from them is given here.
+Sordoni et al., CIKM 2015, Tables 1 to 5, Figure 7 and the text of section 4. Its percentages
+of Table 5 do not follow from its MRRs; what follows from them is given here.
 """
 
 from collections.abc import Mapping
@@ -62,3 +62,22 @@ LONG_SESSION_GAINS = {"adj": 0.15, "baseline": 0.07}
 
 BASELINE_ON_LONG_SESSIONS = 0.529
 """The Baseline Ranker's MRR on long sessions, which HRED reaches with one query of context."""
+
+TABLE_1: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("ace series drive",): (
+        "ace hardware",
+        "ace hard drive",
+        "hp officejet drive",
+        "ace hardware series",
+    ),
+    ("cleveland gallery", "lake erie art"): (
+        "cleveland indian art",
+        "lake erie art gallery",
+        "lake erie picture gallery",
+        "sandusky ohio art gallery",
+    ),
+}
+"""The contexts of Table 1 and the paper's synthetic suggestions."""
+
+FIGURE_7 = ("airlines", "united airlines", "google")
+"""The corrupted context whose update gates Figure 7 shows; the last query is the noise."""

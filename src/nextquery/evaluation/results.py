@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nextquery.evaluation.generation.completion_quality import CompletionResult
 from nextquery.evaluation.generation.decoding_time import DecodingTime
 from nextquery.evaluation.generation.list_quality import GenerationResult
 from nextquery.evaluation.generation.samples import SampleTable
@@ -14,6 +15,8 @@ from nextquery.evaluation.learning_curve import LearningCurve
 from nextquery.evaluation.probes.boundaries import BoundaryResult
 from nextquery.evaluation.probes.gates import GateComparison, GateResult
 from nextquery.evaluation.probes.hidden_intent import IntentResult
+from nextquery.evaluation.probes.ngram_perplexity import NgramPerplexity
+from nextquery.evaluation.probes.paper_examples import PaperExamples
 from nextquery.evaluation.probes.projections import Projections
 from nextquery.evaluation.probes.training_table import TrainingFacts
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
@@ -59,6 +62,12 @@ class ExperimentResults:
     new_visitors: Mapping[str, ScenarioResult] = field(default_factory=dict, metadata=OPTIONAL)
     """The scenarios again, with nothing counted that a case's own user did."""
     learning_curve: LearningCurve | None = field(default=None, metadata=OPTIONAL)
+    completion: CompletionResult | None = field(default=None, metadata=OPTIONAL)
+    ngrams: Mapping[str, tuple[NgramPerplexity, ...]] = field(
+        default_factory=dict, metadata=OPTIONAL
+    )
+    """By model: n-grams in its vocabulary, measured on the validation sessions."""
+    paper_examples: Mapping[str, PaperExamples] = field(default_factory=dict, metadata=OPTIONAL)
     fold_models: Mapping[str, int] = field(default_factory=dict, metadata=OPTIONAL)
     """By model: how many fold models stood in for it with new visitors; others had seen them."""
 

@@ -37,6 +37,8 @@ class ExperimentSettings:
     learning_curve_config: str | None = None
     """Trains the first model under study again at every size of the learning curve."""
     generation_contexts: int = 500
+    completion_contexts: int = 200
+    """Test contexts whose next query every system is asked to complete."""
     gate_contexts: int = 2000
     boundary_queries: int = 10_000
     """How many queries of the validation and of the test streams are looked at."""

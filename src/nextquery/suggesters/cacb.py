@@ -132,6 +132,15 @@ class CACB(CountSuggester[CACBSettings]):
                 suggestions.append(Suggestion(shown, log(probability), source))
         return suggestions
 
+    def expected(self, context: Sequence[str], limit: int) -> list[str]:
+        """All queries of the most probable concepts, at most `limit` of each."""
+        path = self._path(context)
+        if not path:
+            return []
+        concepts, _ = self.tree.best(path, limit)
+        queries = (self.concepts.queries(concept)[:limit] for concept in concepts.tolist())
+        return [self.background.text(query) for found in queries for query in found.tolist()]
+
     def log_priors(self, texts: Sequence[str]) -> list[float]:
         """The prior of each query's concept, for which it stands."""
         of_query = self.concepts.of_query

@@ -19,7 +19,7 @@ from nextquery.guard.tables import FOLDER
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.background import Background
-from nextquery.suggesters.count_completion import LISTS_LOOKED_AT, FrequentCompletion, diverse
+from nextquery.suggesters.count_completion import LISTS_LOOKED_AT, KnownCompletion, diverse
 
 SettingsT = TypeVar("SettingsT", bound=Section)
 
@@ -153,8 +153,16 @@ class CountSuggester(ABC, Generic[SettingsT]):
         return self._completion.complete(context, prefix, n)
 
     @cached_property
-    def _completion(self) -> FrequentCompletion:
-        return FrequentCompletion(self, self.guard)
+    def _completion(self) -> KnownCompletion:
+        return KnownCompletion(self, self.guard)
+
+    def expected(self, context: Sequence[str], limit: int) -> list[str]:
+        """About `limit` of the queries that a normalised session makes likelier."""
+        return [item.text for item in self.best(context, limit)]
+
+    def frequency(self, query: str, count: int) -> float:
+        """By what known queries are ordered where the session says nothing: their count."""
+        return count
 
     def save(self, path: Path) -> None:
         """Publish the model as an artifact folder of its kind."""

@@ -66,6 +66,11 @@ class Popularity(CountSuggester[PopularitySettings]):
             for query in self.order[:limit].tolist()
         ]
 
+    def frequency(self, query: str, count: int) -> float:
+        """The weight of the query."""
+        known = self.background.id(query)
+        return 0.0 if known is None else float(self.weights[known])
+
     def log_priors(self, texts: Sequence[str]) -> list[float]:
         """The same as after a session, so that specificity changes no order."""
         return [self._log_probability(text) for text in texts]

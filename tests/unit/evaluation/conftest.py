@@ -1,10 +1,13 @@
 """Results by hand, for everything that only reads them, and a small made-up log."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
 
+from nextquery.artifacts import publish
 from nextquery.evaluation.generation.decoding_time import DecodingTime
 from nextquery.evaluation.generation.list_quality import (
     GenerationQuality,
@@ -28,13 +31,18 @@ from nextquery.evaluation.ranking.scenario_result import (
 )
 from nextquery.evaluation.results import DataFacts, ExperimentResults, SystemNames
 from nextquery.evaluation.settings import ExperimentSettings
+from nextquery.guard.guard import Guard
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
+from nextquery.model.hred import HRED
+from nextquery.model.settings import ModelConfig
 from nextquery.ranking.features import BASELINE_FEATURES
 from nextquery.ranking.lambdamart import TreeShape
 from nextquery.records import ScoredQuery
+from nextquery.suggesters.neural import HREDSuggester
+from nextquery.text.vocabulary import Vocabulary
 
 MRR = {"adj": 0.3, "baseline": 0.4, "baseline+hred:sum": 0.5, "baseline+hred": 0.52, "hred": 0.45}
 
@@ -164,3 +172,20 @@ def small_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
     settings = PrepareSettings(spelling=False, min_users=1, holdout_users=0.1)
     prepare([folder / "log.tsv"], folder / "data", settings)
     return PreparedData(folder / "data")
+
+
+@pytest.fixture
+def untrained(tmp_path: Path) -> Callable[[tuple[str, ...]], HREDSuggester]:
+    """Makes an untrained model of given words behind a guard that refuses nothing."""
+
+    def make(words: tuple[str, ...]) -> HREDSuggester:
+        torch.manual_seed(1)
+        model = HRED(
+            ModelConfig(embedding_size=8, query_size=12, session_size=16), Vocabulary(words)
+        )
+        folder = tmp_path / f"model-{len(words)}"
+        with publish(folder, "hred", model.manifest_entries()) as partial:
+            model.write_files(partial)
+        return HREDSuggester.load(folder, Guard())
+
+    return make

@@ -14,7 +14,9 @@ from nextquery.suggesters.fitting.fit import fit_model
 def test_every_step_is_kept_and_taken_up_again(
     small_data: PreparedData, shared_words: Scorer, tmp_path: Path
 ) -> None:
-    settings = ExperimentSettings(("long_tail",), generation_contexts=5, boundary_queries=100)
+    settings = ExperimentSettings(
+        ("long_tail",), generation_contexts=5, completion_contexts=5, boundary_queries=100
+    )
     systems = Systems({"adj": fit_model(Adjacency, small_data)}, {"mine": shared_words})
     results, stores = [], []
     for _ in range(2):
@@ -26,13 +28,16 @@ def test_every_step_is_kept_and_taken_up_again(
     assert results[0] == results[1]
     assert stores[0].reused == []
     assert stores[1].reused == [
-        "long_tail", "new_long_tail", "generation", "samples", "gates", "hidden_intent",
-        "boundaries",
-        "projections", "decoding",
+        "long_tail", "new_long_tail", "generation", "completion", "samples", "paper_examples",
+        "ngrams", "gates", "hidden_intent", "boundaries", "projections", "decoding",
     ]  # fmt: skip
     # a system that only scores takes part in no list, gate or projection
     assert list(results[0].generation.systems) == ["adj"]
+    assert results[0].completion is not None
+    assert list(results[0].completion.systems) == ["adj"]
     assert not results[0].gates
+    assert not results[0].ngrams
+    assert not results[0].paper_examples
     assert list(results[0].hidden_intent) == ["mine"]
     assert not results[0].projections
     assert not results[0].decoding

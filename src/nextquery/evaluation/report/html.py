@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+PLOTS = "figures"
+"""The folder of the plots within the report."""
+
 _STYLE = Path(__file__).with_name("report.css")
 
 

@@ -11,13 +11,19 @@ from nextquery.evaluation.probes.gates import GateComparison
 from nextquery.evaluation.ranking.comparison import Comparison
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
 from nextquery.evaluation.ranking.scenarios import SCENARIOS
-from nextquery.evaluation.report import curve_plots, html, model_plots, ranking_plots, tables
+from nextquery.evaluation.report import (
+    completion,
+    curve_plots,
+    html,
+    model_plots,
+    ranking_plots,
+    tables,
+)
+from nextquery.evaluation.report.html import PLOTS
 from nextquery.evaluation.report.plot_style import label
 from nextquery.evaluation.results import ExperimentResults, with_enough_cases
 
 NEW = "New visitors, "
-PLOTS = "figures"
-"""The folder of the plots within the report."""
 
 
 def write_report(out: Path, results: ExperimentResults) -> None:
@@ -30,6 +36,7 @@ def write_report(out: Path, results: ExperimentResults) -> None:
         "curve": ("How much log it takes", _learning_curve(out, results)),
         "lengths": ("Session and context length", _lengths(out, results)),
         "generation": ("Suggestions without candidates", _generation(out, results)),
+        "completion": ("Completion and the next word", completion.section(out, results)),
         "gates": ("Update gates and noise", _gates(out, results)),
         "intent": ("The hidden intent of a made-up log", _hidden_intent(results)),
         "boundaries": ("Session boundaries", _boundaries(out, results)),
@@ -207,6 +214,7 @@ def _generation(out: Path, results: ExperimentResults) -> str:
             tables.generation(results),
             html.heading("Sample suggestions (the paper's Table 1)"),
             tables.samples(results),
+            completion.paper_suggestions(results),
         ]
     )
 
@@ -229,7 +237,7 @@ def _gates(out: Path, results: ExperimentResults) -> str:
             model_plots.draw_gates(each.example, out / file)
             message = f"{label(model)}: gates of one context with a noisy query at its end."
             parts.append(html.plot(file, f"{message} (Figure 7)", message))
-    return "".join(parts)
+    return "".join(parts) + completion.figure_7(out, results)
 
 
 def _hidden_intent(results: ExperimentResults) -> str:
@@ -304,5 +312,11 @@ def _run(results: ExperimentResults) -> str:
         ]
     )
     return "".join(
-        [tables.data(results), tables.training(results), tables.settings(results), links]
+        [
+            tables.data(results),
+            tables.training(results),
+            completion.ngrams(results),
+            tables.settings(results),
+            links,
+        ]
     )
