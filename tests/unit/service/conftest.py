@@ -1,9 +1,15 @@
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
+from nextquery.service.app import build_app
+from nextquery.service.service import build_service
 from nextquery.service.settings import NamedModel, ServiceSettings
 
 
@@ -24,3 +30,25 @@ def altered(tmp_path: Path) -> Callable[[Path, str], Path]:
         return broken
 
     return copy
+
+
+Open = Callable[..., TestClient]
+
+
+@pytest.fixture
+def open_client(served_models: dict[str, Path], tmp_path: Path) -> Iterator[Open]:
+    """Opens the whole service in this process, over two count models, with the settings given."""
+    with ExitStack() as stack:
+
+        def open_service(**settings: Any) -> TestClient:
+            names = (("adj", "adjacency"), ("pop", "popularity"))
+            models = tuple(NamedModel(name, served_models[kind]) for name, kind in names)
+            service = build_service(ServiceSettings(models, tmp_path, **settings))
+            client = stack.enter_context(TestClient(build_app(service)))
+            end = time.monotonic() + 60
+            while client.get("/readyz").status_code != 200:
+                assert time.monotonic() < end, "the models were not loaded"
+                time.sleep(0.01)
+            return client
+
+        yield open_service

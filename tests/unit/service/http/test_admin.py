@@ -1,0 +1,69 @@
+"""The routes under `/admin`, asked in this process."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from nextquery.service.http.keys import new_key
+
+Open = Callable[..., TestClient]
+ADMIN = new_key("operator")
+KEY = {"X-Admin-Key": ADMIN.key}
+
+
+@pytest.fixture
+def client(open_client: Open, tmp_path: Path) -> TestClient:
+    (tmp_path / "admin").write_text(ADMIN.line)
+    (tmp_path / "blocklist").write_text("forbidden\n")
+    return open_client(admin_keys_file=tmp_path / "admin", blocklist=tmp_path / "blocklist")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/admin/reload", None),
+        ("PUT", "/admin/kill-switch", {"on": True}),
+        ("POST", "/admin/block", {"text": "x"}),
+        ("GET", "/admin/why?query=x", None),
+    ],
+)
+def test_nobody_without_the_key_comes_in(
+    client: TestClient, method: str, path: str, body: Any
+) -> None:
+    assert client.request(method, path, json=body).status_code == 401
+
+
+def test_without_admin_keys_there_is_no_administration(open_client: Open) -> None:
+    assert open_client().post("/admin/reload", headers=KEY).status_code == 404
+
+
+def test_a_reload_names_the_versions(client: TestClient) -> None:
+    versions = client.post("/admin/reload", headers=KEY).json()
+    assert set(versions) == {"adj", "pop"}
+
+
+def test_the_kill_switch_empties_every_list_and_back(client: TestClient) -> None:
+    def count() -> int:
+        answer = client.post("/v1/suggest", json={"query": "red shoes"}).json()
+        return len(answer["suggestions"])
+
+    before = count()
+    assert client.put("/admin/kill-switch", json={"on": True}, headers=KEY).json() == {"on": True}
+    assert (before > 0, count()) == (True, 0)
+    client.put("/admin/kill-switch", json={"on": False}, headers=KEY)
+    assert count() == before
+
+
+def test_a_blocked_text_stands_in_the_file(client: TestClient, tmp_path: Path) -> None:
+    answer = client.post("/admin/block", json={"text": "Red  BOOTS"}, headers=KEY)
+    assert answer.json() == {"text": "red boots"}
+    assert "red boots" in (tmp_path / "blocklist").read_text().splitlines()
+
+
+def test_why_says_it_for_every_model(client: TestClient) -> None:
+    asked = {"query": "red boots", "context": ["red shoes"]}
+    found = client.get("/admin/why", params=asked, headers=KEY).json()
+    assert set(found) == {"adj", "pop"}

@@ -1,0 +1,50 @@
+"""Requests are strict: unknown fields, wrong types and sizes beyond the bounds are refused."""
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from nextquery.service.http import schemas
+from nextquery.service.models.questions import SuggestOptions
+from nextquery.service.settings import MAX_CONTEXT_QUERIES, MAX_QUERY_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"query": 1},
+        {"query": "x", "n": 0},
+        {"query": "x", "n": 51},
+        {"query": "x", "n": 2.5},
+        {"query": "x", "n": True},
+        {"query": "x", "diversity": 1.1},
+        {"query": "x", "specificity": -0.1},
+        {"query": "x", "known": "maybe"},
+        {"query": "x" * (MAX_QUERY_CHARACTERS + 1)},
+        {"query": "x", "context": ["y"] * (MAX_CONTEXT_QUERIES + 1)},
+        {"query": "x", "session_id": "a b"},
+        {"query": "x", "surprise": 1},
+    ],
+)
+def test_a_bad_request_is_refused(body: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        schemas.SuggestRequest.model_validate(body)
+
+
+def test_options_are_those_of_the_request() -> None:
+    body = {"query": "x", "n": 5.0, "diversity": 0.5, "specificity": 0.2, "known": "only"}
+    asked = schemas.SuggestRequest.model_validate(body)
+    assert asked.options == SuggestOptions(n=5, diversity=0.5, specificity=0.2, known="only")
+
+
+def test_feedback_is_told_apart_by_its_action() -> None:
+    reader: TypeAdapter[schemas.FeedbackRequest] = TypeAdapter(schemas.FeedbackRequest)
+    same = {"query_id": "a", "client_id": "b", "query": "c"}
+    clicked = reader.validate_python(
+        {**same, "action": "clicked", "suggestion": "d", "position": 1}
+    )
+    assert isinstance(clicked, schemas.Clicked)
+    with pytest.raises(ValidationError):
+        reader.validate_python({**same, "action": "clicked"})
+    with pytest.raises(ValidationError):
+        reader.validate_python({**same, "action": "loved"})

@@ -1,0 +1,62 @@
+"""What a model's process says to the messages that it gets, here without the process."""
+
+from collections.abc import Iterator
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nextquery.errors import ArtifactError
+from nextquery.service.models.messages import Batch, Check, Facts, Failure, Opening, Reply
+from nextquery.service.models.model_answers import open_model
+from nextquery.service.models.questions import ScoreQuestion, SuggestOptions, SuggestQuestion
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Any, Any]]:
+    ours, theirs = Pipe()
+    with ours, theirs:
+        yield ours, theirs
+
+
+def test_it_opens_answers_and_counts(ends: tuple[Any, Any], served_models: dict[str, Path]) -> None:
+    ours, theirs = ends
+    ours.send(Opening(served_models["adjacency"], None, 10))
+    answer = open_model(theirs)
+    assert answer is not None
+    assert ours.recv() == Facts("adjacency", ours_version(answer), explains=False)
+    question = SuggestQuestion(("red shoes",), SuggestOptions(n=1))
+    reply = answer(Batch((question,)))
+    assert isinstance(reply, Reply)
+    assert [[item.text for item in found] for found in reply.answers] == [["red boots"]]
+    assert answer(Check()) == Reply([], reply.blocklist, reply.blocked, 0, 0)
+
+
+def ours_version(answer: Any) -> str:
+    version: str = answer.args[0].version
+    return version
+
+
+def test_a_bad_folder_is_named(ends: tuple[Any, Any], tmp_path: Path) -> None:
+    ours, theirs = ends
+    ours.send(Opening(tmp_path / "none", None, 10))
+    assert open_model(theirs) is None
+    error = ours.recv()
+    assert isinstance(error, ArtifactError)
+    assert "none" in str(error)
+
+
+def test_a_failure_names_places_in_the_code_and_never_quotes(
+    ends: tuple[Any, Any], served_models: dict[str, Path]
+) -> None:
+    ours, theirs = ends
+    ours.send(Opening(served_models["adjacency"], None, 10))
+    answer = open_model(theirs)
+    assert answer is not None
+    broken: Any = ScoreQuestion(("secret words",), None)  # type: ignore[arg-type]
+    failure = answer(Batch((broken,)))
+    assert isinstance(failure, Failure)
+    assert failure.error == "TypeError"
+    assert failure.places
+    assert "secret" not in repr(failure)
