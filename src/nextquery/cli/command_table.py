@@ -29,6 +29,7 @@ MODULES = {
     "experiment": "nextquery.cli.experiment",
     "study": "nextquery.cli.study",
     "serve": "nextquery.cli.serve",
+    "feedback": "nextquery.cli.feedback",
     "export": "nextquery.cli.export",
     "bench": "nextquery.cli.bench",
     "doctor": "nextquery.cli.doctor",

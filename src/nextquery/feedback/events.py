@@ -47,6 +47,8 @@ class Trial:
 
     kind: Literal["interleave", "split"]
     arms: tuple[Arm, ...]
+    arm: str = ""
+    """Of a split, the arm that the session belongs to, even where the fallback answered for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ def _described(event: FeedbackEvent) -> dict[str, Any]:
         attributes |= {"context": list(event.context), "fallback": event.fallback}
         if event.trial is not None:
             arms = {arm.name: arm.version for arm in event.trial.arms}
-            attributes["trial"] = {"kind": event.trial.kind, "arms": arms}
+            attributes["trial"] = {"kind": event.trial.kind, "arms": arms, "arm": event.trial.arm}
     return described
 
 
@@ -265,7 +267,7 @@ def _trial(given: Mapping[str, Any] | None) -> Trial | None:
     if given["kind"] not in ("interleave", "split"):
         raise ValueError("no such kind of trial")
     arms = tuple(Arm(_text(name), _text(version)) for name, version in given["arms"].items())
-    return Trial(given["kind"], arms)
+    return Trial(given["kind"], arms, _text(given.get("arm", "")))
 
 
 def _text(value: Any) -> str:

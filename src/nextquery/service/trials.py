@@ -139,9 +139,8 @@ class Trials:
         if chosen.kind == "interleave":
             return Trial("interleave", self._arms(chosen.models))
         if chosen.kind == "split":
-            return Trial(
-                "split", self._arms([share.name for share in self._service.settings.split])
-            )
+            names = [share.name for share in self._service.settings.split]
+            return Trial("split", self._arms(names), chosen.models[0])
         return None
 
     def _arms(self, names: Sequence[str]) -> tuple[Arm, ...]:

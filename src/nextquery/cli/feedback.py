@@ -1,0 +1,118 @@
+"""`nextquery feedback`: what visitors were shown and took, and what follows from it."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nextquery.feedback.settings import Bounds, CompareSettings, ReportSettings
+
+feedback = typer.Typer(
+    help="Report on feedback, compare models by it, learn from it.", no_args_is_help=True
+)
+Folder = Annotated[Path, typer.Argument(help="The folder of `serve --feedback`.")]
+PerVisitor = Annotated[
+    int, typer.Option(min=0, help="Lists of one visitor and day that count; 0: all.")
+]
+PerOrigin = Annotated[
+    int, typer.Option(min=0, help="Lists of one origin and day that count; 0: all.")
+]
+Since = Annotated[str, typer.Option(metavar="DAY", help="The first day that counts: 2026-05-01.")]
+Until = Annotated[str, typer.Option(metavar="DAY", help="The last day that counts.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@feedback.command()
+def report(
+    folder: Folder,
+    out: Annotated[Path, typer.Option(help="The report folder to write.")],
+    per_visitor: PerVisitor = Bounds.per_visitor,
+    per_origin: PerOrigin = Bounds.per_origin,
+    min_visitors: Annotated[
+        int, typer.Option(min=1, help="Queries of fewer visitors are not named.")
+    ] = ReportSettings.min_visitors,
+    min_shown: Annotated[
+        int, typer.Option(min=1, help="How often a list was shown that is named as never taken.")
+    ] = ReportSettings.min_shown,
+    queries: Annotated[
+        int, typer.Option(min=1, help="How many queries are named.")
+    ] = ReportSettings.queries,
+    since: Since = Bounds.since,
+    until: Until = Bounds.until,
+    as_json: AsJson = False,
+) -> None:
+    """What was shown, taken and dismissed, by position, model, query, source and day.
+
+    Example: `nextquery feedback report runs/feedback --out runs/feedback-report`
+    """
+    from nextquery.evaluation.record_json import to_json
+    from nextquery.feedback.report import make_report
+
+    bounds = Bounds(per_visitor, per_origin, since, until)
+    settings = ReportSettings(min_visitors, min_shown, queries)
+    made = make_report(folder, out, bounds, settings)
+    if as_json:
+        typer.echo(json.dumps(to_json(made), indent=2))
+        return
+    lists = made.lists
+    typer.echo(
+        f"{lists.shown:,} lists, {lists.visitors:,} visitors: taken from {lists.share:.1%} "
+        f"({lists.low:.1%} to {lists.high:.1%}), dismissed {lists.dismissed:,}"
+    )
+    for model, found in made.by_model.items():
+        typer.echo(f"{model}: {found.taken:,} of {found.shown:,} suggestions taken")
+    typer.echo(f"{len(made.never_taken)} queries whose lists were shown often and never taken")
+    for why, count in made.set_aside.items():
+        typer.echo(f"set aside: {count:,} ({why})")
+    typer.echo(f"Report: {out / 'index.html'}")
+
+
+@feedback.command()
+def compare(
+    folder: Folder,
+    alpha: Annotated[
+        float, typer.Option(help="How often a winner may be named where there is none.")
+    ] = CompareSettings.alpha,
+    power: Annotated[
+        float, typer.Option(help="How often a difference of --smallest-effect is to be found.")
+    ] = CompareSettings.power,
+    smallest_effect: Annotated[
+        float, typer.Option(help="The smallest relative difference in acceptance worth knowing.")
+    ] = CompareSettings.smallest_effect,
+    per_visitor: PerVisitor = Bounds.per_visitor,
+    per_origin: PerOrigin = Bounds.per_origin,
+    since: Since = Bounds.since,
+    until: Until = Bounds.until,
+    as_json: AsJson = False,
+) -> None:
+    """Which model of a trial is better, or how many impressions are needed to say.
+
+    May be asked every day: the test stays valid however often one looks.
+
+    Example: `nextquery feedback compare runs/feedback --smallest-effect 0.1`
+    """
+    from datetime import UTC, datetime
+
+    from nextquery.evaluation.record_json import to_json
+    from nextquery.feedback.compare import compare as compare_models
+    from nextquery.feedback.impressions import read_feedback
+
+    settings = CompareSettings(alpha, power, smallest_effect)
+    bounds = Bounds(per_visitor, per_origin, since, until)
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    found = compare_models(read_feedback(folder, bounds), settings, today)
+    if as_json:
+        typer.echo(json.dumps(to_json(found), indent=2))
+        return
+    for trial in found.trials:
+        typer.echo(
+            f"{trial.kind} {trial.first.name} against {trial.second.name}: {trial.decision} "
+            f"(p {trial.p:.3g}, {trial.estimate:.3f}, {trial.low:.3f} to {trial.high:.3f}, "
+            f"{trial.impressions:,} impressions, at most {trial.needed:,} more)"
+        )
+    for shadow in found.shadows:
+        typer.echo(
+            f"shadow {shadow.model}: {shadow.overlap:.0%} of {shadow.lists:,} lists in common, "
+            f"the same first suggestion in {shadow.same_first:.0%}"
+        )

@@ -1,0 +1,67 @@
+"""Sessions, models and visitors of which everything is known."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nextquery.feedback.impressions import Feedback, join_events
+from nextquery.feedback.settings import Bounds
+from nextquery.feedback.simulated_visitors import (
+    Lister,
+    Session,
+    SimulatedService,
+    SimulatedVisitors,
+    simulate,
+)
+from nextquery.records import Suggestion
+
+QUERIES = 40
+CANDIDATES = 8
+SESSIONS: list[Session] = [(f"query {number}",) for number in range(QUERIES)]
+_DRAWN = np.random.default_rng(5).beta(0.6, 4.0, (QUERIES, CANDIDATES))
+
+
+def attraction(session: Session, text: str) -> float:
+    """How much a suggestion attracts after the last query."""
+    query, candidate = int(session[-1].split()[1]), int(text.split()[-1])
+    return float(_DRAWN[query, candidate])
+
+
+VISITORS = SimulatedVisitors(SESSIONS, attraction)
+
+
+def ranked(noise: float, seed: int = 1, n: int = 5) -> Lister:
+    """A model that orders by what attracts, the more wrongly the larger the noise."""
+    errors = np.random.default_rng(seed).normal(0, noise, (QUERIES, CANDIDATES)) if noise else 0.0
+    scores = _DRAWN + errors
+    lists = {
+        session: [
+            Suggestion(f"{session[-1]} to {place}", float(scores[query, place]), "synthetic")
+            for place in np.argsort(-scores[query])[:n]
+        ]
+        for query, session in enumerate(SESSIONS)
+    }
+    return lists.__getitem__
+
+
+def acceptance(lister: Lister) -> float:
+    """The true acceptance of a model, by arithmetic."""
+    total = 0.0
+    for session in SESSIONS:
+        none = 1.0
+        for place, suggestion in enumerate(lister(session)):
+            none *= 1 - VISITORS.examination[place] * attraction(session, suggestion.text)
+        total += 1 - none
+    return total / len(SESSIONS)
+
+
+def run(models: dict[str, Lister], kind: str, visitors: int, seed: int, first: int = 0) -> Feedback:
+    """The feedback of so many visitors."""
+    service = SimulatedService(models, kind)
+    events = simulate(VISITORS, service, visitors, np.random.default_rng(seed), first)
+    return join_events(events, Bounds(per_origin=0))
+
+
+def days(feedback: Feedback) -> Sequence[str]:
+    """The days of feedback, in order."""
+    return sorted({each.day for each in feedback.impressions})

@@ -1,0 +1,137 @@
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from nextquery.errors import InputError
+from nextquery.feedback.events import (
+    DismissedList,
+    FeedbackEvent,
+    ListedSuggestion,
+    ServedList,
+    ShadowList,
+    ShownList,
+    TakenSuggestion,
+    file_name,
+    to_lines,
+)
+from nextquery.feedback.impressions import NOT_RECORDED, SetAside, join_events, read_feedback
+from nextquery.feedback.settings import Bounds
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+WHO = ("list-1", "visitor-1", NOON, "red shoes")
+PLACES = (ListedSuggestion("boots", "seen", "A"), ListedSuggestion("socks", "synthetic", "B"))
+SERVED = ServedList(*WHO, context=("shoes",), model="A+B", suggestions=PLACES)
+SHOWN = ShownList(*WHO, suggestions=("boots", "socks"))
+TAKEN = TakenSuggestion(*WHO, suggestion="socks", position=2)
+
+
+def shown(number: int, visitor: str, origin: str = "", day: int = 0) -> ShownList:
+    time = NOON + timedelta(days=day, seconds=number)
+    return ShownList(f"l{number}", visitor, time, "q", origin, suggestions=("a",))
+
+
+def test_lines_of_a_list_come_together_in_any_order() -> None:
+    shadow = ShadowList(*WHO, model="C", suggestions=PLACES[:1])
+    [found] = join_events([TAKEN, shadow, SHOWN, SERVED], Bounds()).impressions
+    assert found.session == ("shoes", "red shoes")
+    assert (found.model, found.taken, found.dismissed) == ("A+B", frozenset({1}), False)
+    assert found.suggestions == PLACES
+    assert found.shadows == (shadow,)
+
+
+def test_only_what_was_shown_of_a_list_counts() -> None:
+    part = ShownList(*WHO, suggestions=("socks",))
+    [found] = join_events([SERVED, part, TAKEN], Bounds()).impressions
+    assert found.suggestions == PLACES[1:]
+    assert found.taken == {0}
+
+
+def test_lists_that_were_not_recorded_have_no_model() -> None:
+    [found] = join_events([SHOWN, TAKEN], Bounds()).impressions
+    assert found.model == found.suggestions[0].model == NOT_RECORDED
+
+
+def test_who_took_something_did_not_dismiss() -> None:
+    [found] = join_events([SHOWN, TAKEN, DismissedList(*WHO)], Bounds()).impressions
+    assert not found.dismissed
+
+
+def test_taking_the_same_twice_counts_once() -> None:
+    [found] = join_events([SHOWN, TAKEN, TAKEN], Bounds()).impressions
+    assert found.taken == {1}
+
+
+@pytest.mark.parametrize(
+    ("events", "reason", "kept"),
+    [
+        ([SERVED, TAKEN], SetAside.NEVER_SHOWN, 0),
+        ([SERVED], None, 0),
+        ([SERVED, ShownList(*WHO, suggestions=("forged",))], SetAside.NOT_SERVED, 0),
+        ([ShownList(*WHO)], SetAside.EMPTY, 0),
+        ([SHOWN, TakenSuggestion(*WHO, suggestion="other")], SetAside.NOT_IN_LIST, 1),
+    ],
+)
+def test_what_does_not_fit_is_set_aside_and_counted(
+    events: list[FeedbackEvent], reason: SetAside | None, kept: int
+) -> None:
+    found = join_events(events, Bounds())
+    assert {why: n for why, n in found.set_aside.items() if n} == ({reason: 1} if reason else {})
+    assert len(found.impressions) == kept
+
+
+def test_one_visitor_is_bounded_by_day() -> None:
+    robot = [shown(n, "robot", day=n % 2) for n in range(1000)]
+    found = join_events([*robot, shown(5000, "person")], Bounds(per_visitor=10))
+    by_visitor = [each.visitor for each in found.impressions]
+    assert (by_visitor.count("robot"), by_visitor.count("person")) == (20, 1)
+    assert found.set_aside[SetAside.VISITOR] == 980
+
+
+def test_a_flood_of_pseudonyms_from_one_origin_is_bounded() -> None:
+    flood = [shown(n, f"pseudonym {n}", "beef") for n in range(1000)]
+    person = shown(5000, "person", "cafe")
+    found = join_events([*flood, person], Bounds(per_origin=50))
+    assert len(found.impressions) == 51
+    assert found.set_aside[SetAside.ORIGIN] == 950
+    assert len(join_events(flood, Bounds(per_origin=0)).impressions) == 1000
+
+
+def test_lists_without_an_origin_are_not_taken_for_one() -> None:
+    lists = [shown(n, f"visitor {n}") for n in range(100)]
+    assert len(join_events(lists, Bounds(per_origin=50)).impressions) == 100
+
+
+def write(folder: Path, event: FeedbackEvent) -> None:
+    folder.mkdir(exist_ok=True)
+    for table, line in to_lines(event):
+        with (folder / file_name(table, event.time)).open("ab") as stream:
+            stream.write(line)
+
+
+def test_a_folder_is_read_with_its_broken_lines_counted(tmp_path: Path) -> None:
+    folder = tmp_path / "feedback"
+    for event in (SERVED, SHOWN, TAKEN):
+        write(folder, event)
+    (folder / "events-2026-05-02.ndjson").write_bytes(
+        b'{"half a li\n' + json.dumps({"application": "nextquery"}).encode() + b"\n"
+    )
+    (folder / "notes.txt").write_text("not feedback")
+    found = read_feedback(folder, Bounds())
+    assert len(found.impressions) == 1
+    assert found.set_aside[SetAside.BROKEN] == 2
+
+
+def test_days_can_be_chosen(tmp_path: Path) -> None:
+    for day in range(3):
+        write(tmp_path, shown(day, "visitor", day=day))
+    chosen = read_feedback(tmp_path, Bounds(since="2026-05-02", until="2026-05-02"))
+    assert [each.day for each in chosen.impressions] == ["2026-05-02"]
+
+
+def test_a_folder_without_feedback_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no feedback files"):
+        read_feedback(tmp_path, Bounds())
+    with pytest.raises(InputError, match="cannot be read"):
+        read_feedback(tmp_path / "none", Bounds())
