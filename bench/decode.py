@@ -20,9 +20,11 @@ import torch
 from nextquery.guard.guard import Guard
 from nextquery.inference.contexts import ContextState
 from nextquery.inference.kernels.process_memory import keep_freed_memory
+from nextquery.inference.network.network import Network
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
-from nextquery.model.hred import HRED, WEIGHTS
+from nextquery.model.files import WEIGHTS
+from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 
@@ -38,15 +40,15 @@ def main(quick: bool) -> dict[str, Any]:
     sizes = (20_000, 64, 128, 192) if quick else (90_000, 300, 1000, 1500)
     rounds = 3 if quick else 7
     model = random_model(*sizes)
-    predictor = Predictor(model, Guard())
+    predictor = predictor_of(model)
     contexts = [[f"w{5 * i + j} w{7 * i + j}" for j in range(3)] for i in range(3 if quick else 8)]
     states = predictor.encoder.encode_many(contexts)
     return {
         "size": dict(zip(("words", "embedding", "query", "session"), sizes, strict=True)),
         "threads": torch.get_num_threads(),
-        "beam_50": decoding(predictor, states, 50, rounds),
-        "beam_10": decoding(predictor, states, 10, rounds),
-        "rescoring": rescoring(predictor, states[0], rounds),
+        "beam_50": decoding(model, predictor, states, 50, rounds),
+        "beam_10": decoding(model, predictor, states, 10, rounds),
+        "rescoring": rescoring(model, predictor, states[0], rounds),
         "throughput": throughput(predictor, states, rounds),
         "loading": loading(model),
         "worst_case": worst_case(rounds),
@@ -71,11 +73,17 @@ def random_model(
     return model
 
 
+def predictor_of(model: HRED) -> Predictor:
+    """The same weights as they are served."""
+    return Predictor(Network(model.config, model.vocabulary, model.arrays()), Guard())
+
+
 @torch.inference_mode()
 def plain_search(model: HRED, state: ContextState, beam: int) -> list[tuple[int, ...]]:
     """The k best queries of exactly `WORDS` words."""
-    session = model.session_inputs(state.session_state[None])
-    hidden = model.start_decoder(state.session_state[None], session)
+    session_state = torch.from_numpy(state.session_state)[None]
+    session = model.session_inputs(session_state)
+    hidden = model.start_decoder(session_state, session)
     totals, words, prefixes = torch.zeros(1), None, torch.zeros((1, 0), dtype=torch.long)
     for _ in range(WORDS):
         logits = model.word_scores(model.output_vector(hidden, words, session))
@@ -92,15 +100,14 @@ def plain_search(model: HRED, state: ContextState, beam: int) -> list[tuple[int,
 
 
 def decoding(
-    predictor: Predictor, states: list[ContextState], beam: int, rounds: int
+    model: HRED, predictor: Predictor, states: list[ContextState], beam: int, rounds: int
 ) -> dict[str, Any]:
     base = DecodeConfig(specificity=0.0, beam=beam, min_words=WORDS, max_words=WORDS, fold=False)
     configs = {mode: base.model_copy(update={"mode": mode}) for mode in ("exact", "fast")}
     lists: dict[str, list[list[str]]] = {"plain": [], "exact": [], "fast": []}
     runs: dict[str, Callable[[ContextState], list[str]]] = {
         "plain": lambda state: [
-            predictor.model.vocabulary.decode(words)
-            for words in plain_search(predictor.model, state, beam)
+            model.vocabulary.decode(words) for words in plain_search(model, state, beam)
         ],
         **{
             mode: lambda state, config=config: [  # type: ignore[misc]
@@ -132,12 +139,14 @@ def overlap(one: list[list[str]], other: list[list[str]], count: int) -> float:
     return statistics.fmean(shares)
 
 
-def rescoring(predictor: Predictor, state: ContextState, rounds: int) -> dict[str, Any]:
+def rescoring(
+    model: HRED, predictor: Predictor, state: ContextState, rounds: int
+) -> dict[str, Any]:
     candidates = [f"w{i} w{i * 3} w{i * 7}" for i in range(1, 21)]
     queries = list(state.queries)
     ms, cpu = timed(
         {
-            "one_by_one": lambda: [plain_score(predictor, queries, c) for c in candidates],
+            "one_by_one": lambda: [plain_score(model, queries, c) for c in candidates],
             "together": lambda: predictor.score_many(
                 [predictor.encoder.encode(queries)], [candidates]
             ),
@@ -152,11 +161,22 @@ def rescoring(predictor: Predictor, state: ContextState, rounds: int) -> dict[st
 
 
 @torch.inference_mode()
-def plain_score(predictor: Predictor, queries: list[str], candidate: str) -> float:
-    """The likelihood of one candidate, word by word."""
-    model, state = predictor.model, predictor.encoder.encode(queries)
-    session = model.session_inputs(state.session_state[None])
-    hidden, last, total = model.start_decoder(state.session_state[None], session), None, 0.0
+def plain_state(model: HRED, queries: list[str]) -> torch.Tensor:
+    """The session state (1, d_s), query by query."""
+    state = model.start_session()
+    for query in queries:
+        words = torch.tensor([model.vocabulary.encode(query)])
+        vector, _ = model.encode_queries(words, torch.tensor([words.shape[1]]))
+        state, _ = model.extend_session(state, vector)
+    return state
+
+
+@torch.inference_mode()
+def plain_score(model: HRED, queries: list[str], candidate: str) -> float:
+    """The likelihood of one candidate, word by word, its context included."""
+    state = plain_state(model, queries)
+    session = model.session_inputs(state)
+    hidden, last, total = model.start_decoder(state, session), None, 0.0
     for word in model.vocabulary.encode(candidate):
         logits = model.word_scores(model.output_vector(hidden, last, session))
         logits[:, PADDING] = -torch.inf
@@ -192,7 +212,7 @@ def worst_case(rounds: int) -> dict[str, Any]:
 
     Encoding and a list of five; processor time and ratios within one run.
     """
-    predictor = Predictor(random_model(20_000, 128, 256, 384, copying=True), Guard())
+    predictor = predictor_of(random_model(20_000, 128, 256, 384, copying=True))
     letters = [" ".join(chr(97 + (q + n) % 26) for n in range(30)) for q in range(60)]
     numbers = [" ".join(str(140 * q + n) for n in range(140))[:512] for q in range(100)]
     contexts = {

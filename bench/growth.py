@@ -14,6 +14,7 @@ import torch
 
 from nextquery.guard.guard import Guard
 from nextquery.inference.kernels.process_memory import keep_freed_memory
+from nextquery.inference.network.network import Network
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
@@ -67,7 +68,8 @@ def predictor(words: int, quick: bool) -> Predictor:
     model = HRED(config, Vocabulary(f"w{number}" for number in range(words))).eval()
     with torch.no_grad():
         model.output_matrix[END_OF_QUERY] = 0.0
-    return Predictor(model, Guard())
+    network = Network(model.config, model.vocabulary, model.arrays())
+    return Predictor(network, Guard())
 
 
 def queries(count: int) -> list[str]:

@@ -17,6 +17,7 @@ import torch
 
 from nextquery.evaluation.probes.hidden_intent import intent_result
 from nextquery.guard.guard import Guard
+from nextquery.inference.network.network import Network
 from nextquery.inference.predictor import Predictor
 from nextquery.logs.synthetic.log import make_log
 from nextquery.model.hred import HRED
@@ -70,7 +71,8 @@ class Scores:
     """A model in memory as a system that scores."""
 
     def __init__(self, model: HRED) -> None:
-        self._predictor = Predictor(model.eval(), Guard())
+        network = Network(model.config, model.vocabulary, model.arrays())
+        self._predictor = Predictor(network, Guard())
 
     def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
         """The log-likelihood of each candidate."""

@@ -234,7 +234,8 @@ def make_untrained_hred(data: PreparedData, target: Path, seed: int = 0) -> None
     import torch
 
     from nextquery.guard.build_tables import write_tables
-    from nextquery.model.hred import HRED, KIND
+    from nextquery.model.files import KIND
+    from nextquery.model.hred import HRED
     from nextquery.model.settings import ModelConfig
     from nextquery.text.vocabulary import Vocabulary
 

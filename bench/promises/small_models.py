@@ -66,7 +66,8 @@ def _write_hred(data: Any, target: Path) -> None:
 
     from nextquery.artifacts import publish
     from nextquery.guard.build_tables import write_tables
-    from nextquery.model.hred import HRED, KIND
+    from nextquery.model.files import KIND
+    from nextquery.model.hred import HRED
     from nextquery.model.settings import ModelConfig
     from nextquery.text.vocabulary import Vocabulary
 

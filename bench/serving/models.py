@@ -57,7 +57,8 @@ def _untrained(folder: Path) -> Path:
     from nextquery.artifacts import publish
     from nextquery.guard.build_tables import write_tables
     from nextquery.logs.data_folder import PreparedData
-    from nextquery.model.hred import HRED, KIND
+    from nextquery.model.files import KIND
+    from nextquery.model.hred import HRED
     from nextquery.model.settings import ModelConfig
     from nextquery.text.vocabulary import Vocabulary
 

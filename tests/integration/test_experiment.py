@@ -28,7 +28,8 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
-from nextquery.model.hred import HRED, KIND
+from nextquery.model.files import KIND
+from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
 from nextquery.ranking.candidates import Backgrounds
 from nextquery.ranking.cases import CaseSet

@@ -11,7 +11,7 @@ import typer
 
 COMMANDS = {
     "core": "prepare, inspect, synth, fit, suggest, score, complete",
-    "neural": "suggest, score, complete, explain, neighbours with HRED",
+    "neural": "HRED's reference model in PyTorch; a trained one is served without it",
     "train": "train",
     "experiment": "experiment, study create, study report, inspect --figure",
     "serve": "serve, study serve",

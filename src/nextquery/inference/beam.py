@@ -10,19 +10,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from nextquery.inference.decoder import ContextBatch, Decoder, Prediction, Prefixes
 from nextquery.inference.folding import folding_key
-from nextquery.inference.kernels.output_layer import BestWords
 from nextquery.inference.known_queries import KnownQueries
+from nextquery.inference.network.batch import ContextBatch
+from nextquery.inference.network.prediction import (
+    BestWords,
+    Decoder,
+    Prediction,
+    Prefixes,
+    Totals,
+    in_order,
+)
 from nextquery.inference.rules import ContextRules, Ids
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY
-
-Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +62,6 @@ class Beam:
     finished: tuple[FinishedQuery, ...] = ()
 
 
-@dataclass(frozen=True)
-class Extensions:
-    """Possible next words of one context's prefixes, best first."""
-
-    rows: Ids
-    words: Ids
-    scores: Scores
-    rest: float
-    """No extension that is not listed scores above this."""
-
-
 class BeamSearch:
     """Searches many contexts together."""
 
@@ -82,14 +73,12 @@ class BeamSearch:
         self._config = config
         self._known = known
 
-    @torch.inference_mode()
     def search(
         self, batch: ContextBatch, rules: Sequence[ContextRules]
     ) -> list[list[FinishedQuery]]:
         """The finished queries of every context, best first."""
         return self.resume(batch, rules, self._decoder.start(batch), [Beam()] * len(rules))
 
-    @torch.inference_mode()
     def resume(
         self,
         batch: ContextBatch,
@@ -98,19 +87,19 @@ class BeamSearch:
         beams: Sequence[Beam],
     ) -> list[list[FinishedQuery]]:
         """The same from where beams already stand; `prefixes` has a row for each live prefix."""
-        while len(prefixes.contexts):
+        while len(prefixes):
             prediction = self._decoder.predict(batch, prefixes)
             beams, parents = self._step(prediction, beams, rules)
             del prediction  # before the next one is made: each may be tens of megabytes
             words = [hypothesis.words[-1] for beam in beams for hypothesis in beam.live]
             if not words:
                 break
-            prefixes = self._decoder.advance(batch, prefixes.take(parents), torch.tensor(words))
+            prefixes = self._decoder.advance(batch, prefixes, parents, np.array(words))
         return [self.finish(beam) for beam in beams]
 
     def _step(
         self, prediction: Prediction, beams: Sequence[Beam], rules: Sequence[ContextRules]
-    ) -> tuple[list[Beam], Tensor]:
+    ) -> tuple[list[Beam], Ids]:
         """All contexts one word further: the beams, and the parent of each new row."""
         after, parents, first = list(beams), [], 0
         for place, beam in enumerate(beams):
@@ -125,22 +114,21 @@ class BeamSearch:
             after[place] = kept[0]
             parents += [first + row for row in kept[1]]
             first = rows.stop
-        return after, torch.tensor(parents, dtype=torch.long)
+        return after, np.array(parents, dtype=np.int64)
 
-    def expand(self, prediction: Prediction, beam: Beam, rows: slice, count: int) -> Extensions:
+    def expand(self, prediction: Prediction, beam: Beam, rows: slice, count: int) -> BestWords:
         """The `count` best extensions of a context's live prefixes, which stand in `rows`."""
-        before = torch.tensor([hypothesis.log_likelihood for hypothesis in beam.live])
+        before = np.array([hypothesis.log_likelihood for hypothesis in beam.live])
         if self._known is not None:
             return self._known_extensions(prediction, beam, rows, before)
         if len(beam.live[0].words) < self._config.max_words:
-            return _in_order(prediction.best(rows, before, count))
-        end = torch.full((len(before),), END_OF_QUERY)
-        totals = prediction.end[rows] + before
-        return _in_order(BestWords(torch.arange(len(before)), end, totals, -torch.inf))
+            return prediction.best(rows, before, count)
+        end = np.full(len(before), END_OF_QUERY)
+        return in_order(np.arange(len(before)), end, prediction.end[rows] + before, -np.inf)
 
     def _known_extensions(
-        self, prediction: Prediction, beam: Beam, rows: slice, before: Tensor
-    ) -> Extensions:
+        self, prediction: Prediction, beam: Beam, rows: slice, before: Totals
+    ) -> BestWords:
         """All words that bring a live prefix nearer to a known query."""
         assert self._known is not None
         following = [self._known.next_words(hypothesis.words) for hypothesis in beam.live]
@@ -152,12 +140,11 @@ class BeamSearch:
         words = np.concatenate(following)
         grid = np.zeros((len(following), max(1, int(counts.max()))), dtype=np.int64)
         grid[places, columns] = words
-        scores = prediction.of(torch.from_numpy(grid), rows) + before[:, None]
-        found = torch.from_numpy(places), torch.from_numpy(words)
-        return _in_order(BestWords(*found, scores[places, columns], -torch.inf))
+        scores = prediction.of(grid, rows) + before[:, None]
+        return in_order(places, words, scores[places, columns], -np.inf)
 
     def prune(
-        self, beam: Beam, extensions: Extensions, rules: ContextRules
+        self, beam: Beam, extensions: BestWords, rules: ContextRules
     ) -> tuple[Beam, list[int]] | None:
         """The k best allowed extensions and their rows; None if more must be looked at.
 
@@ -207,16 +194,8 @@ class BeamSearch:
         return sorted(beam.finished, key=lambda found: (-found.value(normalised), found.text))
 
 
-def _in_order(best: BestWords) -> Extensions:
-    """Extensions best first, ties by prefix and word."""
-    rows, words, totals = best.rows.numpy(), best.words.numpy(), best.totals.double().numpy()
-    order = np.lexsort((words, rows, -totals))
-    order = order[totals[order] > -np.inf]
-    return Extensions(rows[order], words[order], totals[order], best.rest)
-
-
 def _allowed(
-    beam: Beam, extensions: Extensions, rules: ContextRules, count: int
+    beam: Beam, extensions: BestWords, rules: ContextRules, count: int
 ) -> Iterator[tuple[int, int, float]]:
     """The extensions that the rules do not refuse, looked up some at a time as they are wanted."""
     prefixes = [hypothesis.words for hypothesis in beam.live]
@@ -227,6 +206,6 @@ def _allowed(
         yield from zip(
             rows[free].tolist(),
             words[free].tolist(),
-            extensions.scores[part][free].tolist(),
+            extensions.totals[part][free].tolist(),
             strict=True,
         )

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from nextquery.inference.beam import Beam, Hypothesis
-from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes
 from nextquery.inference.known_queries import KnownQueries
+from nextquery.inference.network.batch import ContextBatch
+from nextquery.inference.network.prediction import Decoder, Prefixes
 from nextquery.inference.rules import ContextRules
 from nextquery.inference.session_vocabulary import SessionVocabulary
 from nextquery.normalise import normalise_query
@@ -67,7 +67,6 @@ class Completer:
         self._index = index
         self._known = known
 
-    @torch.inference_mode()
     def begin(
         self, batch: ContextBatch, typed: TypedPrefix, rules: ContextRules, beam: int
     ) -> tuple[Prefixes, Beam]:
@@ -94,9 +93,9 @@ class Completer:
         self, batch: ContextBatch, prefixes: Prefixes, hypothesis: Hypothesis, word: int
     ) -> tuple[Prefixes, Hypothesis]:
         scored = word if batch.own[0].can_be_predicted(word) else UNKNOWN
-        score = float(self._decoder.predict(batch, prefixes).of(torch.tensor([[scored]])))
+        score = float(self._decoder.predict(batch, prefixes).of(np.array([[scored]]))[0, 0])
         longer = Hypothesis((*hypothesis.words, word), hypothesis.log_likelihood + score)
-        return self._decoder.advance(batch, prefixes, torch.tensor([word])), longer
+        return self._decoder.advance(batch, prefixes, np.array([0]), np.array([word])), longer
 
     def _branch(
         self,
@@ -108,18 +107,17 @@ class Completer:
     ) -> tuple[Prefixes, Beam]:
         """The best allowed words with the typed beginning."""
         prefixes, hypothesis = before
-        words = torch.tensor([possible])
-        scores = self._decoder.predict(batch, prefixes).of(words)[0]
+        words = np.array(possible)
+        scores = self._decoder.predict(batch, prefixes).of(words[None])[0]
         rows = np.zeros(len(possible), dtype=np.int64)
-        refused = rules.refused([hypothesis.words], rows, words[0].numpy())
+        refused = rules.refused([hypothesis.words], rows, words)
         if self._known is not None:
-            refused |= ~np.isin(words[0].numpy(), self._known.next_words(hypothesis.words))
-        scores[torch.from_numpy(refused)] = -torch.inf
-        values, places = scores.topk(min(beam, len(possible)))
-        places = places[values > -torch.inf]
+            refused |= ~np.isin(words, self._known.next_words(hypothesis.words))
+        allowed = np.flatnonzero(~refused & (scores > -np.inf))
+        places = allowed[np.argsort(-scores[allowed], kind="stable")[:beam]]
         live = [
-            Hypothesis((*hypothesis.words, possible[place]), hypothesis.log_likelihood + value)
-            for place, value in zip(places.tolist(), values.tolist(), strict=False)
+            Hypothesis((*hypothesis.words, word), hypothesis.log_likelihood + value)
+            for word, value in zip(words[places].tolist(), scores[places].tolist(), strict=True)
         ]
-        same = prefixes.take(torch.zeros(len(live), dtype=torch.long))
-        return self._decoder.advance(batch, same, words[0, places]), Beam(tuple(live))
+        parents = np.zeros(len(live), dtype=np.int64)
+        return self._decoder.advance(batch, prefixes, parents, words[places]), Beam(tuple(live))

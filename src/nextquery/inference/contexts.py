@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-import torch
+import numpy as np
 from pydantic import ValidationError
-from torch import Tensor
 
 from nextquery.errors import ArtifactError
-from nextquery.model.hred import HRED
+from nextquery.inference.network.network import Network
+from nextquery.inference.network.weights import Floats
 from nextquery.model.settings import TrainConfig
 from nextquery.normalise import normalise_query
 
@@ -60,24 +60,23 @@ class ContextState:
 
     queries: tuple[str, ...]
     """Normalised, all of them; a query without any word is no query."""
-    session_state: Tensor
+    session_state: Floats
     """(d_s,): `s_m` of Eq. 5."""
     copied_words: tuple[str, ...] = ()
     """With copying: the words of all queries that were read, in order."""
     copied_from: tuple[int, ...] = ()
     """With copying: the query that each of them stands in."""
-    copied_states: tuple[Tensor, ...] = ()
+    copied_states: tuple[Floats, ...] = ()
     """With copying: the word states of each query (words, d_h), the end of query left out."""
 
 
 class ContextEncoder:
     """Reads contexts with a trained model."""
 
-    def __init__(self, model: HRED, limits: ContextLimits = DEFAULT_LIMITS) -> None:
+    def __init__(self, model: Network, limits: ContextLimits = DEFAULT_LIMITS) -> None:
         self._model = model
         self.limits = limits
-        with torch.inference_mode():
-            self._start = model.start_session()[0]
+        self._start = model.start_session()[0]
 
     @property
     def query_size(self) -> int:
@@ -123,52 +122,44 @@ class ContextEncoder:
     ) -> list[ContextState]:
         return self._step(states, queries, self._read(sorted(set(queries))))
 
-    @torch.inference_mode()
-    def _read(self, queries: Sequence[str]) -> dict[str, tuple[Tensor, Tensor]]:
+    def _read(self, queries: Sequence[str]) -> dict[str, tuple[Floats, Floats]]:
         """Eq. 4: of each query its vector (d_h,) and its word states (words, d_h)."""
         if not queries:
             return {}
-        encoded = [self.ids(query) for query in queries]
-        lengths = torch.tensor([len(ids) for ids in encoded])
-        words = torch.zeros((len(encoded), int(lengths.max())), dtype=torch.long)
-        for row, ids in enumerate(encoded):
-            words[row, : len(ids)] = torch.tensor(ids)
-        vectors, states = self._model.encode_queries(words, lengths)
+        states = self._model.encode_queries([self.ids(query) for query in queries])
         return {
-            query: (vectors[row], states[row, : len(encoded[row]) - 1].clone())
-            for row, query in enumerate(queries)
+            query: (each[-1], each[:-1].copy()) for query, each in zip(queries, states, strict=True)
         }
 
     def ids(self, query: str) -> list[int]:
         """The words of a query that are read, and the end of the query."""
         return self._model.vocabulary.encode(" ".join(query.split()[: self.limits.words]))
 
-    def query_vectors(self, queries: Sequence[str]) -> Tensor:
+    def query_vectors(self, queries: Sequence[str]) -> Floats:
         """The vectors `q` of normalised queries (queries, d_h)."""
         read = self._read(queries)
-        return torch.stack([read[query][0] for query in queries])
+        return np.stack([read[query][0] for query in queries])
 
-    @torch.inference_mode()
     def _step(
         self,
         states: Sequence[ContextState],
         queries: Sequence[str],
-        read: dict[str, tuple[Tensor, Tensor]],
+        read: dict[str, tuple[Floats, Floats]],
     ) -> list[ContextState]:
         """Eq. 5 for many sessions, each with its next query."""
-        before = torch.stack([state.session_state for state in states])
-        vectors = torch.stack([read[query][0] for query in queries])
+        before = np.stack([state.session_state for state in states])
+        vectors = np.stack([read[query][0] for query in queries])
         after, _ = self._model.extend_session(before, vectors)
         return [
-            self._longer(state, query, session_state.clone(), read[query][1])
+            self._longer(state, query, session_state.copy(), read[query][1])
             for state, query, session_state in zip(states, queries, after, strict=True)
         ]
 
     def _longer(
-        self, state: ContextState, query: str, session_state: Tensor, word_states: Tensor
+        self, state: ContextState, query: str, session_state: Floats, word_states: Floats
     ) -> ContextState:
         queries = (*state.queries, query)
-        if self._model.copying is None:
+        if not self._model.config.copying:
             return ContextState(queries, session_state)
         words = query.split()[: self.limits.words]
         return ContextState(

@@ -9,20 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from nextquery.inference.contexts import ContextEncoder
-from nextquery.model.hred import HRED
+from nextquery.inference.network.network import Network
 from nextquery.normalise import normalise_query
 from nextquery.records import QueryWeight
 
 Floats = NDArray[np.float32]
 
 
-@torch.inference_mode()
 def update_gates_many(
-    model: HRED, encoder: ContextEncoder, contexts: Sequence[Sequence[str]]
+    model: Network, encoder: ContextEncoder, contexts: Sequence[Sequence[str]]
 ) -> list[Floats]:
     """The gates `u_m` of every query that has any word: (queries, d_s) for each context.
 
@@ -33,14 +31,14 @@ def update_gates_many(
     texts = [queries[-encoder.limits.queries :] for queries in whole]
     distinct = sorted({text for queries in texts for text in queries})
     places = {text: place for place, text in enumerate(distinct)}
-    vectors = encoder.query_vectors(distinct) if distinct else torch.zeros(0)
+    vectors = encoder.query_vectors(distinct) if distinct else np.zeros(0, dtype=np.float32)
     states = model.start_session(len(texts))
     gates = [np.zeros((len(row), model.config.session_size), dtype=np.float32) for row in whole]
     for position in range(max(map(len, texts), default=0)):
         rows = [row for row, queries in enumerate(texts) if position < len(queries)]
-        queries = torch.tensor([places[texts[row][position]] for row in rows])
+        queries = [places[texts[row][position]] for row in rows]
         states[rows], update = model.extend_session(states[rows], vectors[queries])
-        for row, gate in zip(rows, update.numpy(), strict=True):
+        for row, gate in zip(rows, update, strict=True):
             gates[row][position - len(texts[row])] = gate
     return gates
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from functools import cached_property
 
-import torch
+import numpy as np
 
 from nextquery.guard.guard import Guard
 from nextquery.inference.beam import BeamSearch, FinishedQuery
@@ -19,26 +19,27 @@ from nextquery.inference.contexts import (
     ContextLimits,
     ContextState,
 )
-from nextquery.inference.decoder import ContextBatch, Decoder
 from nextquery.inference.diversity import diversify
 from nextquery.inference.folding import fold
-from nextquery.inference.kernels.memory import MOST_LOGITS
-from nextquery.inference.kernels.output_layer import output_layer
-from nextquery.inference.kernels.packed_decoder import PackedDecoder
 from nextquery.inference.known_queries import KnownQueries
+from nextquery.inference.network.array_decoder import ArrayDecoder
+from nextquery.inference.network.batch import ContextBatch
+from nextquery.inference.network.network import Network
+from nextquery.inference.network.prediction import Decoder
 from nextquery.inference.rescoring import Rescorer
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.sampling import Sampler
-from nextquery.inference.settings import DecodeConfig, Mode
+from nextquery.inference.settings import MOST_LOGITS, DecodeConfig, Mode
 from nextquery.inference.specificity import Priors, rank
-from nextquery.model.hred import HRED
 from nextquery.records import ScoredQuery, Suggestion
 
 
 class Predictor:
     """Suggests, scores and completes after contexts that `encoder` has read."""
 
-    def __init__(self, model: HRED, guard: Guard, limits: ContextLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, model: Network, guard: Guard, limits: ContextLimits = DEFAULT_LIMITS
+    ) -> None:
         self.model = model
         self.guard = guard
         self.encoder = ContextEncoder(model, limits)
@@ -48,10 +49,6 @@ class Predictor:
         self._making = threading.Lock()
 
     @cached_property
-    def _recurrence(self) -> PackedDecoder:
-        return PackedDecoder(self.model)
-
-    @cached_property
     def _words(self) -> WordIndex:
         return WordIndex(self.model.vocabulary)
 
@@ -59,8 +56,7 @@ class Predictor:
         """The decoder of a mode, made when first asked for."""
         with self._making:
             if mode not in self._decoders:
-                output = output_layer(mode, self.model.output_vectors, self.model.output_bias)
-                decoder = Decoder(self.model, output, self._recurrence)
+                decoder = ArrayDecoder(self.model)
                 self._priors[mode] = self._prior_table(Rescorer(decoder))
                 self._decoders[mode] = decoder
             return self._decoders[mode]
@@ -189,7 +185,7 @@ class Predictor:
     def _diversified(
         self, suggestions: Sequence[Suggestion], n: int, diversity: float
     ) -> list[Suggestion]:
-        values = torch.tensor([each.score for each in suggestions], dtype=torch.float64)
-        vectors = self.encoder.query_vectors([each.text for each in suggestions]).double()
-        order = diversify(values.numpy(), vectors.numpy(), n, diversity)
+        values = np.array([each.score for each in suggestions])
+        vectors = self.encoder.query_vectors([each.text for each in suggestions])
+        order = diversify(values, vectors.astype(np.float64), n, diversity)
         return [suggestions[place] for place in order]

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from nextquery.inference.contexts import ContextState
-from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes
-from nextquery.inference.kernels.memory import MOST_LOGITS
+from nextquery.inference.network.batch import ContextBatch
+from nextquery.inference.network.prediction import Decoder, Prefixes
 from nextquery.inference.session_vocabulary import SessionVocabulary
+from nextquery.inference.settings import MOST_LOGITS
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
@@ -41,7 +41,6 @@ class Rescorer:
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
 
-    @torch.inference_mode()
     def score_many(
         self, contexts: Sequence[ContextState], candidates: Sequence[Sequence[str]]
     ) -> list[list[ScoredQuery]]:
@@ -70,7 +69,7 @@ class Rescorer:
         """
         scores = np.zeros(len(words))
         present, nodes = np.unique(contexts, return_inverse=True)
-        prefixes = self._decoder.start(batch).take(torch.from_numpy(present))
+        prefixes = self._decoder.start(batch).take(present)
         before = np.zeros(len(present))
         going = np.arange(len(words))
         for level in range(words.shape[1]):
@@ -85,9 +84,7 @@ class Rescorer:
             going, nodes = going[~over], numbers[step.taken[~over]]
             before = totals[~ended]
             prefixes = self._decoder.advance(
-                batch,
-                prefixes.take(torch.from_numpy(step.parents[~ended])),
-                torch.from_numpy(step.words[~ended]),
+                batch, prefixes, step.parents[~ended], step.words[~ended]
             )
         return scores
 
@@ -95,16 +92,15 @@ class Rescorer:
         """The log-probability of every word of a step."""
         found = np.empty(len(step.words))
         rows = max(1, MOST_LOGITS // len(self._decoder.model.vocabulary))
-        number = len(prefixes.hidden)
+        number = len(prefixes)
         for start in range(0, number, rows):
             stop = min(start + rows, number)
             some = slice(*np.searchsorted(step.parents, [start, stop]))
             places = step.parents[some] - start, step.columns[some]
             wanted = np.zeros((stop - start, int(places[1].max()) + 1), dtype=np.int64)
             wanted[places] = step.words[some]
-            part = prefixes.take(torch.arange(start, stop)) if stop - start < number else prefixes
-            prediction = self._decoder.predict(batch, part)
-            found[some] = prediction.of(torch.from_numpy(wanted)).numpy()[places]
+            prediction = self._decoder.predict(batch, prefixes.take(slice(start, stop)))
+            found[some] = prediction.of(wanted)[places]
         return found
 
 

@@ -7,12 +7,12 @@ reported is the model's own, untouched by any of them. Knows decoder and rules, 
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from nextquery.inference.beam import FinishedQuery, Hypothesis
-from nextquery.inference.decoder import ContextBatch, Decoder, Prediction
 from nextquery.inference.known_queries import KnownQueries
+from nextquery.inference.network.batch import ContextBatch
+from nextquery.inference.network.prediction import Decoder, Prediction
 from nextquery.inference.rules import ContextRules
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY
@@ -39,20 +39,19 @@ class Sampler:
         self._config = config
         self._known = known
 
-    @torch.inference_mode()
     def sample(self, batch: ContextBatch, rules: ContextRules) -> list[FinishedQuery]:
         """The queries drawn for the one context of `batch`, most likely first."""
         rng = np.random.default_rng(self._config.seed)
         count = self._config.beam
-        prefixes = self._decoder.start(batch).take(torch.zeros(count, dtype=torch.long))
+        prefixes = self._decoder.start(batch).take(np.zeros(count, dtype=np.int64))
         drawn = SampleState((Hypothesis((), 0.0),) * count)
         while drawn.live:
             prediction = self._decoder.predict(batch, prefixes)
             drawn, parents = self._step(drawn, prediction, rules, rng)
             del prediction  # before the next one is made: each may be tens of megabytes
             if drawn.live:
-                last = torch.tensor([hypothesis.words[-1] for hypothesis in drawn.live])
-                prefixes = self._decoder.advance(batch, prefixes.take(torch.tensor(parents)), last)
+                last = np.array([hypothesis.words[-1] for hypothesis in drawn.live])
+                prefixes = self._decoder.advance(batch, prefixes, np.array(parents), last)
         distinct = {found.text: found for found in drawn.finished}
         return sorted(
             distinct.values(),
@@ -95,8 +94,8 @@ class Sampler:
         if length >= self._config.max_words:
             known = self._known is None or END_OF_QUERY in self._known.next_words(hypothesis.words)
             return (END_OF_QUERY, float(prediction.end[row])) if known else None
-        best = prediction.best(slice(row, row + 1), torch.zeros(1), self._config.top_k)
-        words, scores = best.words.numpy(), best.totals.double().numpy()
+        best = prediction.best(slice(row, row + 1), np.zeros(1), self._config.top_k)
+        words, scores = best.words, best.totals
         refused = rules.refused([hypothesis.words], np.zeros(len(words), dtype=np.int64), words)
         if self._known is not None:
             refused |= ~np.isin(words, self._known.next_words(hypothesis.words))

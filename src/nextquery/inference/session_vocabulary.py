@@ -7,10 +7,12 @@ Knows words and ids; knows nothing of probabilities.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from nextquery.text.vocabulary import Vocabulary
+
+Ids = NDArray[np.int64]
 
 
 class SessionVocabulary:
@@ -56,27 +58,27 @@ class CopyTable:
     costs its logarithm and nothing of the size (words asked for, own words) is ever made.
     """
 
-    words: Tensor
-    """(contexts, own): ids, each once and ascending, then -1."""
-    keys: Tensor
+    words: Ids
+    """(total,): ids, each once and ascending in each context."""
+    first: Ids
+    """(contexts + 1,): where the words of each context begin."""
+    keys: Ids
     """(total,): the keys of all contexts."""
-    first: Tensor
-    """(contexts,): where the keys of each context begin."""
     width: int
     """More than any id."""
+    most: int
+    """The largest number of words of one context."""
 
     @classmethod
     def of(cls, contexts: Sequence[Sequence[int]], width: int) -> "CopyTable":
         """From the ascending ids of each context."""
-        counts = torch.tensor([len(ids) for ids in contexts])
-        words = torch.full((len(contexts), int(counts.max())), -1, dtype=torch.long)
-        for row, ids in enumerate(contexts):
-            words[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
-        keys = (torch.arange(len(contexts))[:, None] * width + words)[words >= 0]
-        return cls(words, keys, counts.cumsum(0) - counts, width)
+        counts = [len(ids) for ids in contexts]
+        words = np.array([word for ids in contexts for word in ids], dtype=np.int64)
+        keys = np.repeat(np.arange(len(contexts)), counts) * width + words
+        return cls(words, np.cumsum([0, *counts]), keys, width, max(counts))
 
-    def columns(self, contexts: Tensor, words: Tensor) -> Tensor:
+    def columns(self, contexts: Ids, words: Ids) -> Ids:
         """The columns of `words` among those of their contexts, -1 for a word not among them."""
         wanted = contexts * self.width + words
-        places = torch.searchsorted(self.keys, wanted).clamp(max=len(self.keys) - 1)
-        return (places - self.first[contexts]).where(self.keys[places] == wanted, -1)
+        places = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        return np.where(self.keys[places] == wanted, places - self.first[contexts], -1)

@@ -19,6 +19,9 @@ SPECIFIC_BEAM = 30
 KNOWN_BONUS = 1.0
 """What a known query gains where known ones are preferred: as if it were e times as likely."""
 
+MOST_LOGITS = 7 << 20
+"""Scores over the vocabulary that are held at one time: 28 MB."""
+
 FAST_FROM = 50_000
 """Words from which on the fast output layer is the default; below it brings little."""
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nextquery.errors import InputError
 from nextquery.inference.contexts import ContextEncoder
-from nextquery.model.hred import HRED
+from nextquery.inference.network.network import Network
 from nextquery.normalise import normalise_query
 from nextquery.records import Neighbour
 from nextquery.text.vocabulary import SPECIAL
@@ -20,9 +20,9 @@ Floats = NDArray[np.float32]
 _BATCH = 512
 
 
-def word_vectors(model: HRED) -> Floats:
+def word_vectors(model: Network) -> Floats:
     """The output vectors of all words (V, d_e), in the order of the vocabulary's ids."""
-    return np.asarray(model.output_matrix.detach().numpy(), dtype=np.float32)
+    return model.output_matrix
 
 
 def query_vectors(encoder: ContextEncoder, queries: Sequence[str]) -> Floats:
@@ -30,7 +30,7 @@ def query_vectors(encoder: ContextEncoder, queries: Sequence[str]) -> Floats:
     texts = [normalise_query(query) for query in queries]
     distinct = sorted({text for text in texts if text}, key=lambda text: (text.count(" "), text))
     parts = [
-        encoder.query_vectors(distinct[start : start + _BATCH]).numpy()
+        encoder.query_vectors(distinct[start : start + _BATCH])
         for start in range(0, len(distinct), _BATCH)
     ]
     place = {text: number for number, text in enumerate(distinct)}
@@ -38,7 +38,7 @@ def query_vectors(encoder: ContextEncoder, queries: Sequence[str]) -> Floats:
     return np.asarray(table[[place.get(text, -1) for text in texts]], dtype=np.float32)
 
 
-def nearest_words(model: HRED, text: str, n: int) -> list[Neighbour]:
+def nearest_words(model: Network, text: str, n: int) -> list[Neighbour]:
     """The words nearest to a known word."""
     word = normalise_query(text)
     if word not in model.vocabulary:

@@ -1,17 +1,19 @@
 """The hierarchical recurrent encoder-decoder, equation by equation (docs/model.md).
 
 The reference for both sides: training (`likelihood.py`) runs the same modules over packed batches,
-decoding (`inference/kernels/packed_decoder.py`) over packed matrices, and tests hold both to the
-steps here. Knows nothing of losses, optimisers or decoding. A query is its words followed by the
-end-of-query symbol; the encoder reads that symbol too, as the paper writes one sequence `Q_m` for
-both sides.
+decoding (`inference/network/network.py`) computes the same without PyTorch, and tests hold both to
+the steps here. Knows nothing of losses, optimisers or decoding. A query is its words followed by
+the end-of-query symbol; the encoder reads that symbol too, as the paper writes one sequence `Q_m`
+for both sides.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -22,13 +24,10 @@ from nextquery.artifacts import Artifact, publish, read_artifact
 from nextquery.config import stored_section
 from nextquery.errors import ArtifactError
 from nextquery.model.copying import CopyAttention
+from nextquery.model.files import KIND, VOCABULARY, WEIGHTS
 from nextquery.model.recurrence import GRU
 from nextquery.model.settings import ModelConfig
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, Vocabulary
-
-KIND = "hred"
-WEIGHTS = "model.safetensors"
-VOCABULARY = "vocabulary.txt"
 
 
 class WordProjection(nn.Module):
@@ -199,6 +198,10 @@ class HRED(nn.Module):
     def word_scores(self, omega: Tensor) -> Tensor:
         """Eq. 9 before the softmax: the scores of all words (rows, V), padding included."""
         return functional.linear(omega, self.output_matrix, self.output_bias)
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """The weights by name, as decoding takes them; they share memory with the parameters."""
+        return {name: each.detach().cpu().numpy() for name, each in self.named_parameters()}
 
     def save_pretrained(self, folder: Path | str) -> None:
         """Publish weights, vocabulary and configuration as a model folder."""

@@ -12,11 +12,11 @@ from nextquery.guard.guard import Guard
 from nextquery.inference import vectors
 from nextquery.inference.contexts import ContextLimits, ContextState
 from nextquery.inference.explanation import query_weights, update_gates_many
-from nextquery.inference.kernels.stored_vectors import leave_on_disk
+from nextquery.inference.network.network import Network
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.inference.vectors import Floats
-from nextquery.model.hred import HRED, KIND, WEIGHTS
+from nextquery.model.files import KIND
 from nextquery.records import Neighbour, QueryWeight, ScoredQuery, Suggestion
 
 
@@ -39,8 +39,7 @@ class HREDSuggester:
         """Open a model folder behind its guard."""
 
         def read(artifact: Artifact) -> "HREDSuggester":
-            model = HRED.from_pretrained(artifact)
-            leave_on_disk(model, artifact.file(WEIGHTS))
+            model = Network.from_pretrained(artifact)
             limits = ContextLimits.from_manifest(artifact.manifest)
             return cls(artifact, Predictor(model, guard, limits), config or DecodeConfig())
 

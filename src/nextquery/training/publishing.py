@@ -14,7 +14,8 @@ from typing import Any
 from nextquery.artifacts import publish
 from nextquery.guard.build_tables import write_tables
 from nextquery.logs.data_folder import PreparedData
-from nextquery.model.hred import HRED, KIND
+from nextquery.model.files import KIND
+from nextquery.model.hred import HRED
 from nextquery.model.settings import RunConfig
 from nextquery.training.perplexity import Perplexity
 from nextquery.training.training_log import EVENTS, METRICS, read_metrics

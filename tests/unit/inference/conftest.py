@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from nextquery.guard.guard import Guard
+from nextquery.inference.contexts import DEFAULT_LIMITS, ContextLimits
+from nextquery.inference.network.network import Network
 from nextquery.inference.predictor import Predictor
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
@@ -32,6 +34,17 @@ def random_model(words: int = 40, seed: int = 0, **settings: Any) -> HRED:
     return model
 
 
+def network_of(model: HRED) -> Network:
+    """The same model as decoding has it."""
+    return Network(model.config, model.vocabulary, model.arrays())
+
+
+def predictor_of(
+    model: HRED, guard: Guard | None = None, limits: ContextLimits = DEFAULT_LIMITS
+) -> Predictor:
+    return Predictor(network_of(model), guard or Guard(), limits)
+
+
 @pytest.fixture
 def make_model() -> ModelMaker:
     return random_model
@@ -54,6 +67,11 @@ def model(request: pytest.FixtureRequest) -> HRED:
     return random_model(copy=request.param)
 
 
+@pytest.fixture
+def network(model: HRED) -> Network:
+    return network_of(model)
+
+
 @pytest.fixture(params=list(FORMS.values()), ids=list(FORMS))
 def any_model(request: pytest.FixtureRequest) -> HRED:
     return random_model(**request.param)
@@ -61,9 +79,9 @@ def any_model(request: pytest.FixtureRequest) -> HRED:
 
 @pytest.fixture
 def predictor(model: HRED) -> Predictor:
-    return Predictor(model, Guard())
+    return predictor_of(model)
 
 
 @pytest.fixture
 def any_predictor(any_model: HRED) -> Predictor:
-    return Predictor(any_model, Guard())
+    return predictor_of(any_model)

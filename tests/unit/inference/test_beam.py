@@ -2,22 +2,21 @@
 
 import itertools
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
-import torch
 
 from nextquery.guard.guard import Guard
 from nextquery.inference.beam import BeamSearch, FinishedQuery
-from nextquery.inference.decoder import ContextBatch, Decoder
-from nextquery.inference.kernels.output_layer import ExactOutput
-from nextquery.inference.kernels.packed_decoder import PackedDecoder
+from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.settings import DecodeConfig, Mode
 from nextquery.model.hred import HRED
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
 
-from .conftest import FORMS, ModelMaker
+from .conftest import FORMS, ModelMaker, predictor_of
 
 CONTEXTS = [["w1 w2", "w3 zebra"], [], ["w7"], ["w1 w2", "w5 w6", "yak w8"]]
 
@@ -25,15 +24,12 @@ CONTEXTS = [["w1 w2", "w3 zebra"], [], ["w7"], ["w1 w2", "w5 w6", "yak w8"]]
 def search(
     model: HRED, contexts: Sequence[Sequence[str]], config: DecodeConfig
 ) -> list[list[FinishedQuery]]:
-    predictor = Predictor(model, Guard())
+    predictor = predictor_of(model)
     states = predictor.encoder.encode_many(contexts)
-    batch = ContextBatch(model, states)
+    batch = ContextBatch(predictor.model, states)
     rules = VocabularyRules(Guard(), model.vocabulary)
     each = [rules.for_context(s.queries, own) for s, own in zip(states, batch.own, strict=True)]
-    decoder = Decoder(
-        model, ExactOutput(model.output_vectors, model.output_bias), PackedDecoder(model)
-    )
-    return BeamSearch(decoder, config).search(batch, each)
+    return BeamSearch(predictor.decoder("exact"), config).search(batch, each)
 
 
 def greedy(predictor: Predictor, context: Sequence[str], most: int) -> list[str]:
@@ -45,23 +41,22 @@ def greedy(predictor: Predictor, context: Sequence[str], most: int) -> list[str]
     decoder = predictor.decoder("exact")
     prefixes = decoder.start(batch)
     ids = [i for i in range(1, len(vocabulary) + len(batch.own[0].outside)) if i != UNKNOWN]
-    with torch.inference_mode():
-        while len(words) < most:
-            scores = decoder.predict(batch, prefixes).of(torch.tensor([ids]))[0]
-            if not words:
-                scores[ids.index(END_OF_QUERY)] = -torch.inf
-            best = ids[int(scores.argmax())]
-            if best == END_OF_QUERY:
-                break
-            words.append(batch.own[0].word(best))
-            prefixes = decoder.advance(batch, prefixes, torch.tensor([best]))
+    while len(words) < most:
+        scores = decoder.predict(batch, prefixes).of(np.array([ids]))[0]
+        if not words:
+            scores[ids.index(END_OF_QUERY)] = -np.inf
+        best = ids[int(scores.argmax())]
+        if best == END_OF_QUERY:
+            break
+        words.append(batch.own[0].word(best))
+        prefixes = decoder.advance(batch, prefixes, np.array([0]), np.array([best]))
     return words
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_beam_one_is_greedy(any_model: HRED, context: Sequence[str]) -> None:
     found = search(any_model, [context], DecodeConfig(specificity=0.0, beam=1, max_words=6))[0]
-    expected = greedy(Predictor(any_model, Guard()), context, 6)
+    expected = greedy(predictor_of(any_model), context, 6)
     assert [each.text for each in found][:1] == [" ".join(expected)]
 
 
@@ -72,7 +67,7 @@ def test_a_wide_beam_finds_the_best_of_all_queries(
 ) -> None:
     model = make_model(words=6, **FORMS[form])
     copying = model.copying is not None
-    predictor = Predictor(model, Guard())
+    predictor = predictor_of(model)
     context = ["w1 w2", "w3 zebra"]
     words = [*model.vocabulary.words[3:], *(["zebra"] if copying else [])]
     every = [" ".join(some) for n in (1, 2, 3) for some in itertools.product(words, repeat=n)]
@@ -114,19 +109,13 @@ def test_contexts_together_equal_contexts_alone(any_predictor: Predictor) -> Non
         assert [each.text for each in alone] == [each.text for each in suggestions]
 
 
-def test_the_number_of_threads_changes_nothing(predictor: Predictor) -> None:
+def test_threads_that_ask_at_once_get_what_one_gets(predictor: Predictor) -> None:
     states = predictor.encoder.encode_many(CONTEXTS)
     config = DecodeConfig(specificity=0.0, beam=7, max_words=5)
-    before = torch.get_num_threads()
-    lists = []
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            lists.append(predictor.suggest_many(states, 7, config))
-    finally:
-        torch.set_num_threads(before)
-    texts = [[[each.text for each in one] for one in some] for some in lists]
-    assert texts[0] == texts[1]
+    expected = predictor.suggest_many(states, 7, config)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: predictor.suggest_many(states, 7, config), range(12)))
+    assert found == [expected] * 12
 
 
 def test_lengths_are_held(model: HRED) -> None:

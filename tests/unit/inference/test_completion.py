@@ -2,13 +2,12 @@
 
 import pytest
 
-from nextquery.guard.guard import Guard
 from nextquery.inference.completion import TypedPrefix, WordIndex
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import Vocabulary
 
-from .conftest import ModelMaker
+from .conftest import ModelMaker, predictor_of
 
 CONFIG = DecodeConfig(beam=30, max_words=4, fold=False)
 
@@ -79,7 +78,7 @@ def test_the_most_likely_next_word_comes_first(predictor: Predictor) -> None:
 
 def test_a_copied_name_is_completed(make_model: ModelMaker) -> None:
     for copying in (False, True):
-        predictor = Predictor(make_model(copy=copying), Guard())
+        predictor = predictor_of(make_model(copy=copying))
         state = predictor.encoder.encode(["zebrafish w1"])
         found = predictor.complete(state, "w2 zeb", 10, CONFIG)
         assert any(each.text.split()[1] == "zebrafish" for each in found) == copying

@@ -46,7 +46,7 @@ def test_diversity_makes_lists_less_alike_and_less_likely(predictor: Predictor) 
     ]
     alike = []
     for suggestions in lists:
-        vectors = predictor.encoder.query_vectors([each.text for each in suggestions]).numpy()
+        vectors = predictor.encoder.query_vectors([each.text for each in suggestions])
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         alike.append((unit @ unit.T)[np.triu_indices(len(unit), 1)].mean())
     assert alike[1] < alike[0]

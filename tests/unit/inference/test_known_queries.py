@@ -12,7 +12,7 @@ from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 
-from .conftest import ModelMaker
+from .conftest import ModelMaker, predictor_of
 
 WORDS = Vocabulary(["paris", "hotels", "map", "rome"])
 KNOWN = ["w1 w2", "w1 w2 w3", "w5", "w6 w7", "w8 w9 w10", "zebra w1", "w11 w1", "w12"]
@@ -54,7 +54,7 @@ def knowing(make_model: ModelMaker, **form: Any) -> Predictor:
     guard = Guard()
     queries = marisa_trie.RecordTrie(COUNT_FORMAT, [(text, (3,)) for text in KNOWN])
     guard.tables = Tables(queries=queries)
-    return Predictor(make_model(**form), guard)
+    return predictor_of(make_model(**form), guard)
 
 
 @pytest.mark.parametrize("form", [{}, {"copy": True}, {"decoder_context": "all"}], ids=str)

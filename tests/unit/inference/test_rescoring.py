@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from nextquery.guard.guard import Guard
 from nextquery.inference import rescoring
 from nextquery.inference.contexts import ContextEncoder
-from nextquery.inference.decoder import ContextBatch
+from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.predictor import Predictor
 from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood
@@ -19,7 +18,7 @@ from nextquery.text.batching import build_batch
 from nextquery.text.corpus import SessionLimits, encode_sessions
 from nextquery.text.vocabulary import PADDING
 
-from .conftest import FORMS, ModelMaker
+from .conftest import FORMS, ModelMaker, network_of, predictor_of
 
 CANDIDATES = ["w1", "w1 w2", "w1 w2 w3", "w9 unheard w4", "", "W1  W2!"]
 
@@ -27,7 +26,8 @@ CANDIDATES = ["w1", "w1 w2", "w1 w2 w3", "w9 unheard w4", "", "W1  W2!"]
 @torch.inference_mode()
 def by_hand(model: HRED, context: list[str], candidate: str) -> float:
     """Eq. 6 for a model without copying."""
-    state = ContextEncoder(model).encode(context).session_state[None]
+    encoder = ContextEncoder(network_of(model))
+    state = torch.from_numpy(encoder.encode(context).session_state)[None]
     session = model.session_inputs(state)
     hidden, last, total = model.start_decoder(state, session), None, 0.0
     for word in model.vocabulary.encode(candidate.lower().replace("!", "")):
@@ -56,7 +56,7 @@ def test_scores_equal_the_models_own_steps(
     make_model: ModelMaker, settings: dict[str, bool | str]
 ) -> None:
     model = make_model(**settings)
-    predictor = Predictor(model, Guard())
+    predictor = predictor_of(model)
     contexts: list[list[str]] = [["w3 w4", "w5"], []]
     states = predictor.encoder.encode_many(contexts)
     for context, row in zip(contexts, predictor.score_many(states, [CANDIDATES] * 2), strict=True):
@@ -73,7 +73,7 @@ def test_scores_equal_the_likelihood_of_training(
     model = make_model(**FORMS[form])
     sessions = [("w3 w4", "w5 zebra", "w9"), ("w1 zebra", "zebra w2"), ("yak w7",)]
     likelihood = SessionLikelihood(model, chunk=5).eval()
-    predictor = Predictor(model, Guard())
+    predictor = predictor_of(model)
     for number, session in enumerate(sessions):
         records = [Session(number, "user", session)]
         limits = SessionLimits(queries=9, words=9)
@@ -94,7 +94,7 @@ def test_words_are_counted_and_unknown_ones_flagged(predictor: Predictor) -> Non
 
 
 def test_with_copying_a_word_of_the_session_is_not_unknown(make_model: ModelMaker) -> None:
-    predictor = Predictor(make_model(copy=True), Guard())
+    predictor = predictor_of(make_model(copy=True))
     state = predictor.encoder.encode(["unheard w1"])
     scored = predictor.score_many([state], [["unheard", "unseen"]])[0]
     assert [each.unknown for each in scored] == [(), ("unseen",)]
@@ -103,21 +103,20 @@ def test_with_copying_a_word_of_the_session_is_not_unknown(make_model: ModelMake
 def test_probabilities_of_one_word_sum_to_one_with_copying(make_model: ModelMaker) -> None:
     """All first words, those of the session outside the vocabulary included."""
     model = make_model(words=30, copy=True)
-    predictor = Predictor(model, Guard())
+    predictor = predictor_of(model)
     state = predictor.encoder.encode(["w1 zebra", "yak w2"])
-    batch = ContextBatch(model, [state])
+    batch = ContextBatch(predictor.model, [state])
     decoder = predictor.decoder("exact")
     ids = [*range(1, len(model.vocabulary)), *(batch.own[0].id(word) for word in ("zebra", "yak"))]
-    with torch.inference_mode():
-        scores = decoder.predict(batch, decoder.start(batch)).of(torch.tensor([ids]))
-    assert math.fsum(scores.exp()[0].tolist()) == pytest.approx(1.0, abs=1e-5)
+    scores = decoder.predict(batch, decoder.start(batch)).of(np.array([ids]))
+    assert math.fsum(np.exp(scores[0]).tolist()) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_many_contexts_at_once_score_as_each_alone(
     make_model: ModelMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Contexts without candidates, candidates twice, words of one session, parts of a level."""
-    predictor = Predictor(make_model(copy=True), Guard())
+    predictor = predictor_of(make_model(copy=True))
     contexts = [["unheard w1"], [], ["w3 w4", "unheard w5"], ["w6"]]
     candidates = [
         ["unheard", "w1 w2", "w1 w2 w3"],

@@ -1,6 +1,6 @@
 """Ids of words that only a session has, and looking up what can be copied."""
 
-import torch
+import numpy as np
 
 from nextquery.inference.session_vocabulary import CopyTable, SessionVocabulary
 from nextquery.text.vocabulary import UNKNOWN, Vocabulary
@@ -29,13 +29,14 @@ def test_what_was_typed_but_is_in_no_query_cannot_be_copied() -> None:
 def test_every_word_is_found_in_its_own_context_only() -> None:
     contexts = [(3, 7, 9), (), (0, 9), (4,)]
     table = CopyTable.of(contexts, width=10)
-    assert table.words.tolist() == [[3, 7, 9], [-1, -1, -1], [0, 9, -1], [4, -1, -1]]
+    assert table.words.tolist() == [3, 7, 9, 0, 9, 4]
+    assert (table.first.tolist(), table.most) == ([0, 3, 3, 5, 6], 3)
     for context, words in enumerate(contexts):
-        asked = torch.arange(10)
-        found = table.columns(torch.full((10,), context), asked).tolist()
+        asked = np.arange(10)
+        found = table.columns(np.full(10, context), asked).tolist()
         assert found == [words.index(word) if word in words else -1 for word in range(10)]
 
 
 def test_a_table_without_any_word_finds_nothing() -> None:
     one = CopyTable.of([(), (5,)], width=6)
-    assert one.columns(torch.tensor([0, 0, 1]), torch.tensor([5, 0, 5])).tolist() == [-1, -1, 0]
+    assert one.columns(np.array([0, 0, 1]), np.array([5, 0, 5])).tolist() == [-1, -1, 0]

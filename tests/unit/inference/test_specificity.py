@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from nextquery.guard.guard import Guard
 from nextquery.inference.beam import FinishedQuery
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.inference.specificity import Priors, rank
 from nextquery.records import ScoredQuery
 
-from .conftest import ModelMaker
+from .conftest import ModelMaker, predictor_of
 
 CONFIG = DecodeConfig(beam=10, max_words=3, fold=False, specificity=0.0)
 
@@ -86,7 +85,7 @@ def test_a_wide_beam_gives_the_most_specific_of_all_queries(
     make_model: ModelMaker, form: dict[str, Any], specificity: float
 ) -> None:
     """Every query of up to two words is generated, so that the best list is known."""
-    predictor = Predictor(make_model(words=20, **form), Guard())
+    predictor = predictor_of(make_model(words=20, **form))
     wide = CONFIG.model_copy(update={"beam": 1000, "max_words": 2})
     state = predictor.encoder.encode(["w1 w2", "w3"])
     start = predictor.encoder.start()

@@ -1,0 +1,1 @@
+"""HRED's steps on NumPy arrays: what serving computes where training has PyTorch."""

@@ -1,0 +1,184 @@
+"""HRED's steps on NumPy arrays (docs/model.md has the equations, `model.hred` the reference).
+
+Computes what `model.hred` computes, without PyTorch, so that a model can be served where only NumPy
+is installed; tests hold the two together for every form of the model. Knows nothing of search.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextquery.artifacts import Artifact, read_artifact
+from nextquery.config import stored_section
+from nextquery.inference.network.weights import Floats, check_finite, read_weights, weight_shapes
+from nextquery.model.files import KIND, VOCABULARY, WEIGHTS
+from nextquery.model.settings import ModelConfig
+from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
+
+Ids = NDArray[np.int64]
+
+
+class SessionInputs(NamedTuple):
+    """What the session state gives to the decoder beside `d_0`; None where it gives nothing."""
+
+    step: Floats | None
+    """(rows, 3 d_h): `S s`, added to the inputs of every step (Eq. 8)."""
+    output: Floats | None
+    """(rows, d_e): `S_o s`, added to omega (Eq. 10)."""
+
+    def take(self, rows: Ids) -> "SessionInputs":
+        """Some rows, in the given order."""
+        step, output = self
+        return SessionInputs(
+            None if step is None else step[rows], None if output is None else output[rows]
+        )
+
+
+class Recurrence:
+    """The gated recurrent unit of Eq. 3; inputs arrive multiplied by `I_r`, `I_u` and `I`."""
+
+    def __init__(self, weights: Mapping[str, Floats], name: str) -> None:
+        self.gates = weights[f"{name}.gates"]  # H_r above H_u
+        self.candidate = weights[f"{name}.candidate"]  # H
+        self.bias = weights.get(f"{name}.bias")
+
+    def step(self, projected: Floats, state: Floats) -> tuple[Floats, Floats]:
+        """The next states (rows, d) and the update gates `u_n` (rows, d).
+
+        `projected` is (rows, 3 d): the input's share of reset gate, update gate and candidate.
+        """
+        d = state.shape[1]
+        if self.bias is not None:
+            projected = projected + self.bias
+        gates = sigmoid(state @ self.gates.T + projected[:, : 2 * d])
+        reset, update = gates[:, :d], gates[:, d:]
+        candidate: Floats = np.tanh((reset * state) @ self.candidate.T + projected[:, 2 * d :])
+        return np.asarray(state + update * (candidate - state), dtype=np.float32), update
+
+
+class Network:
+    """A trained HRED: its configuration, its vocabulary and its weights by name."""
+
+    def __init__(
+        self, config: ModelConfig, vocabulary: Vocabulary, weights: Mapping[str, Floats]
+    ) -> None:
+        self.config = config
+        self.vocabulary = vocabulary
+        self.weights = weights
+        self.encoder = Recurrence(weights, "encoder")
+        self.session_encoder = Recurrence(weights, "session_encoder")
+        self.decoder = Recurrence(weights, "decoder")
+
+    @classmethod
+    def from_pretrained(cls, folder: Path | str | Artifact) -> "Network":
+        """Open a model folder; the weights stay in the file."""
+        place = folder if isinstance(folder, Artifact) else Path(folder)
+        return read_artifact(place, cls._read, KIND)
+
+    @classmethod
+    def _read(cls, artifact: Artifact) -> "Network":
+        config = stored_section(ModelConfig, artifact.entry("model"), artifact.path)
+        vocabulary = Vocabulary.load(artifact.file(VOCABULARY))
+        shapes = weight_shapes(config, len(vocabulary))
+        weights = read_weights(artifact.file(WEIGHTS), shapes, artifact.path / WEIGHTS)
+        artifact.check_once("weights", lambda: check_finite(weights))
+        return cls(config, vocabulary, weights)
+
+    @property
+    def output_matrix(self) -> Floats:
+        """The output vectors `o_v` of Eq. 9: (V, d_e)."""
+        name = "word_vectors.weight" if self.config.tied else "output_vectors.weight"
+        return self.weights[name]
+
+    def project(self, name: str, words: Ids) -> Floats:
+        """A matrix over one-hot words: `I_r, I_u, I` of a GRU (Eq. 3) or `E_o` (Eq. 10)."""
+        matrix = self.weights[f"{name}.matrix.weight"]
+        if not self.config.factored:
+            return np.asarray(matrix[words])
+        return np.asarray(self.weights["word_vectors.weight"][words] @ matrix.T)
+
+    def encode_queries(self, queries: Sequence[Sequence[int]]) -> list[Floats]:
+        """Eq. 4: the states `h_{m,n}` of each query (words, d_h), the last of which is `q_m`.
+
+        A query is its word ids, the end-of-query symbol included.
+        """
+        lengths = np.array([len(query) for query in queries], dtype=np.int64)
+        order = np.argsort(-lengths, kind="stable")
+        longest = int(lengths.max(initial=0))
+        words = np.zeros((len(queries), longest), dtype=np.int64)
+        for row, place in enumerate(order.tolist()):
+            words[row, : lengths[place]] = queries[place]
+        grid = np.empty((longest, len(queries), self.config.query_size), dtype=np.float32)
+        state = np.zeros(grid.shape[1:], dtype=np.float32)
+        for step in range(longest):
+            going = int((lengths > step).sum())  # the first rows: longest queries first
+            projected = self.project("encoder_input", words[:going, step])
+            state, _ = self.encoder.step(projected, state[:going])
+            grid[step, :going] = state
+        rows = np.argsort(order)
+        return [grid[: lengths[place], rows[place]] for place in range(len(queries))]
+
+    def start_session(self, sessions: int = 1) -> Floats:
+        """`s_0` (sessions, d_s): zero, or the encoded empty query with `start_query`."""
+        state = np.zeros((sessions, self.config.session_size), dtype=np.float32)
+        if not self.config.start_query:
+            return state
+        empty = self.encode_queries([[END_OF_QUERY]])[0]
+        return self.extend_session(state, np.repeat(empty, sessions, axis=0))[0]
+
+    def extend_session(self, session_state: Floats, query_vector: Floats) -> tuple[Floats, Floats]:
+        """Eq. 5: `s_m` from `s_{m-1}` (rows, d_s) and `q_m` (rows, d_h), and its update gate."""
+        projected = query_vector @ self.weights["session_input.weight"].T
+        return self.session_encoder.step(projected, session_state)
+
+    def session_inputs(self, session_state: Floats) -> SessionInputs:
+        """`S s` and `S_o s` of session states (rows, d_s), as far as `decoder_context` has them."""
+        step = self.weights.get("decoder_session.weight")
+        output = self.weights.get("output_session.weight")
+        return SessionInputs(
+            None if step is None else session_state @ step.T,
+            None if output is None else session_state @ output.T,
+        )
+
+    def start_decoder(self, session_state: Floats, session: SessionInputs) -> Floats:
+        """Eq. 7: `d_0` (rows, d_h), after a step on a zero input with `zero_step`."""
+        weights = self.weights
+        product = session_state @ weights["decoder_start.weight"].T
+        start: Floats = np.tanh(product + weights["decoder_start.bias"])
+        if not self.config.zero_step:
+            return start
+        nothing = np.zeros((len(start), 3 * self.config.query_size), dtype=np.float32)
+        return self.decoder.step(nothing if session.step is None else session.step, start)[0]
+
+    def advance_decoder(self, decoder_state: Floats, words: Ids, session: SessionInputs) -> Floats:
+        """Eq. 8: `d_n` from `d_{n-1}` (rows, d_h) and the words `w_n` (rows,)."""
+        projected = self.project("decoder_input", words)
+        if session.step is not None:
+            projected = projected + session.step
+        return self.decoder.step(projected, decoder_state)[0]
+
+    def previous_words(self, words: Ids) -> Floats:
+        """`E_o w_{n-1}` of Eq. 10: (rows, d_e)."""
+        return self.project("output_word", words)
+
+    def output_vector(
+        self, decoder_state: Floats, previous: Floats | None, session: SessionInputs
+    ) -> Floats:
+        """Eq. 10: omega (rows, d_e) of `d_{n-1}` and `E_o w_{n-1}`; None: `w_0 = 0`."""
+        omega = decoder_state @ self.weights["output_state.weight"].T
+        omega += self.weights["output_state.bias"]
+        if session.output is not None:
+            omega += session.output
+        return omega if previous is None else omega + previous
+
+
+def sigmoid(values: Floats) -> Floats:
+    """1 / (1 + e^-x), without overflow.
+
+    >>> float(sigmoid(np.zeros(1, dtype=np.float32))[0])
+    0.5
+    """
+    return np.asarray(0.5 * np.tanh(0.5 * values) + 0.5, dtype=np.float32)

@@ -1,0 +1,94 @@
+"""HRED behind the protocols, on a machine without PyTorch."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nextquery.errors import InputError
+from nextquery.model.hred import HRED
+from nextquery.suggesters.loading import load
+from nextquery.suggesters.neural import HREDSuggester
+
+ASK = """
+import json, sys
+sys.modules["torch"] = None  # as if it were not installed
+from nextquery import load
+from nextquery.inference.settings import DecodeConfig
+model = load(sys.argv[1])
+context, n = json.loads(sys.argv[2]), 8
+state = model.extend(model.encode(context[:-1]), context[-1])
+print(json.dumps({
+    "suggest": [each.text for each in model.suggest(context, n)],
+    "after": [each.text for each in model.suggest_after([state], n)[0]],
+    "fast": [each.text for each in model.suggest(context, n, config=DecodeConfig(mode="fast"))],
+    "sample": len(model.suggest(context, n, config=DecodeConfig(strategy="sample"))),
+    "diverse": [each.text for each in model.suggest(context, n, config=DecodeConfig(diversity=.5))],
+    "complete": [each.text for each in model.complete(context, context[0][:1], n)],
+    "score": [each.log_likelihood for each in model.score(context, context)],
+    "explain": [each.update for each in model.explain(context)],
+    "neighbours": [each.text for each in model.neighbours(context[0].split()[0], 2, words=True)],
+    "vectors": [list(model.word_vectors().shape), list(model.query_vectors(context).shape)],
+    "torch": "torch" in sys.modules and sys.modules["torch"] is not None,
+}))
+"""
+
+
+def asked(folder: Path, context: list[str]) -> dict[str, Any]:
+    command = [sys.executable, "-c", ASK, str(folder), json.dumps(context)]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found: dict[str, Any] = json.loads(printed)
+    return found
+
+
+def test_everything_is_answered_without_torch(served_models: dict[str, Path]) -> None:
+    folder = served_models["hred"]
+    words = HRED.from_pretrained(folder).vocabulary.words[3:]
+    context = [words[0], f"{words[1]} {words[2]}"]
+    found = asked(folder, context)
+    assert not found["torch"]
+    assert found["suggest"] == found["after"]
+    assert all(found[key] for key in ("suggest", "fast", "sample", "diverse", "complete"))
+    assert all(text.startswith(context[0][:1]) for text in found["complete"])
+    expected = [reference_score(folder, context, each) for each in context]
+    assert found["score"] == pytest.approx(expected, abs=1e-4)
+    assert len(found["explain"]) == len(found["neighbours"]) == 2
+    assert found["vectors"] == [[len(words) + 3, 8], [2, 12]]
+
+
+@torch.inference_mode()
+def reference_score(folder: Path, context: list[str], candidate: str) -> float:
+    """The likelihood by the reference model's own steps, from the same folder."""
+    model = HRED.from_pretrained(folder)
+    state = model.start_session()
+    for query in context:
+        ids = torch.tensor([model.vocabulary.encode(query)])
+        vector, _ = model.encode_queries(ids, torch.tensor([ids.shape[1]]))
+        state, _ = model.extend_session(state, vector)
+    session = model.session_inputs(state)
+    hidden, last, total = model.start_decoder(state, session), None, 0.0
+    for word in model.vocabulary.encode(candidate):
+        logits = model.word_scores(model.output_vector(hidden, last, session))
+        logits[:, 0] = -torch.inf
+        total += float(logits.log_softmax(dim=1)[0, word])
+        last = torch.tensor([word])
+        hidden = model.advance_decoder(hidden, last, session)
+    return total
+
+
+def test_a_saved_copy_gives_the_same_lists(served_models: dict[str, Path], tmp_path: Path) -> None:
+    model = load(served_models["hred"])
+    model.save(tmp_path / "copy")
+    assert load(tmp_path / "copy").suggest([], 5) == model.suggest([], 5)
+
+
+def test_no_suggestion_may_be_asked_for_but_not_fewer(served_models: dict[str, Path]) -> None:
+    model = load(served_models["hred"])
+    assert isinstance(model, HREDSuggester)
+    assert model.suggest([], 0) == model.complete([], "a", 0) == []
+    with pytest.raises(InputError, match="must be at least 0"):
+        model.suggest([], -1)
