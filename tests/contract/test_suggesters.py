@@ -182,11 +182,16 @@ def test_the_context_is_normalised(suggester: Suggester) -> None:
 
 @pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
 def test_two_loads_agree(suggester: Suggester, folder: Path, context: list[str]) -> None:
+    """The last digit of a neural score may depend on what was computed beside it."""
     again = load(folder)
-    assert again.suggest(context, 10) == suggester.suggest(context, 10)
-    assert again.score(context, ["rome", "zyzzyva"]) == suggester.score(
-        context, ["rome", "zyzzyva"]
-    )
+    found, expected = again.suggest(context, 10), suggester.suggest(context, 10)
+    assert [(each.text, each.source) for each in found] == [
+        (each.text, each.source) for each in expected
+    ]
+    assert [each.score for each in found] == pytest.approx([each.score for each in expected])
+    scores = [model.score(context, ["rome", "zyzzyva"]) for model in (again, suggester)]
+    likelihoods = [[each.log_likelihood for each in some] for some in scores]
+    assert likelihoods[0] == pytest.approx(likelihoods[1])
 
 
 def test_a_copy_equals_the_original(suggester: Suggester, tmp_path: Path) -> None:
