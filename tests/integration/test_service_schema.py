@@ -10,7 +10,7 @@ from nextquery.service.http.keys import new_key
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(320)
 def test_schemathesis_finds_nothing(
     start_service: Any, served_models: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -24,11 +24,11 @@ def test_schemathesis_finds_nothing(
         [
             "schemathesis", "run", service.url + "/openapi.json",
             "--header", f"X-API-Key: {key.key}", "--header", f"X-Admin-Key: {admin.key}",
-            "--mode", "all", "--phases", "examples,coverage,fuzzing",
+            "--mode", "all", "--phases", "examples,coverage,fuzzing,stateful",
             "--max-examples", "10", "--seed", "1", "--workers", "1", "--request-timeout", "60",
             "--exclude-path", "/admin/kill-switch",
         ],
-        capture_output=True, text=True, timeout=180, check=False, cwd=tmp_path,
+        capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
     assert "No issues found" in ended.stdout

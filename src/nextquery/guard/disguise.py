@@ -115,10 +115,16 @@ def stem(word: str) -> str:
 def draws_out(word: str, plain: str) -> bool:
     """Whether `word` is `plain` with letters repeated, given that both have the same squeezed form.
 
+    A number has the squeezed form of what it reads as, but is drawn out by nothing.
+
     >>> draws_out("shooot", "shot"), draws_out("shoot", "shot"), draws_out("refer", "reefer")
     (True, False, False)
+    >>> draws_out("g", "69")
+    False
     """
-    return _runs_drawn_out(_runs(word), _runs(plain))
+    runs, kept = _runs(word), _runs(plain)
+    same = [merged(letter) for letter, _ in runs] == [merged(letter) for letter, _ in kept]
+    return same and _runs_drawn_out(runs, kept)
 
 
 def inflects(word: str, plain: str) -> bool:

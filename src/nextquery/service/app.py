@@ -20,6 +20,19 @@ from nextquery.service.trials import Trials
 from nextquery.service.waiting import ClientLeftError
 
 DESCRIPTION = "Query suggestions learnt from a site's own query log."
+LINKS = {
+    "FeedbackOnThisList": {
+        "operationId": "feedback_v1_feedback_post",
+        "requestBody": {
+            "action": "dismissed",
+            "query_id": "$response.body#/query_id",
+            "client_id": "visitor",
+            "query": "$request.body#/query",
+        },
+        "description": "Tell what the user did with the list.",
+    },
+}
+"""What can be done with an answer of `/v1/suggest`."""
 
 
 def build_api(service: Service) -> FastAPI:
@@ -96,9 +109,12 @@ def _openapi(app: FastAPI, service: Service) -> dict[str, Any]:
         for path in schema["paths"].values():
             for operation in path.values():
                 _name_problem_type(operation["responses"])
+                if not len(service.keys) and {"ApiKey": []} in operation.get("security", []):
+                    del operation["security"]  # nobody is asked for a key here
         for shape in schema["components"]["schemas"].values():
             if "model" in shape.get("properties", {}) and "session_id" in shape["properties"]:
                 shape["properties"]["model"]["anyOf"][0]["enum"] = list(service.models.served)
+        schema["paths"]["/v1/suggest"]["post"]["responses"]["200"]["links"] = LINKS
         app.openapi_schema = schema
     return app.openapi_schema
 

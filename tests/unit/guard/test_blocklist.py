@@ -115,6 +115,13 @@ def test_a_number_alone_is_no_leetspeak_but_a_mixed_word_is() -> None:
         assert Blocklist(["ass"]).blocks(leet)
 
 
+@pytest.mark.parametrize("text", ["kenny g", "g", "gg", "i", "s"])
+def test_a_number_as_an_entry_harms_no_letter_that_it_reads_as(text: str) -> None:
+    entries = Blocklist(["69", "11", "55"])
+    assert not entries.blocks(text)
+    assert entries.blocks("model 69")
+
+
 def test_the_last_word_is_judged_with_what_stands_before_it() -> None:
     assert BLOCKED.blocks_last(["make", "a", "bomb"])
     assert not BLOCKED.blocks_last(["make", "a"])
