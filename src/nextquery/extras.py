@@ -10,6 +10,7 @@ EXTRAS = {
     "spark": ("pyspark",),
     "redis": ("redis",),
     "excel": ("python_calamine",),
+    "opensearch": ("opensearchpy",),
 }
 """What each extra adds, by the name under which it is imported."""
 CORE = (

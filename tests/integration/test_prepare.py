@@ -54,7 +54,7 @@ def _session(user: str, day: str, *queries: str) -> list[Row]:
 
 @pytest.fixture(scope="module")
 def made_up_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log with everything in it: clicks, repeats, other scripts, personal data, bad rows.
+    """A log with everything in it: clicks, repeats, other scripts, personal data, bad rows, robots.
 
     Its first half is ordered by user, the second one by time.
     """
@@ -67,8 +67,15 @@ def made_up_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     queries = ("Ünïcode Straße", "東京 ホテル", "me@example.com", "???", "bj's")
     odd = [(*row[:3], "http://x.example") for row in _session("é", "2006-04-03", *queries)]
     with path.open("a", encoding="utf-8") as stream:
-        stream.write("".join(map(_line, odd)) + "broken row\n")
+        stream.write("".join(map(_line, odd)) + "broken row\n" + "".join(map(_line, _robot())))
     return path
+
+
+def _robot() -> list[Row]:
+    """A program that asks for the words of a list, twelve a minute."""
+    start = datetime(2006, 4, 3, 12)
+    listed = [f"robotic part {chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(300)]
+    return [("bot", text, start + timedelta(seconds=5 * n), "") for n, text in enumerate(listed)]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +95,21 @@ def test_the_manifest_keeps_its_shape(reference: Path) -> None:
     assert counts["rows_rejected"] == 1
     assert counts["rows_dropped"] == {"empty": 1, "personal": 1, "url": 0}
     assert artifact.manifest["settings"]["min_users"] == 2
+    assert counts["robots"] == {"users": 1, "rows": 300}
+    assert artifact.manifest["settings"]["robots"].startswith("more than 200 different queries")
     assert len(artifact.manifest["spelling"]["corrections"]) <= 10
+
+
+def test_robots_are_left_out_unless_they_are_to_stay(
+    reference: Path, made_up_log: Path, tmp_path: Path
+) -> None:
+    left = PreparedData(reference).session_rows("background").collect()
+    assert not left["query"].str.contains("robotic").any()
+    kept = _prepare(made_up_log, tmp_path / "data", "--keep-robots")
+    assert kept["counts"]["robots"] == {"users": 0, "rows": 0}
+    assert "robots" not in kept["settings"]
+    rows = PreparedData(tmp_path / "data").session_rows("background").collect()
+    assert rows["query"].str.contains("robotic").sum() == 300
 
 
 def test_counts_in_the_manifest_are_those_of_the_files(reference: Path) -> None:

@@ -5,7 +5,7 @@ from nextquery.extras import EXTRAS, extra_of, installed_version, missing, missi
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-IMPORTED_AS = {"scikit-learn": "sklearn", "prometheus-client": "prometheus_client"}
+IMPORTED_AS = {"scikit-learn": "sklearn", "opensearch-py": "opensearchpy"}
 
 
 def test_the_table_says_what_the_metadata_says() -> None:

@@ -17,6 +17,7 @@ _OTHER_NAMES = {
     "keys_file": "--keys",
     "admin_keys_file": "--admin-keys",
     "rate_per_second": "--rate",
+    "source": "--from",
 }
 """Settings whose option has another name."""
 

@@ -27,11 +27,15 @@ from nextquery.logs.stages.cleaning import CleaningRules
 from nextquery.logs.stages.counting import COUNT_KEYS, count_background
 from nextquery.logs.stages.events import SpellingReport, Texts, correct_spelling, read_events
 from nextquery.logs.stages.privacy import recogniser_name
+from nextquery.logs.stages.robots import RobotCounts, RobotRule, leave_out_robots
 from nextquery.logs.stages.sessions import SessionRows, find_sessions
 from nextquery.logs.stages.splits import SPLIT_CODES, SplitRule, paper_cuts, parse_cuts
 
 Progress = Callable[[str, float], None]
 """Hears the name of the stage and how much of the stage is done, 0 to 1."""
+
+
+_ROBOTS = RobotRule()
 
 
 def prepare(
@@ -117,6 +121,11 @@ def _run_stages(
     progress("cleaning", 0)
     rules = CleaningRules(settings.keep_personal_data, settings.drop_urls, settings.recogniser)
     events, row_counts = read_events(engine, rows, rule.held_out(), rules)
+    robots = RobotCounts()
+    if not settings.keep_robots:
+        people, robots = leave_out_robots(engine, events.rows, _ROBOTS)
+        events = replace(events, rows=people)
+        del people
     report = SpellingReport()
     if settings.spelling:
         progress("spelling", 0)
@@ -135,7 +144,7 @@ def _run_stages(
     )
     progress("publishing", 0)
     return {
-        "counts": _read_counts(read) | asdict(row_counts) | sizes,
+        "counts": _read_counts(read) | asdict(row_counts) | {"robots": asdict(robots)} | sizes,
         "settings": _settings(settings, read, rule),
         "spelling": asdict(report),
     }
@@ -217,4 +226,6 @@ def _settings(settings: PrepareSettings, read: ReadResult, rule: SplitRule) -> d
     if recogniser is not None:
         values["recogniser"] = recogniser_name(recogniser)
     reading = {**values.pop("read"), "format": read.format, "format_reason": read.reason}
+    if not settings.keep_robots:
+        values["robots"] = str(_ROBOTS)
     return {**reading, **values, "split_at": [time.isoformat() for time in rule.cuts]}

@@ -29,6 +29,8 @@ class PrepareSettings:
     spelling: bool = True
     keep_personal_data: bool = False
     drop_urls: bool = False
+    keep_robots: bool = False
+    """Whether visitors that no person can be stay in (`stages/robots.py` has the rule)."""
     recogniser: "Recogniser | None" = None
     """A site's own rule of what is personal, asked for every distinct query as typed."""
     engine: str = "polars"

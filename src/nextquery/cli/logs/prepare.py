@@ -27,6 +27,13 @@ def prepare(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="The data folder to make.")],
+    source: Annotated[
+        str,
+        typer.Option("--from", help="files, opensearch (LOG is its address) or ir_datasets."),
+    ] = "files",
+    index: Annotated[
+        str, typer.Option("--index", help="With --from opensearch: its indices, A,B.")
+    ] = "",
     format: Annotated[
         str,
         typer.Option("--format", help="auto, or the name of a format."),
@@ -60,6 +67,9 @@ def prepare(
     keep_personal_data: Annotated[
         bool, typer.Option("--keep-personal-data", help="Keep queries that look personal.")
     ] = PrepareSettings.keep_personal_data,
+    keep_robots: Annotated[
+        bool, typer.Option("--keep-robots", help="Keep visitors that no person can be.")
+    ] = PrepareSettings.keep_robots,
     drop_urls: Annotated[
         bool, typer.Option("--drop-urls", help="Drop queries that look like addresses.")
     ] = PrepareSettings.drop_urls,
@@ -86,6 +96,7 @@ def prepare(
     Example: `nextquery prepare log.tsv.gz --out data/ --split-at 2006-05-01,2006-05-15,2006-05-23`
     """
     from nextquery.logs.prepare import prepare as run
+    from nextquery.logs.sources.fetching import fetched_logs
 
     settings = PrepareSettings(
         read=ReadSettings(
@@ -103,13 +114,18 @@ def prepare(
         min_users=min_users,
         spelling=not no_spelling,
         keep_personal_data=keep_personal_data,
+        keep_robots=keep_robots,
         drop_urls=drop_urls,
         recogniser=_recogniser(recogniser) if recogniser else None,
         engine=engine,
         spark_master=spark_master,
     )
-    with _progress_bar() as progress:
-        entries = run(logs, out, settings, progress)
+    indices = [name.strip() for name in index.split(",") if name.strip()]
+    with (
+        _progress_bar() as progress,
+        fetched_logs(source, logs, indices, out, progress) as found,
+    ):
+        entries = run(found, out, settings, progress)
     typer.echo(
         json.dumps({"out": str(out), **entries}, indent=2) if as_json else _summary(out, entries)
     )
@@ -137,8 +153,8 @@ def _progress_bar() -> Iterator[Callable[[str, float], None]]:
         task = bars.add_task("reading", total=1.0)
 
         def show(stage: str, share: float) -> None:
-            # Only reading knows how far it is: the other stages pulse.
-            total = 1.0 if stage == "reading" else None
+            # Only these know how far they are: the other stages pulse.
+            total = 1.0 if stage in ("fetching", "reading") else None
             bars.update(task, description=stage, completed=share, total=total)
 
         yield show
@@ -163,9 +179,20 @@ def _summary(out: Path, entries: Mapping[str, Any]) -> str:
         f"read as {settings['format']}: {settings['format_reason']}\n"
         f"{counts['rows_read']:,} rows read, {counts['rows_rejected']:,} rejected, "
         f"{dropped:,} dropped, {counts['users']:,} users\n"
+        f"{_robots(counts)}"
         f"sessions: {sessions}\n"
         f"{_engine(settings)}"
         f"written to {printable(out)}"
+    )
+
+
+def _robots(counts: Mapping[str, Any]) -> str:
+    """A line about visitors that were left out, if there were any."""
+    users, rows = counts["robots"]["users"], counts["robots"]["rows"]
+    return (
+        f"{users:,} robots left out with {rows:,} rows (--keep-robots keeps them)\n"
+        if users
+        else ""
     )
 
 
