@@ -4,11 +4,13 @@ For contexts of held-out sessions: exact hits at 1, 5 and 10 and MRR of ten sugg
 contexts and over informational ones (the next query is not one of the log's 100 most frequent); of
 the first five the best word overlap with the next query, the share of the 100 most frequent,
 near-copies of the last query, what they do to its terms, and nonsense: two words side by side that
-neither the log nor the session has. Means with the half width of a 95 % interval over contexts.
+neither the log nor the session has. Means with the half width of a 95 % interval over contexts; of
+each setting of a model the paired t-test against the former defaults (`before`).
 
 `NEXTQUERY_BENCH_MODELS=NAME=FOLDER,...` and `NEXTQUERY_BENCH_DATA` name models and the data folder;
 without them count models of a made-up log are fitted first. `NEXTQUERY_BENCH_SPLIT` is `validation`
-or `test`. Only aggregates are printed, never a query.
+or `test`, `NEXTQUERY_BENCH_CONTEXTS` how many contexts are drawn, `NEXTQUERY_BENCH_SETTINGS` names
+the settings of a decoding model (`before,now`). Only aggregates are printed, never a query.
 """
 
 import os
@@ -27,6 +29,7 @@ import numpy as np
 
 from nextquery import load
 from nextquery.evaluation.generation.list_quality import word_overlap
+from nextquery.evaluation.ranking.significance import paired_t_test
 from nextquery.inference.kernels.process_memory import keep_freed_memory
 from nextquery.inference.relations import Relation, relation
 from nextquery.inference.settings import DecodeConfig
@@ -39,6 +42,7 @@ LISTED = 10
 FREQUENT = 100
 FITTED = ("popularity", "adjacency", "qvmm", "shortcuts")
 
+Case = tuple[tuple[str, ...], str]
 Make = Callable[[Sequence[Sequence[str]]], list[list[Suggestion]]]
 
 
@@ -71,12 +75,29 @@ def main(quick: bool) -> dict[str, Any]:
         models, data = models_and_data(Path(place))
         prepared = PreparedData(data)
         background = Background.read(prepared)
-        cases = held_out(prepared, 40 if quick else 1000)
+        most = int(os.environ.get("NEXTQUERY_BENCH_CONTEXTS", 1000))
+        cases = held_out(prepared, 40 if quick else most)
         rows: dict[str, Any] = {"contexts": len(cases)}
         for name, folder in models.items():
-            for setting, make in settings(load(folder)).items():
-                rows[f"{name}, {setting}"] = measure(make, cases, background)
+            rows |= rows_of(name, load(folder), cases, background)
         return rows
+
+
+def rows_of(
+    name: str, suggester: Suggester, cases: Sequence[Case], background: Background
+) -> dict[str, Any]:
+    """The rows of one model, each setting held against the first."""
+    rows: dict[str, Any] = {}
+    before = None
+    for setting, make in settings(suggester).items():
+        made = Lists.make(make, cases)
+        row = measure(made, cases, background)
+        if before is not None:
+            row["against_before"] = difference(made, before, cases, background)
+        elif setting == "before":
+            before = made
+        rows[f"{name}, {setting}"] = row
+    return rows
 
 
 def models_and_data(folder: Path) -> tuple[dict[str, Path], Path]:
@@ -96,7 +117,7 @@ def models_and_data(folder: Path) -> tuple[dict[str, Path], Path]:
     return {kind: folder / kind for kind in FITTED}, Path(made)
 
 
-def held_out(data: PreparedData, most: int) -> list[tuple[tuple[str, ...], str]]:
+def held_out(data: PreparedData, most: int) -> list[Case]:
     """Contexts and the query that came next, drawn from the sessions of a split."""
     split = os.environ.get("NEXTQUERY_BENCH_SPLIT", "validation")
     sessions = [session.queries for session in data.sessions(split)]
@@ -119,40 +140,65 @@ def settings(suggester: Suggester) -> dict[str, Make]:
     def made(config: DecodeConfig) -> Make:
         return lambda many: suggester.suggest_many(many, LISTED, config=config)
 
-    return {name: made(config) for name, config in configs.items()}
+    wanted = os.environ.get("NEXTQUERY_BENCH_SETTINGS", ",".join(configs)).split(",")
+    return {name: made(config) for name, config in configs.items() if name in wanted}
 
 
-def measure(
-    make: Make, cases: Sequence[tuple[tuple[str, ...], str]], background: Background
-) -> dict[str, Any]:
-    """One row of the table."""
-    start = time.process_time()
-    lists = [
-        [each.text for each in row]
-        for place in range(0, len(cases), 8)
-        for row in make([context for context, _ in cases[place : place + 8]])
-    ]
-    ms = 1000 * (time.process_time() - start) / max(1, len(cases))
-    ranks = np.array(
-        [
-            row.index(wanted) + 1 if wanted in row else np.inf
-            for row, (_, wanted) in zip(lists, cases, strict=True)
+@dataclass(frozen=True)
+class Lists:
+    """The lists of one model and setting, the rank of the next query in each, and their cost."""
+
+    texts: list[list[str]]
+    ranks: np.ndarray
+    cpu_ms: float
+
+    @classmethod
+    def make(cls, make: Make, cases: Sequence[Case]) -> "Lists":
+        """Eight contexts at a time."""
+        start = time.process_time()
+        texts = [
+            [each.text for each in row]
+            for place in range(0, len(cases), 8)
+            for row in make([context for context, _ in cases[place : place + 8]])
         ]
-    )
-    informational = np.array([wanted not in background.frequent for _, wanted in cases])
+        ms = 1000 * (time.process_time() - start) / max(1, len(cases))
+        pairs = zip(texts, (wanted for _, wanted in cases), strict=True)
+        ranks = [row.index(wanted) + 1 if wanted in row else np.inf for row, wanted in pairs]
+        return cls(texts, np.array(ranks), ms)
+
+
+def informational(cases: Sequence[Case], background: Background) -> np.ndarray:
+    """Whether the query typed next is not one of the most frequent."""
+    return np.array([wanted not in background.frequent for _, wanted in cases])
+
+
+def measure(made: Lists, cases: Sequence[Case], background: Background) -> dict[str, Any]:
+    """One row of the table."""
+    reciprocal = 1 / made.ranks
     return {
-        **{f"hit_at_{n}": float((ranks <= n).mean()) for n in (1, 5, 10)},
-        "mrr": interval(1 / ranks),
-        "informational_mrr": interval((1 / ranks)[informational]),
-        **shown(lists, cases, background),
-        "cpu_ms": ms,
+        **{f"hit_at_{n}": float((made.ranks <= n).mean()) for n in (1, 5, 10)},
+        "mrr": interval(reciprocal),
+        "informational_mrr": interval(reciprocal[informational(cases, background)]),
+        **shown(made.texts, cases, background),
+        "cpu_ms": made.cpu_ms,
     }
 
 
+def difference(
+    made: Lists, before: Lists, cases: Sequence[Case], background: Background
+) -> dict[str, Any]:
+    """The change of the MRR against the former defaults, relative, and its p-value."""
+    chosen = informational(cases, background)
+    found = {}
+    for name, mask in (("mrr", chosen | True), ("informational_mrr", chosen)):
+        now, then = (1 / made.ranks)[mask], (1 / before.ranks)[mask]
+        change = now.mean() / then.mean() - 1 if then.any() else 0.0
+        found[name] = {"relative": float(change), "p": paired_t_test(now, then)}
+    return found
+
+
 def shown(
-    lists: Sequence[Sequence[str]],
-    cases: Sequence[tuple[tuple[str, ...], str]],
-    background: Background,
+    lists: Sequence[Sequence[str]], cases: Sequence[Case], background: Background
 ) -> dict[str, Any]:
     """What a person would see: the first five of each list that has any."""
     pairs = [(row[:SHOWN], case) for row, case in zip(lists, cases, strict=True) if row]

@@ -25,11 +25,18 @@ from nextquery.suggesters.base import Completer, Guarded, Suggester
 from nextquery.suggesters.diagnosis import LISTED, why
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, MODEL_KINDS, count_model
+from nextquery.suggesters.rescue import Rescue
 from nextquery.text.vocabulary import Vocabulary
 
 
 def _fit(kind: str) -> Callable[[PreparedData, Path], None]:
     return lambda data, folder: fit_model(count_model(kind), data).save(folder)
+
+
+def _rescue(data: PreparedData, folder: Path) -> None:
+    """A model of a site on which the queries asked about here find nothing."""
+    failed = ("paris", "paris hotels", "rome map")
+    fit_model(Rescue, data, hits=lambda query: query not in failed).save(folder)
 
 
 def _hred(data: PreparedData, folder: Path) -> None:
@@ -47,6 +54,7 @@ def _hred(data: PreparedData, folder: Path) -> None:
 
 MAKERS: dict[str, Callable[[PreparedData, Path], None]] = {
     **{kind: _fit(kind) for kind in COUNT_MODELS},
+    "rescue": _rescue,
     "hred": _hred,
 }
 

@@ -9,7 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
+from nextquery.guard.hits import TitleHits
+from nextquery.inference.settings import DecodeConfig
 from nextquery.service.http.keys import new_key
+from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.rescue import Rescue
 
 API, ADMIN = new_key("shop"), new_key("operator")
 KEY = {"X-API-Key": API.key}
@@ -25,11 +29,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def service(start_service: Any, served_models: dict[str, Path], files: Path) -> Any:
+def rescue(prepared: Any, tiny_log: Any, files: Path) -> Path:
+    log = tiny_log([("u1", ["red shose", "red shoes"]), ("u2", ["red shose", "red shoes"])])
+    titles = TitleHits(["Red shoes"])
+    fit_model(Rescue, prepared(log), hits=titles).save(files / "rescue")
+    return files / "rescue"
+
+
+@pytest.fixture(scope="module")
+def service(start_service: Any, served_models: dict[str, Path], files: Path, rescue: Path) -> Any:
     return start_service(
         served_models["hred"],
         *("--compare", f"adj={served_models['adjacency']}"),
         *("--compare", f"pop={served_models['popularity']}"),
+        *("--rescue", rescue),
         *("--keys", files / "keys", "--blocklist", files / "blocklist"),
         *("--feedback", files / "feedback", "--budget-ms", "20000"),
         *("--public", "metrics", "--public", "docs"),
@@ -292,3 +305,71 @@ def test_cors_is_off(service: Any) -> None:
     headers = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     answer = httpx.options(service.url + "/v1/suggest", headers=headers)
     assert "access-control-allow-origin" not in answer.headers
+
+
+def test_models_say_how_specific_their_lists_are(service: Any) -> None:
+    models = httpx.get(f"{service.url}/v1/models", headers=KEY).json()["models"]
+    assert {model["name"]: model["specificity"] for model in models} == {
+        "hred": DecodeConfig().specificity,
+        "adj": 0.0,
+        "pop": 0.0,
+    }
+
+
+@pytest.mark.parametrize("specificity", [0.0, 0.5, 1.0])
+def test_a_list_is_ranked_by_the_specificity_asked_for(service: Any, specificity: float) -> None:
+    body = {"query": "red shoes", "specificity": specificity, "known": "free"}
+    found = asked(service, "/v1/suggest", body)["suggestions"]
+    assert len(found) == 5
+    for item in found:
+        if specificity:
+            expected = item["log_likelihood"] - specificity * item["log_prior"]
+            assert item["score"] == pytest.approx(expected, abs=1e-4)
+        else:
+            assert item["log_prior"] is None
+    assert [item["score"] for item in found] == sorted((i["score"] for i in found), reverse=True)
+
+
+def test_known_queries_only_or_new_ones_too(service: Any) -> None:
+    def sources(known: str, n: int) -> list[bool]:
+        answer = asked(service, "/v1/suggest", {"query": "red shoes", "n": n, "known": known})
+        return [item["source"].startswith("seen in the log") for item in answer["suggestions"]]
+
+    assert all(sources("only", 5))
+    assert not all(sources("free", 20))
+    # the model's own way: known ones and others, the lists of which differ
+    assert sum(sources("prefer", 5)) >= sum(sources("free", 5))
+
+
+def test_every_suggestion_has_its_group(service: Any) -> None:
+    body = {"query": "red shoes", "n": 2, "model": "adj"}
+    found = asked(service, "/v1/suggest", body)["suggestions"]
+    assert [item["group"] for item in found] == ["related", "related"]  # a shared word each
+    [answer] = asked(service, "/v1/suggest/batch", {"requests": [body]})["answers"]
+    assert [item["group"] for item in answer["suggestions"]] == ["related", "related"]
+    completed = asked(service, "/v1/complete", {"prefix": "red", "model": "adj"})["completions"]
+    assert {item["group"] for item in completed} == {None}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("specificity", 1.5), ("specificity", -0.1), ("specificity", "half"), ("known", "sometimes")],
+)
+def test_a_setting_that_is_none_is_refused_by_name(service: Any, field: str, value: object) -> None:
+    answer = service.post("/v1/suggest", {"query": "red shoes", field: value}, **KEY)
+    assert answer.status_code == 422
+    assert field in answer.json()["detail"]
+
+
+def test_after_a_query_without_results_the_rescue_leads(service: Any) -> None:
+    body = {"query": "red shose", "model": "adj", "n": 3}
+    before = asked(service, "/v1/suggest", body)["suggestions"]
+    assert not any(item["source"].startswith("people") for item in before)
+    found = asked(service, "/v1/suggest", body | {"results": 0})["suggestions"]
+    assert found[0]["text"] == "red shoes"
+    assert found[0]["source"].startswith("people who found nothing then searched for this (")
+    [answer] = asked(service, "/v1/suggest/batch", {"requests": [body | {"results": 0}]})["answers"]
+    assert answer["suggestions"] == found
+    # one with results, and one that nobody searched on after, are as they were
+    assert asked(service, "/v1/suggest", body | {"results": 7})["suggestions"] == before
+    assert service.post("/v1/suggest", body | {"results": -1}, **KEY).status_code == 422

@@ -51,6 +51,10 @@ def serve(
     fallback: Annotated[
         Path | None, typer.Option(help="Count model that answers when MODEL is late or busy.")
     ] = ServiceSettings.fallback,
+    rescue: Annotated[
+        Path | None,
+        typer.Option(help="Rescue model that leads the list after a query without results."),
+    ] = ServiceSettings.rescue,
     budget_ms: Annotated[
         int, typer.Option(help="How long a request may wait for MODEL.")
     ] = ServiceSettings.budget_ms,
@@ -141,6 +145,7 @@ def serve(
                 shadow=models.shadow or None,
                 control=Path(control),
                 fallback=fallback,
+                rescue=rescue,
                 host=host,
                 port=port,
                 workers=workers,

@@ -165,6 +165,11 @@ class Guard:
             )
         return refused
 
+    def seen_pairs(self, first: Keys, second: Keys, own_pairs: Keys) -> NDArray[np.bool_]:
+        """Whether K users, or the session's own, typed `second` after `first`, elementwise."""
+        keys = pair_keys(first, second)
+        return in_sorted(keys, self.tables.common_pairs) | in_sorted(keys, own_pairs)
+
     def refused_queries(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each whole query of two or more words is one that fewer than K users typed."""
         rare = self.tables.rare_queries.contains(text_keys(texts, self.tables.secret))

@@ -6,6 +6,7 @@ changes when it is asked, so several threads may ask at once.
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -74,14 +75,37 @@ class Predictor:
     ) -> list[list[Suggestion]]:
         """At most `n` suggestions for each context, best first."""
         config = config.for_list(n)
+        lists = self._ranked(self._generate_all(contexts, config), config)
+        if config.known == "prefer" and config.strategy == "beam":
+            lists = self._filled(contexts, lists, n, config)
+        return [self._choose(found, n, config) for found in lists]
+
+    def _generate_all(
+        self, contexts: Sequence[ContextState], config: DecodeConfig
+    ) -> list[list[FinishedQuery]]:
+        """What is found for each context, as many at a time as memory allows."""
         rows = MOST_LOGITS // len(self.model.vocabulary)  # prefixes that are decoded together
         together = max(1, rows // config.beam)
         lists: list[list[FinishedQuery]] = []
         for start in range(0, len(contexts), together):
             lists += self._generate(contexts[start : start + together], config)
-        if config.specificity or config.known == "prefer":
-            lists = self._ranked(lists, config)
-        return [self._choose(found, n, config) for found in lists]
+        return lists
+
+    def _filled(
+        self,
+        contexts: Sequence[ContextState],
+        lists: Sequence[list[FinishedQuery]],
+        n: int,
+        config: DecodeConfig,
+    ) -> list[list[FinishedQuery]]:
+        """Behind lists of fewer than `n`: queries with words side by side that never stood so."""
+        short = [place for place, found in enumerate(lists) if len(found) < n]
+        freely = config.model_copy(update={"known": "free"})
+        more = self._generate_all([contexts[place] for place in short], freely)
+        filled = list(lists)
+        for place, found in zip(short, self._ranked(more, config), strict=True):
+            filled[place] = _joined(lists[place], found, config)
+        return filled
 
     def complete(
         self, context: ContextState, prefix: str, n: int, config: DecodeConfig
@@ -93,22 +117,32 @@ class Predictor:
         longest = max(config.max_words, len(typed.words) + 3)
         changes = {"beam": max(config.beam, n), "max_words": longest, "specificity": 0.0}
         config = config.model_copy(update=changes)
+        found = self._ranked([self._completions(context, typed, config)], config)[0]
+        if config.known == "prefer" and len(found) < n:
+            freely = config.model_copy(update={"known": "free"})
+            more = self._ranked([self._completions(context, typed, freely)], config)[0]
+            found = _joined(found, more, config)
+        return self._choose(found, n, config)
+
+    def _completions(
+        self, context: ContextState, typed: TypedPrefix, config: DecodeConfig
+    ) -> list[FinishedQuery]:
+        """The finished queries that begin with what is typed."""
         given = [*typed.words, typed.beginning] if typed.beginning else typed.words
         batch = ContextBatch(self.model, [context], given)
-        rules = self._rules.for_context((*context.queries, typed.text), batch.own[0])
-        decoder = self._decoder(config)
+        queries, seen_pairs = (*context.queries, typed.text), config.known == "prefer"
+        rules = self._rules.for_context(queries, batch.own[0], seen_pairs=seen_pairs)
         known = self._known_queries if config.known == "only" else None
-        completer = Completer(decoder, self._words, known)
+        completer = Completer(self._decoder(config), self._words, known)
         prefixes, beam = completer.begin(batch, typed, rules, config.beam)
-        found = self._search(config).resume(batch, [rules], prefixes, [beam])
-        if config.known == "prefer":
-            found = self._ranked(found, config)
-        return self._choose(found[0], n, config)
+        return self._search(config).resume(batch, [rules], prefixes, [beam])[0]
 
     def _ranked(
         self, lists: Sequence[Sequence[FinishedQuery]], config: DecodeConfig
     ) -> list[list[FinishedQuery]]:
-        """The lists ordered by specificity and by whether queries are known."""
+        """The lists ordered by specificity and by whether queries are known, if either counts."""
+        if not config.specificity and config.known != "prefer":
+            return list(map(list, lists))
         priors: dict[str, float] = {}
         if config.specificity:
             self._decoder(config)
@@ -136,8 +170,9 @@ class Predictor:
         if config.strategy == "sample":
             return [self._sample(context, config) for context in contexts]
         batch = ContextBatch(self.model, contexts)
+        seen_pairs = config.known == "prefer"
         rules = [
-            self._rules.for_context(context.queries, own)
+            self._rules.for_context(context.queries, own, seen_pairs=seen_pairs)
             for context, own in zip(contexts, batch.own, strict=True)
         ]
         return self._search(config).search(batch, rules)
@@ -145,7 +180,8 @@ class Predictor:
     def _sample(self, context: ContextState, config: DecodeConfig) -> list[FinishedQuery]:
         """By itself, so that what is drawn does not depend on the other contexts."""
         batch = ContextBatch(self.model, [context])
-        rules = self._rules.for_context(context.queries, batch.own[0])
+        seen_pairs = config.known == "prefer"
+        rules = self._rules.for_context(context.queries, batch.own[0], seen_pairs=seen_pairs)
         known = self._known_queries if config.known == "only" else None
         return Sampler(self._decoder(config), config, known).sample(batch, rules)
 
@@ -155,19 +191,7 @@ class Predictor:
         """The `n` of a ranked list that are shown: near-copies folded, diversified if asked."""
         if config.fold:
             found = [found[place] for place in fold(each.text for each in found)]
-        suggestions = [
-            Suggestion(
-                each.text,
-                each.value(config.length_normalised),
-                self.guard.source(each.text),
-                *(
-                    (None, None)
-                    if each.log_prior is None
-                    else (each.log_likelihood, each.log_prior)
-                ),
-            )
-            for each in found
-        ]
+        suggestions = [self._suggestion(each, config) for each in found]
         if config.diversity == 0.0 or len(suggestions) < 2:
             return suggestions[:n]
         return self._diversified(suggestions, n, config.diversity)
@@ -189,3 +213,20 @@ class Predictor:
         vectors = self.encoder.query_vectors([each.text for each in suggestions])
         order = diversify(values, vectors.astype(np.float64), n, diversity)
         return [suggestions[place] for place in order]
+
+
+def _joined(
+    found: Sequence[FinishedQuery], more: Sequence[FinishedQuery], config: DecodeConfig
+) -> list[FinishedQuery]:
+    """Both ranked lists one after the other, what is in both once; the second is valued below."""
+    texts = {each.text for each in found}
+    others = [each for each in more if each.text not in texts]
+    if not found or not others:
+        return [*found, *others]
+    normalised = config.length_normalised
+    above = max(0.0, others[0].value(normalised) - found[-1].value(normalised))
+    lowered = (
+        replace(each, bonus=each.bonus - above * (each.symbols if normalised else 1))
+        for each in others
+    )
+    return [*found, *lowered]

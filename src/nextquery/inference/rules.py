@@ -51,9 +51,11 @@ class VocabularyRules:
         """
         return "\n".join("\t".join(read_letters(letters(w))) for w in self.vocabulary.words)
 
-    def for_context(self, queries: Sequence[str], own: SessionVocabulary) -> "ContextRules":
-        """The rules of one context."""
-        return ContextRules(self, queries, own)
+    def for_context(
+        self, queries: Sequence[str], own: SessionVocabulary, *, seen_pairs: bool = False
+    ) -> "ContextRules":
+        """The rules of one context; with `seen_pairs` words may only stand as they once stood."""
+        return ContextRules(self, queries, own, seen_pairs=seen_pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +88,16 @@ class ContextRules:
     """The rules for the next query of one session."""
 
     def __init__(
-        self, rules: VocabularyRules, queries: Sequence[str], own: SessionVocabulary
+        self,
+        rules: VocabularyRules,
+        queries: Sequence[str],
+        own: SessionVocabulary,
+        *,
+        seen_pairs: bool = False,
     ) -> None:
         self._guard = rules.guard
+        # A log without any pair says nothing about which words go together.
+        self._seen_pairs = seen_pairs and len(rules.guard.tables.common_pairs) > 0
         self._own = own
         self._queries = tuple(queries)
         self._blocked = rules.blocked()
@@ -106,7 +115,8 @@ class ContextRules:
         rare = self._rare(prefixes, rows, words) & ~blocked
         self._guard.count(Reason.BLOCKLIST, int(blocked.sum()))
         self._guard.count(Reason.RARE_PAIR, int(rare.sum()))
-        return np.asarray(self._never[words] | blocked | rare)
+        unseen = self._unseen(prefixes, rows, words)
+        return np.asarray(self._never[words] | blocked | rare | unseen)
 
     def text(self, words: Sequence[int]) -> str:
         """The words of a prefix, joined."""
@@ -132,6 +142,18 @@ class ContextRules:
     def _rare(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
         if self._guard.tables.min_users <= 1 or not prefixes[0]:
             return np.zeros(len(words), dtype=np.bool_)
-        last = np.array([prefix[-1] for prefix in prefixes])[rows]
-        rare = self._guard.refused_pairs(self._keys[last], self._keys[words], self._own_pairs)
+        last = self._last_keys(prefixes, rows)
+        rare = self._guard.refused_pairs(last, self._keys[words], self._own_pairs)
         return np.asarray(rare & (words != END_OF_QUERY))
+
+    def _unseen(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
+        """Which words neither K users nor the session's own typed after the prefix's last word."""
+        if not self._seen_pairs or not prefixes[0]:
+            return np.zeros(len(words), dtype=np.bool_)
+        last = self._last_keys(prefixes, rows)
+        seen = self._guard.seen_pairs(last, self._keys[words], self._own_pairs)
+        return np.asarray(~seen & (words != END_OF_QUERY))
+
+    def _last_keys(self, prefixes: Sequence[tuple[int, ...]], rows: Ids) -> Keys:
+        """The key of the last word of the prefix in each row."""
+        return np.asarray(self._keys[np.array([prefix[-1] for prefix in prefixes])[rows]])

@@ -10,14 +10,14 @@ from nextquery.errors import ConfigError
 
 Mode = Literal["exact", "fast"]
 
-SPECIFICITY = 0.15
+SPECIFICITY = 0.5
 """How much of its log-likelihood without a session a query loses, unless asked otherwise."""
 
 SPECIFIC_BEAM = 30
 """Beam search looks at this many queries before it orders them by specificity."""
 
-KNOWN_BONUS = 1.0
-"""What a known query gains where known ones are preferred: as if it were e times as likely."""
+KNOWN_BONUS = 2.0
+"""What a known query gains where known ones are preferred: as if it were e^2 times as likely."""
 
 MOST_LOGITS = 7 << 20
 """Scores over the vocabulary that are held at one time: 28 MB."""
@@ -55,7 +55,8 @@ class DecodeConfig(Section):
     back what people type after anything; 0 ranks by likelihood alone. Completions are not ranked
     by it."""
     known: Literal["free", "prefer", "only"] = "prefer"
-    """Known queries (typed by at least K users): no matter, ranked higher, or nothing else."""
+    """Known queries (typed by at least K users): no matter; ranked higher, and new ones made only
+    of words that have stood side by side; or nothing else."""
     diversity: float = Field(default=0.0, ge=0.0, le=1.0)
     """How much unlikeness to the suggestions above counts against likelihood; 0: not at all."""
     fold: bool = True

@@ -6,7 +6,7 @@ through its queue, or the fallback, and when it is 503 instead.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from fastapi import Request
@@ -25,7 +25,13 @@ from nextquery.service.http.schemas import InSession
 from nextquery.service.models.batching import QueueFullError
 from nextquery.service.models.cost import cost
 from nextquery.service.models.isolation import ModelEndedError
-from nextquery.service.models.questions import Answer, Context, Question, SuggestQuestion
+from nextquery.service.models.questions import (
+    Answer,
+    Context,
+    Question,
+    SuggestOptions,
+    SuggestQuestion,
+)
 from nextquery.service.models.served_model import Models, ServedModel
 from nextquery.service.operation import logging
 from nextquery.service.operation.control import Control
@@ -40,6 +46,7 @@ from nextquery.service.sessions.stores import (
 )
 from nextquery.service.settings import ServiceSettings
 from nextquery.service.waiting import finished
+from nextquery.suggesters.rescue import rescued
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,33 @@ class Service:
             raise too_many(wait)
 
     async def suggest(
+        self, request: Request, model: ServedModel, questions: Sequence[SuggestQuestion]
+    ) -> Answered[list[Suggestion]]:
+        """Lists, after a query that found nothing led by what the rescue says."""
+        answered = await self._lists(request, model, questions)
+        rescue = self.models.rescue
+        failed = [place for place, each in enumerate(questions) if each.found_nothing]
+        if rescue is None or not failed or self.control.killed:
+            return answered
+        asked = [
+            SuggestQuestion(questions[place].context, SuggestOptions(questions[place].options.n))
+            for place in failed
+        ]
+        results = list(answered.results)
+        try:
+            for place, found in zip(failed, await self._each(request, rescue, asked), strict=True):
+                results[place] = rescued(results[place], found, questions[place].options.n)
+        except BusyError:
+            return answered
+        return replace(answered, results=results)
+
+    async def _each(
+        self, request: Request, model: ServedModel, questions: Sequence[SuggestQuestion]
+    ) -> list[list[Suggestion]]:
+        """The lists of questions that may differ in their options."""
+        return [(await self._in_turns(request, model, [each]))[0] for each in questions]
+
+    async def _lists(
         self, request: Request, model: ServedModel, questions: Sequence[SuggestQuestion]
     ) -> Answered[list[Suggestion]]:
         """Lists: remembered, from the model within the budget, or from the fallback."""

@@ -34,6 +34,8 @@ class ServiceSettings:
     control: Path
     """Folder through which the workers of one machine tell each other of a reload."""
     fallback: Path | None = None
+    rescue: Path | None = None
+    """A rescue model: its lists come first after a query that a request says found nothing."""
     """A count model that answers when the main model is late or overloaded."""
     host: str = "127.0.0.1"
     port: int = 8000

@@ -32,6 +32,7 @@ MODEL_KINDS = {
     "qvmm": ModelKind("nextquery.suggesters.qvmm:QVMM"),
     "cacb": ModelKind("nextquery.suggesters.cacb:CACB"),
     "shortcuts": ModelKind("nextquery.suggesters.shortcuts:Shortcuts"),
+    "rescue": ModelKind("nextquery.suggesters.rescue:Rescue"),
     "hred": ModelKind("nextquery.suggesters.neural:HREDSuggester", neural=True),
 }
 """Every kind that `load` can open. A further kind is one row here and one class."""

@@ -1,10 +1,14 @@
 """The guard inside the search: what is refused leaves its place to the next best."""
 
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from nextquery.guard.fingerprints import pair_keys, text_keys
 from nextquery.guard.guard import Guard, Reason
+from nextquery.guard.tables import Tables
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
@@ -116,3 +120,70 @@ def test_a_hits_check_holds_in_the_search(model: HRED) -> None:
     shown = texts(predictor_of(model, guard), DecodeConfig(beam=40, max_words=2))
     assert shown
     assert {len(text.split()) for text in shown} == {2}
+
+
+OWN = {("w1", "w2"), ("w3", "zebra")}
+"""The pairs of the session that `texts` asks about."""
+
+
+def seen_pairs(*pairs: tuple[str, str]) -> Guard:
+    """A guard of a log in which these words stood side by side."""
+    keys = [pair_keys(text_keys([a], b""), text_keys([b], b"")) for a, b in pairs]
+    return Guard(Tables(common_pairs=np.sort(np.concatenate(keys))))
+
+
+def pairs_of(text: str) -> set[tuple[str, str]]:
+    return set(pairwise(text.split()))
+
+
+@pytest.mark.parametrize("copying", [False, True])
+def test_preferring_known_queries_leaves_out_words_that_never_stood_so(
+    make_model: ModelMaker, copying: bool
+) -> None:
+    """With a beam that holds every query it is no more than leaving out."""
+    model = make_model(words=20, copy=copying)
+    seen = {(f"w{a}", f"w{b}") for a in range(20) for b in range(20) if (a + b) % 3 == 0}
+    predictor = predictor_of(model, seen_pairs(*seen))
+    wide = CONFIG.model_copy(update={"beam": 1000, "max_words": 2, "known": "free"})
+    free = texts(predictor, wide, 1000)
+    fine = [text for text in free if pairs_of(text) <= seen | OWN]
+    assert 20 < len(fine) < len(free)
+    shown = texts(predictor, wide.model_copy(update={"known": "prefer"}), len(fine))
+    assert shown == fine
+
+
+def test_a_list_that_seen_pairs_do_not_fill_goes_on_with_others(model: HRED) -> None:
+    predictor = predictor_of(model, seen_pairs(("w4", "w5"), ("w6", "w7")))
+    config = CONFIG.model_copy(update={"beam": 60, "min_words": 2, "known": "prefer"})
+    state = predictor.encoder.encode(["w1 w2", "w3 zebra"])
+    scores = [each.score for each in predictor.suggest_many([state], 10, config)[0]]
+    assert scores == sorted(scores, reverse=True)
+    shown = texts(predictor, config)
+    assert len(shown) == 10
+    fine = [pairs_of(text) <= {("w4", "w5"), ("w6", "w7"), *OWN} for text in shown]
+    assert any(fine)
+    assert fine == sorted(fine, reverse=True)
+
+
+def test_a_log_without_pairs_refuses_none(model: HRED) -> None:
+    free, preferring = (
+        texts(predictor_of(model, Guard()), CONFIG.model_copy(update={"known": known}))
+        for known in ("free", "prefer")
+    )
+    assert preferring == free
+
+
+def test_what_is_refused_so_is_no_refusal_of_the_guard(model: HRED) -> None:
+    guard = seen_pairs(("w4", "w5"))
+    texts(predictor_of(model, guard), CONFIG.model_copy(update={"known": "prefer"}))
+    assert guard.blocked() == {}
+
+
+def test_completions_keep_to_seen_pairs_while_there_are_enough(make_model: ModelMaker) -> None:
+    model = make_model(words=20)
+    predictor = predictor_of(model, seen_pairs(*((("w4", f"w{n}")) for n in range(6))))
+    state = predictor.encoder.encode(["w1 w2"])
+    config = CONFIG.model_copy(update={"known": "prefer", "max_words": 2})
+    found = [each.text for each in predictor.complete(state, "w4 ", 8, config)]
+    assert {text.split()[1] for text in found[:6]} == {f"w{n}" for n in range(6)}
+    assert len(found) == 8

@@ -28,12 +28,18 @@ def _log(tiny_log: Any, **changes: Any) -> Any:
 SETTINGS = {"popularity": {"half_life_days": 3}, "qvmm": {"depth": 2}, "cacb": {"depth": 2}}
 
 
+def _hits(kind: str) -> dict[str, Any]:
+    """For rescue: after "paris" nothing was found."""
+    return {"hits": lambda query: query != "paris"} if kind == "rescue" else {}
+
+
 def _files(
     kind: str, data: Any, target: Path, engine: str = "polars", **settings: int
 ) -> dict[str, str]:
     model_type = count_model(kind)
     chosen = model_type.settings_type(**SETTINGS.get(kind, {}) | settings)
-    fit_model(model_type, data, chosen, engine=engine, spark_master="local[1]").save(target)
+    counting: dict[str, Any] = {"engine": engine, "spark_master": "local[1]", **_hits(kind)}
+    fit_model(model_type, data, chosen, **counting).save(target)
     files: dict[str, str] = json.loads((target / "manifest.json").read_text())["files"]
     # The guard's key is made from the checksums of the data's files, which do differ.
     return {name: digest for name, digest in files.items() if not name.startswith("guard/")}
@@ -73,7 +79,11 @@ def test_only_queries_of_enough_users_are_suggested(
     sessions = [*usual.sessions, *[("eve", ["paris", "eves secret"])] * 99]
     clicks = [*usual.clicks, ("eve", "eves secret", "https://example/secret")]
     model, control = (
-        fit_model(count_model(kind), prepared(tiny_log(sessions, clicks, min_users=users)))
+        fit_model(
+            count_model(kind),
+            prepared(tiny_log(sessions, clicks, min_users=users)),
+            **_hits(kind),
+        )
         for users in (2, 1)
     )
     assert "eves secret" not in {item.text for item in model.suggest(["paris"], 100)}

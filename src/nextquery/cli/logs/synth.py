@@ -14,6 +14,10 @@ def synth(
     shuffled: Annotated[
         bool, typer.Option("--shuffled", help="The control: queries dealt to sessions at random.")
     ] = False,
+    titles: Annotated[
+        Path | None,
+        typer.Option(help="Also write what the made-up site has: the hits check of its queries."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Write a made-up query log in AOL format, for the demo, tests and experiments.
@@ -22,7 +26,7 @@ def synth(
     """
     from nextquery.logs.synthetic.log import write_log
 
-    rows = write_log(out, sessions, seed, shuffled=shuffled)
+    rows = write_log(out, sessions, seed, shuffled=shuffled, titles=titles)
     found = {
         "path": str(out),
         "sessions": sessions,

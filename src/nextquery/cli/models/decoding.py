@@ -26,7 +26,7 @@ Specificity = Annotated[
     typer.Option(
         min=0.0,
         max=1.0,
-        help="How much what people type after anything is held back; HRED: 0.15 by default.",
+        help="How much what people type after anything is held back; HRED: 0.5 by default.",
     ),
 ]
 Known = Annotated[

@@ -12,11 +12,17 @@ from nextquery.logs.settings import PrepareSettings
 
 def fit(
     data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
-    kind: Annotated[str, typer.Option(help="popularity, adjacency, qvmm, cacb or shortcuts.")],
+    kind: Annotated[
+        str, typer.Option(help="popularity, adjacency, qvmm, cacb, shortcuts or rescue.")
+    ],
     out: Annotated[Path, typer.Option(help="The model folder to write.")],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting as key=value, e.g. depth=3; may be repeated."),
+    ] = None,
+    hits: Annotated[
+        Path | None,
+        typer.Option(help="For rescue: a file of titles; a query that none holds finds nothing."),
     ] = None,
     engine: Annotated[
         str, typer.Option(help="What counts the sessions: polars, duckdb or spark.")
@@ -26,7 +32,7 @@ def fit(
     ] = PrepareSettings.spark_master,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Fit a count model: popularity, adjacency, qvmm, cacb or shortcuts.
+    """Fit a count model: popularity, adjacency, qvmm, cacb, shortcuts or rescue.
 
     Example: `nextquery fit DATA --kind adjacency --out models/adjacency`
     """
@@ -34,6 +40,7 @@ def fit(
 
     from nextquery.artifacts import check_target
     from nextquery.config import from_overrides
+    from nextquery.guard.hits import read_hits
     from nextquery.logs.data_folder import PreparedData
     from nextquery.suggesters.fitting.fit import fit_model
     from nextquery.suggesters.loading import count_model
@@ -44,7 +51,9 @@ def fit(
     start = time.perf_counter()
     prepared = PreparedData(data)
     with Console(stderr=True).status(f"fitting {kind}"):
-        fit_model(model_type, prepared, chosen, engine=engine, spark_master=spark_master).save(out)
+        check = read_hits(hits) if hits else None
+        counting = {"engine": engine, "spark_master": spark_master}
+        fit_model(model_type, prepared, chosen, **counting, hits=check).save(out)
     seconds = time.perf_counter() - start
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:

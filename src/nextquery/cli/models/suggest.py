@@ -3,7 +3,7 @@
 import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from nextquery.cli.models.decoding import (
     decode_options,
 )
 
+if TYPE_CHECKING:
+    from nextquery.records import Suggestion
+
 
 def suggest(
     model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
@@ -29,6 +32,13 @@ def suggest(
     hits: Annotated[
         Path | None,
         typer.Option(help="A file of known queries or titles: suggest only what one holds."),
+    ] = None,
+    rescue: Annotated[
+        Path | None,
+        typer.Option(
+            help="A rescue model: what people who found nothing searched for comes first, if the "
+            "last query finds nothing by --hits, or by the model's own log without it."
+        ),
     ] = None,
     guards: Annotated[
         bool, typer.Option("--guards/--no-guards", help="Refuse what must not be shown.")
@@ -61,6 +71,8 @@ def suggest(
     context = queries or []
     start = time.perf_counter()
     found = suggester.suggest(context, n, **options)
+    if rescue and context:
+        found = _rescued(rescue, context, found, n, {"blocklist": blocklist, "hits": check})
     took = (time.perf_counter() - start) * 1000
     if as_json:
         items = [asdict(item) | {"group": group(context, item.text)} for item in found]
@@ -72,3 +84,20 @@ def suggest(
         typer.echo(f"{item.score:9.3f}  {item.text}  [{item.source}]")
     if not found:
         typer.echo("no suggestion for this session", err=True)
+
+
+def _rescued(
+    folder: Path, context: list[str], found: "list[Suggestion]", n: int, guards: "dict[str, Any]"
+) -> "list[Suggestion]":
+    """The list after a query that finds nothing; any other as it is."""
+    from nextquery import load
+    from nextquery.errors import InputError
+    from nextquery.normalise import normalise_query
+    from nextquery.suggesters.rescue import Rescue, rescued
+
+    model = load(folder, **guards)
+    if not isinstance(model, Rescue):
+        raise InputError(f"--rescue {folder}: a {model.kind} model; make one with --kind rescue")
+    last, check = normalise_query(context[-1]), guards["hits"]
+    fails = model.fails(last) if check is None else not check(last)
+    return rescued(found, model.suggest(context, n), n) if fails else found

@@ -103,11 +103,22 @@ def log_rows(log: SyntheticLog) -> pl.DataFrame:
     )
 
 
-def write_log(out: Path, sessions: int, seed: int, *, shuffled: bool = False) -> pl.DataFrame:
-    """Write a made-up log, gzipped if the name ends in `.gz`; the rows are returned."""
+def write_log(
+    out: Path, sessions: int, seed: int, *, shuffled: bool = False, titles: Path | None = None
+) -> pl.DataFrame:
+    """Write a made-up log, gzipped if the name ends in `.gz`; the rows are returned.
+
+    With `titles`, a file of what the made-up site has, too: a query that no title holds is one
+    with a slip and finds nothing.
+    """
     if out.is_dir():
         raise InputError(f"{out}: a folder; give the name of a file")
-    rows = log_rows(make_log(sessions, seed, shuffled=shuffled))
+    log = make_log(sessions, seed, shuffled=shuffled)
+    rows = log_rows(log)
+    if titles is not None:
+        right = log.queries.filter(~pl.col("slip"))["text"].unique().sort()
+        with _replaced_file(titles) as stream:
+            stream.write("".join(f"{title}\n" for title in right).encode())
     with _replaced_file(out) as stream:
         rows.write_csv(stream, separator="\t", quote_style="never")
     return rows

@@ -21,6 +21,7 @@ from nextquery.service.models.questions import (
 )
 from nextquery.service.operation import logging
 from nextquery.service.operation.feedback_log import FeedbackLostError
+from nextquery.service.service import Service
 from nextquery.service.sessions.stores import SessionsUnavailableError, session_key
 from nextquery.service.trials import Chosen, MadeList, Visit, sender_of
 
@@ -39,7 +40,7 @@ async def suggest(
 ) -> schemas.SuggestAnswer:
     """The queries that may come next."""
     service, trials = service_of(request), trials_of(request)
-    question = SuggestQuestion(await service.context(owner, asked, asked.query), asked.options)
+    question = await _question(service, owner, asked)
     visit = Visit(asked.session_id, owner)
     chosen = trials.choose(asked.model, visit)
     service.charge(request, [question] * len(chosen.models))
@@ -56,7 +57,7 @@ async def suggest_batch(
     groups: dict[tuple[Chosen, SuggestOptions], dict[int, tuple[SuggestQuestion, Visit]]] = {}
     charged: list[SuggestQuestion] = []
     for index, item in enumerate(asked.requests):
-        question = SuggestQuestion(await service.context(owner, item, item.query), item.options)
+        question = await _question(service, owner, item)
         visit = Visit(item.session_id, owner)
         chosen = trials.choose(item.model, visit)
         groups.setdefault((chosen, item.options), {})[index] = question, visit
@@ -166,12 +167,18 @@ async def models(request: Request, owner: Owner) -> schemas.ModelsAnswer:
                 kind=model.engine.kind,
                 explains=model.engine.explains,
                 version=model.engine.version,
+                specificity=model.engine.specificity,
             )
             for model in service.models.served.values()
             if model.engine is not None
         ],
         feedback=service.feedback is not None,
     )
+
+
+async def _question(service: Service, owner: str, asked: schemas.SuggestRequest) -> SuggestQuestion:
+    context = await service.context(owner, asked, asked.query)
+    return SuggestQuestion(context, asked.options, found_nothing=asked.results == 0)
 
 
 def _list_answer(request: Request, made: MadeList, context: Sequence[str]) -> schemas.SuggestAnswer:

@@ -76,6 +76,13 @@ class SuggestRequest(InSession):
         "Left out: as the model has it. A model that counts knows no others.",
     )
 
+    results: int | None = Field(
+        default=None,
+        ge=0,
+        description="How many results the query had, where the site knows. After 0 the list begins "
+        "with what people who found nothing searched for next, if the service has a rescue model.",
+    )
+
     @property
     def options(self) -> SuggestOptions:
         """How the list is to be made."""
@@ -226,6 +233,9 @@ class ModelFacts(BaseModel):
     kind: str
     explains: bool
     version: str = Field(description="Changes when another model is loaded under the name.")
+    specificity: float = Field(
+        description="How much what people type after anything is held back, unless a request says."
+    )
 
 
 class ModelsAnswer(BaseModel):

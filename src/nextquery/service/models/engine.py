@@ -51,6 +51,8 @@ class Engine(ABC):
     """The blocklist of the moment."""
     explains = False
     """Whether it can say how much each query of a session counts."""
+    specificity = 0.0
+    """How much what people type after anything is held back, unless a question says otherwise."""
     states_found = 0
     states_missed = 0
     """How often the session's earlier queries were already encoded, and how often not."""
@@ -97,6 +99,8 @@ class LocalEngine(Engine):
         self.kind = suggester.kind
         self.version = version
         self.explains = isinstance(suggester, Explainer)
+        if isinstance(suggester, Adjustable):
+            self.specificity = suggester.specificity
         self._watch = BlocklistWatch(suggester.guard, blocklist) if blocklist else None
         if self._watch is not None:
             self._watch.start()
@@ -159,6 +163,7 @@ class StatefulEngine(LocalEngine):
     ) -> None:
         super().__init__(suggester, version, blocklist)
         self._model = suggester
+        self.specificity = suggester.config.specificity
         self._states: LruCache[Context, Any] = LruCache(cache_size)
 
     def suggest(

@@ -168,6 +168,7 @@ class IsolatedEngine(Engine):
                 raise ModelFailedError(facts.error, *facts.places)
             raise facts
         self.kind, self.version, self.explains = facts.kind, facts.version, facts.explains
+        self.specificity = facts.specificity
 
     def _exchange(self, message: Batch | Check) -> Reply:
         assert self._connection is not None

@@ -25,6 +25,7 @@ class Facts:
     kind: str
     version: str
     explains: bool
+    specificity: float
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def open_model(connection: "Connection[Any, Any]") -> Answerer | None:
     except Exception as error:
         connection.send(_failure(error))
         return None
-    connection.send(Facts(engine.kind, engine.version, engine.explains))
+    connection.send(Facts(engine.kind, engine.version, engine.explains, engine.specificity))
     return partial(_answer, engine)
 
 

@@ -46,6 +46,8 @@ class SuggestQuestion(Question[list[Suggestion]]):
     """What may come next?"""
 
     options: SuggestOptions = SuggestOptions()
+    found_nothing: bool = False
+    """Whether the last query had no results: the rescue then answers first."""
 
     @property
     def group(self) -> Hashable:

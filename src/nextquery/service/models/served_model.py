@@ -204,13 +204,18 @@ class Models:
         if settings.fallback is not None:
             named = NamedModel("fallback", settings.fallback)
             self.fallback = ServedModel(named, settings, metrics)
+        self.rescue: ServedModel | None = None
+        if settings.rescue is not None:
+            named = NamedModel("rescue", settings.rescue)
+            self.rescue = ServedModel(named, settings, metrics)
         self._reloading = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
 
     @property
     def all(self) -> list[ServedModel]:
-        """Every model, the fallback last."""
-        return [*self.served.values(), *([self.fallback] if self.fallback else [])]
+        """Every model, the fallback and the rescue last."""
+        others = (self.fallback, self.rescue)
+        return [*self.served.values(), *(model for model in others if model is not None)]
 
     @property
     def ready(self) -> bool:

@@ -5,7 +5,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from nextquery.config import Section
+from nextquery.errors import InputError
 from nextquery.guard.build_tables import write_tables
+from nextquery.guard.hits import HitsCheck
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.settings import PrepareSettings
 from nextquery.suggesters.count_suggester import CountSuggester
@@ -13,6 +15,7 @@ from nextquery.suggesters.fitting.adjacency import fit_adjacency
 from nextquery.suggesters.fitting.cacb import fit_cacb
 from nextquery.suggesters.fitting.popularity import fit_popularity
 from nextquery.suggesters.fitting.qvmm import fit_qvmm
+from nextquery.suggesters.fitting.rescue import fit_rescue
 from nextquery.suggesters.fitting.sequences import open_log
 from nextquery.suggesters.fitting.shortcuts import fit_shortcuts
 
@@ -24,7 +27,10 @@ FITTERS: dict[str, Callable[..., Any]] = {
     "qvmm": fit_qvmm,
     "cacb": fit_cacb,
     "shortcuts": fit_shortcuts,
+    "rescue": fit_rescue,
 }
+ASKS_FOR_HITS = ("rescue",)
+"""The kinds that learn from which queries find something."""
 
 
 def fit_model(
@@ -34,10 +40,17 @@ def fit_model(
     *,
     engine: str = PrepareSettings.engine,
     spark_master: str = PrepareSettings.spark_master,
+    hits: HitsCheck | None = None,
 ) -> ModelT:
-    """Count what a model needs in the background of a prepared log."""
+    """Count what a model needs in the background of a prepared log.
+
+    `hits` says whether a query finds something, for the kind that asks (`rescue`).
+    """
     chosen = settings or model_type.settings_type()
+    if hits is not None and model_type.kind not in ASKS_FOR_HITS:
+        raise InputError(f"`hits`: {model_type.kind} does not ask what finds something")
+    asked = {"hits": hits} if hits is not None else {}
     with open_log(data, engine, spark_master) as log:
-        model: ModelT = FITTERS[model_type.kind](log, chosen)
+        model: ModelT = FITTERS[model_type.kind](log, chosen, **asked)
     model.write_guard_tables = partial(write_tables, data)
     return model

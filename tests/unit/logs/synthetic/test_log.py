@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from nextquery.errors import InputError
+from nextquery.guard.hits import read_hits
 from nextquery.logs.synthetic.lexicon import INTENTS
 from nextquery.logs.synthetic.log import SyntheticLog, log_rows, make_log, write_log
 from nextquery.logs.synthetic.walks import Role
@@ -268,3 +269,17 @@ def test_sessions_are_those_of_the_rows(log: SyntheticLog) -> None:
     assert sum(map(len, by_domain)) == len(sessions)
     assert all(log.hidden.domain[each.id] == 1 for each in by_domain[1])
     assert len(by_domain[0]) == max(map(len, by_domain))
+
+
+def test_titles_hold_every_query_but_the_slips(tmp_path: Path) -> None:
+    write_log(tmp_path / "plain.tsv", 400, seed=3)
+    rows = write_log(tmp_path / "log.tsv", 400, seed=3, titles=tmp_path / "titles")
+    assert (tmp_path / "log.tsv").read_bytes() == (tmp_path / "plain.tsv").read_bytes()
+    hits = read_hits(tmp_path / "titles")
+    queries = make_log(400, seed=3).queries
+    assert set(queries["text"]) == set(rows["Query"])
+    right = queries.filter(~pl.col("slip"))["text"]
+    assert all(hits(normalise_query(text)) for text in right)
+    wrong = queries.filter("slip")["text"]
+    assert len(wrong) > 10
+    assert sum(hits(normalise_query(text)) for text in wrong) < 0.1 * len(wrong)

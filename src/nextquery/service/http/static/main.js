@@ -111,6 +111,11 @@ function showSession() {
   chips.show(state.queries);
 }
 
+/** A slider that was not touched stands where the model has it. */
+function showDefaults() {
+  if ($("specificity-value").textContent === "auto") $("specificity").value = chosenModel()?.specificity ?? 0;
+}
+
 /** Only what was chosen is sent: everything else is as the model has it. */
 function settings() {
   const specificity = $("specificity-value").textContent === "auto" ? {} : { specificity: Number($("specificity").value) };
@@ -235,6 +240,7 @@ async function start() {
   $("model").replaceChildren(...facts.models.map(({ name }) => element("option", { value: name }, name)));
   const several = facts.models.length > 1;
   $("model-label").hidden = $("compare-label").hidden = !several;
+  showDefaults();
   update();
 }
 
@@ -267,6 +273,7 @@ $("settings").open = matchMedia("(min-width: 48rem)").matches;
 for (const id of ["diversity", "specificity", "known", "model", "compare", "why"]) {
   $(id).addEventListener("change", () => {
     $("model-label").hidden = comparing() || state.models.length < 2;
+    showDefaults();
     update();
   });
 }

@@ -1,0 +1,187 @@
+"""Rescue: after a query that found nothing, what people who had found nothing searched for next.
+
+    P(q | a) = (c(a, q) + P(q)) / (c(a) + 1)
+
+`c(a, q)` counts the sessions in which `q` was the first query after `a` that found something. `a`
+finds nothing: by the site's hits check when the model was fitted, or, without one, because nobody
+ever clicked on a result. A query that nobody typed is answered by the failed ones most like it
+(Jaccard overlap of trigrams), their counts weighed by the likeness. A query that finds something
+has no list here. Knows nothing of the queries before the last one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from nextquery.artifacts import Artifact
+from nextquery.artifacts.arrays import check_offsets, check_range
+from nextquery.config import Section
+from nextquery.records import Suggestion
+from nextquery.suggesters.background import Background
+from nextquery.suggesters.count_suggester import CountSuggester
+from nextquery.suggesters.followers import Followers
+from nextquery.suggesters.storage import load_record, load_trie, save_record, save_trie
+
+
+class RescueSettings(Section):
+    """How a failed query that nobody typed is looked up."""
+
+    similar: int = Field(default=20, ge=0)
+    """So many failed queries like it are looked at; 0: none."""
+    likeness: float = Field(default=0.4, gt=0, le=1)
+    """Share of common trigrams from which on a query is like another."""
+
+
+@dataclass(frozen=True)
+class Trigrams:
+    """In which failed queries each trigram stands."""
+
+    offsets: NDArray[np.int64]
+    queries: NDArray[np.int32]
+    """Those of trigram `t` at `offsets[t]:offsets[t + 1]`."""
+
+
+class Rescue(CountSuggester[RescueSettings]):
+    """What people who found nothing searched for next, most frequent first."""
+
+    kind = "rescue"
+    settings_type = RescueSettings
+
+    def __init__(
+        self,
+        settings: RescueSettings,
+        background: Background,
+        followers: Followers,
+        names: Any,
+        trigrams: Trigrams,
+    ) -> None:
+        super().__init__(settings, background)
+        self.followers = followers
+        self.names = names
+        """A trie of the trigrams, which numbers them."""
+        self.trigrams = trigrams
+
+    def fails(self, query: str) -> bool:
+        """Whether a normalised query is one that was seen to find nothing."""
+        known = self.background.id(query)
+        return known is not None and self.followers.total(known) > 0
+
+    def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
+        """What came next, most often first."""
+        counts, total = self._counts(context)
+        found = [
+            Suggestion(self.background.text(query), self._log(query, count, total), _source(count))
+            for query, count in counts.items()
+        ]
+        return sorted(found, key=lambda item: (-item.score, item.text))[:limit]
+
+    def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
+        """The smoothed probability after a failed query, or the prior."""
+        counts, total = self._counts(context)
+        known = [self.background.id(candidate) for candidate in candidates]
+        return [
+            self.background.log_prior(candidate) - log(total + 1)
+            if query is None
+            else self._log(query, counts.get(query, 0.0), total)
+            for query, candidate in zip(known, candidates, strict=True)
+        ]
+
+    def write(self, folder: Path) -> None:
+        """Write the table of followers and the index of trigrams."""
+        self.followers.save(folder)
+        save_trie(folder, "trigrams.trie", self.names)
+        save_record(folder, "trigrams", self.trigrams)
+
+    @classmethod
+    def read(cls, artifact: Artifact, settings: RescueSettings, background: Background) -> Self:
+        """Map what `write` wrote."""
+        names, trigrams = (
+            load_trie(artifact, "trigrams.trie"),
+            load_record(artifact, "trigrams", Trigrams),
+        )
+        return cls(settings, background, Followers.load(artifact), names, trigrams)
+
+    def check(self) -> None:
+        """Refuse contents that do not fit together."""
+        super().check()
+        size = len(self.background.counts)
+        self.followers.check(size, size)
+        found = self.trigrams
+        check_offsets("trigrams_offsets", found.offsets, len(self.names), len(found.queries))
+        check_range("trigrams_queries", found.queries, size)
+
+    def _log(self, query: int, count: float, total: float) -> float:
+        return log((count + self.background.prior(query)) / (total + 1))
+
+    def _counts(self, context: Sequence[str]) -> tuple[dict[int, float], float]:
+        """How often each query came next, and how often anything did."""
+        counts: dict[int, float] = {}
+        total = 0.0
+        for row, weight in self._rows(context[-1]) if context else ():
+            total += weight * self.followers.total(row)
+            found = self.followers.most_frequent(row, self.followers.total(row))
+            for query, count in zip(*(each.tolist() for each in found), strict=True):
+                counts[query] = counts.get(query, 0.0) + weight * count
+        return counts, total
+
+    def _rows(self, last: str) -> list[tuple[int, float]]:
+        """The failed query itself, or those like one that nobody typed, with their weights."""
+        known = self.background.id(last)
+        if known is not None:
+            return [(known, 1.0)]
+        return self._alike(last)
+
+    def _alike(self, query: str) -> list[tuple[int, float]]:
+        wanted = trigrams(query)
+        numbers = [self.names[gram] for gram in wanted if gram in self.names]
+        if not numbers or not self.settings.similar:
+            return []
+        offsets, queries = self.trigrams.offsets, self.trigrams.queries
+        rows, shared = np.unique(
+            np.concatenate([queries[offsets[n] : offsets[n + 1]] for n in numbers]),
+            return_counts=True,
+        )
+        likeness = shared / (self._sizes[rows] + len(wanted) - shared)
+        order = np.lexsort((rows, -likeness))[: self.settings.similar]
+        fine = order[likeness[order] >= self.settings.likeness]
+        return list(zip(rows[fine].tolist(), likeness[fine].tolist(), strict=True))
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.int64]:
+        """How many trigrams each failed query has."""
+        return np.bincount(self.trigrams.queries, minlength=len(self.background.counts))
+
+
+def trigrams(text: str) -> set[str]:
+    """The runs of three characters of a text, its ends marked by spaces.
+
+    >>> sorted(trigrams("oslo"))
+    [' os', 'lo ', 'osl', 'slo']
+    """
+    marked = f" {text} "
+    return {marked[place : place + 3] for place in range(len(marked) - 2)}
+
+
+def rescued(found: Sequence[Suggestion], rescue: Sequence[Suggestion], n: int) -> list[Suggestion]:
+    """`n` suggestions: first what people who found nothing searched for, then the model's own.
+
+    >>> found = [Suggestion("rome", -1.0, "synthetic"), Suggestion("paris", -2.0, "synthetic")]
+    >>> [each.text for each in rescued(found, [Suggestion("paris", -1.0, _source(3))], 2)]
+    ['paris', 'rome']
+    """
+    texts = {each.text for each in rescue}
+    return [*rescue, *(each for each in found if each.text not in texts)][:n]
+
+
+def _source(count: float) -> str:
+    times = max(1, round(count))
+    return (
+        f"people who found nothing then searched for this ({times} time{'' if times == 1 else 's'})"
+    )
