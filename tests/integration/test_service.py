@@ -243,7 +243,7 @@ def test_reload_swaps_and_a_bad_folder_is_refused(
 
     before = follows()
     asked(service, "/v1/suggest", {"query": "red shoes", "session_id": "visitor-3"})
-    assert set(reload().json()) == {"hred", "adj", "pop"}
+    assert set(reload().json()) == {"hred", "adj", "pop", "rescue"}
     kept = texts(asked(service, "/v1/suggest", {"query": "paris", "session_id": "visitor-3"}))
     fresh = {"query": "paris", "context": ["red shoes"]}
     assert kept == texts(asked(service, "/v1/suggest", fresh)), "the session survives"
