@@ -218,6 +218,8 @@ def test_a_further_scenario_is_one_function_and_one_row(
         (["--model", "MODEL", "--folds", "1"], "at least 2"),
         (["--model", "MODEL", "--fold-config", "tiny"], "write NAME=CONFIG"),
         (["--model", "MODEL", "--fold-config", "x=tiny"], "no model under study"),
+        (["--model", "MODEL", "--new-visitor-cases", "all"], "has learnt from them"),
+        (["--model", "MODEL", "--new-visitor-cases", "some"], "must be one of test, all"),
     ],
 )
 def test_bad_input_is_one_clear_line(

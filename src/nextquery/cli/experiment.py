@@ -45,6 +45,10 @@ def experiment(
         str,
         typer.Option(help="known (the paper's rule), new (no case counts its own user) or both."),
     ] = ExperimentSettings.visitors,
+    new_visitor_cases: Annotated[
+        str,
+        typer.Option(help="With new visitors: sessions of the test split, or of all splits: all."),
+    ] = ExperimentSettings.new_visitor_cases,
     fold_config: Annotated[
         list[str] | None,
         typer.Option(
@@ -92,6 +96,7 @@ def experiment(
         seed=seed,
         ranker_cases=ranker_cases,
         visitors=visitors,
+        new_visitor_cases=new_visitor_cases,
         fold_configs=_fold_configs(fold_config or []),
         folds=folds,
         learning_curve=learning_curve or learning_curve_config is not None,

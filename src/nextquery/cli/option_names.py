@@ -14,6 +14,7 @@ from typer.core import TyperGroup, TyperOption
 
 _SETTING = re.compile(r"`([a-z][a-z_.]*)(?:=([^`]*))?`")
 _OTHER_NAMES = {
+    "fold_configs": "--fold-config",
     "keys_file": "--keys",
     "admin_keys_file": "--admin-keys",
     "rate_per_second": "--rate",

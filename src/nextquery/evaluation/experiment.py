@@ -83,10 +83,22 @@ def _fold_models(
         raise InputError(f"`fold_configs` {min(unknown)!r}: no model under study has this name")
     if settings.visitors == "known":
         return {}
+    if settings.new_visitor_cases == "all":
+        _refuse_seen_sessions(models, settings)
     return {
         name: train_fold_models(data, out / FOLD_MODELS / name, config, settings.folds)
         for name, config in settings.fold_configs.items()
     }
+
+
+def _refuse_seen_sessions(models: Mapping[str, SystemSource], settings: ExperimentSettings) -> None:
+    """Refuse trained models without fold models: they would be tested on what they learnt from."""
+    for name, source in models.items():
+        if isinstance(source, Path) and name not in settings.fold_configs:
+            raise InputError(
+                "`new_visitor_cases` all: the background's sessions are tested, too, and the model "
+                f"{name!r} has learnt from them; give it a config in `fold_configs`, or take `test`"
+            )
 
 
 def _basis(

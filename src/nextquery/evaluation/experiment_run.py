@@ -31,6 +31,7 @@ from nextquery.evaluation.ranking.parts import (
     EvaluationData,
     as_new_visitors,
     read_evaluation_data,
+    with_all_sessions,
 )
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
 from nextquery.evaluation.ranking.scenario_run import RankingSettings, run_scenario
@@ -112,7 +113,10 @@ class ExperimentRun:
     def _new_visitors(self) -> dict[str, ScenarioResult]:
         if self._settings.visitors == "known":
             return {}
-        evaluation = as_new_visitors(self._evaluation, self._data, self._out / "count_folds")
+        evaluation = self._evaluation
+        if self._settings.new_visitor_cases == "all":
+            evaluation = with_all_sessions(evaluation, self._data)
+        evaluation = as_new_visitors(evaluation, self._data, self._out / "count_folds")
         systems = self._systems.for_new_visitors()
         return {
             name: self._scenario(name, f"new_{name}", evaluation, systems)

@@ -7,6 +7,7 @@ from pathlib import Path
 from nextquery.errors import InputError
 
 VISITORS = ("known", "new", "both")
+NEW_VISITOR_CASES = ("test", "all")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class ExperimentSettings:
     """At most this many training, and validation, cases teach the rankers; None: all."""
     visitors: str = "both"
     """`known`: the paper's rule; `new`: nothing counts that a case's own user did; or `both`."""
+    new_visitor_cases: str = "test"
+    """With new visitors: the sessions of the test split, or `all` sessions of the log."""
     fold_configs: Mapping[str, str] = field(default_factory=dict)
     """By model under study: the config that trains its fold models for new visitors."""
     folds: int = 2
@@ -54,6 +57,11 @@ class ExperimentSettings:
             raise InputError(f"`scenario` {min(unknown)!r}: must be one of {', '.join(SCENARIOS)}")
         if self.visitors not in VISITORS:
             raise InputError(f"`visitors` {self.visitors!r}: must be one of {', '.join(VISITORS)}")
+        if self.new_visitor_cases not in NEW_VISITOR_CASES:
+            raise InputError(
+                f"`new_visitor_cases` {self.new_visitor_cases!r}: "
+                f"must be one of {', '.join(NEW_VISITOR_CASES)}"
+            )
         if self.ranker_cases is not None and self.ranker_cases < 1:
             raise InputError(f"`ranker_cases` {self.ranker_cases}: must be at least 1")
         if self.folds < 2:

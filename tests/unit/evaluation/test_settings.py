@@ -18,3 +18,9 @@ def test_an_unknown_scenario_is_refused_by_name() -> None:
 def test_nothing_can_be_counted_with_less_than_one(name: str) -> None:
     with pytest.raises(InputError, match="at least 1"):
         ExperimentSettings(**{name: 0})  # type: ignore[arg-type]
+
+
+def test_new_visitors_have_the_sessions_of_one_split_or_all() -> None:
+    assert ExperimentSettings(new_visitor_cases="all").new_visitor_cases == "all"
+    with pytest.raises(InputError, match=r"`new_visitor_cases` 'some': must be one of test, all"):
+        ExperimentSettings(new_visitor_cases="some")

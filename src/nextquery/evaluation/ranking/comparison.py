@@ -3,14 +3,18 @@
 Knows ranks by system. Does not know how a system arrives at its scores.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from nextquery.evaluation.ranking.metrics import Quality, mean_reciprocal, quality
-from nextquery.evaluation.ranking.significance import bootstrap_interval, paired_t_test
+from nextquery.evaluation.ranking.significance import (
+    bootstrap_interval,
+    paired_t_test,
+    paired_t_test_by_user,
+)
 from nextquery.evaluation.record_json import OPTIONAL
 from nextquery.ranking.cases import CaseSet, Floats, Integers
 
@@ -23,7 +27,8 @@ class Comparison:
     """System `a` against system `b` on the same cases.
 
     `relative` is MRR(a) / MRR(b) - 1, `difference` MRR(a) - MRR(b) with its 95% bootstrap interval,
-    `p` the two-sided paired t-test's.
+    `p` the two-sided paired t-test's; `p_by_user` takes all cases of a user together, which matters
+    where few people have many of the cases.
     """
 
     a: str
@@ -33,6 +38,7 @@ class Comparison:
     difference: float
     difference_low: float
     difference_high: float
+    p_by_user: float | None = field(default=None, metadata=OPTIONAL)
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,8 @@ class SystemRanks:
             reason = f"{cases} cases; at least {FEWEST_CASES} are needed"
             return RankingResult(cases, too_few=reason)
         systems = {name: quality(ranks) for name, ranks in self.ranks.items()}
-        compared = tuple(compare(self.ranks, a, b) for a, b in pairs)
+        users = [case.user for case in self.cases.cases]
+        compared = tuple(compare(self.ranks, a, b, users) for a, b in pairs)
         return RankingResult(cases, systems=systems, comparisons=compared)
 
 
@@ -77,8 +84,8 @@ def rank_systems(cases: CaseSet, scores: Mapping[str, Floats]) -> SystemRanks:
     return SystemRanks(cases, ranks)
 
 
-def compare(ranks: Mapping[str, Integers], a: str, b: str) -> Comparison:
-    """The difference between two systems over the same cases.
+def compare(ranks: Mapping[str, Integers], a: str, b: str, users: Sequence[str] = ()) -> Comparison:
+    """The difference between two systems over the same cases; `users` says whose each case is.
 
     >>> ranks = {"adj": np.array([[2, 2, 1]]), "mine": np.array([[1, 2, 1]])}
     >>> round(compare(ranks, "mine", "adj").relative, 3)
@@ -94,6 +101,7 @@ def compare(ranks: Mapping[str, Integers], a: str, b: str) -> Comparison:
         difference=float((first - second).mean()),
         difference_low=low,
         difference_high=high,
+        p_by_user=paired_t_test_by_user(first, second, users) if users else None,
     )
 
 

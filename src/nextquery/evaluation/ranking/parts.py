@@ -23,7 +23,7 @@ from nextquery.ranking.features import authors_features, baseline_features
 from nextquery.ranking.lambdamart import RankedPart
 from nextquery.ranking.scoring import FORMS, Track, log_likelihoods
 from nextquery.ranking.suffix_counts import suffix_counts
-from nextquery.ranking.user_folds import user_fold
+from nextquery.ranking.user_folds import user_fold, user_place
 from nextquery.records import Session
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
@@ -71,6 +71,26 @@ def read_evaluation_data(data: PreparedData) -> EvaluationData:
     splits = [split for split in data.splits if split != "background"]
     sessions = {split: _evaluable(data.sessions(split)) for split in splits}
     return EvaluationData(sessions, Backgrounds(_read_background(data, sessions)))
+
+
+def with_all_sessions(evaluation: EvaluationData, data: PreparedData) -> EvaluationData:
+    """Every session of the log as a test session, the background's included: for new visitors only.
+
+    Nothing that is counted or learnt for a case comes from its own user then, so that all sessions
+    can be predicted. The rankers are taught by the same sessions, those of other users; a quarter
+    of the users are the validation part.
+    """
+    background = _evaluable(data.sessions("background"))
+    splits = (background, *(evaluation.sessions[split] for split in (*LEARNING, "test")))
+    everything = [session for split in splits for session in split]
+    chosen = [user_place(each.user, "validation") % 4 == 0 for each in everything]
+    pairs = list(zip(everything, chosen, strict=True))
+    parts = {
+        "training": [session for session, validation in pairs if not validation],
+        "validation": [session for session, validation in pairs if validation],
+        "test": everything,
+    }
+    return replace(evaluation, sessions={**evaluation.sessions, **parts})
 
 
 def as_new_visitors(

@@ -59,6 +59,8 @@ class ScenarioResult(SplitResult):
     """The share of contexts that hold one of the 100 most frequent queries."""
     candidates: float | None
     """The mean number of candidates of a case."""
+    users: int = 0
+    """How many people the test cases are of."""
     unseen_users: SplitResult | None = field(default=None, metadata=OPTIONAL)
     rankers: Mapping[str, RankerFacts] = field(default_factory=dict, metadata=OPTIONAL)
     form_choices: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=OPTIONAL)

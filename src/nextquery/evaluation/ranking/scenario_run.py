@@ -182,6 +182,7 @@ def _facts(cases: Mapping[str, CaseSet], evaluation: EvaluationData) -> Scenario
         session_lengths=session_lengths(test),
         noisy_contexts=noisy_contexts(test, evaluation.background),
         candidates=float(np.mean(test.sizes)) if len(test) else None,
+        users=len({case.user for case in test.cases}),
         too_few=_too_few(cases) or None,
     )
 

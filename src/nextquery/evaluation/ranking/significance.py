@@ -1,8 +1,10 @@
 """Is a difference more than chance: the paper's paired t-test, and bootstrap intervals.
 
-Knows arrays with one number per case. The bootstrap draws whole cases with replacement and is
-seeded, so that a report is the same every time.
+Knows arrays with one number per case, and whose case each is. The bootstrap draws whole cases with
+replacement and is seeded, so that a report is the same every time.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import stats
@@ -19,6 +21,23 @@ def paired_t_test(first: Floats, second: Floats) -> float:
     if len(differences) < 2 or np.all(differences == differences[0]):
         return 1.0 if not len(differences) or differences[0] == 0 else 0.0
     return float(stats.ttest_rel(first, second).pvalue)
+
+
+def paired_t_test_by_user(first: Floats, second: Floats, users: Sequence[str]) -> float:
+    """The same, with all cases of a user taken together: one person's cases are alike.
+
+    The test is on each user's sum of differences, so that the mean over cases stays what is tested.
+
+    >>> second = np.zeros(6)
+    >>> first = np.array([0.5, 0.5, 0.5, 0.5, 0.5, -0.1])
+    >>> round(paired_t_test(first, second), 3)
+    0.01
+    >>> round(paired_t_test_by_user(first, second, ["ann"] * 4 + ["bob", "cy"]), 3)
+    0.332
+    """
+    _, places = np.unique(np.array(users), return_inverse=True)
+    sums = np.bincount(places, weights=first - second).astype(np.float64)
+    return paired_t_test(sums, np.zeros(len(sums)))
 
 
 def bootstrap_interval(values: Floats, share: float = 0.95, seed: int = 0) -> tuple[float, float]:

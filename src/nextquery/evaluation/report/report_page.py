@@ -113,6 +113,8 @@ def _new_visitors(out: Path, results: ExperimentResults) -> str:
         "frequencies and QVMM leave out everything that the case's own user did in the background, "
         "for the rankers' training as for the test."
     )
+    if results.settings.new_visitor_cases == "all":
+        text += " All sessions of the log are tested, the background's included."
     if seen:
         names = ", ".join(map(label, seen))
         text += f" {names} was trained with these users' own background sessions."

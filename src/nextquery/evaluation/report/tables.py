@@ -20,7 +20,7 @@ from nextquery.ranking.features import BASELINE_FEATURES
 def scenario(name: str, found: ScenarioResult, results: ExperimentResults) -> str:
     """The systems of a scenario, the paper's results and unseen users beside them."""
     counts = ", ".join(f"{split} {count:,}" for split, count in found.cases.items())
-    facts = f"Cases: {counts}."
+    facts = f"Cases: {counts}" + (f"; test cases of {found.users:,} users." if found.users else ".")
     if found.noisy_contexts is not None:
         facts += f" {found.noisy_contexts:.0%} of the test contexts hold a noisy query"
         published = PAPER[name].noisy_contexts if name in PAPER else None

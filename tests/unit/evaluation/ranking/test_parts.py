@@ -9,6 +9,7 @@ from nextquery.evaluation.ranking.parts import (
     build_cases,
     is_test,
     read_evaluation_data,
+    with_all_sessions,
 )
 from nextquery.evaluation.ranking.scenarios import Rules
 from nextquery.evaluation.systems import Systems
@@ -93,3 +94,19 @@ def test_for_new_visitors_no_feature_holds_the_users_own_sessions(
     assert tables[0].names == tables[1].names
     assert np.allclose(tables[0].values, tables[1].values)
     assert not list((tmp_path / "w").iterdir())
+
+
+def test_all_sessions_are_test_sessions_and_no_user_teaches_and_validates(
+    small_data: PreparedData,
+) -> None:
+    evaluation = read_evaluation_data(small_data)
+    found = with_all_sessions(evaluation, small_data).sessions
+
+    background = [each for each in small_data.sessions("background") if len(each.queries) > 1]
+    of_splits = [evaluation.sessions[split] for split in ("training", "validation", "test")]
+    assert len(found["test"]) == len(background) + sum(len(split) for split in of_splits)
+    assert len({each.id for each in found["test"]}) == len(found["test"])
+    users = {split: {each.user for each in found[split]} for split in ("training", "validation")}
+    assert not users["training"] & users["validation"]
+    assert users["training"] | users["validation"] == {each.user for each in found["test"]}
+    assert found["unseen_users"] == evaluation.sessions["unseen_users"]

@@ -1,7 +1,11 @@
 import numpy as np
 import pytest
 
-from nextquery.evaluation.ranking.significance import bootstrap_interval, paired_t_test
+from nextquery.evaluation.ranking.significance import (
+    bootstrap_interval,
+    paired_t_test,
+    paired_t_test_by_user,
+)
 
 
 def test_paired_t_test_by_hand() -> None:
@@ -30,3 +34,15 @@ def test_bootstrap_interval_has_the_width_theory_says() -> None:
 
 def test_no_values_have_no_interval() -> None:
     assert all(np.isnan(bootstrap_interval(np.zeros(0))))
+
+
+def test_cases_of_one_user_count_as_one_observation() -> None:
+    # sums 4 and 2 and 3 of three users: mean 3, standard error 1/sqrt(3), t = 5.196
+    first = np.array([1.0, 3.0, 2.0, 3.0])
+
+    p = paired_t_test_by_user(first, np.zeros(4), ["ann", "ann", "bob", "cy"])
+
+    assert p == pytest.approx(0.0351, abs=1e-4)
+    assert paired_t_test_by_user(first, np.zeros(4), list("abcd")) == pytest.approx(
+        paired_t_test(first, np.zeros(4))
+    )
