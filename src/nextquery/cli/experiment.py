@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +13,17 @@ from nextquery.evaluation.settings import ExperimentSettings
 
 if TYPE_CHECKING:
     from nextquery.evaluation.ranking.scenario_result import ScenarioResult
+    from nextquery.evaluation.systems import SystemSource
 
 
 def experiment(
     data: Annotated[Path, typer.Argument(help="A prepared data folder.")],
     model: Annotated[
         list[str],
-        typer.Option(help="A system under study: a model folder, or NAME=FOLDER; repeatable."),
+        typer.Option(
+            help="A system under study: a model folder, or NAME=FOLDER; repeatable. "
+            "NAME=FOLDER,FOLDER is the mean of several models."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The report folder; a run that stopped goes on there.")],
     feature_from: Annotated[
@@ -49,6 +54,10 @@ def experiment(
         str,
         typer.Option(help="With new visitors: sessions of the test split, or of all splits: all."),
     ] = ExperimentSettings.new_visitor_cases,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="module:function, a sentence encoder: also rank with its cosines."),
+    ] = ExperimentSettings.encoder,
     fold_config: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,6 +106,7 @@ def experiment(
         ranker_cases=ranker_cases,
         visitors=visitors,
         new_visitor_cases=new_visitor_cases,
+        encoder=encoder,
         fold_configs=_fold_configs(fold_config or []),
         folds=folds,
         learning_curve=learning_curve or learning_curve_config is not None,
@@ -108,7 +118,7 @@ def experiment(
     results = run_experiment(
         PreparedData(data),
         out,
-        _named(model),
+        _with_ensembles(model),
         features=_named(feature_from or []),
         settings=settings,
     )
@@ -134,6 +144,23 @@ def _named(options: list[str]) -> dict[str, Path]:
         if name in found:
             raise InputError(f"--model {option}: the name {name!r} is taken; write NAME=FOLDER")
         found[name] = path
+    return found
+
+
+def _with_ensembles(options: list[str]) -> "dict[str, SystemSource]":
+    """Systems under study by name; an ensemble is several folders, and must be given a name."""
+    found: dict[str, SystemSource] = {}
+    for option in options:
+        name, _, folders = option.partition("=")
+        several = "," in folders
+        new: Mapping[str, SystemSource] = (
+            {name: tuple(Path(each) for each in folders.split(","))}
+            if several
+            else _named([option])
+        )
+        if found.keys() & new.keys():
+            raise InputError(f"--model {option}: the name is taken; write NAME=FOLDER")
+        found |= new
     return found
 
 

@@ -57,7 +57,9 @@ def run_experiment(
     store = StepStore(out, _basis(data, {**models, **features}, folds, settings))
     with (
         show_steps() as steps,
-        open_systems(data, out / COUNT_MODELS, models, features, folds) as systems,
+        open_systems(
+            data, out / COUNT_MODELS, models, features, folds, encoder=settings.encoder
+        ) as systems,
     ):
         run = ExperimentRun(data, systems, settings, out, store, steps)
         results = run.results(training_table(models))
@@ -94,7 +96,7 @@ def _fold_models(
 def _refuse_seen_sessions(models: Mapping[str, SystemSource], settings: ExperimentSettings) -> None:
     """Refuse trained models without fold models: they would be tested on what they learnt from."""
     for name, source in models.items():
-        if isinstance(source, Path) and name not in settings.fold_configs:
+        if isinstance(source, Path | tuple) and name not in settings.fold_configs:
             raise InputError(
                 "`new_visitor_cases` all: the background's sessions are tested, too, and the model "
                 f"{name!r} has learnt from them; give it a config in `fold_configs`, or take `test`"

@@ -31,6 +31,8 @@ class ExperimentSettings:
     """`known`: the paper's rule; `new`: nothing counts that a case's own user did; or `both`."""
     new_visitor_cases: str = "test"
     """With new visitors: the sessions of the test split, or `all` sessions of the log."""
+    encoder: str | None = None
+    """`module:function`, texts to vectors: the Baseline Ranker with cosines of meaning as well."""
     fold_configs: Mapping[str, str] = field(default_factory=dict)
     """By model under study: the config that trains its fold models for new visitors."""
     folds: int = 2

@@ -19,11 +19,14 @@ from nextquery.artifacts import open_artifact
 from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.ranking.scoring import CaseScorer, FoldScorer
+from nextquery.ranking.semantic import QueryVectors
 from nextquery.ranking.user_folds import user_fold
 from nextquery.suggesters.base import Scorer, Suggester
+from nextquery.suggesters.ensemble import Ensemble
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import count_model, load
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
+from nextquery.text.word_vectors import import_encoder
 
 COUNT_MODELS = {
     "adj": "adjacency",
@@ -34,11 +37,12 @@ COUNT_MODELS = {
 }
 """The paper's names of the count models, and their kinds."""
 
-RESERVED = (*COUNT_MODELS, "baseline", "baseline_authors")
+RESERVED = (*COUNT_MODELS, "baseline", "baseline_authors", "baseline_semantic")
 
 
-SystemSource = Scorer | Path
-"""A system given to an experiment: a model folder, or any object with `score`."""
+SystemSource = Scorer | Path | tuple[Path, ...]
+"""A system given to an experiment: a model folder, several of them whose probabilities are averaged
+(an ensemble), or any object with `score`."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Systems:
     features: Mapping[str, Scorer] = field(default_factory=dict)
     unpruned: QVMM | None = None
     """All sequences of the background, for the Baseline Ranker of the authors' code."""
+    query_vectors: QueryVectors | None = None
+    """A sentence encoder, for the Baseline Ranker that sees meaning, too."""
     fold_models: Mapping[str, Sequence[Scorer]] = field(default_factory=dict)
     """Models under study trained without the users of fold 0, 1, ...: for new visitors."""
 
@@ -100,6 +106,7 @@ def open_systems(
     features: Mapping[str, SystemSource],
     fold_models: Mapping[str, Sequence[Path]],
     count_models: Mapping[str, str] = COUNT_MODELS,
+    encoder: str | None = None,
 ) -> Iterator[Systems]:
     """Load the given systems and fit the count models, each behind its guard.
 
@@ -108,7 +115,8 @@ def open_systems(
     """
     check_names([*models, *features])
     folds = {name: [load(path) for path in paths] for name, paths in fold_models.items()}
-    opened = Systems({}, _load(models), _load(features), fold_models=folds)
+    vectors = QueryVectors(import_encoder(encoder)) if encoder else None
+    opened = Systems({}, _load(models), _load(features), query_vectors=vectors, fold_models=folds)
     try:
         fitted = _fit_all(data, folder, count_models)
         unpruned = fit_model(QVMM, data, QVMMSettings(pruning=0))
@@ -152,14 +160,19 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def identity(source: SystemSource) -> Any:
-    """What a model folder is recognised by: its files' checksums; None for any other system."""
+    """What model folders are recognised by: their files' checksums; None for any other system."""
+    if isinstance(source, tuple):
+        return [identity(each) for each in source]
     if not isinstance(source, Path):
         return None
     return open_artifact(source, verify=False).manifest["files"]
 
 
 def _load(sources: Mapping[str, SystemSource]) -> dict[str, Scorer]:
-    return {
-        name: load(source) if isinstance(source, Path) else source
-        for name, source in sources.items()
-    }
+    return {name: _opened(source) for name, source in sources.items()}
+
+
+def _opened(source: SystemSource) -> Scorer:
+    if isinstance(source, tuple):
+        return Ensemble([load(each) for each in source])
+    return load(source) if isinstance(source, Path) else source

@@ -7,6 +7,7 @@ as queries are normalised, in lower case.
 """
 
 import gzip
+import importlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -99,6 +100,22 @@ def encode_words(words: Sequence[str], encoder: Encoder) -> WordVectors:
         for start in range(0, len(words), _AT_A_TIME)
     ]
     return WordVectors(tuple(words), np.concatenate(parts))
+
+
+def import_encoder(name: str) -> Encoder:
+    """The function that `module:function` names.
+
+    >>> import_encoder("builtins:sorted")(["b", "a"])
+    ['a', 'b']
+    """
+    module, _, function = name.partition(":")
+    try:
+        found: Encoder = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"`encoder` {name}: {error}; it must be module:function, importable from here"
+        ) from None
+    return found
 
 
 _Row = tuple[str, Callable[[], Floats]]

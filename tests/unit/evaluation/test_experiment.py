@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,37 +40,34 @@ def test_a_folder_that_is_no_report_is_left_alone(
         run_experiment(small_data, tmp_path, {"mine": shared_words}, settings=QUICK)
 
 
-def test_all_sessions_are_tested_only_with_models_that_have_not_learnt_from_them(
+ALL_SESSIONS = replace(QUICK, visitors="new", new_visitor_cases="all", min_followers=5000)
+
+
+def test_a_model_is_not_tested_on_the_sessions_it_has_learnt_from(
+    small_data: PreparedData, tmp_path: Path
+) -> None:
+    fit_model(Popularity, small_data).save(tmp_path / "model")
+    models = {"trained": tmp_path / "model"}
+    with pytest.raises(InputError, match="'trained' has learnt from them"):
+        run_experiment(small_data, tmp_path / "report", models, settings=ALL_SESSIONS)
+
+
+@pytest.mark.slow
+def test_all_sessions_are_looked_at_with_new_visitors(
     small_data: PreparedData, shared_words: Scorer, tmp_path: Path
 ) -> None:
-    settings = ExperimentSettings(
-        ("every_context",),
-        seeds=1,
-        ranker_cases=200,
-        visitors="new",
-        new_visitor_cases="all",
-        generation_contexts=5,
-        boundary_queries=100,
-    )
-    fit_model(Popularity, small_data).save(tmp_path / "model")
-    with pytest.raises(InputError, match="'trained' has learnt from them"):
-        run_experiment(
-            small_data, tmp_path / "a", {"trained": tmp_path / "model"}, settings=settings
-        )
+    settings = replace(ALL_SESSIONS, scenarios=("every_context",), ranker_cases=150, seeds=1)
+    results = run_experiment(small_data, tmp_path, {"mine": shared_words}, settings=settings)
 
-    results = run_experiment(small_data, tmp_path / "b", {"mine": shared_words}, settings=settings)
+    splits = ("background", "training", "validation", "test")
+    evaluable = [s for split in splits for s in small_data.sessions(split) if len(s.queries) > 1]
+    assert not results.scenarios
+    assert results.new_visitors["every_context"].cases["test"] == len(evaluable)
 
-    found = results.new_visitors["every_context"]
-    sessions = [
-        each
-        for split in ("background", "training", "validation", "test")
-        for each in small_data.sessions(split)
-        if len(each.queries) > 1
-    ]
-    assert found.cases["test"] == len(sessions)
-    assert found.users == len({each.user for each in sessions})
-    gain = found.comparison("baseline+mine", "baseline")
-    assert gain is not None
-    assert gain.p_by_user is not None
-    assert 0 <= gain.p_by_user <= 1
-    assert gain.p_by_user != gain.p
+
+def test_an_encoder_that_is_not_there_is_refused_before_anything_is_fitted(
+    small_data: PreparedData, shared_words: Scorer, tmp_path: Path
+) -> None:
+    settings = replace(QUICK, encoder="no_such_module:encode")
+    with pytest.raises(InputError, match=r"`encoder` no_such_module:encode"):
+        run_experiment(small_data, tmp_path / "a", {"mine": shared_words}, settings=settings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from nextquery.text.word_vectors import Encoder, WordVectors
+    from nextquery.text.word_vectors import WordVectors
 
 
 def vectors(
@@ -59,25 +59,9 @@ def vectors(
 
 
 def _found(known: list[str], source: Path | None, encoder: str | None) -> "WordVectors":
-    from nextquery.text.word_vectors import encode_words, read_word_vectors
+    from nextquery.text.word_vectors import encode_words, import_encoder, read_word_vectors
 
     if source is not None:
         return read_word_vectors(source, set(known))
     assert encoder is not None
-    return encode_words(known, _function(encoder))
-
-
-def _function(name: str) -> "Encoder":
-    """The function that `module:function` names."""
-    import importlib
-
-    from nextquery.errors import InputError
-
-    module, _, function = name.partition(":")
-    try:
-        found: Encoder = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(
-            f"--encoder {name}: {error}; it must be module:function, importable from here"
-        ) from None
-    return found
+    return encode_words(known, import_encoder(encoder))

@@ -12,6 +12,7 @@ from nextquery.evaluation.ranking.comparison import (
     FEWEST_CASES,
     RankingResult,
     SystemRanks,
+    compare,
     rank_systems,
     system_pairs,
 )
@@ -20,7 +21,7 @@ from nextquery.evaluation.ranking.noise import Noise
 from nextquery.evaluation.ranking.rankers import RankerGroup
 from nextquery.evaluation.ranking.scenario_result import ContextLengthResult
 from nextquery.ranking.candidates import BackgroundCounts
-from nextquery.ranking.cases import CaseSet, reciprocal_ranks
+from nextquery.ranking.cases import CaseSet, Integers, reciprocal_ranks
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
 from nextquery.ranking.lambdamart import RankedPart
 from nextquery.ranking.scoring import FORMS, CaseScorer, FoldScorer, Track
@@ -85,6 +86,7 @@ def by_context_length(
     cases = part.cases.select(wanted)
     whole = FeatureTable(part.features.names, part.features.values[wanted[part.cases.owners]])
     found: dict[str, Mapping[str, Quality]] = {}
+    ranks: dict[str, Integers] = {}
     for last in (*CONTEXT_LENGTHS, None):
         view = whole
         if last is not None:
@@ -92,8 +94,12 @@ def by_context_length(
             view = whole.with_columns({f"{name}:{form}": scores.form(form) for form in FORMS})
         ranked = {f"baseline+{name}": group.scores(view), name: view.column(f"{name}:sum")}
         label = "all" if last is None else str(last)
-        found[label] = rank_systems(cases, ranked).summary([]).systems
-    return ContextLengthResult(len(cases), queries=found)
+        systems = rank_systems(cases, ranked)
+        found[label] = systems.summary([]).systems
+        ranks[label] = systems.ranks[f"baseline+{name}"]
+    users = [case.user for case in cases.cases]
+    compared = tuple(compare(ranks, "all", str(last), users) for last in CONTEXT_LENGTHS)
+    return ContextLengthResult(len(cases), queries=found, comparisons=compared)
 
 
 def _share(marks: np.ndarray[Any, np.dtype[np.bool_]]) -> float | None:

@@ -18,6 +18,9 @@ from nextquery.evaluation.ranking.significance import (
 from nextquery.evaluation.record_json import OPTIONAL
 from nextquery.ranking.cases import CaseSet, Floats, Integers
 
+BASELINES = ("baseline", "baseline_authors", "baseline_semantic")
+"""The rankers without a model; with one they are called BASELINE+MODEL."""
+
 FEWEST_CASES = 30
 """Below this many cases a mean is not reported."""
 
@@ -113,6 +116,6 @@ def system_pairs(systems: Iterable[str]) -> list[tuple[str, str]]:
     """
     names = list(systems)
     pairs = [(name, "adj") for name in names if name.startswith("baseline")]
-    for base in ("baseline", "baseline_authors"):
+    for base in BASELINES:
         pairs += [(name, base) for name in names if name.startswith(f"{base}+")]
-    return pairs
+    return [*pairs, *((name, "baseline") for name in names if name == "baseline_semantic")]

@@ -166,6 +166,8 @@ def add_features(
     columns: dict[str, Floats] = {}
     if systems.unpruned is not None:
         columns |= authors_features(cases, _suffix_counts(cases, evaluation, systems.unpruned))
+    if systems.query_vectors is not None:
+        columns |= systems.query_vectors.columns(cases)
     for name, scorer in systems.scorers.items():
         scores = scorer.score(cases, track=track(name))
         columns |= {f"{name}:{form}": scores.form(form) for form in FORMS}

@@ -22,6 +22,7 @@ from nextquery.ranking.lambdamart import (
     TreeShape,
     train_ranker,
 )
+from nextquery.ranking.semantic import SEMANTIC_FEATURES
 
 FORM_SETS: tuple[tuple[str, ...], ...] = (
     ("sum",),
@@ -35,6 +36,10 @@ FORM_SETS: tuple[tuple[str, ...], ...] = (
 CHOICE_SEEDS = 3
 """How many seeds decide between shapes or sets of forms; one seed's luck must not decide. The other
 seeds are trained for the chosen one only."""
+
+
+SEMANTIC = (*BASELINE_FEATURES, *SEMANTIC_FEATURES)
+"""What a Baseline Ranker sees that has a sentence encoder."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,19 @@ class RankerTrainer:
         """Whether the parts have what the authors' Baseline Ranker sees."""
         return set(AUTHORS_FEATURES) <= set(self._training.features.names)
 
+    def semantic_baseline(self) -> RankerGroup:
+        """The Baseline Ranker with the cosines of a sentence encoder, in the same shape."""
+        return self._finish((), SEMANTIC)
+
+    def semantic_with(self, model: str, forms: tuple[str, ...]) -> RankerGroup:
+        """The same with a model's score in the given forms."""
+        return self._finish(forms, (*SEMANTIC, *(f"{model}:{form}" for form in forms)))
+
+    @property
+    def has_semantic_features(self) -> bool:
+        """Whether the parts have an encoder's cosines."""
+        return set(SEMANTIC) <= set(self._training.features.names)
+
     def with_forms(self, model: str, forms: tuple[str, ...]) -> RankerGroup:
         """The Baseline Ranker with a model's score in the given forms, for all seeds."""
         return self._finish(forms, feature_names(model, forms))
@@ -165,7 +183,8 @@ def train_all(
     """Every learnt system by name, and the validation MRR of every set of forms by model.
 
     `baseline+NAME:sum` has the paper's feature alone, `baseline+NAME` the chosen forms;
-    `baseline_authors` and `baseline_authors+NAME:sum` stand on the features of the authors' code.
+    `baseline_authors` and `baseline_authors+NAME:sum` stand on the features of the authors' code,
+    `baseline_semantic` and `baseline_semantic+NAME` (chosen forms) on a sentence encoder's as well.
     """
     groups = {"baseline": trainer.baseline()}
     choices = {}
@@ -176,6 +195,11 @@ def train_all(
     for model in models:
         groups[f"baseline+{model}:sum"] = trainer.with_forms(model, ("sum",))
         groups[f"baseline+{model}"], choices[model] = trainer.with_best_forms(model)
+    if trainer.has_semantic_features:
+        groups["baseline_semantic"] = trainer.semantic_baseline()
+        for model in models:
+            forms = groups[f"baseline+{model}"].forms
+            groups[f"baseline_semantic+{model}"] = trainer.semantic_with(model, forms)
     for model in features:
         groups[f"baseline+{model}"] = trainer.with_forms(model, ("sum",))
     return groups, choices

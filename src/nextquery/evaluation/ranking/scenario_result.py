@@ -45,6 +45,8 @@ class ContextLengthResult:
     too_few: str | None = field(default=None, metadata=OPTIONAL)
     queries: Mapping[str, Mapping[str, Quality]] = field(default_factory=dict, metadata=OPTIONAL)
     """By how many queries the model sees, `all` the last, then by system."""
+    comparisons: tuple[Comparison, ...] = field(default=(), metadata=OPTIONAL)
+    """The ranker when the model sees `all` queries against the same when it sees fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,12 +51,15 @@ def label(system: str) -> str:
         "adj": "ADJ",
         "baseline": "Baseline Ranker",
         "baseline_authors": "Authors' Baseline",
+        "baseline_semantic": "Baseline with meaning",
         "popularity": "Popularity",
     }
     if system in fixed:
         return fixed[system]
     if system.startswith("baseline_authors+"):
         return f"Authors' Baseline + {label(system.removeprefix('baseline_authors+'))}"
+    if system.startswith("baseline_semantic+"):
+        return f"Baseline with meaning + {label(system.removeprefix('baseline_semantic+'))}"
     if system.startswith("baseline+"):
         return f"+ {label(system.removeprefix('baseline+'))}"
     name, _, form = system.partition(":")

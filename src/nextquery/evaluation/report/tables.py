@@ -6,7 +6,7 @@ from typing import Any
 from nextquery.evaluation.paper import PAPER, SESSIONS, TRAINING
 from nextquery.evaluation.probes.gates import GateComparison
 from nextquery.evaluation.probes.hidden_intent import AtDistance, IntentResult
-from nextquery.evaluation.ranking.comparison import Comparison
+from nextquery.evaluation.ranking.comparison import BASELINES, Comparison
 from nextquery.evaluation.ranking.metrics import Quality
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult, find_comparison
 from nextquery.evaluation.ranking.scenarios import SCENARIOS
@@ -74,7 +74,8 @@ def _paper_cell(name: str, system: str, results: ExperimentResults) -> Cell:
 
 def _baseline(system: str) -> str:
     """What a ranker is held against: the same features without the model."""
-    return "baseline_authors" if system.startswith("baseline_authors+") else "baseline"
+    own = (base for base in BASELINES if system.startswith(f"{base}+"))
+    return next(own, "baseline")
 
 
 def _forms_note(system: str, found: ScenarioResult) -> str:

@@ -56,6 +56,13 @@ def test_a_model_that_needs_the_first_query_rises_with_the_context() -> None:
     assert list(found.queries) == ["1", "2", "3", "all"]
     assert found.queries["all"]["baseline+hred"].mrr == 1.0
     assert found.queries["3"]["hred"].mrr == 0.5
+    assert [(each.a, each.b) for each in found.comparisons] == [
+        ("all", "1"),
+        ("all", "2"),
+        ("all", "3"),
+    ]
+    assert all(each.difference == 0.5 for each in found.comparisons)
+    assert all(each.p == 0.0 for each in found.comparisons)
 
 
 def test_few_long_sessions_give_a_reason() -> None:

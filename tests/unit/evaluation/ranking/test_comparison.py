@@ -45,6 +45,14 @@ def test_the_authors_rankers_are_compared_with_their_own_baseline() -> None:
     assert ("baseline_authors+hred:sum", "baseline") not in pairs
 
 
+def test_a_ranker_with_meaning_is_compared_with_and_without_the_model() -> None:
+    pairs = system_pairs(["adj", "baseline", "baseline_semantic", "baseline_semantic+hred"])
+
+    assert ("baseline_semantic", "baseline") in pairs
+    assert ("baseline_semantic+hred", "baseline_semantic") in pairs
+    assert ("baseline_semantic+hred", "baseline") not in pairs
+
+
 def test_few_cases_give_a_reason_instead_of_a_result() -> None:
     few = rank_systems(cases(FEWEST_CASES - 1), {"adj": np.zeros(2 * (FEWEST_CASES - 1))})
     enough = rank_systems(cases(FEWEST_CASES), {"adj": np.zeros(2 * FEWEST_CASES)})

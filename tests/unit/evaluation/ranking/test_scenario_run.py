@@ -9,6 +9,7 @@ from nextquery.evaluation.ranking.scenario_run import RankingSettings, run_scena
 from nextquery.evaluation.ranking.scenarios import Rules
 from nextquery.evaluation.systems import Systems
 from nextquery.logs.data_folder import PreparedData
+from nextquery.ranking.semantic import QueryVectors
 from nextquery.ranking.user_folds import user_fold
 from nextquery.records import ScoredQuery
 from nextquery.suggesters.base import Scorer
@@ -24,7 +25,8 @@ def qvmm(small_data: PreparedData) -> QVMM:
 def test_a_scenario_from_cases_to_results(
     small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
 ) -> None:
-    systems = Systems({"qvmm": qvmm}, {"mine": shared_words})
+    vectors = QueryVectors(lambda texts: [[text.count(c) for c in "aeiou"] for text in texts])
+    systems = Systems({"qvmm": qvmm}, {"mine": shared_words}, query_vectors=vectors)
     settings = RankingSettings(Rules(), seeds=1, ranker_cases=200)
     evaluation = read_evaluation_data(small_data)
     with show_steps() as steps:
@@ -32,12 +34,20 @@ def test_a_scenario_from_cases_to_results(
 
     assert set(found.systems) == {
         "adj", "baseline", "baseline+mine:sum", "baseline+mine", "mine", "mine:per_word",
-        "mine:lift", "qvmm",
+        "mine:lift", "qvmm", "baseline_semantic", "baseline_semantic+mine",
     }  # fmt: skip
     assert found.systems["adj"].cases == found.cases["test"]
     assert found.unseen_users is not None
     assert set(found.unseen_users.systems) == set(found.systems)
-    assert set(found.rankers) == {"baseline", "baseline+mine:sum", "baseline+mine"}
+    with_meaning = {"baseline_semantic", "baseline_semantic+mine"}
+    assert set(found.rankers) == {"baseline", "baseline+mine:sum", "baseline+mine"} | with_meaning
+    assert "meaning_last" in found.rankers["baseline_semantic"].importances
+    assert "mine:sum" not in found.rankers["baseline_semantic"].importances
+    assert found.users == len({each.user for each in evaluation.sessions["test"]})
+    gain = found.comparison("baseline_semantic+mine", "baseline_semantic")
+    assert gain is not None
+    assert gain.p_by_user is not None
+    assert gain.p_by_user != gain.p
     assert {file.suffix for file in tmp_path.iterdir()} == {".qrels", ".run"}
     assert len(list(tmp_path.glob("*.run"))) == len(found.systems)
 

@@ -15,6 +15,7 @@ from nextquery.evaluation.report.plot_style import FIXED, colour, label, svg_plo
         ("hred:lift", "HRED lift"),
         ("popularity", "Popularity"),
         ("baseline_authors", "Authors' Baseline"),
+        ("baseline_semantic+hred", "Baseline with meaning + HRED"),
         ("baseline_authors+hred:sum", "Authors' Baseline + HRED (sum only)"),
     ],
 )
