@@ -22,6 +22,8 @@ from nextquery.inference.contexts import (
 )
 from nextquery.inference.diversity import diversify
 from nextquery.inference.folding import fold
+from nextquery.inference.kernels.library import native_library
+from nextquery.inference.kernels.native_decoder import NativeDecoder, PackedWeights
 from nextquery.inference.known_queries import KnownQueries
 from nextquery.inference.network.array_decoder import ArrayDecoder
 from nextquery.inference.network.batch import ContextBatch
@@ -39,8 +41,14 @@ class Predictor:
     """Suggests, scores and completes after contexts that `encoder` has read."""
 
     def __init__(
-        self, model: Network, guard: Guard, limits: ContextLimits = DEFAULT_LIMITS
+        self,
+        model: Network,
+        guard: Guard,
+        limits: ContextLimits = DEFAULT_LIMITS,
+        *,
+        compiled: bool = True,
     ) -> None:
+        """Without `compiled`, or where the compiled kernels are missing, NumPy computes alone."""
         self.model = model
         self.guard = guard
         self.encoder = ContextEncoder(model, limits)
@@ -48,6 +56,8 @@ class Predictor:
         self._decoders: dict[Mode, Decoder] = {}
         self._priors: dict[Mode, Priors] = {}
         self._making = threading.Lock()
+        library = native_library() if compiled else None
+        self._packed = None if library is None else PackedWeights(model, library)
 
     @cached_property
     def _words(self) -> WordIndex:
@@ -57,7 +67,9 @@ class Predictor:
         """The decoder of a mode, made when first asked for."""
         with self._making:
             if mode not in self._decoders:
-                decoder = ArrayDecoder(self.model)
+                decoder: Decoder = ArrayDecoder(self.model)
+                if self._packed is not None:
+                    decoder = NativeDecoder(self._packed, mode)
                 self._priors[mode] = self._prior_table(Rescorer(decoder))
                 self._decoders[mode] = decoder
             return self._decoders[mode]

@@ -8,6 +8,7 @@ import torch
 
 from nextquery.guard.guard import Guard
 from nextquery.inference.contexts import DEFAULT_LIMITS, ContextLimits
+from nextquery.inference.kernels.library import native_library
 from nextquery.inference.network.network import Network
 from nextquery.inference.predictor import Predictor
 from nextquery.model.hred import HRED
@@ -40,9 +41,21 @@ def network_of(model: HRED) -> Network:
 
 
 def predictor_of(
-    model: HRED, guard: Guard | None = None, limits: ContextLimits = DEFAULT_LIMITS
+    model: HRED,
+    guard: Guard | None = None,
+    limits: ContextLimits = DEFAULT_LIMITS,
+    *,
+    compiled: bool = True,
 ) -> Predictor:
-    return Predictor(network_of(model), guard or Guard(), limits)
+    return Predictor(network_of(model), guard or Guard(), limits, compiled=compiled)
+
+
+@pytest.fixture(params=[False, True], ids=["numpy", "compiled"])
+def compiled(request: pytest.FixtureRequest) -> bool:
+    """With NumPy alone, and with the kernels of native/ where they are installed."""
+    if request.param and native_library() is None:
+        pytest.skip("nextquery-native is not installed (scripts/native)")
+    return bool(request.param)
 
 
 @pytest.fixture
@@ -78,10 +91,10 @@ def any_model(request: pytest.FixtureRequest) -> HRED:
 
 
 @pytest.fixture
-def predictor(model: HRED) -> Predictor:
-    return predictor_of(model)
+def predictor(model: HRED, compiled: bool) -> Predictor:
+    return predictor_of(model, compiled=compiled)
 
 
 @pytest.fixture
-def any_predictor(any_model: HRED) -> Predictor:
-    return predictor_of(any_model)
+def any_predictor(any_model: HRED, compiled: bool) -> Predictor:
+    return predictor_of(any_model, compiled=compiled)

@@ -55,6 +55,48 @@ class ArrayScores:
         return np.take_along_axis(self._flat[rows], words, axis=1)
 
 
+class ArrayPrediction(Prediction):
+    """The softmax, mixed with the pointer where there is copying."""
+
+    def __init__(self, scores: ArrayScores, rows: int, copies: CopiedShare | None) -> None:
+        super().__init__(rows, scores, copies)
+        self._scores = scores
+
+    def best(self, rows: slice, before: Totals, count: int) -> BestWords:
+        """What the softmax likes best, without the own words, and those with their mixture."""
+        copies = self._copies
+        if copies is None:
+            return self._scores.best(rows, before, count)
+        found = self._scores.best(rows, before + copies.log_softmax_share[rows], count)
+        contexts = copies.contexts[rows]
+        fresh = copies.own.columns(contexts[found.rows], found.words) < 0
+        places, words, totals = self._own_words(copies, rows)
+        return in_order(
+            np.concatenate([found.rows[fresh], places]),
+            np.concatenate([found.words[fresh], words]),
+            np.concatenate([found.totals[fresh], totals + before[places]]),
+            found.rest,
+        )
+
+    def _own_words(self, copies: CopiedShare, rows: slice) -> tuple[Ids, Ids, Totals]:
+        """The words that can be copied: their rows, ids and log-probabilities."""
+        contexts, first = copies.contexts[rows], copies.own.first
+        counts = first[contexts + 1] - first[contexts]
+        places = np.repeat(np.arange(len(contexts)), counts)
+        columns = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+        words = copies.own.words[first[contexts][places] + columns]
+        grid = np.zeros((len(contexts), int(counts.max(initial=1))), dtype=np.int64)
+        grid[places, columns] = words
+        mixed = copies.mixed(grid, self._softmax, rows)
+        return places, words, mixed[places, columns].astype(np.float64)
+
+
+def start_prefixes(model: Network, batch: ContextBatch) -> Prefixes:
+    """The empty prefix of every context (Eq. 7)."""
+    hidden = model.start_decoder(batch.session_states, batch.session_inputs)
+    return Prefixes(hidden, None, np.arange(len(batch.contexts)))
+
+
 class ArrayDecoder:
     """Starts, predicts and advances prefixes with NumPy."""
 
@@ -67,8 +109,7 @@ class ArrayDecoder:
 
     def start(self, batch: ContextBatch) -> Prefixes:
         """The empty prefix of every context (Eq. 7)."""
-        hidden = self.model.start_decoder(batch.session_states, batch.session_inputs)
-        return Prefixes(hidden, None, np.arange(len(batch.contexts)))
+        return start_prefixes(self.model, batch)
 
     def advance(
         self, batch: ContextBatch, prefixes: Prefixes, parents: Ids, words: Ids
@@ -92,7 +133,7 @@ class ArrayDecoder:
         logits[:, : len(self.model.vocabulary)] = omega @ self.model.output_matrix.T
         logits[:, len(self.model.vocabulary) :] = 0.0
         logits += self._added
-        return Prediction(len(omega), ArrayScores(logits), copies)
+        return ArrayPrediction(ArrayScores(logits), len(omega), copies)
 
     def _attend(self, sources: CopySources, prefixes: Prefixes) -> tuple[Floats, CopiedShare]:
         """What attention adds to omega (rows, d_e), and the pointer's side of the mixture."""

@@ -4,6 +4,7 @@ A word is an id of the vocabulary or, from V on, a word of the context that the 
 (numbered anew for each context). Knows probabilities; knows nothing of which prefixes are kept.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -63,10 +64,6 @@ class BestWords:
 class WordScores(Protocol):
     """What the softmax says for some rows."""
 
-    def best(self, rows: slice, before: Totals, count: int) -> BestWords:
-        """The `count` best extensions of the prefixes in `rows`, of likelihood `before` each."""
-        ...
-
     def of(self, words: Ids, rows: slice = ALL) -> Floats:
         """The log-probability of given words (rows, words), for some rows or for all."""
         ...
@@ -99,7 +96,7 @@ class CopiedShare:
         return np.asarray(np.logaddexp(self.generated(words, softmax, rows), copied))
 
 
-class Prediction:
+class Prediction(ABC):
     """The next word of every row: the softmax, mixed with the pointer where there is copying."""
 
     def __init__(self, rows: int, softmax: WordScores, copies: CopiedShare | None) -> None:
@@ -107,21 +104,9 @@ class Prediction:
         self._softmax = softmax
         self._copies = copies
 
+    @abstractmethod
     def best(self, rows: slice, before: Totals, count: int) -> BestWords:
         """Extensions among which are the `count` best of the prefixes in `rows`, best first."""
-        copies = self._copies
-        if copies is None:
-            return self._softmax.best(rows, before, count)
-        found = self._softmax.best(rows, before + copies.log_softmax_share[rows], count)
-        contexts = copies.contexts[rows]
-        fresh = copies.own.columns(contexts[found.rows], found.words) < 0
-        places, words, totals = self._own_words(copies, rows)
-        return in_order(
-            np.concatenate([found.rows[fresh], places]),
-            np.concatenate([found.words[fresh], words]),
-            np.concatenate([found.totals[fresh], totals + before[places]]),
-            found.rest,
-        )
 
     def of(self, words: Ids, rows: slice = ALL) -> Floats:
         """The log-probability of given words (rows, words), for some rows or for all."""
@@ -133,18 +118,6 @@ class Prediction:
     def end(self) -> Floats:
         """The log-probability of the end of the query (rows,)."""
         return self.of(np.full((self.rows, 1), END_OF_QUERY))[:, 0]
-
-    def _own_words(self, copies: CopiedShare, rows: slice) -> tuple[Ids, Ids, Totals]:
-        """The words that can be copied: their rows, ids and log-probabilities."""
-        contexts, first = copies.contexts[rows], copies.own.first
-        counts = first[contexts + 1] - first[contexts]
-        places = np.repeat(np.arange(len(contexts)), counts)
-        columns = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
-        words = copies.own.words[first[contexts][places] + columns]
-        grid = np.zeros((len(contexts), int(counts.max(initial=1))), dtype=np.int64)
-        grid[places, columns] = words
-        mixed = copies.mixed(grid, self._softmax, rows)
-        return places, words, mixed[places, columns].astype(np.float64)
 
 
 def in_order(rows: Ids, words: Ids, totals: Totals, rest: float) -> BestWords:

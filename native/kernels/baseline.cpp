@@ -1,0 +1,3 @@
+// The kernels for any processor that the compiler was told of.
+#define NEXTQUERY_SET baseline
+#include "kernels.h"

@@ -1,0 +1,116 @@
+"""The compiled kernels of the package `nextquery-native`, if it is installed (see native/).
+
+A plain shared library behind ctypes, which gives up the interpreter's lock while a kernel runs. The
+records here mirror those of `native/kernels/decoder.h`; `ABI` must be the number that stands there.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextquery.inference.network.weights import Floats
+
+ABI = 1
+
+_INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
+_ALIGNED = 64
+
+
+def _record(name: str, *fields: tuple[Any, str]) -> type[ctypes.Structure]:
+    """A C record from types and names, several names of one type between spaces."""
+    pairs = [(each, kind) for kind, names in fields for each in names.split()]
+    return type(name, (ctypes.Structure,), {"_fields_": pairs})
+
+
+DecoderRecord = _record(
+    "DecoderRecord",
+    (_INTEGER, "words width word_size state_size"),
+    (_POINTER, "word_vectors word_inputs input_table previous_table gate_bias gates candidate"),
+    (_POINTER, "output_state output_start output_vectors added exact_vectors rough_vectors"),
+    (_POINTER, "rough_scale rough_sums attention_query attention_output copy_gate"),
+)
+ContextsRecord = _record(
+    "ContextsRecord",
+    (_INTEGER, "contexts"),
+    (_POINTER, "step_inputs output_inputs first_source source_states source_keys source_scores"),
+    (_POINTER, "source_places first_own own_words"),
+    (_INTEGER, "most_own"),
+)
+PredictionRecord = _record(
+    "PredictionRecord",
+    (_INTEGER, "rows"),
+    (_POINTER, "contexts omega logits block_best normaliser log_pointer log_softmax_share"),
+)
+
+
+class Library:
+    """The functions of the shared library."""
+
+    def __init__(self, path: str) -> None:
+        self._library = ctypes.CDLL(path)
+        self.abi = self._function("abi", [], _INTEGER)
+        self.instructions = self._function("instructions", [], ctypes.c_char_p)
+        self.use_baseline = self._function("use_baseline", [_INTEGER])
+        sizes = [_INTEGER, _INTEGER]
+        self._pack_matrix = self._function("pack_matrix", [_POINTER, *sizes, _POINTER])
+        self._pack_matrix_8 = self._function("pack_matrix_8", [_POINTER, *sizes, *[_POINTER] * 3])
+        self.advance = self._function("advance", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 6])
+        self.predict = self._function("predict", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 3])
+        asked = [*[_POINTER] * 2, _INTEGER, _POINTER, *sizes, _POINTER, _INTEGER]
+        self.best = self._function("best", [*asked, *[_POINTER] * 3, _INTEGER, _POINTER], _INTEGER)
+
+    def _function(self, name: str, arguments: Sequence[Any], result: Any = None) -> Any:
+        function = getattr(self._library, f"nextquery_{name}")
+        function.argtypes, function.restype = arguments, result
+        return function
+
+    def packed(self, matrix: Floats, outputs: int = 0) -> Floats:
+        """A matrix (outputs, inputs) in panels, with zeros up to `outputs`."""
+        rows, inputs = matrix.shape
+        panels = -(-max(rows, outputs) // 16)
+        packed = aligned(panels * 16 * inputs, np.float32)
+        if panels * 16 > rows:
+            packed[rows // 16 * 16 * inputs :] = 0.0
+        matrix = np.ascontiguousarray(matrix)
+        self._pack_matrix(address(matrix), rows, inputs, address(packed))
+        return packed
+
+    def packed_8(self, matrix: Floats, outputs: int) -> "tuple[NDArray[Any], Floats, NDArray[Any]]":
+        """The same in 8 bits, with the scale and the sum of every row."""
+        rows, inputs = matrix.shape
+        packed = aligned(outputs * (inputs + -inputs % 4), np.int8)
+        packed[rows // 8 * 8 * (inputs + -inputs % 4) :] = 0
+        scale, sums = np.zeros(outputs, dtype=np.float32), np.zeros(outputs, dtype=np.int32)
+        matrix = np.ascontiguousarray(matrix)
+        arrays = (address(each) for each in (packed, scale, sums))
+        self._pack_matrix_8(address(matrix), rows, inputs, *arrays)
+        return packed, scale, sums
+
+
+def aligned(size: int, kind: Any) -> NDArray[Any]:
+    """An array whose memory begins at a cache line."""
+    numbers = np.empty(size * np.dtype(kind).itemsize + _ALIGNED, dtype=np.int8)
+    start = -address(numbers) % _ALIGNED
+    return numbers[start : start + size * np.dtype(kind).itemsize].view(kind)
+
+
+def address(array: NDArray[Any]) -> int:
+    """Where the numbers of an array are."""
+    place: int = array.__array_interface__["data"][0]
+    return place
+
+
+@cache
+def native_library() -> Library | None:
+    """The kernels, None where they are not installed or belong to another version."""
+    try:
+        path: str = import_module("nextquery_native").library_path()
+        library = Library(path)
+    except (ImportError, OSError, AttributeError):
+        return None
+    return library if library.abi() == ABI else None

@@ -1,0 +1,269 @@
+"""The decoder with compiled kernels: the same answers as `network/array_decoder.py`, far sooner.
+
+Weights are packed once; a step is three calls (advance, predict, best) that allocate nothing but
+what they return. `fast` mode: 8-bit products for all words choose, 32-bit ones score the chosen and
+take the place of the 8-bit ones in the normaliser. Knows the layout of the records, not the search.
+"""
+
+import ctypes
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextquery.inference.kernels.library import (
+    ContextsRecord,
+    DecoderRecord,
+    Library,
+    PredictionRecord,
+    address,
+    aligned,
+)
+from nextquery.inference.kernels.process_memory import page_out
+from nextquery.inference.network.array_decoder import BLOCK, start_prefixes
+from nextquery.inference.network.batch import ContextBatch
+from nextquery.inference.network.network import Ids, Network
+from nextquery.inference.network.prediction import (
+    ALL,
+    BestWords,
+    CopiedShare,
+    Prediction,
+    Prefixes,
+    Totals,
+)
+from nextquery.inference.network.weights import Floats
+from nextquery.inference.settings import Mode
+from nextquery.text.vocabulary import PADDING, UNKNOWN
+
+
+class PackedWeights:
+    """A model's decoder laid out for the kernels, with the output layers that are asked for."""
+
+    def __init__(self, model: Network, library: Library) -> None:
+        self.model, self.library = model, library
+        self._kept: list[NDArray[Any]] = []  # what the records point to
+        words = len(model.vocabulary)
+        self.width = words + -words % BLOCK
+        self._added = np.full(self.width, -np.inf, dtype=np.float32)
+        self._added[:words] = model.weights.get("output_bias", np.float32(0.0))
+        self._added[PADDING] = -np.inf
+
+    def record(self, mode: Mode) -> ctypes.Structure:
+        """The record of a decoder with the output layer of a mode."""
+        return DecoderRecord(**self._common, **(self._rough if mode == "fast" else self._exact))
+
+    @cached_property
+    def _common(self) -> dict[str, int]:
+        model, config = self.model, self.model.config
+        fields = {
+            "words": len(model.vocabulary),
+            "width": self.width,
+            "word_size": config.embedding_size,
+            "state_size": config.query_size,
+            "gate_bias": self._plain("decoder.bias"),
+            "gates": self._packed("decoder.gates"),
+            "candidate": self._packed("decoder.candidate"),
+            "output_state": self._packed("output_state.weight"),
+            "output_start": self._plain("output_state.bias"),
+            "output_vectors": self._keep(np.ascontiguousarray(model.output_matrix)),
+            "added": self._keep(self._added),
+        }
+        return fields | self._word_inputs() | (self._copying() if config.copying else {})
+
+    def _word_inputs(self) -> dict[str, int]:
+        names = ("decoder_input.matrix.weight", "output_word.matrix.weight")
+        if not self.model.config.factored:
+            tables = ("input_table", "previous_table")
+            return {key: self._plain(name) for key, name in zip(tables, names, strict=True)}
+        together = np.concatenate([self.model.weights[name] for name in names])
+        return {
+            "word_vectors": self._plain("word_vectors.weight"),
+            "word_inputs": self._keep(self.library.packed(together)),
+        }
+
+    def _copying(self) -> dict[str, int]:
+        weights = self.model.weights
+        gate = np.concatenate([weights["copying.gate.weight"][0], weights["copying.gate.bias"]])
+        return {
+            "attention_query": self._packed("copying.query.weight"),
+            "attention_output": self._packed("copying.output.weight"),
+            "copy_gate": self._keep(gate),
+        }
+
+    @cached_property
+    def _exact(self) -> dict[str, int]:
+        vectors = self.model.output_matrix
+        fields = {"exact_vectors": self._keep(self.library.packed(vectors, self.width))}
+        page_out(vectors)  # mapped: what is needed again comes back
+        return fields
+
+    @cached_property
+    def _rough(self) -> dict[str, int]:
+        packed = self.library.packed_8(self.model.output_matrix, self.width)
+        page_out(self.model.output_matrix)
+        names = ("rough_vectors", "rough_scale", "rough_sums")
+        return {name: self._keep(each) for name, each in zip(names, packed, strict=True)}
+
+    def _packed(self, name: str) -> int:
+        return self._keep(self.library.packed(self.model.weights[name]))
+
+    def _plain(self, name: str) -> int:
+        array = self.model.weights.get(name)
+        return 0 if array is None else self._keep(np.ascontiguousarray(array))
+
+    def _keep(self, array: NDArray[Any]) -> int:
+        self._kept.append(array)
+        return address(array)
+
+
+class NativeScores:
+    """What the kernel wrote of the softmax, in a buffer that is used again."""
+
+    def __init__(self, decoder: "NativeDecoder", rows: int, own: int) -> None:
+        model, width = decoder.model, decoder.packed.width
+        blocks, size = width // BLOCK, model.config.embedding_size
+        sizes = [rows * each for each in (width, blocks, size, 1, own, 1)]
+        self._free, self._vectors, self._bias = decoder.buffers, model.output_matrix, decoder.bias
+        self._fast = decoder.fast
+        self._buffer = _taken(decoder.buffers, sum(sizes))
+        ends = np.cumsum([0, *sizes]).tolist()
+        parts = [self._buffer[start:stop] for start, stop in pairwise(ends)]
+        self.logits, self.omega = parts[0].reshape(rows, width), parts[2].reshape(rows, size)
+        self.normaliser, self.log_softmax_share = parts[3], parts[5]
+        self.log_pointer = parts[4].reshape(rows, own)
+        place = address(self._buffer)
+        names = ("logits", "block_best", "omega", "normaliser", "log_pointer", "log_softmax_share")
+        fields = {name: place + 4 * end for name, end in zip(names, ends, strict=False)}
+        self.record = PredictionRecord(rows=rows, **fields)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_buffer"):
+            self._free.append(self._buffer)
+
+    def of(self, words: Ids, rows: slice = ALL) -> Floats:
+        """The log-probability of given words (rows, words), for some rows or for all."""
+        if not self._fast:
+            logits = np.take_along_axis(self.logits[rows], words, axis=1)
+        else:
+            logits = np.matmul(self._vectors[words], self.omega[rows][:, :, None])[:, :, 0]
+            if self._bias is not None:
+                logits += self._bias[words]
+        return np.asarray(logits - self.normaliser[rows, None])
+
+
+class NativePrediction(Prediction):
+    """A prediction whose best words the kernel finds."""
+
+    def __init__(
+        self,
+        decoder: "NativeDecoder",
+        batch: ContextBatch,
+        scores: NativeScores,
+        copies: CopiedShare | None,
+    ) -> None:
+        super().__init__(len(scores.logits), scores, copies)
+        self._decoder, self._batch, self._scores = decoder, batch, scores
+
+    def best(self, rows: slice, before: Totals, count: int) -> BestWords:
+        """Extensions among which are the `count` best of the prefixes in `rows`, best first."""
+        first, stop = rows.start, min(rows.stop, self.rows)
+        own = 0 if self._batch.sources is None else self._batch.sources.own.most
+        most = (stop - first) * self._decoder.packed.width
+        room = min(count, most) + own * (stop - first)
+        found = np.empty((3, room), dtype=np.int64)
+        rest, place = ctypes.c_double(), address(found)
+        number = self._decoder.packed.library.best(
+            *(self._decoder.record, self._decoder.contexts(self._batch), self._decoder.fast),
+            *(ctypes.byref(self._scores.record), first, stop, address(before), count),
+            *(place, place + 8 * room, place + 16 * room, room, ctypes.byref(rest)),
+        )
+        totals = found[2].view(np.float64)
+        return BestWords(found[0, :number], found[1, :number], totals[:number], rest.value)
+
+
+class NativeDecoder:
+    """Starts, predicts and advances prefixes with compiled kernels."""
+
+    def __init__(self, packed: PackedWeights, mode: Mode) -> None:
+        self.model = packed.model
+        self.packed = packed
+        self.fast = int(mode == "fast")
+        self.bias = packed.model.weights.get("output_bias")
+        self.buffers: list[Floats] = []
+        self._record = packed.record(mode)
+        self.record = ctypes.byref(self._record)
+        self._contexts: WeakKeyDictionary[ContextBatch, ctypes.Structure] = WeakKeyDictionary()
+
+    def start(self, batch: ContextBatch) -> Prefixes:
+        """The empty prefix of every context (Eq. 7)."""
+        return start_prefixes(self.model, batch)
+
+    def advance(
+        self, batch: ContextBatch, prefixes: Prefixes, parents: Ids, words: Ids
+    ) -> Prefixes:
+        """Some prefixes with one more word each (Eq. 8); own words are read as the unknown word."""
+        config, rows = self.model.config, len(words)
+        read = np.where(words < len(self.model.vocabulary), words, UNKNOWN)
+        contexts = prefixes.contexts[parents]
+        hidden = np.empty((rows, config.query_size), dtype=np.float32)
+        previous = np.empty((rows, config.embedding_size), dtype=np.float32)
+        given = (prefixes.hidden, parents, read, contexts, hidden, previous)
+        self.packed.library.advance(
+            self.record, self.contexts(batch), rows, *(address(each) for each in given)
+        )
+        return Prefixes(hidden, previous, contexts)
+
+    def predict(self, batch: ContextBatch, prefixes: Prefixes) -> Prediction:
+        """What may come next (Eq. 9 and 10)."""
+        sources, contexts = batch.sources, prefixes.contexts
+        scores = NativeScores(self, len(prefixes), 0 if sources is None else sources.own.most)
+        scores.record.contexts = address(contexts)
+        previous = 0 if prefixes.previous is None else address(prefixes.previous)
+        self.packed.library.predict(
+            *(self.record, self.contexts(batch), self.fast, address(prefixes.hidden), previous),
+            ctypes.byref(scores.record),
+        )
+        copies = None
+        if sources is not None:
+            pointers = (scores.log_pointer, scores.log_softmax_share)
+            copies = CopiedShare(sources.own, contexts, *pointers, len(self.model.vocabulary))
+        return NativePrediction(self, batch, scores, copies)
+
+    def contexts(self, batch: ContextBatch) -> Any:
+        """The record of a batch, made once."""
+        if (known := self._contexts.get(batch)) is None:
+            known = self._contexts[batch] = _contexts_record(batch)
+        return ctypes.byref(known)
+
+
+def _contexts_record(batch: ContextBatch) -> ctypes.Structure:
+    step, output = batch.session_inputs
+    fields = {
+        "contexts": len(batch.contexts),
+        "step_inputs": 0 if step is None else address(step),
+        "output_inputs": 0 if output is None else address(output),
+    }
+    if (sources := batch.sources) is not None:
+        fields |= {
+            "first_source": address(sources.first),
+            "source_states": address(sources.states),
+            "source_keys": address(sources.keys),
+            "source_scores": address(sources.age_scores),
+            "source_places": address(sources.places),
+            "first_own": address(sources.own.first),
+            "own_words": address(sources.own.words),
+            "most_own": sources.own.most,
+        }
+    return ContextsRecord(**fields)
+
+
+def _taken(free: list[Floats], size: int) -> Floats:
+    """A buffer of at least `size` numbers, one that was used before if there is one."""
+    try:
+        buffer = free.pop()
+    except IndexError:
+        return aligned(size, np.float32)
+    return buffer if len(buffer) >= size else aligned(size + size // 4, np.float32)
