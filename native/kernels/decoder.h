@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#define NEXTQUERY_ABI 1
+#define NEXTQUERY_ABI 2
 
 enum { BLOCK = 64, PANEL = 16, PANEL_8 = 8 };
 
@@ -53,9 +53,9 @@ typedef struct {
 typedef struct {
     int64_t rows;
     const int64_t *contexts;        // (rows): ascending
-    float *omega;                   // (rows, d_e)
     float *logits;                  // (rows, width)
     float *block_best;              // (rows, width / BLOCK)
+    float *omega;                   // (rows, d_e)
     float *normaliser;              // (rows)
     float *log_pointer;             // (rows, most_own)
     float *log_softmax_share;       // (rows)

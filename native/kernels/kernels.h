@@ -395,7 +395,8 @@ inline void tile_8(const uint8_t *rows, int64_t groups, const int8_t *packed,
         for (int r = 0; r < ROWS; ++r) {
             int32_t four;
             memcpy(&four, rows + (r * groups + g) * 4, 4);
-            const __m256i one = _mm256_set1_epi32(four);
+            __m256i one = _mm256_set1_epi32(four);
+            asm volatile("" : "+x"(one));  // row by row: all at once would not fit the registers
 #pragma GCC unroll 2
             for (int p = 0; p < PANELS; ++p)
                 total[r][p] = _mm256_add_epi32(

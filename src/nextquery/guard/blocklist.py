@@ -60,6 +60,8 @@ class Blocklist:
 
     def blocks(self, text: str) -> bool:
         """Whether `text` contains a blocked word or phrase, disguised or not."""
+        if not self._count:
+            return False
         words = read_text(text)
         return any(self._ends_blocked(words[: end + 1]) for end in range(len(words)))
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,9 @@ from nextquery.guard.hits import HitsCheck
 from nextquery.guard.tables import Tables, open_tables
 from nextquery.logs.stages.privacy import looks_personal
 from nextquery.normalise import normalise_query
+
+_personal = lru_cache(1 << 14)(looks_personal)
+"""The same suggestions come up in session after session."""
 
 
 class Reason(StrEnum):
@@ -115,9 +119,9 @@ class Guard:
             return None
         if self.blocklist.blocks(text):
             return Reason.BLOCKLIST
-        if looks_personal(text):
+        if _personal(text):
             return Reason.PERSONAL_DATA
-        rarity = self._rarity(text, [normalise_query(query) for query in context])
+        rarity = self._rarity(text, context)
         if rarity is not None:
             return rarity
         if self._hits is not None and not self._hits(text):
@@ -126,7 +130,10 @@ class Guard:
 
     def _rarity(self, text: str, context: Sequence[str]) -> Reason | None:
         """Which part of the k-user rule refuses `text`, if any."""
-        if self.tables.min_users <= 1 or text in self.tables.queries or text in context:
+        if self.tables.min_users <= 1 or text in self.tables.queries:
+            return None
+        context = [normalise_query(query) for query in context]
+        if text in context:
             return None
         own = {word for query in context for word in query.split()}
         words = text.split()

@@ -66,12 +66,21 @@ class BeamSearch:
     """Searches many contexts together."""
 
     def __init__(
-        self, decoder: Decoder, config: DecodeConfig, known: KnownQueries | None = None
+        self,
+        decoder: Decoder,
+        config: DecodeConfig,
+        known: KnownQueries | None = None,
+        wanted: int | None = None,
     ) -> None:
-        """With `known`, only these queries are looked for."""
+        """With `known`, only these queries are looked for.
+
+        A search is over when no prefix can become one of the best `wanted`: the beam's width unless
+        fewer are enough, since nothing will order them anew.
+        """
         self._decoder = decoder
         self._config = config
         self._known = known
+        self._wanted = config.beam if wanted is None else wanted
 
     def search(
         self, batch: ContextBatch, rules: Sequence[ContextRules]
@@ -173,10 +182,10 @@ class BeamSearch:
     def _without_hopeless(
         self, live: list[Hypothesis], rows: list[int], finished: list[FinishedQuery]
     ) -> tuple[Beam, list[int]]:
-        """The new beam; prefixes that cannot become one of the k best are dropped."""
-        best = self._distinct(finished)
-        if len(best) >= self._config.beam:
-            bound = np.inf if self._config.length_normalised else best[self._config.beam - 1]
+        """The new beam; prefixes that cannot become one of the best are dropped."""
+        best = self._distinct(finished) if len(finished) >= self._wanted else []
+        if len(best) >= self._wanted:
+            bound = np.inf if self._config.length_normalised else best[self._wanted - 1]
             live = [hypothesis for hypothesis in live if hypothesis.log_likelihood > bound]
         return Beam(tuple(live), tuple(finished)), rows[: len(live)]
 

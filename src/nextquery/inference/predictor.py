@@ -87,20 +87,20 @@ class Predictor:
     ) -> list[list[Suggestion]]:
         """At most `n` suggestions for each context, best first."""
         config = config.for_list(n)
-        lists = self._ranked(self._generate_all(contexts, config), config)
+        lists = self._ranked(self._generate_all(contexts, config, config.wanted(n)), config)
         if config.known == "prefer" and config.strategy == "beam":
             lists = self._filled(contexts, lists, n, config)
         return [self._choose(found, n, config) for found in lists]
 
     def _generate_all(
-        self, contexts: Sequence[ContextState], config: DecodeConfig
+        self, contexts: Sequence[ContextState], config: DecodeConfig, wanted: int
     ) -> list[list[FinishedQuery]]:
-        """What is found for each context, as many at a time as memory allows."""
+        """What is found for each context, the best `wanted` for sure, in bounded memory."""
         rows = MOST_LOGITS // len(self.model.vocabulary)  # prefixes that are decoded together
         together = max(1, rows // config.beam)
         lists: list[list[FinishedQuery]] = []
         for start in range(0, len(contexts), together):
-            lists += self._generate(contexts[start : start + together], config)
+            lists += self._generate(contexts[start : start + together], config, wanted)
         return lists
 
     def _filled(
@@ -113,7 +113,7 @@ class Predictor:
         """Behind lists of fewer than `n`: queries with words side by side that never stood so."""
         short = [place for place, found in enumerate(lists) if len(found) < n]
         freely = config.model_copy(update={"known": "free"})
-        more = self._generate_all([contexts[place] for place in short], freely)
+        more = self._generate_all([contexts[place] for place in short], freely, config.beam)
         filled = list(lists)
         for place, found in zip(short, self._ranked(more, config), strict=True):
             filled[place] = _joined(lists[place], found, config)
@@ -129,15 +129,16 @@ class Predictor:
         longest = max(config.max_words, len(typed.words) + 3)
         changes = {"beam": max(config.beam, n), "max_words": longest, "specificity": 0.0}
         config = config.model_copy(update=changes)
-        found = self._ranked([self._completions(context, typed, config)], config)[0]
+        wanted = config.wanted(n)
+        found = self._ranked([self._completions(context, typed, config, wanted)], config)[0]
         if config.known == "prefer" and len(found) < n:
             freely = config.model_copy(update={"known": "free"})
-            more = self._ranked([self._completions(context, typed, freely)], config)[0]
+            more = self._ranked([self._completions(context, typed, freely, wanted)], config)[0]
             found = _joined(found, more, config)
         return self._choose(found, n, config)
 
     def _completions(
-        self, context: ContextState, typed: TypedPrefix, config: DecodeConfig
+        self, context: ContextState, typed: TypedPrefix, config: DecodeConfig, wanted: int
     ) -> list[FinishedQuery]:
         """The finished queries that begin with what is typed."""
         given = [*typed.words, typed.beginning] if typed.beginning else typed.words
@@ -147,7 +148,7 @@ class Predictor:
         known = self._known_queries if config.known == "only" else None
         completer = Completer(self._decoder(config), self._words, known)
         prefixes, beam = completer.begin(batch, typed, rules, config.beam)
-        return self._search(config).resume(batch, [rules], prefixes, [beam])[0]
+        return self._search(config, wanted).resume(batch, [rules], prefixes, [beam])[0]
 
     def _ranked(
         self, lists: Sequence[Sequence[FinishedQuery]], config: DecodeConfig
@@ -166,9 +167,9 @@ class Predictor:
     def _known_queries(self) -> KnownQueries:
         return KnownQueries(self.guard.tables.queries.keys(), self.model.vocabulary)
 
-    def _search(self, config: DecodeConfig) -> BeamSearch:
+    def _search(self, config: DecodeConfig, wanted: int) -> BeamSearch:
         known = self._known_queries if config.known == "only" else None
-        return BeamSearch(self._decoder(config), config, known)
+        return BeamSearch(self._decoder(config), config, known, wanted)
 
     def score_many(
         self, contexts: Sequence[ContextState], candidates: Sequence[Sequence[str]]
@@ -177,7 +178,7 @@ class Predictor:
         return Rescorer(self.decoder("exact")).score_many(contexts, candidates)
 
     def _generate(
-        self, contexts: Sequence[ContextState], config: DecodeConfig
+        self, contexts: Sequence[ContextState], config: DecodeConfig, wanted: int
     ) -> list[list[FinishedQuery]]:
         if config.strategy == "sample":
             return [self._sample(context, config) for context in contexts]
@@ -187,7 +188,7 @@ class Predictor:
             self._rules.for_context(context.queries, own, seen_pairs=seen_pairs)
             for context, own in zip(contexts, batch.own, strict=True)
         ]
-        return self._search(config).search(batch, rules)
+        return self._search(config, wanted).search(batch, rules)
 
     def _sample(self, context: ContextState, config: DecodeConfig) -> list[FinishedQuery]:
         """By itself, so that what is drawn does not depend on the other contexts."""

@@ -74,6 +74,15 @@ class DecodeConfig(Section):
         least = SPECIFIC_BEAM if specific else 1
         return self.model_copy(update={"beam": max(self.beam, n, least)})
 
+    def wanted(self, n: int) -> int:
+        """How many of the likeliest queries decide a list of `n`: `n`, or all where they are reordered.
+
+        >>> DecodeConfig().wanted(5), DecodeConfig(specificity=0.0, known="free").wanted(5)
+        (10, 5)
+        """
+        reordered = self.specificity > 0 or self.known == "prefer" or self.diversity > 0
+        return self.beam if reordered or self.length_normalised else min(n, self.beam)
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.min_words > self.max_words:

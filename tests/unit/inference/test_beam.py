@@ -146,3 +146,16 @@ def test_only_a_copying_model_brings_back_words_outside_the_vocabulary(
             DecodeConfig(specificity=0.0, beam=40, max_words=2),
         )[0]
         assert any("zebra" in each.text.split() for each in found) == copying
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_stopping_early_changes_no_list(any_predictor: Predictor, fold: bool) -> None:
+    """A search that stops when the first n are sure gives the first n of the whole search."""
+    states = any_predictor.encoder.encode_many(CONTEXTS)
+    config = DecodeConfig(specificity=0.0, known="free", beam=12, max_words=5, fold=fold)
+    whole = any_predictor.suggest_many(states, 12, config)
+    for n in (1, 3, 8):
+        few = any_predictor.suggest_many(states, n, config)
+        assert [[each.text for each in some] for some in few] == [
+            [each.text for each in some[:n]] for some in whole
+        ]

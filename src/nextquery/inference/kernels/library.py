@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nextquery.inference.network.weights import Floats
 
-ABI = 1
+ABI = 2
 
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _ALIGNED = 64
@@ -44,7 +44,7 @@ ContextsRecord = _record(
 PredictionRecord = _record(
     "PredictionRecord",
     (_INTEGER, "rows"),
-    (_POINTER, "contexts omega logits block_best normaliser log_pointer log_softmax_share"),
+    (_POINTER, "contexts logits block_best omega normaliser log_pointer log_softmax_share"),
 )
 
 

@@ -7,9 +7,8 @@ take the place of the 8-bit ones in the normaliser. Knows the layout of the reco
 
 import ctypes
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, islice
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,35 +122,41 @@ class NativeScores:
     """What the kernel wrote of the softmax, in a buffer that is used again."""
 
     def __init__(self, decoder: "NativeDecoder", rows: int, own: int) -> None:
-        model, width = decoder.model, decoder.packed.width
-        blocks, size = width // BLOCK, model.config.embedding_size
-        sizes = [rows * each for each in (width, blocks, size, 1, own, 1)]
-        self._free, self._vectors, self._bias = decoder.buffers, model.output_matrix, decoder.bias
-        self._fast = decoder.fast
-        self._buffer = _taken(decoder.buffers, sum(sizes))
-        ends = np.cumsum([0, *sizes]).tolist()
-        parts = [self._buffer[start:stop] for start, stop in pairwise(ends)]
-        self.logits, self.omega = parts[0].reshape(rows, width), parts[2].reshape(rows, size)
-        self.normaliser, self.log_softmax_share = parts[3], parts[5]
-        self.log_pointer = parts[4].reshape(rows, own)
-        place = address(self._buffer)
-        names = ("logits", "block_best", "omega", "normaliser", "log_pointer", "log_softmax_share")
-        fields = {name: place + 4 * end for name, end in zip(names, ends, strict=False)}
-        self.record = PredictionRecord(rows=rows, **fields)
+        self._decoder, self._rows, self._own = decoder, rows, own
+        width, size = decoder.packed.width, decoder.model.config.embedding_size
+        sizes = (rows * width, rows * width // BLOCK, rows * size, rows, rows * own, rows)
+        self._starts = (0, *accumulate(sizes))
+        self._buffer = _taken(decoder.buffers, self._starts[-1])
+        places = (address(self._buffer) + 4 * start for start in self._starts)
+        self.record = PredictionRecord(rows, 0, *islice(places, len(sizes)))
 
     def __del__(self) -> None:
         if hasattr(self, "_buffer"):
-            self._free.append(self._buffer)
+            self._decoder.buffers.append(self._buffer)
+
+    def _part(self, number: int) -> Floats:
+        """One of the arrays that the record names, row by row."""
+        part = self._buffer[self._starts[number] : self._starts[number + 1]]
+        return part.reshape(self._rows, -1) if self._rows else part.reshape(0, 0)
+
+    def log_pointer(self) -> Floats:
+        """(rows, own): what `CopiedShare` has by this name."""
+        return self._part(4)
+
+    def log_softmax_share(self) -> Floats:
+        """(rows,): what `CopiedShare` has by this name."""
+        return self._part(5)[:, 0]
 
     def of(self, words: Ids, rows: slice = ALL) -> Floats:
         """The log-probability of given words (rows, words), for some rows or for all."""
-        if not self._fast:
-            logits = np.take_along_axis(self.logits[rows], words, axis=1)
+        if not self._decoder.fast:
+            logits = np.take_along_axis(self._part(0)[rows], words, axis=1)
         else:
-            logits = np.matmul(self._vectors[words], self.omega[rows][:, :, None])[:, :, 0]
-            if self._bias is not None:
-                logits += self._bias[words]
-        return np.asarray(logits - self.normaliser[rows, None])
+            vectors, bias = self._decoder.model.output_matrix[words], self._decoder.bias
+            logits = np.matmul(vectors, self._part(2)[rows][:, :, None])[:, :, 0]
+            if bias is not None:
+                logits += bias[words]
+        return np.asarray(logits - self._part(3)[rows])
 
 
 class NativePrediction(Prediction):
@@ -164,7 +169,7 @@ class NativePrediction(Prediction):
         scores: NativeScores,
         copies: CopiedShare | None,
     ) -> None:
-        super().__init__(len(scores.logits), scores, copies)
+        super().__init__(scores.record.rows, scores, copies)
         self._decoder, self._batch, self._scores = decoder, batch, scores
 
     def best(self, rows: slice, before: Totals, count: int) -> BestWords:
@@ -195,7 +200,6 @@ class NativeDecoder:
         self.buffers: list[Floats] = []
         self._record = packed.record(mode)
         self.record = ctypes.byref(self._record)
-        self._contexts: WeakKeyDictionary[ContextBatch, ctypes.Structure] = WeakKeyDictionary()
 
     def start(self, batch: ContextBatch) -> Prefixes:
         """The empty prefix of every context (Eq. 7)."""
@@ -228,15 +232,15 @@ class NativeDecoder:
         )
         copies = None
         if sources is not None:
-            pointers = (scores.log_pointer, scores.log_softmax_share)
+            pointers = (scores.log_pointer(), scores.log_softmax_share())
             copies = CopiedShare(sources.own, contexts, *pointers, len(self.model.vocabulary))
         return NativePrediction(self, batch, scores, copies)
 
     def contexts(self, batch: ContextBatch) -> Any:
         """The record of a batch, made once."""
-        if (known := self._contexts.get(batch)) is None:
-            known = self._contexts[batch] = _contexts_record(batch)
-        return ctypes.byref(known)
+        if batch.record is None:
+            batch.record = _contexts_record(batch)
+        return ctypes.byref(batch.record)
 
 
 def _contexts_record(batch: ContextBatch) -> ctypes.Structure:

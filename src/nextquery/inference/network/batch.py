@@ -4,6 +4,7 @@ Knows session states and their words; knows nothing of prefixes. The words of al
 behind the other, so that time and memory are linear in them.
 """
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -76,3 +77,5 @@ class ContextBatch:
         self.session_states = np.stack([context.session_state for context in contexts])
         self.session_inputs = model.session_inputs(self.session_states)
         self.sources = CopySources.of(model, contexts, self.own)
+        self.record: ctypes.Structure | None = None
+        """The same for the compiled kernels, once they ask."""
