@@ -75,7 +75,7 @@ class DecodeConfig(Section):
         return self.model_copy(update={"beam": max(self.beam, n, least)})
 
     def wanted(self, n: int) -> int:
-        """How many of the likeliest queries decide a list of `n`: `n`, or all where they are reordered.
+        """How many of the likeliest queries decide a list of `n`: all if they are reordered.
 
         >>> DecodeConfig().wanted(5), DecodeConfig(specificity=0.0, known="free").wanted(5)
         (10, 5)
