@@ -1,0 +1,1 @@
+"""What docs/experiments.md claims, made again: `scripts/evidence` runs it."""

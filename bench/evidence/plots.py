@@ -1,0 +1,78 @@
+"""The figures of docs/experiments.md, drawn from the committed aggregates."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from evidence.tables import ROOT, TITLES, read
+from nextquery.evaluation.report.plot_style import FAINT, INK, svg_plot
+
+FIGURES = ROOT / "docs" / "figures"
+COLOURS = {"all": "#c8403f", "first": "#35618f"}
+NAMES = {"all": "session at every decoder step", "first": "the paper's form"}
+CHANCE, TOLD = 2.77, 1.5
+"""Nats of a model that sees no intent, and of one that is told it."""
+
+Document = Mapping[str, Any]
+
+
+def draw_all(folder: Path = FIGURES) -> None:
+    """Every figure of the page."""
+    found = read("made_up")
+    with svg_plot(folder / "evidence_gains.svg", 9.0, 3.2, len(found["scenarios"])) as axes:
+        for axis, (name, scenario) in zip(axes, found["scenarios"].items(), strict=True):
+            _gains(axis, name, scenario, list(found["models"]))
+    with svg_plot(folder / "evidence_intent.svg", 8.0, 3.4) as axes:
+        _curves(axes[0], found["curves"])
+    with svg_plot(folder / "evidence_contexts.svg", 9.0, 3.2, len(found["scenarios"])) as axes:
+        for axis, (name, scenario) in zip(axes, found["scenarios"].items(), strict=True):
+            _contexts(axis, name, scenario)
+
+
+def _form(model: str) -> str:
+    return model.partition("-")[0]
+
+
+def _gains(axis: Axes, name: str, scenario: Document, models: list[str]) -> None:
+    """A dot with its interval for each model, in percent of the Baseline Ranker's MRR."""
+    base = scenario["mrr"]["baseline"]
+    for place, model in enumerate(models):
+        found = scenario["gains"][f"baseline+{model} over baseline"]
+        low, high = (found[key] / base * 100 for key in ("difference_low", "difference_high"))
+        axis.plot([low, high], [place, place], color=COLOURS[_form(model)], linewidth=2)
+        axis.plot(found["relative"] * 100, place, "o", color=COLOURS[_form(model)])
+    axis.axvline(0, color=FAINT, linewidth=1)
+    axis.set_yticks(range(len(models)), models)
+    axis.invert_yaxis()
+    axis.set_title(TITLES[name])
+    axis.set_xlabel("gain over the Baseline Ranker, %")
+
+
+def _curves(axis: Axes, curves: Document) -> None:
+    """The probe after every thousand steps, one line per model."""
+    named: set[str] = set()
+    for model, points in curves.items():
+        form = _form(model)
+        text = None if form in named else NAMES[form]
+        named.add(form)
+        steps = [point["step"] for point in points]
+        nats = [point["nats"] for point in points]
+        axis.plot(steps, nats, color=COLOURS[form], marker=".", label=text)
+    for level, text in ((CHANCE, "chance"), (TOLD, "told the intent")):
+        axis.axhline(level, color=FAINT, linewidth=1, linestyle=":")
+        axis.text(0.01, level, text, transform=axis.get_yaxis_transform(), color=INK, va="bottom")
+    axis.set_xlabel("steps of 1,024 symbols")
+    axis.set_ylabel("nats of the true outcome among 16")
+    axis.legend(frameon=False)
+
+
+def _contexts(axis: Axes, name: str, scenario: Document) -> None:
+    """The MRR on long sessions by the queries that HRED sees."""
+    for model, found in scenario["by_context_length"].items():
+        values = [found["mrr"][seen] for seen in ("1", "2", "3", "all")]
+        axis.plot(["1", "2", "3", "all"], values, color=COLOURS[_form(model)], marker=".")
+    axis.set_title(TITLES[name])
+    axis.set_xlabel("queries that HRED sees")
+    axis.set_ylabel("MRR, long sessions")

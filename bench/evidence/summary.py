@@ -1,0 +1,99 @@
+"""The aggregates of an experiment's `results.json` that docs/experiments.md stands on.
+
+Counts, means, intervals and p-values only: nothing of it can be traced to a query or a person, so
+that it may be committed where the log may not.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Document = Mapping[str, Any]
+CONTEXTS = ("1", "2", "3", "all")
+
+
+def summarise(results: Document) -> dict[str, Any]:
+    """What is kept of a report: every scenario, the probe, and how each model was trained."""
+    models = results["systems"]["models"]
+    return {
+        "versions": {key: results["versions"][key] for key in ("nextquery", "torch")},
+        "settings": {key: results["settings"][key] for key in _SETTINGS},
+        "sessions": results["data"]["counts"]["sessions"],
+        "models": {name: _training(facts) for name, facts in results["training"].items()},
+        "scenarios": _scenarios(results["scenarios"], models),
+        "new_visitors": _scenarios(results.get("new_visitors", {}), models),
+        "hidden_intent": results["hidden_intent"],
+    }
+
+
+_SETTINGS = ("min_followers", "seeds", "ranker_cases", "visitors", "new_visitor_cases")
+
+
+def _training(facts: Document) -> dict[str, Any]:
+    training = facts["training"]
+    kept = ("epochs", "steps", "seconds", "validation_perplexity")
+    return {key: training[key] for key in kept} if training else {}
+
+
+def _scenarios(found: Document, models: Sequence[str]) -> dict[str, Any]:
+    return {name: _scenario(each, models) for name, each in found.items()}
+
+
+def _scenario(found: Document, models: Sequence[str]) -> dict[str, Any]:
+    """The paper's comparisons in one scenario."""
+    facts = {"cases": found["cases"], "users": found.get("users", 0)}
+    if not found["systems"]:
+        return {**facts, "too_few": found["too_few"]}
+    compared = {
+        (each["a"], each["b"]): _gain(each) for each in found["comparisons"] if each["b"] != "adj"
+    }
+    return {
+        **facts,
+        "mrr": {name: round(each["mrr"], 4) for name, each in found["systems"].items()},
+        "by_seed": {
+            name: [round(mrr, 4) for mrr in each["mrr_by_seed"]]
+            for name, each in found["systems"].items()
+            if name.startswith("baseline")
+        },
+        "gains": {f"{a} over {b}": gain for (a, b), gain in compared.items()},
+        "by_session_length": _by_length(found.get("by_session_length", {}), models),
+        "by_context_length": {
+            model: _by_context(model, each)
+            for model, each in found.get("by_context_length", {}).items()
+        },
+    }
+
+
+def _by_length(lengths: Document, models: Sequence[str]) -> dict[str, Any]:
+    """The gain of each model over the Baseline Ranker in short, medium and long sessions."""
+    kept: dict[str, Any] = {}
+    for name, found in lengths.items():
+        gains = {(each["a"], each["b"]): each for each in found.get("comparisons", ())}
+        kept[name] = {
+            "cases": found["cases"],
+            "gains": {
+                model: _gain(gains[f"baseline+{model}", "baseline"])
+                for model in models
+                if (f"baseline+{model}", "baseline") in gains
+            },
+        }
+    return kept
+
+
+def _by_context(model: str, found: Document) -> dict[str, Any]:
+    """The ranker's MRR on long sessions by the queries that the model sees."""
+    if not found.get("queries"):
+        return {"cases": found["cases"]}
+    ranker = f"baseline+{model}"
+    return {
+        "cases": found["cases"],
+        "mrr": {seen: round(found["queries"][seen][ranker]["mrr"], 4) for seen in CONTEXTS},
+        "gains": {f"all over {each['b']}": _gain(each) for each in found.get("comparisons", ())},
+    }
+
+
+def _gain(comparison: Document) -> dict[str, Any]:
+    kept = ("relative", "difference", "difference_low", "difference_high")
+    found = {key: round(comparison[key], 4) for key in kept}
+    by_user = comparison.get("p_by_user")
+    p_by_user = {} if by_user is None else {"p_by_user": float(f"{by_user:.2g}")}
+    return {**found, "p": float(f"{comparison['p']:.2g}"), **p_by_user}

@@ -1,0 +1,108 @@
+"""The findings of docs/experiments.md are those of the committed aggregates."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+from evidence import plots, tables  # noqa: E402
+from evidence.summary import summarise  # noqa: E402
+
+STUDIES = sorted(path.stem for path in tables.RESULTS.glob("*.json"))
+
+
+def comparison(a: str, b: str, relative: float) -> dict[str, Any]:
+    ends = {"difference_low": 0.1, "difference_high": 0.2}
+    return {"a": a, "b": b, "relative": relative, "difference": 0.15, "p": 1.23e-9, **ends}
+
+
+def quality(mrr: float) -> dict[str, Any]:
+    return {"mrr": mrr, "mrr_by_seed": [mrr, mrr + 0.01]}
+
+
+def test_the_page_says_what_the_committed_aggregates_say() -> None:
+    page = tables.PAGE.read_text()
+
+    assert tables.fill(page) == page, "run scripts/evidence page"
+    assert page.count("<!-- evidence: ") >= len(STUDIES)
+
+
+def test_the_figures_are_drawn_from_the_committed_aggregates(tmp_path: Path) -> None:
+    plots.draw_all(tmp_path)
+
+    page = tables.PAGE.read_text()
+    drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
+    assert drawn
+    assert all(f"(figures/{name})" in page for name in drawn)
+    assert all((plots.FIGURES / name).is_file() for name in drawn)
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_what_is_committed_has_no_text_of_a_log(study: str) -> None:
+    """Only names of systems, settings and scenarios are words; everything else is a number."""
+    text = json.dumps(tables.read(study))
+
+    assert "samples" not in text
+    assert "queries" not in tables.read(study)
+    assert len(text) < 60_000
+
+
+def test_a_summary_keeps_the_paper_s_comparisons_and_rounds_them() -> None:
+    found = {
+        "cases": {"test": 40},
+        "users": 7,
+        "systems": {"adj": quality(0.25), "baseline": quality(0.3), "baseline+m": quality(0.45)},
+        "comparisons": [comparison("baseline+m", "baseline", 0.50001), comparison("m", "adj", 9.0)],
+        "by_session_length": {
+            "long": {"cases": 31, "comparisons": [comparison("baseline+m", "baseline", 0.7)]},
+            "short": {"cases": 9, "too_few": "9 cases"},
+        },
+        "by_context_length": {
+            "m": {
+                "cases": 31,
+                "queries": {seen: {"baseline+m": quality(0.4)} for seen in ("1", "2", "3", "all")},
+                "comparisons": [comparison("all", "2", 0.2)],
+            }
+        },
+    }
+    few = {"cases": {"test": 3}, "systems": {}, "too_few": "3 test cases, 50 needed"}
+    results = {
+        "versions": {"nextquery": "1", "torch": "2", "polars": "3"},
+        "settings": dict.fromkeys(("min_followers", "seeds", "ranker_cases", "visitors"), 1)
+        | {"new_visitor_cases": "all", "seed": 5},
+        "data": {"counts": {"sessions": {"test": 50}}},
+        "systems": {"models": ["m"]},
+        "training": {"m": {"training": None}},
+        "scenarios": {"next_query": found, "long_tail": few},
+        "hidden_intent": {},
+    }
+
+    kept = summarise(results)
+
+    scenario = kept["scenarios"]["next_query"]
+    assert scenario["gains"] == {
+        "baseline+m over baseline": {
+            "relative": 0.5,
+            "difference": 0.15,
+            "difference_low": 0.1,
+            "difference_high": 0.2,
+            "p": 1.2e-9,
+        }
+    }
+    assert scenario["by_session_length"]["long"]["gains"]["m"]["relative"] == 0.7
+    assert scenario["by_session_length"]["short"] == {"cases": 9, "gains": {}}
+    assert scenario["by_context_length"]["m"]["mrr"] == {"1": 0.4, "2": 0.4, "3": 0.4, "all": 0.4}
+    assert kept["scenarios"]["long_tail"]["too_few"] == "3 test cases, 50 needed"
+    assert "seed" not in kept["settings"]
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.0, "< .001"), (0.0042, "= .004"), (0.35, "= .35"), (1.0, "= 1.00")]
+)
+def test_p_values_are_written_as_in_the_paper(p: float, text: str) -> None:
+    assert tables.p_value(p) == text
