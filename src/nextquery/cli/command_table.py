@@ -16,6 +16,8 @@ MODULES = {
     "init": "nextquery.cli.logs.init",
     "synth": "nextquery.cli.logs.synth",
     "prepare": "nextquery.cli.logs.prepare",
+    "update": "nextquery.cli.logs.update",
+    "forget": "nextquery.cli.logs.forget",
     "inspect": "nextquery.cli.logs.inspect",
     "vectors": "nextquery.cli.models.vectors",
     "train": "nextquery.cli.models.train",

@@ -11,6 +11,8 @@
     DATA/counts/word_pairs.parquet  first, second, count, users  (adjacent words, background, all)
     DATA/counts/followers.parquet anchor, next, count, users     (consecutive queries, both known)
     DATA/counts/clicks.parquet    query, url, count, users       (background, query known)
+    DATA/journal/rows.parquet     the accepted rows after cleaning (see `stages/journal.py`)
+    DATA/journal/rejected.parquet whose the rejected rows were
     DATA/rejected.ndjson.gz       every row not taken: file, line, reason
 
 All counts are over the background sessions of two or more queries, except `clicks`, which also
@@ -42,6 +44,7 @@ _COLUMNS = {
     "followers": ("anchor", "next", "count"),
     "clicks": ("query", "url", "count"),
 }
+_JOURNAL = {"journal/rows.parquet": ("place", "user"), "journal/rejected.parquet": ("place",)}
 
 
 class PreparedData:
@@ -110,13 +113,13 @@ class PreparedData:
 
     def counts(self, name: str) -> pl.LazyFrame:
         """A count table: queries, words, word_pairs, followers or clicks."""
-        return pl.scan_parquet(self._file(f"counts/{name}.parquet"))
+        return pl.scan_parquet(self.file(f"counts/{name}.parquet"))
 
     def words(self) -> list[str]:
         """The vocabulary's words, most frequent first."""
-        return self._file("vocabulary.txt").read_text(encoding="utf-8").splitlines()
+        return self.file("vocabulary.txt").read_text(encoding="utf-8").splitlines()
 
-    def _file(self, name: str) -> Path:
+    def file(self, name: str) -> Path:
         """Where to read a file that the manifest names."""
         self.artifact.file(name)
         return self._place / name
@@ -132,7 +135,8 @@ class PreparedData:
         for name in self.artifact.manifest["files"]:
             if name.endswith(".parquet"):
                 table = name.split("/")[-1].removesuffix(".parquet")
-                _check_table(self._file(name), name, _COLUMNS.get(table, _SESSION))
+                columns = _COLUMNS.get(table, _SESSION) if name not in _JOURNAL else _JOURNAL[name]
+                _check_table(self.file(name), name, columns)
 
 
 def _check_table(file: Path, name: str, columns: Sequence[str]) -> None:

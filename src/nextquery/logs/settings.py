@@ -33,6 +33,8 @@ class PrepareSettings:
     """Whether visitors that no person can be stay in (`stages/robots.py` has the rule)."""
     recogniser: "Recogniser | None" = None
     """A site's own rule of what is personal, asked for every distinct query as typed."""
+    journal: bool = True
+    """Whether the cleaned rows are kept, without which nobody can be forgotten or days added."""
     engine: str = "polars"
     spark_master: str = "local[*]"
 

@@ -5,7 +5,7 @@ nothing of how a model counts.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -42,6 +42,8 @@ class CountSuggester(ABC, Generic[SettingsT]):
         self.guard = Guard()
         self.write_guard_tables: Callable[[Path], None] | None = None
         """Writes what the k-user rule needs into a folder; given by who fits or loads the model."""
+        self.data_entry: Mapping[str, Any] | None = None
+        """What the manifest says of the data; given by who fits or loads the model."""
 
     @abstractmethod
     def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
@@ -168,6 +170,8 @@ class CountSuggester(ABC, Generic[SettingsT]):
         """Publish the model as an artifact folder of its kind."""
         entries: dict[str, Any] = {"settings": self.settings.model_dump(mode="json")}
         entries["counts"] = {"queries": len(self.background.queries)}
+        if self.data_entry is not None:
+            entries["data"] = dict(self.data_entry)
         with publish(path, self.kind, entries) as folder:
             self.background.save(folder)
             self.write(folder)
@@ -186,6 +190,7 @@ class CountSuggester(ABC, Generic[SettingsT]):
         artifact.check_once("contents", model.check)
         model.guard = guard or Guard.open(artifact)
         model.write_guard_tables = partial(artifact.copy_files, names=artifact.files(FOLDER))
+        model.data_entry = artifact.manifest.get("data")
         return model
 
     def check(self) -> None:

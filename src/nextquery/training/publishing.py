@@ -14,6 +14,7 @@ from typing import Any
 from nextquery.artifacts import publish
 from nextquery.guard.build_tables import write_tables
 from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.provenance import data_entry, describe_forgotten
 from nextquery.model.files import KIND
 from nextquery.model.hred import HRED
 from nextquery.model.settings import RunConfig
@@ -74,7 +75,12 @@ def publish_model(
 ) -> None:
     """Make the model folder at `out` from the model and what the folder `run` gathered."""
     settings = config.model_dump(by_alias=True)
-    entries = {**model.manifest_entries(), "settings": settings, "training": facts.entries()}
+    entries = {
+        **model.manifest_entries(),
+        "settings": settings,
+        "training": facts.entries(),
+        "data": data_entry(data),
+    }
     with publish(out, KIND, entries) as partial:
         model.write_files(partial)
         write_tables(data, partial)
@@ -138,6 +144,7 @@ Predicts the next query of a search session from the queries before it. Use it w
 
 Vocabulary: {words:,} symbols (padding, end of query and unknown word included); the log was
 prepared with a k-user rule of K = {data.min_users}.
+{describe_forgotten(data_entry(data))}
 
 ## Validation perplexity per word
 

@@ -89,6 +89,9 @@ def prepare(
     no_excerpts: Annotated[
         bool, typer.Option("--no-excerpts", help="List rejected rows without their text.")
     ] = not ReadSettings.excerpts,
+    no_journal: Annotated[
+        bool, typer.Option("--no-journal", help="Keep no rows for `forget` and `update`.")
+    ] = not PrepareSettings.journal,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest's entries.")] = False,
 ) -> None:
     """Turn raw logs into sessions, splits, a vocabulary and counts.
@@ -117,12 +120,13 @@ def prepare(
         keep_robots=keep_robots,
         drop_urls=drop_urls,
         recogniser=_recogniser(recogniser) if recogniser else None,
+        journal=not no_journal,
         engine=engine,
         spark_master=spark_master,
     )
     indices = [name.strip() for name in index.split(",") if name.strip()]
     with (
-        _progress_bar() as progress,
+        progress_bar() as progress,
         fetched_logs(source, logs, indices, out, progress) as found,
     ):
         entries = run(found, out, settings, progress)
@@ -140,7 +144,7 @@ def _recogniser(place: str) -> Callable[[str], bool]:
 
 
 @contextmanager
-def _progress_bar() -> Iterator[Callable[[str, float], None]]:
+def progress_bar() -> Iterator[Callable[[str, float], None]]:
     """A bar on stderr with the stage's name; nothing where stderr is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

@@ -16,6 +16,18 @@ WORDS = pa.schema({"query_id": pa.int64(), "word": pa.string(), "next_word": pa.
 CORRECTED = pa.schema({"query_id": pa.int64(), "query": pa.string(), "changes": pa.string()})
 """A query with its spelling corrected, and which words were changed."""
 
+JOURNAL = pa.schema(
+    {
+        "place": pa.int64(),
+        "user": pa.string(),
+        "time": INSTANT,
+        "query": pa.string(),
+        "click": pa.string(),
+        "drop": pa.string(),
+    }
+)
+"""A row of the log after cleaning; `drop` says why its query was left out (null: it was kept)."""
+
 SESSIONS = pa.schema(
     {
         "session": pa.int64(),

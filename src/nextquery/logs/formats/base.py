@@ -66,7 +66,7 @@ class JoinedRows(NamedTuple):
 
     written: int
     rejected: pl.DataFrame
-    """file, line, reason, excerpt"""
+    """file, line, place, reason, excerpt, user, time"""
 
 
 class JoinedFormat(LogFormat):

@@ -10,7 +10,7 @@ import polars as pl
 
 from nextquery.logs.formats.base import JoinedRows
 from nextquery.logs.reading import rejected_rows
-from nextquery.logs.reading.rows import CANONICAL
+from nextquery.logs.reading.rows import CANONICAL, with_owner
 
 STAGED_COLUMNS = (*CANONICAL, "query_id", "file", "line")
 """Staged rows also keep where they stood, to be named if their query is unknown."""
@@ -25,7 +25,7 @@ _QUERIES = """
         QUALIFY row_number() OVER (PARTITION BY query_id ORDER BY row) = 1;
 """
 _ROWS = """
-    SELECT user, time, query, click,
+    SELECT user, time, query, click, row AS place,
            row_number() OVER (ORDER BY query_row, click IS NOT NULL, row) AS row
     FROM (
         SELECT user, time, query, click, row, row AS query_row FROM queries
@@ -33,26 +33,27 @@ _ROWS = """
         SELECT q.user, q.time, q.query, c.click, c.row, q.row
         FROM clicks AS c JOIN first_queries AS q USING (query_id)
     )
-    ORDER BY row
+    ORDER BY query_row, click IS NOT NULL, place
 """
 _REJECTED = f"""
-    SELECT file, line, reason, excerpt FROM (
-        SELECT file, line, '{rejected_rows.UNKNOWN_QUERY}' AS reason, query_id[:60] AS excerpt, row
+    SELECT file, line, reason, excerpt, place, user, time FROM (
+        SELECT file, line, '{rejected_rows.UNKNOWN_QUERY}' AS reason, query_id[:60] AS excerpt,
+               row AS place, user, time
         FROM clicks ANTI JOIN first_queries USING (query_id)
         UNION ALL
-        SELECT file, line, '{rejected_rows.TYPED_FURTHER}', query[:60], row
+        SELECT file, line, '{rejected_rows.TYPED_FURTHER}', query[:60], row, user, time
         FROM staged WHERE row IN (FROM left_out)
     )
-    ORDER BY row
+    ORDER BY place
 """
 
 
 def stage_clicks(clicks: pl.DataFrame) -> pl.DataFrame:
-    """Rows of clicks (line, query_id, click) as they are staged: without user, time and text."""
-    empty = pl.lit(None, pl.String)
-    return clicks.with_columns(
-        user=empty, query=empty, time=pl.lit(None, pl.Datetime("us"))
-    ).select(STAGED_FIELDS)
+    """Rows of clicks (line, query_id, click) as they are staged: without text.
+
+    User and time, where they are known, serve only to find rows again that could not be joined.
+    """
+    return with_owner(clicks).with_columns(query=pl.lit(None, pl.String)).select(STAGED_FIELDS)
 
 
 def join_clicks(staged: Path, rows: Path, left_out: str = _NOTHING) -> JoinedRows:

@@ -55,11 +55,27 @@ class DelimitedLayout:
         fits = width.is_in(self.widths)
         # Lines of another width are not split: one of separators alone would be a million fields.
         split = pl.when(fits).then("text").str.split(self.separator).alias("fields")
+        values = {
+            place: pl.col("fields").list.get(place, null_on_oob=True) for place in self.places
+        }
+        # A row that is refused still belongs to somebody, who may ask that it be forgotten.
+        values[self.user] = pl.when(fits).then(values[self.user]).otherwise(self._likely_user())
         return self._named(
             lines.with_columns(split),
-            {place: pl.col("fields").list.get(place, null_on_oob=True) for place in self.places},
+            values,
             pl.when(~fits).then(pl.lit(rejected_rows.WRONG_COLUMNS)),
         )
+
+    def _likely_user(self) -> pl.Expr:
+        """The field in the place of the user, in a row of any width above one field."""
+        if self.user > _WIDEST_PATTERN:
+            return pl.lit(None, pl.String)
+        field = f"[^{self.separator}]*"
+        before = f"(?:{field}{re.escape(self.separator)}){{{self.user}}}"
+        separated = f"{before}({field}){re.escape(self.separator)}"
+        last = f"{before}({field})$" if self.user else separated
+        text = pl.col("text")
+        return pl.coalesce(text.str.extract(f"^{separated}"), text.str.extract(f"^{last}"))
 
     def _quoted_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """The same for rows in which some field is quoted."""

@@ -72,7 +72,9 @@ class ExcelFormat(LogFormat):
             part = sheet.rows[start : start + _BLOCK_ROWS]
             position = size * (start + len(part)) // len(sheet.rows)
             parse = partial(_parse, part, places, sheet.first + start, settings.time_zone)
-            yield FileBlock(len(part), position, parse)
+            # Rows are numbered as in the sheet: what stands above the first counts with it.
+            above = sheet.first + sheet.header if start == sheet.header + 1 else 0
+            yield FileBlock(len(part) + above, position, parse)
 
 
 def _parse(

@@ -100,9 +100,10 @@ def _is_parquet(sample: Sample) -> bool:
 
 def _divide(fields: pl.DataFrame, times: pl.DataFrame) -> ParsedRows:
     is_event = pl.col("action").is_not_null()
-    asked = fields.with_columns(times).filter(~is_event).with_columns(click=pl.lit(None, pl.String))
-    queries = validate_rows(asked, asked.select("time", "fault"))
-    events = _validate_events(fields.filter(is_event))
+    dated = fields.with_columns(times)
+    asked = dated.filter(~is_event).with_columns(click=pl.lit(None, pl.String))
+    queries = validate_rows(asked.drop("time", "fault"), asked.select("time", "fault"))
+    events = _validate_events(dated.filter(is_event))
     return ParsedRows(
         pl.concat([queries.accepted.select(STAGED_FIELDS), events.accepted]).sort("line"),
         pl.concat([queries.rejected, events.rejected]).sort("line"),

@@ -2,6 +2,7 @@
 
     work/rows/part-*.parquet      user, time, query, click, row (see `rows`)
     work/rejected.ndjson.gz       file, line, reason and excerpt of every row not taken
+    work/rejected_owners.parquet  whose rows these were, and when, where it can be told
 
 The whole reading job: which format the files have, how blocks of them are parsed side by side, and
 when a log is too bad to go on.
@@ -19,7 +20,7 @@ import polars as pl
 from nextquery.logs.formats.base import JoinedFormat, LogFormat
 from nextquery.logs.formats.detection import check_settings, choose_format
 from nextquery.logs.reading.part_files import PartWriter, write_parquet
-from nextquery.logs.reading.rejected_rows import RejectedRows, check_share, printable
+from nextquery.logs.reading.rejected_rows import REJECTED, RejectedRows, check_share, printable
 from nextquery.logs.reading.rows import CANONICAL, ParsedRows
 from nextquery.logs.reading.samples import Sample, take_sample
 from nextquery.logs.reading.settings import ReadSettings
@@ -27,6 +28,14 @@ from nextquery.logs.reading.settings import ReadSettings
 _WORKERS = 2
 
 Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """A file of the log, by its printable name, and its rows: lines, a header included."""
+
+    file: str
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,8 @@ class ReadResult:
     rows_accepted: int
     rows_rejected: int
     reasons: Mapping[str, int]
+    files: tuple[FileRows, ...] = ()
+    """The files that have rows, in order."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +78,12 @@ class _PartFolder:
     def add(self, number: int, block: _PlacedBlock) -> _Outcome:
         """Parse a block and write its accepted rows."""
         file = pl.lit(printable(block.file)).alias("file")
+        place = pl.col("line") + block.rows_before
         accepted, rejected = block.parse()
         if len(accepted):
-            row = pl.col("line") + block.rows_before
-            rows = accepted.with_columns(file, row=row).select(self.columns)
+            rows = accepted.with_columns(file, row=place).select(self.columns)
             self.write(rows, self.path / f"part-{number:05}")
-        return _Outcome(len(accepted), rejected.with_columns(file))
+        return _Outcome(len(accepted), rejected.with_columns(file, place=place))
 
 
 def read_logs(
@@ -89,9 +100,10 @@ def read_logs(
     check_settings(settings)
     samples = [take_sample(path) for path in paths]
     choice = choose_format(samples, settings)
-    blocks = _blocks(samples, choice.format, settings, progress or _silent)
+    files: list[FileRows] = []
+    blocks = _blocks(samples, choice.format, settings, progress or _silent, files)
     work.mkdir(parents=True, exist_ok=True)
-    with RejectedRows(work / "rejected.ndjson.gz", settings.excerpts) as rejected:
+    with RejectedRows(work / REJECTED, settings.excerpts) as rejected:
         if isinstance(choice.format, JoinedFormat):
             accepted = _read_and_join(blocks, choice.format, work, rejected)
         else:
@@ -100,7 +112,13 @@ def read_logs(
     check_share(accepted, reasons, settings.max_rejected)
     refused = sum(reasons.values())
     return ReadResult(
-        choice.format.name, choice.reason, accepted + refused, accepted, refused, reasons
+        choice.format.name,
+        choice.reason,
+        accepted + refused,
+        accepted,
+        refused,
+        reasons,
+        tuple(files),
     )
 
 
@@ -109,9 +127,13 @@ def _silent(done: int, total: int) -> None:
 
 
 def _blocks(
-    samples: Sequence[Sample], format: LogFormat, settings: ReadSettings, progress: Progress
+    samples: Sequence[Sample],
+    format: LogFormat,
+    settings: ReadSettings,
+    progress: Progress,
+    files: list[FileRows],
 ) -> Iterator[_PlacedBlock]:
-    """All files in order, in blocks that can be parsed side by side."""
+    """All files in order, in blocks that can be parsed side by side; `files` hears of each."""
     sizes = [sample.file.stat().st_size for sample in samples]
     rows_before = 0
     for number, sample in enumerate(samples):
@@ -121,6 +143,8 @@ def _blocks(
             rows += block.rows
             progress(sum(sizes[:number]) + block.position, sum(sizes))
         rows_before += rows
+        if rows:
+            files.append(FileRows(printable(sample.file), rows))
 
 
 def _read(blocks: Iterable[_PlacedBlock], folder: _PartFolder, rejected: RejectedRows) -> int:

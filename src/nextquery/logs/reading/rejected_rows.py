@@ -10,6 +10,7 @@ from typing import Self
 import polars as pl
 
 from nextquery.errors import LogError
+from nextquery.logs.stages.privacy import pseudonym
 
 MALFORMED_TEXT = "malformed UTF-8"
 NUL_BYTE = "NUL byte"
@@ -42,32 +43,44 @@ SET_ASIDE = frozenset(
 MOST_LISTED = 1_000_000
 """So many rows of one reason say enough: a file of empty lines would give a list without end."""
 _EXCERPT_CHARACTERS = 60
+REJECTED = "rejected.ndjson.gz"
+OWNERS = "rejected_owners.parquet"
+_NO_OWNERS = pl.DataFrame(schema={"place": pl.Int64, "user": pl.String, "time": pl.Datetime("us")})
 
 
 class RejectedRows:
     """The open list of rejected rows (`rejected.ndjson.gz`) and the count of each reason.
 
     Excerpts are raw text of the log, so only the owner of the file may read it. Counts are
-    complete; the list ends, for each reason, after `MOST_LISTED` rows.
+    complete; the list ends, for each reason, after `MOST_LISTED` rows. Beside it, in the same
+    order, `rejected_owners.parquet` has the place in the log, the user's pseudonym and the time
+    of each listed row, as far as they are known, so that a person's rows can be found again.
     """
 
     def __init__(self, path: Path, excerpts: bool = True) -> None:
         self.counts: Counter[str] = Counter()
+        self._beside = path.with_name(OWNERS)
+        self._owners: list[pl.DataFrame] = []
         self._excerpts = excerpts
         self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
         # No name and no time in the header: equal rows give equal bytes.
         self._stream = gzip.GzipFile("", "wb", compresslevel=6, fileobj=self._file, mtime=0)
 
     def add(self, rejected: pl.DataFrame) -> None:
-        """Write rows with the columns file, line, reason and excerpt."""
+        """Write rows with the columns file, line, place, reason, excerpt, user and time."""
         if rejected.is_empty():
             return
         listed = self._below_the_limit(rejected)
         for reason, count in rejected["reason"].value_counts().iter_rows():
             self.counts[reason] += count
+        self.write(_with_pseudonyms(listed))
+
+    def write(self, listed: pl.DataFrame) -> None:
+        """Write rows of the same columns, with pseudonyms for users, without counting them."""
         columns = ("file", "line", "reason", *(["excerpt"] if self._excerpts else []))
         if len(listed):
             self._stream.write(listed.select(columns).write_ndjson().encode())
+            self._owners.append(listed.select(_NO_OWNERS.columns).cast(_NO_OWNERS.schema))
 
     def _below_the_limit(self, rejected: pl.DataFrame) -> pl.DataFrame:
         """The rows that are still to be listed: all, unless a reason has had very many."""
@@ -92,6 +105,19 @@ class RejectedRows:
     ) -> None:
         self._stream.close()
         self._file.close()
+        if kind is None:
+            owners = pl.concat([_NO_OWNERS, *self._owners], rechunk=True)
+            owners.write_parquet(
+                self._beside, compression="zstd", compression_level=1, statistics=False
+            )
+            self._beside.chmod(0o600)
+
+
+def _with_pseudonyms(rejected: pl.DataFrame) -> pl.DataFrame:
+    users = rejected["user"].drop_nulls().unique().to_list()
+    names = {user: str(pseudonym(user)) for user in users}
+    user = pl.col("user").replace_strict(names, default=None, return_dtype=pl.String)
+    return rejected.with_columns(user)
 
 
 def printable(path: Path) -> str:

@@ -15,6 +15,7 @@ from nextquery.logs.reading.lines import LONGEST_LINE
 from nextquery.logs.reading.times import parse_times
 
 CANONICAL = ("user", "time", "query", "click", "row")
+_OWNER: dict[str, pl.DataType] = {"user": pl.String(), "time": pl.Datetime("us")}
 _WORKING = ("text", "reason", "fault", "time_text")
 
 
@@ -52,7 +53,7 @@ class ParsedRows(NamedTuple):
     accepted: pl.DataFrame
     """line, user, time, query, click"""
     rejected: pl.DataFrame
-    """line, reason, excerpt"""
+    """line, reason, excerpt, and what can be told of whose row it was and when: user, time"""
 
 
 def parse_lines(layout: Layout, lines: pl.DataFrame, time_zone: str = "UTC") -> ParsedRows:
@@ -90,8 +91,20 @@ def is_complete() -> pl.Expr:
 
 
 def describe_rejected(bad: pl.DataFrame) -> pl.DataFrame:
-    """What the list of rejected rows says: line, reason and a short excerpt of the text."""
-    return bad.select("line", "reason", rejected_rows.excerpt(pl.col("text")))
+    """What is kept of rejected rows: line, reason, a short excerpt of the text, user and time."""
+    rows = with_owner(bad)
+    user = pl.when(~_is_blank("user")).then("user").alias("user")
+    return rows.select("line", "reason", rejected_rows.excerpt(pl.col("text")), user, "time")
+
+
+def with_owner(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with the columns user and time, null where nothing is known of them.
+
+    >>> with_owner(pl.DataFrame({"line": [1]})).columns
+    ['line', 'user', 'time']
+    """
+    missing = [name for name in _OWNER if name not in rows.columns]
+    return rows.with_columns(pl.lit(None, _OWNER[name]).alias(name) for name in missing)
 
 
 def _without_headers(texts: pl.DataFrame, layout: Layout) -> pl.DataFrame:

@@ -5,6 +5,7 @@ driver sees counts and rejected rows only. Line numbers and the order of rows fo
 on one machine.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate, groupby
@@ -20,8 +21,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from nextquery.errors import LogError
 from nextquery.logs.formats.base import LineFormat
 from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
-from nextquery.logs.reading.read_logs import ReadResult
-from nextquery.logs.reading.rejected_rows import RejectedRows, check_share
+from nextquery.logs.reading.read_logs import FileRows, ReadResult
+from nextquery.logs.reading.rejected_rows import REJECTED, RejectedRows, check_share
 from nextquery.logs.reading.rows import Layout, parse_lines
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
@@ -55,9 +56,10 @@ def read_addresses(
         raise LogError(f"{choice.format.name} logs are read from local files only; copy them first")
     layout = choice.format.layout(samples[0], settings)
     parse = partial(_parse_batches, layout, settings.time_zone)
-    parsed = _numbered(spark, addresses).mapInArrow(parse, from_arrow_schema(_PARSED))
+    numbered, files = _numbered(spark, addresses)
+    parsed = numbered.mapInArrow(parse, from_arrow_schema(_PARSED))
     parsed.write.parquet((work / "parsed").absolute().as_uri())
-    return _divide(spark, work, choice, settings)
+    return _divide(spark, work, choice, settings, files)
 
 
 def _take_sample(spark: SparkSession, address: str) -> Sample:
@@ -65,8 +67,10 @@ def _take_sample(spark: SparkSession, address: str) -> Sample:
     return Sample(Path(address), tuple(line["value"] for line in lines))
 
 
-def _numbered(spark: SparkSession, addresses: Sequence[str]) -> DataFrame:
-    """Every line with its file, its number in the file and its number in the whole log."""
+def _numbered(
+    spark: SparkSession, addresses: Sequence[str]
+) -> tuple[DataFrame, tuple[FileRows, ...]]:
+    """Every line with its file, its number in the file and in the whole log; and the files."""
     lines = spark.read.text(list(addresses), lineSep="\n").select(
         sql.col("value").cast("binary").alias("text"),  # bytes that are no UTF-8 stay as they are
         sql.input_file_name().alias("file"),
@@ -74,13 +78,21 @@ def _numbered(spark: SparkSession, addresses: Sequence[str]) -> DataFrame:
     )
     part = sql.shiftright("id", _INDEX_BITS).alias("part")
     sizes = lines.groupBy("file", part).agg(sql.min("id").alias("first"), sql.count("*").alias("n"))
+    found = sizes.collect()
     offsets = spark.createDataFrame(
-        _offsets(sizes.collect()), "file string, part long, shift long, before long"
+        _offsets(found), "file string, part long, shift long, before long"
     )
     joined = lines.withColumn("part", part).join(sql.broadcast(offsets), ["file", "part"])
     line = sql.col("id") + sql.col("shift")
     row = line + sql.col("before")
-    return joined.select("text", "file", line.alias("line"), row.alias("row"))
+    return joined.select("text", "file", line.alias("line"), row.alias("row")), _file_rows(found)
+
+
+def _file_rows(sizes: Sequence[Any]) -> tuple[FileRows, ...]:
+    rows: Counter[str] = Counter()
+    for size in sizes:
+        rows[size["file"]] += size["n"]
+    return tuple(FileRows(file, rows[file]) for file in sorted(rows))
 
 
 def _offsets(sizes: Sequence[Any]) -> list[tuple[str, int, int, int]]:
@@ -108,19 +120,31 @@ def _parse_batches(
 
 
 def _divide(
-    spark: SparkSession, work: Path, choice: FormatChoice, settings: ReadSettings
+    spark: SparkSession,
+    work: Path,
+    choice: FormatChoice,
+    settings: ReadSettings,
+    files: tuple[FileRows, ...],
 ) -> ReadResult:
     """Write accepted rows and rejected ones where they belong."""
     parsed = spark.read.parquet((work / "parsed").absolute().as_uri())
     rows = parsed.filter("reason is null").select("user", "time", "query", "click", "row")
     rows.write.parquet((work / "rows").absolute().as_uri())
-    bad = parsed.filter("reason is not null").select("file", "line", "reason", "excerpt")
-    with RejectedRows(work / "rejected.ndjson.gz", settings.excerpts) as rejected:
+    bad = parsed.filter("reason is not null").select(
+        "file", "line", "reason", "excerpt", "user", "time", sql.col("row").alias("place")
+    )
+    with RejectedRows(work / REJECTED, settings.excerpts) as rejected:
         rejected.add(pl.DataFrame(bad.toArrow()).sort("file", "line"))
     reasons = rejected.most_common()
     accepted = spark.read.parquet((work / "rows").absolute().as_uri()).count()
     check_share(accepted, reasons, settings.max_rejected)
     refused = sum(reasons.values())
     return ReadResult(
-        choice.format.name, choice.reason, accepted + refused, accepted, refused, reasons
+        choice.format.name,
+        choice.reason,
+        accepted + refused,
+        accepted,
+        refused,
+        reasons,
+        files,
     )

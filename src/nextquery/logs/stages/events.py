@@ -5,7 +5,6 @@ sessions.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,8 @@ from nextquery.logs.engines import schemas
 from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.stages.cleaning import DROP_REASONS, CleaningRules, clean_texts
 from nextquery.logs.stages.counting import count_word_pairs, count_words, find_words
+from nextquery.logs.stages.event_rows import Events, RowCounts, Texts
+from nextquery.logs.stages.journal import write_journal
 from nextquery.logs.stages.privacy import pseudonyms
 from nextquery.logs.stages.spelling import (
     MIN_PAIR_USERS,
@@ -25,31 +26,6 @@ from nextquery.logs.stages.spelling import (
     correct_texts,
     learn_spelling,
 )
-
-
-@dataclass(frozen=True)
-class Texts:
-    """What the ids stand for: pseudonyms of users, normalised queries, clicked URLs."""
-
-    users: Frame
-    queries: Frame
-    urls: Frame
-
-
-@dataclass(frozen=True)
-class Events:
-    """The rows that are kept: user_id, held_out, time, row, query_id, url_id."""
-
-    rows: Frame
-    texts: Texts
-
-
-@dataclass(frozen=True)
-class RowCounts:
-    """The users of the accepted rows, and the rows left out by reason."""
-
-    users: int
-    rows_dropped: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -70,9 +46,12 @@ class SpellingReport:
 
 
 def read_events(
-    engine: Engine, folder: Path, held_out: nw.Expr, rules: CleaningRules
+    engine: Engine, folder: Path, held_out: nw.Expr, rules: CleaningRules, journal: Path | None
 ) -> tuple[Events, RowCounts]:
-    """Put integers into the rows of a folder and clean the distinct queries."""
+    """Put integers into the rows of a folder and clean the distinct queries.
+
+    Where `journal` is given, the cleaned rows are written there.
+    """
     ids = {"query": "raw_id", "user": "user_id", "click": "url_id"}
     coded, (raw_queries, raw_users, urls) = engine.scan_encoded(folder, ids, ("query", "user"))
     (texts, queries), users = engine.side_by_side(
@@ -82,14 +61,24 @@ def read_events(
     users = engine.materialise(users.with_columns(held_out=held_out), "known_users")
     rows = engine.lookup(coded, texts.select("raw_id", "query_id"), "raw_id")
     dropped = _count_dropped(engine, rows, texts)
-    kept = rows.filter(~nw.col("query_id").is_null())
-    kept = engine.lookup(kept, users.select("user_id", "held_out"), "user_id")
-    kept = kept.select("user_id", "held_out", "time", "row", "query_id", "url_id")
     names = engine.materialise(
         users.select("user_id", nw.col("user").cast(nw.String)), "pseudonyms"
     )
-    events = Events(engine.materialise(kept, "events"), Texts(names, queries, urls))
+    known = Texts(names, queries, urls)
+    if journal:
+        reasons = engine.lookup(rows, texts.select("raw_id", "drop"), "raw_id")
+        write_journal(engine, _placed(reasons), known, journal)
+    kept = rows.filter(~nw.col("query_id").is_null())
+    kept = engine.lookup(kept, users.select("user_id", "held_out"), "user_id")
+    kept = kept.select("user_id", "held_out", "time", "row", "query_id", "url_id")
+    events = Events(engine.materialise(kept, "events"), known)
     return events, RowCounts(_count_users(users), dropped)
+
+
+def _placed(rows: Frame) -> Frame:
+    """Rows with their place in the log: it is their number, unless a format has joined rows."""
+    joined = "place" in rows.collect_schema().names()
+    return rows if joined else rows.with_columns(place=nw.col("row"))
 
 
 def _clean(engine: Engine, raw_queries: Frame, rules: CleaningRules) -> tuple[Frame, Frame]:

@@ -32,6 +32,10 @@ class RobotRule:
         )
 
 
+ROBOTS = RobotRule()
+"""The rule that `prepare` goes by."""
+
+
 @dataclass(frozen=True)
 class RobotCounts:
     """How many visitors were left out, and how many rows with them."""

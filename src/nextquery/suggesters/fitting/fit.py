@@ -9,6 +9,7 @@ from nextquery.errors import InputError
 from nextquery.guard.build_tables import write_tables
 from nextquery.guard.hits import HitsCheck
 from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.provenance import data_entry
 from nextquery.logs.settings import PrepareSettings
 from nextquery.suggesters.count_suggester import CountSuggester
 from nextquery.suggesters.fitting.adjacency import fit_adjacency
@@ -53,4 +54,5 @@ def fit_model(
     with open_log(data, engine, spark_master) as log:
         model: ModelT = FITTERS[model_type.kind](log, chosen, **asked)
     model.write_guard_tables = partial(write_tables, data)
+    model.data_entry = data_entry(data)
     return model

@@ -88,7 +88,9 @@ def test_header_on_line_one_is_no_row() -> None:
     header = (AOL_LAYOUT.header or "").encode()
     parsed = parse(AOL_LAYOUT, header, GOOD, header)
     assert parsed.accepted["line"].to_list() == [2]
-    assert parsed.rejected.rows() == [(3, rejected_rows.REPEATED_HEADER, header.decode())]
+    assert parsed.rejected.select("line", "reason", "excerpt").rows() == [
+        (3, rejected_rows.REPEATED_HEADER, header.decode())
+    ]
 
 
 def test_excerpt_of_a_malformed_row_is_safe_to_print() -> None:

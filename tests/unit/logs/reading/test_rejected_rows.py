@@ -20,6 +20,9 @@ def listed(*reasons: str) -> pl.DataFrame:
             "line": range(count),
             "reason": reasons,
             "excerpt": ['"é'] * count,
+            "place": range(count),
+            "user": [None] * count,
+            "time": [None] * count,
         }
     )
 

@@ -99,4 +99,4 @@ def test_values_of_other_types_are_cast() -> None:
 
 def test_excerpts_are_short() -> None:
     bad = pl.DataFrame({"line": [1], "reason": ["r"], "text": ["x" * 100]})
-    assert describe_rejected(bad).rows() == [(1, "r", "x" * 60)]
+    assert describe_rejected(bad).rows() == [(1, "r", "x" * 60, None, None)]

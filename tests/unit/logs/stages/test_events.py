@@ -11,7 +11,8 @@ import pytest
 from nextquery.logs.engines.base import Engine
 from nextquery.logs.engines.opening import open_engine
 from nextquery.logs.stages.cleaning import CleaningRules
-from nextquery.logs.stages.events import Events, RowCounts, correct_spelling, read_events
+from nextquery.logs.stages.event_rows import Events, RowCounts
+from nextquery.logs.stages.events import correct_spelling, read_events
 
 RULES = CleaningRules()
 
@@ -31,7 +32,7 @@ def _read(engine: Engine, folder: Path, typed: list[tuple[str, str]]) -> tuple[E
         row=pl.int_range(pl.len(), dtype=pl.Int64),
     )
     engine.write_part(rows.select("user", "time", "query", "click", "row"), folder / "part-00000")
-    return read_events(engine, folder, nw.lit(False), RULES)
+    return read_events(engine, folder, nw.lit(False), RULES, None)
 
 
 def _queries(engine: Engine, events: Events) -> list[str]:

@@ -118,7 +118,9 @@ def _click_rows(event: dict[str, Any]) -> Iterator[Row]:
     items = event.get("objectIDs")
     is_click = text_of(event.get("eventType")) == "click" and isinstance(items, list) and items
     for item in items if is_click and isinstance(items, list) else [None]:
-        row: Row = {"text": text_of(event.get("eventName")) or "", "click": text_of(item)}
+        shown = text_of(event.get("eventName")) or ""
+        user = text_of(event.get("userToken"))
+        row: Row = {"text": shown, "user": user, "click": text_of(item)}
         query_id = text_of(event.get("queryID"))
         reason = None if row["click"] else rejected_rows.NOT_A_CLICK
         yield row | {"query_id": query_id, "reason": reason}
