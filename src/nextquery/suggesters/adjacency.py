@@ -17,14 +17,14 @@ from typing import Self
 import numpy as np
 
 from nextquery.artifacts import Artifact
-from nextquery.config import Section
 from nextquery.records import Suggestion
+from nextquery.suggesters.aging import AgingSettings
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.followers import Followers
 
 
-class AdjacencySettings(Section):
+class AdjacencySettings(AgingSettings):
     """How an anchor is looked up."""
 
     shorten: bool = True
@@ -37,7 +37,7 @@ class _Anchor:
     text: str
     shortened: bool
 
-    def source(self, count: int) -> str:
+    def source(self, count: float) -> str:
         if self.shortened:
             return seen(count, f"after {self.text!r}: the last query was never seen")
         return seen(count, "after the last query")
@@ -99,7 +99,7 @@ class Adjacency(CountSuggester[AdjacencySettings]):
         super().check()
         self.followers.check(len(self.background.counts), len(self.background.counts))
 
-    def _log_probability(self, anchor: _Anchor, count: int, query: int) -> float:
+    def _log_probability(self, anchor: _Anchor, count: float, query: int) -> float:
         return log((count + self.background.prior(query)) / (self.followers.total(anchor.id) + 1))
 
     def _anchor(self, context: Sequence[str]) -> _Anchor | None:

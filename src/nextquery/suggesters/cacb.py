@@ -25,15 +25,15 @@ from nextquery.artifacts.arrays import (
     check_range,
     require,
 )
-from nextquery.config import Section
 from nextquery.records import Suggestion
+from nextquery.suggesters.aging import AgingSettings
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.storage import load_record, save_record
 from nextquery.suggesters.suffix_tree import SuffixTree
 
 
-class CACBSettings(Section):
+class CACBSettings(AgingSettings):
     """How concepts are found and how far back the tree looks."""
 
     clusters: Literal["clicks", "words"] = "clicks"

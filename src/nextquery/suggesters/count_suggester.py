@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -203,7 +204,14 @@ def clean(context: Sequence[str]) -> tuple[str, ...]:
     return tuple(filter(None, map(normalise_query, context)))
 
 
-def seen(times: int, where: str = "") -> str:
-    """The `source` of a suggestion that the log holds: how often it was seen, and where."""
+def seen(count: float, where: str = "") -> str:
+    """The `source` of a suggestion that the log holds: how often it was seen, and where.
+
+    A count in which old observations weigh less is rounded up.
+
+    >>> seen(1), seen(2.25, "after the last query")
+    ('seen in the log (1 time)', 'seen in the log (3 times after the last query)')
+    """
+    times = ceil(count)
     place = f" {where}" if where else ""
     return f"seen in the log ({times} time{'' if times == 1 else 's'}{place})"

@@ -30,10 +30,11 @@ class Followers:
     offsets: NDArray[np.int64]
     next: NDArray[np.int32]
     """The followers of each row, ascending."""
-    counts: NDArray[np.int32]
+    counts: NDArray[Any]
+    """Whole numbers, or, where old observations weigh less, fractions."""
     best: NDArray[np.int32]
     """The places within the row, most frequent follower first."""
-    totals: NDArray[np.int64]
+    totals: NDArray[Any]
     """The sum of the counts of each row."""
 
     @classmethod
@@ -53,13 +54,15 @@ class Followers:
         rows, following, counts = rows[by_follower], following[by_follower], counts[by_follower]
         offsets = np.zeros(size + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=size), out=offsets[1:])
-        by_count = np.lexsort((rank[following], -counts.astype(np.int64), rows))
+        whole = counts.dtype.kind in "iu"
+        kept = counts.astype(np.int64 if whole else np.float64)
+        by_count = np.lexsort((rank[following], -kept, rows))
         best = by_count - offsets[rows]
-        totals = np.bincount(rows, counts, size).astype(np.int64)
+        totals = np.bincount(rows, kept, size).astype(kept.dtype)
         return cls(
             offsets,
             following.astype(np.int32),
-            counts.astype(np.int32),
+            kept.astype(np.int32) if whole else kept,
             best.astype(np.int32),
             totals,
         )
@@ -67,24 +70,24 @@ class Followers:
     def __len__(self) -> int:
         return len(self.totals)
 
-    def total(self, row: int) -> int:
+    def total(self, row: int) -> float:
         """How often anything followed."""
-        return int(self.totals[row])
+        return float(self.totals[row])
 
-    def most_frequent(self, row: int, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def most_frequent(self, row: int, limit: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """The `limit` most frequent followers of a row and their counts."""
         start, stop = self.offsets[row], self.offsets[row + 1]
         places = start + self.best[start : min(stop, start + limit)]
         return self.next[places], self.counts[places]
 
-    def count(self, row: int, following: NDArray[Any]) -> NDArray[np.int64]:
+    def count(self, row: int, following: NDArray[Any]) -> NDArray[Any]:
         """How often each of `following` followed."""
         start, stop = self.offsets[row], self.offsets[row + 1]
         present = self.next[start:stop]
         # Of the same type, or NumPy converts the whole row first.
         following = following.astype(np.int32)
         places = np.searchsorted(present, following)
-        found = np.zeros(len(following), np.int64)
+        found = np.zeros(len(following), self.totals.dtype)
         inside = places < len(present)
         matching = np.flatnonzero(inside)[present[places[inside]] == following[inside]]
         found[matching] = self.counts[start + places[matching]]
@@ -114,5 +117,6 @@ class Followers:
         of_rows = np.repeat(np.arange(rows), sizes)
         ascending = (np.diff(self.next.astype(np.int64)) > 0) | (np.diff(of_rows) > 0)
         require(bool(ascending.all()), "followers_next is out of order")
-        sums = np.bincount(of_rows, self.counts, rows).astype(np.int64)
-        require(np.array_equal(sums, self.totals), "followers_totals are not the sums of the rows")
+        sums = np.bincount(of_rows, self.counts, rows)
+        fits = len(sums) == len(self.totals) and np.allclose(sums, self.totals, 1e-9, 0)
+        require(bool(fits), "followers_totals are not the sums of the rows")

@@ -13,22 +13,21 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from nextquery.artifacts import Artifact
-from nextquery.artifacts.arrays import check_length, check_order, require
-from nextquery.config import Section
+from nextquery.artifacts.arrays import check_length, check_range, require
 from nextquery.records import Suggestion
+from nextquery.suggesters.aging import AgingSettings
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.storage import load_array, save_array
 
+_LEAST = 2.0**-40
+"""What a known query weighs at least: one that lies outside the window has a probability, too."""
 
-class PopularitySettings(Section):
+
+class PopularitySettings(AgingSettings):
     """How popularity is measured."""
-
-    half_life_days: float | None = Field(default=None, gt=0)
-    """Days after which an occurrence counts half; none: all count the same."""
 
 
 class Popularity(CountSuggester[PopularitySettings]):
@@ -48,7 +47,7 @@ class Popularity(CountSuggester[PopularitySettings]):
         self.weights = weights
         """The weight of each query, by its number."""
         self.order = order
-        """The queries' numbers, heaviest first, ties by text."""
+        """The numbers of the queries that weigh anything, heaviest first, ties by text."""
 
     @cached_property
     def total(self) -> float:
@@ -84,7 +83,8 @@ class Popularity(CountSuggester[PopularitySettings]):
         if known is None:
             rescale = (self.background.total + 1) / (self.total + 1)
             return self.background.log_prior(candidate) + float(np.log(rescale))
-        return float(np.log(self.weights[known] / (self.total + 1)))
+        weight = max(float(self.weights[known]), _LEAST)
+        return float(np.log(weight / (self.total + 1)))
 
     def write(self, folder: Path) -> None:
         """Write the weights and the order."""
@@ -104,4 +104,6 @@ class Popularity(CountSuggester[PopularitySettings]):
         check_length("weights", self.weights, size)
         fine = np.isfinite(self.weights).all() and (self.weights >= 0).all()
         require(bool(fine), "weights has a value that is no weight")
-        check_order("order", self.order, size)
+        check_range("order", self.order, size)
+        require(len(np.unique(self.order)) == len(self.order), "order repeats one")
+        require(bool((self.weights[self.order] > 0).all()), "order has a query without weight")

@@ -15,14 +15,14 @@ import numpy as np
 from pydantic import Field
 
 from nextquery.artifacts import Artifact
-from nextquery.config import Section
 from nextquery.records import Suggestion
+from nextquery.suggesters.aging import AgingSettings
 from nextquery.suggesters.background import Background, Known
 from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.suffix_tree import SuffixTree
 
 
-class QVMMSettings(Section):
+class QVMMSettings(AgingSettings):
     """The size of the tree and how it backs off."""
 
     depth: int = Field(default=5, ge=1, le=20)

@@ -28,14 +28,14 @@ from nextquery.artifacts.arrays import (
     check_range,
     require,
 )
-from nextquery.config import Section
 from nextquery.records import Suggestion
+from nextquery.suggesters.aging import AgingSettings
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, seen
 from nextquery.suggesters.storage import load_array, load_record, save_array, save_record
 
 
-class ShortcutsSettings(Section):
+class ShortcutsSettings(AgingSettings):
     """Which sessions are indexed and how they are ranked."""
 
     satisfactory: bool = True
@@ -100,14 +100,14 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
         background: Background,
         index: Index,
         endings: NDArray[np.int32],
-        sessions: NDArray[np.int32],
+        sessions: NDArray[Any],
     ) -> None:
         super().__init__(settings, background)
         self.index = index
         self.endings = endings
         """The query that each document stands for, ascending."""
         self.sessions = sessions
-        """How many sessions ended in it."""
+        """How many sessions ended in it, or what they weigh by their age."""
 
     def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
         """The endings of the most similar sessions."""
@@ -117,7 +117,7 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
             Suggestion(
                 self.background.text(int(self.endings[document])),
                 weight,
-                seen(int(self.sessions[document]), "at the end of a similar session"),
+                seen(self.sessions[document], "at the end of a similar session"),
             )
             for document, weight in zip(
                 documents[best].tolist(), weights[best].tolist(), strict=True

@@ -98,13 +98,13 @@ class SuffixTree:
                 return symbols[best], found[best]
             look *= 8
 
-    def evidence(self, path: Sequence[int], symbol: int) -> tuple[int, int]:
+    def evidence(self, path: Sequence[int], symbol: int) -> tuple[int, float]:
         """The longest sequence of the path that the symbol followed, and how often it did."""
         for length in range(len(path), 0, -1):
-            count = int(self.followers.count(path[length - 1], np.array([symbol]))[0])
+            count = float(self.followers.count(path[length - 1], np.array([symbol]))[0])
             if count:
                 return length, count
-        return 0, int(self.symbol_counts[symbol])
+        return 0, float(self.symbol_counts[symbol])
 
     def _look(self, path: Sequence[int], look: int) -> tuple[NDArray[np.int32], float]:
         """The `look` most frequent followers of each node, and the most that another can have."""
@@ -114,7 +114,7 @@ class SuffixTree:
             seen.append(symbols)
             full = len(symbols) == look
             more |= full
-            next_count = int(counts[-1]) if full else 0
+            next_count = float(counts[-1]) if full else 0.0
             ceiling = (next_count + self.escape * ceiling) / (
                 self.followers.total(node) + self.escape
             )

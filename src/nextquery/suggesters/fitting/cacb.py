@@ -20,9 +20,11 @@ def fit_cacb(log: BackgroundLog, settings: CACBSettings) -> CACB:
     concepts = _concepts(log.data, settings, background)
     known = log.known()
     symbols = concepts.of_query[background.ids(known["query"].to_list())]
-    rows = without_repeats(log.symbols(known.with_columns(symbol=pl.Series(symbols))))
+    ages = log.ages(settings)
+    named = known.with_columns(symbol=pl.Series(symbols))
+    rows = without_repeats(log.symbols(named, by_day=settings.ages))
     tree = grow_tree(
-        following(log, rows, settings.depth),
+        following(log, rows, settings.depth, ages),
         concepts.counts,
         _by_count(background, concepts),
         pruning=settings.pruning,

@@ -1,13 +1,12 @@
 """Fitting popularity: counts as they are, or weighed by their age."""
 
-from datetime import date
-
 import narwhals as nw
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from nextquery.suggesters.background import Background
+from nextquery.suggesters.fitting.ages import DAY, Ages, with_day
 from nextquery.suggesters.fitting.background import count_background, heaviest_first
 from nextquery.suggesters.fitting.sequences import BackgroundLog, collected
 from nextquery.suggesters.popularity import Popularity, PopularitySettings
@@ -17,22 +16,18 @@ def fit_popularity(log: BackgroundLog, settings: PopularitySettings) -> Populari
     """Take the counts as they are, or weigh the occurrences of each day."""
     background = count_background(log.data)
     weights = background.counts.astype(np.float64)
-    if settings.half_life_days is not None:
-        weights = _decayed(log, background, settings.half_life_days)
-    return Popularity(settings, background, weights, heaviest_first(background, weights))
+    ages = log.ages(settings)
+    if ages is not None:
+        weights = _weighed(log, background, ages)
+    order = heaviest_first(background, weights)
+    return Popularity(settings, background, weights, order[weights[order] > 0])
 
 
-def _decayed(
-    log: BackgroundLog, background: Background, half_life_days: float
-) -> NDArray[np.float64]:
-    """The weight of each query: its occurrences a day, halved with every half-life."""
-    days = log.rows().with_columns(nw.col("time").dt.date().alias("day"))
-    daily = collected(days.group_by("query", "day").agg(nw.len().alias("count")))
-    last: date | None = daily["day"].max()  # type: ignore[assignment]
-    age = (pl.lit(last) - pl.col("day")).dt.total_days()
-    weighed = daily.select("query", weight=pl.col("count") * 0.5 ** (age / half_life_days))
-    totals = weighed.sort("query", "weight").group_by("query", maintain_order=True).sum()
+def _weighed(log: BackgroundLog, background: Background, ages: Ages) -> NDArray[np.float64]:
+    """The weight of each query: its occurrences a day, less with every day of age."""
+    days = with_day(log.rows()).group_by("query", DAY).agg(nw.len().alias("count"))
+    totals = ages.weigh(collected(days), ["query"])
     known = totals.filter(pl.Series([query in background.queries for query in totals["query"]]))
     weights = np.zeros(len(background.counts))
-    weights[background.ids(known["query"].to_list())] = known["weight"].to_numpy()
+    weights[background.ids(known["query"].to_list())] = known["count"].to_numpy()
     return weights

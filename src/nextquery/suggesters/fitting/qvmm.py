@@ -13,9 +13,10 @@ def fit_qvmm(log: BackgroundLog, settings: QVMMSettings) -> QVMM:
     background = count_background(log.data)
     known = log.known()
     ids = pl.Series("symbol", background.ids(known["query"].to_list()))
-    rows = log.symbols(known.with_columns(ids))
+    ages = log.ages(settings)
+    rows = log.symbols(known.with_columns(ids), by_day=settings.ages)
     tree = grow_tree(
-        following(log, rows, settings.depth),
+        following(log, rows, settings.depth, ages),
         background.counts,
         heaviest_first(background, background.counts),
         pruning=settings.pruning,

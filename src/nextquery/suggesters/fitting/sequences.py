@@ -17,6 +17,8 @@ import polars as pl
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.engines.opening import open_engine
+from nextquery.suggesters.aging import AgingSettings
+from nextquery.suggesters.fitting.ages import DAY, Ages, with_day
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,22 @@ class BackgroundLog:
         rows.write_parquet(folder / "part-00000.parquet")
         return self.engine.scan(folder)
 
-    def symbols(self, symbols: pl.DataFrame) -> Frame:
-        """The rows as session, position and symbol; `symbols` maps query to symbol."""
+    def symbols(self, symbols: pl.DataFrame, *, by_day: bool = False) -> Frame:
+        """The rows as session, position and symbol; `symbols` maps query to symbol.
+
+        With `by_day` they have their day, too.
+        """
         named = self.table(symbols, "symbols")
-        joined = self.rows().join(named, on="query", how="left")
-        return joined.select("session", "position", "symbol")
+        rows = with_day(self.rows()) if by_day else self.rows()
+        joined = rows.join(named, on="query", how="left")
+        return joined.select("session", "position", "symbol", *([DAY] if by_day else []))
+
+    def ages(self, settings: AgingSettings) -> Ages | None:
+        """What a day of the background weighs; None where all weigh the same."""
+        if not settings.ages:
+            return None
+        last = collected(with_day(self.rows()).select(nw.col(DAY).max())).item()
+        return Ages(settings, last)
 
 
 @contextmanager
@@ -66,28 +79,33 @@ def without_repeats(rows: Frame) -> Frame:
     marked = rows.with_columns(before=before)
     changed = (nw.col("symbol") != nw.col("before")) | nw.col("before").is_null()
     kept = marked.filter(changed | nw.col("symbol").is_null())
-    return kept.select("session", "position", "symbol")
+    return kept.drop("before")
 
 
-def following(log: BackgroundLog, rows: Frame, depth: int) -> list[pl.DataFrame]:
+def following(
+    log: BackgroundLog, rows: Frame, depth: int, ages: Ages | None = None
+) -> list[pl.DataFrame]:
     """How often each symbol came after each sequence of 1, 2, ... `depth` symbols.
 
     A table a length with the columns back1 (the symbol just before), back2, ..., symbol, count.
+    With `ages` the rows have their day and the counts are weighed.
     """
     shifted = [
         nw.col("symbol").shift(steps).over("session", order_by="position").alias(name)
         for steps, name in enumerate(earlier(depth), start=1)
     ]
-    looking_back = rows.with_columns(*shifted).select("symbol", *earlier(depth))
+    day = [] if ages is None else [DAY]
+    looking_back = rows.with_columns(*shifted).select("symbol", *earlier(depth), *day)
     # Kept: each length counts the same rows.
     kept = log.engine.materialise(looking_back.drop_nulls(["symbol", "back1"]), "looking_back")
-    return [_following(kept, length) for length in range(1, depth + 1)]
+    return [_following(kept, length, ages) for length in range(1, depth + 1)]
 
 
-def _following(rows: Frame, length: int) -> pl.DataFrame:
+def _following(rows: Frame, length: int, ages: Ages | None) -> pl.DataFrame:
     columns = [*earlier(length), "symbol"]
-    complete = rows.select(*columns).drop_nulls()
-    return collected(complete.group_by(*columns).agg(nw.len().alias("count")))
+    by = columns if ages is None else [*columns, DAY]
+    counted = collected(rows.select(*by).drop_nulls().group_by(*by).agg(nw.len().alias("count")))
+    return counted if ages is None else ages.weigh(counted, columns)
 
 
 def earlier(length: int) -> Sequence[str]:

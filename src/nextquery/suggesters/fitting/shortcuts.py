@@ -1,11 +1,14 @@
 """Fitting Search Shortcuts: satisfactory sessions grouped by their end and indexed."""
 
+from datetime import date
+
 import bm25s
 import narwhals as nw
 import polars as pl
 
 from nextquery.errors import InputError
 from nextquery.suggesters.background import Background
+from nextquery.suggesters.fitting.ages import DAY, Ages, with_day
 from nextquery.suggesters.fitting.background import count_background
 from nextquery.suggesters.fitting.sequences import BackgroundLog, collected
 from nextquery.suggesters.shortcuts import Index, Shortcuts, ShortcutsSettings
@@ -14,33 +17,44 @@ from nextquery.suggesters.shortcuts import Index, Shortcuts, ShortcutsSettings
 def fit_shortcuts(log: BackgroundLog, settings: ShortcutsSettings) -> Shortcuts:
     """Group satisfactory sessions by their last query and index their words."""
     background = count_background(log.data)
-    endings, texts = _documents(log, settings.satisfactory)
+    endings, texts = _documents(log, settings)
     ids = background.ids(endings["ending"].to_list())
     ordered = endings.with_columns(id=pl.Series(ids)).sort("id")
     places = dict(zip(ordered["ending"], range(len(ordered)), strict=True))
     index = _index(texts, places, background, settings)
-    sessions = ordered["sessions"].cast(pl.Int32).to_numpy()
+    whole = settings.half_life_days is None
+    sessions = ordered["count"].cast(pl.Int32 if whole else pl.Float64).to_numpy()
     return Shortcuts(settings, background, index, ordered["id"].to_numpy(), sessions)
 
 
-def _documents(log: BackgroundLog, satisfactory: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """How many sessions end in each known query, and which queries they hold how often."""
-    rows = log.rows()
+def _documents(
+    log: BackgroundLog, settings: ShortcutsSettings
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """How many sessions end in each known query, and which queries they hold how often.
+
+    A session belongs to the day of its last query. Its age changes how much its ending weighs,
+    not what the index says of its words; outside the window it is left out.
+    """
+    rows = with_day(log.rows())
     lasts = rows.group_by("session").agg(nw.col("position").max())
     ends = rows.join(lasts, on=["session", "position"], how="inner").join(
         log.table(log.known(), "known"), on="query", how="inner"
     )
-    if satisfactory:
+    if settings.satisfactory:
         ends = ends.filter(nw.col("clicks") > 0)
-    ends = ends.select("session", nw.col("query").alias("ending"))
-    endings = collected(ends.group_by("ending").agg(nw.len().alias("sessions")))
+    ends = ends.select("session", nw.col("query").alias("ending"), DAY)
+    ages = log.ages(settings) or Ages(settings, date.max)
+    daily = collected(ends.group_by("ending", DAY).agg(nw.len().alias("count")))
+    endings = ages.weigh(daily, ["ending"])
     if endings.is_empty():
         raise InputError(
             f"{log.data.path}: no session ends in a known query that was clicked; "
             "take all sessions with `satisfactory=false`"
         )
-    held = rows.join(ends, on="session", how="inner").group_by("ending", "query")
-    return endings, collected(held.agg(nw.len().alias("count")))
+    held = log.rows().select("session", "query").join(ends, on="session", how="inner")
+    counted = collected(held.group_by("ending", "query", DAY).agg(nw.len().alias("count")))
+    texts = counted.filter(ages.within()).group_by("ending", "query").agg(pl.col("count").sum())
+    return endings, texts
 
 
 def _index(

@@ -51,7 +51,7 @@ def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(ordered[np.diff(ordered, prepend=-1) > 0])
 
 
-def _all_nodes(levels: Sequence[pl.DataFrame]) -> tuple[NDArray[np.int64], ...]:
+def _all_nodes(levels: Sequence[pl.DataFrame]) -> tuple[NDArray[Any], ...]:
     """The keys of all nodes, and (node, symbol, count) of all followers.
 
     Nodes are numbered level by level, so that parents come first and all keys are ascending.
@@ -67,9 +67,9 @@ def _all_nodes(levels: Sequence[pl.DataFrame]) -> tuple[NDArray[np.int64], ...]:
         keys = np.concatenate([keys, _distinct(of_rows)])
         found = np.searchsorted(keys, of_rows) + 1
         rows.append((found, level["symbol"].to_numpy(), level["count"].to_numpy()))
-    nodes, symbols, counts = (
-        np.concatenate(column).astype(np.int64) for column in zip(*rows, strict=True)
-    )
+    nodes, symbols, counts = (np.concatenate(column) for column in zip(*rows, strict=True))
+    nodes, symbols = nodes.astype(np.int64), symbols.astype(np.int64)
+    counts = counts.astype(np.float64 if counts.dtype.kind == "f" else np.int64)
     by_symbol = np.argsort(_keys(nodes, symbols))
     return keys, nodes[by_symbol], symbols[by_symbol], counts[by_symbol]
 
@@ -78,7 +78,7 @@ def _worth_keeping(
     keys: NDArray[np.int64],
     nodes: NDArray[np.int64],
     symbols: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    counts: NDArray[Any],
     pruning: float,
 ) -> NDArray[np.bool_]:
     """Whether each node differs enough from its parent, or is on the way to one that does."""
@@ -95,7 +95,7 @@ def _divergences(
     keys: NDArray[np.int64],
     nodes: NDArray[np.int64],
     symbols: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    counts: NDArray[Any],
 ) -> NDArray[np.float64]:
     """The KL divergence, in nats, of each node's followers from its parent's; 0 at level 1."""
     totals = np.bincount(nodes, counts, len(keys) + 1)

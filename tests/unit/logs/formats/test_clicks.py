@@ -30,7 +30,7 @@ def test_clicks_stand_after_their_query_and_what_is_left_out_is_named(tmp_path: 
     frame.write_parquet(staged / "part-00000.parquet")
     done = join_clicks(staged, joined, "SELECT row FROM staged WHERE query = 're'")
     assert done.written == 2
-    assert done.rejected.rows() == [
+    assert done.rejected.select("file", "line", "reason", "excerpt").rows() == [
         ("log", 2, rejected_rows.TYPED_FURTHER, "re"),
         ("log", 4, rejected_rows.UNKNOWN_QUERY, "b"),
     ]

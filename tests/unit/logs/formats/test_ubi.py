@@ -31,7 +31,8 @@ def read(tmp_path: Path, **files: list[dict[str, Any]]) -> tuple[ReadResult, pl.
         paths[-1].write_text("".join(json.dumps(each) + "\n" for each in objects))
     work = tmp_path / "work"
     result = read_logs(paths, ReadSettings(), work)
-    assert sorted(path.name for path in work.iterdir()) == ["rejected.ndjson.gz", "rows"]
+    names = sorted(path.name for path in work.iterdir())
+    assert names == ["rejected.ndjson.gz", "rejected_owners.parquet", "rows"]
     return result, pl.read_parquet(work / "rows").sort("row")
 
 
