@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -12,6 +14,6 @@ def test_every_count_model_takes_them(kind: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"half_life_days": 0}, {"window_days": 0}])
-def test_ages_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+def test_ages_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         AgingSettings(**wrong)

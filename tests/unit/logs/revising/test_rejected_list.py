@@ -24,7 +24,7 @@ def _rows(reasons: list[str]) -> pl.DataFrame:
             "reason": reasons,
             "excerpt": ['é"\t\\'] * count,
             "place": range(1, count + 1),
-            "user": [None, *["7"] * (count - 1)],
+            "user": [None, *["7"] * count][:count],
             "time": [None] * count,
         },
         schema_overrides={"user": pl.String, "time": pl.Datetime("us")},

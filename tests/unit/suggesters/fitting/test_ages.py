@@ -76,7 +76,7 @@ def test_weights_by_hand_in_adjacency(data: Any) -> None:
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
 def test_engines_agree_and_models_come_back(kind: str, data: Any, tmp_path: Path) -> None:
-    settings = {"half_life_days": 3.0, "window_days": 30}
+    settings: dict[str, Any] = {"half_life_days": 3.0, "window_days": 30}
     for engine in ("polars", "duckdb"):
         _fitted(data, kind, engine, **settings).save(tmp_path / engine)
     names = [path.relative_to(tmp_path / "polars") for path in (tmp_path / "polars").rglob("*.npy")]
