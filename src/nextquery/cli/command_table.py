@@ -19,6 +19,7 @@ MODULES = {
     "update": "nextquery.cli.logs.update",
     "forget": "nextquery.cli.logs.forget",
     "inspect": "nextquery.cli.logs.inspect",
+    "trends": "nextquery.cli.logs.trends",
     "vectors": "nextquery.cli.models.vectors",
     "train": "nextquery.cli.models.train",
     "fit": "nextquery.cli.models.fit",

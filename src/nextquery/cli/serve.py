@@ -117,6 +117,9 @@ def serve(
     feedback: Annotated[
         Path | None, typer.Option(help="Folder for the feedback log (UBI format).")
     ] = ServiceSettings.feedback,
+    feedback_days: Annotated[
+        int | None, typer.Option(help="Delete feedback files older than the last days.")
+    ] = ServiceSettings.feedback_days,
     blocklist: Annotated[
         Path | None, typer.Option(help="File of words and phrases never to suggest.")
     ] = ServiceSettings.blocklist,
@@ -165,6 +168,7 @@ def serve(
                 trusted_proxies=tuple(trusted_proxy or ()),
                 cors_origins=tuple(cors_origin or ()),
                 feedback=feedback,
+                feedback_days=feedback_days,
                 blocklist=blocklist,
                 kill_switch=kill_switch,
                 drain_seconds=drain_seconds,

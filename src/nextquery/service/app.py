@@ -15,10 +15,12 @@ from nextquery._version import __version__
 from nextquery.service.http import admin, pages, problems, routes
 from nextquery.service.http.door import Door
 from nextquery.service.http.gateway import CLIENT_LEFT, Gateway
+from nextquery.service.operation import logging
 from nextquery.service.service import Service
 from nextquery.service.trials import Trials
 from nextquery.service.waiting import ClientLeftError
 
+_HOUR = 3600.0
 DESCRIPTION = "Query suggestions learnt from a site's own query log."
 LINKS = {
     "FeedbackOnThisList": {
@@ -76,7 +78,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     """Answer health checks at once, load in the background, look at the control files."""
     service: Service = app.state.service
     service.models.start()
-    tasks = [asyncio.create_task(_watch(service))]
+    tasks = [asyncio.create_task(_watch(service)), asyncio.create_task(_expire(service))]
     if not service.models.ready:
         tasks.append(asyncio.create_task(service.load()))
     yield
@@ -95,6 +97,20 @@ async def _watch(service: Service) -> None:
 
     reloads: set[asyncio.Task[None]] = set()
     await service.control.watch(on_reload, service.models.refresh)
+
+
+async def _expire(service: Service) -> None:
+    """Delete feedback files that are too old, now and every hour."""
+    days = service.settings.feedback_days
+    while service.feedback is not None and days is not None:
+        try:
+            gone = await asyncio.to_thread(service.feedback.expire, days)
+        except OSError as error:
+            logging.log_failure("old feedback cannot be deleted", error)
+        else:
+            if gone:
+                logging.log_event("old feedback deleted", files=len(gone))
+        await asyncio.sleep(_HOUR)
 
 
 async def _on_client_left(request: Request, error: Exception) -> Response:

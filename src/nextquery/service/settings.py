@@ -73,6 +73,8 @@ class ServiceSettings:
     """A served model that is asked for every list and recorded, and never shown."""
     feedback: Path | None = None
     """Folder of the feedback log; without it feedback is refused."""
+    feedback_days: int | None = None
+    """The last days whose feedback files are kept; None keeps them all."""
     blocklist: Path | None = None
     kill_switch: Path | None = None
     """While this file exists every list is empty."""
@@ -86,6 +88,8 @@ class ServiceSettings:
         if len(set(names)) != len(names):
             raise InputError(f"two models are named the same: {', '.join(names)}")
         self._check_trials(names)
+        if self.feedback_days is not None and not (self.feedback and self.feedback_days >= 1):
+            raise InputError("`feedback_days`: needs `feedback`, and must be at least 1")
         for name in ("workers", "queue_size", "batch_size", "max_sessions", "budget_ms"):
             if getattr(self, name) < 1:
                 raise InputError(f"`{name}` {getattr(self, name)}: must be at least 1")

@@ -1,5 +1,6 @@
 """The routes under `/v1`: what a front end calls."""
 
+import asyncio
 import math
 import time
 from collections.abc import Sequence
@@ -147,12 +148,17 @@ async def delete_session(
     request: Request,
     owner: Owner,
 ) -> Response:
-    """Forget a session; it does not matter whether it was known."""
+    """Forget a session and its feedback; it does not matter whether they were known."""
     service = service_of(request)
     try:
         await service.sessions.delete(session_key(owner, session_id))
+        if service.feedback is not None:
+            await asyncio.to_thread(service.feedback.forget, session_id)
     except SessionsUnavailableError:
         raise BusyError("The session store does not answer.", 2) from None
+    except FeedbackLostError as error:
+        logging.log_failure("feedback cannot be removed", error, reason=str(error))
+        raise BusyError("Feedback cannot be removed now.", 10) from None
     return Response(status_code=204)
 
 

@@ -4,8 +4,10 @@ The lines and their files are `feedback/events.py`'s; `nextquery prepare` reads 
 `nextquery feedback` as what was shown and taken. Knows nothing of HTTP.
 """
 
+import fcntl
 import hashlib
 import os
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from nextquery.feedback.events import (
     to_lines,
 )
 from nextquery.service.http.schemas import Clicked, Dismissed, Shown
+from nextquery.service.operation.feedback_retention import expire, forget_visitor, opened
 
 ORIGIN_DIGITS = 4
 """65,536 origins: some 65,000 addresses of the world share each, so that none is told."""
@@ -33,6 +36,7 @@ class FeedbackLog:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._forgetting = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -53,13 +57,25 @@ class FeedbackLog:
         for table, line in to_lines(event):
             self._append(self._folder / file_name(table, event.time), line)
 
+    def forget(self, client_id: str) -> int:
+        """Remove a visitor's lines; `FeedbackLostError` if that cannot be done."""
+        with self._forgetting:
+            try:
+                return forget_visitor(self._folder, client_id)
+            except OSError as error:
+                raise FeedbackLostError(error.strerror) from error
+
+    def expire(self, days: int) -> list[str]:
+        """Delete the files of days before the last `days`; returns their names."""
+        return expire(self._folder, days, datetime.now(UTC).date())
+
     def _append(self, path: Path, line: bytes) -> None:
         try:
-            descriptor = _open(path)
-            try:
+            path.parent.mkdir(parents=True, exist_ok=True)  # it may have been taken away
+            # 0600: it holds what people typed.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            with opened(path, flags, fcntl.LOCK_SH) as descriptor:
                 written = os.write(descriptor, line)
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise FeedbackLostError(error.strerror) from error
         if written < len(line):
@@ -75,16 +91,6 @@ def origin(sender: str, moment: datetime) -> str:
     """
     text = f"{moment:%Y-%m-%d} {sender}"
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:ORIGIN_DIGITS]
-
-
-def _open(path: Path) -> int:
-    """The file, in a folder that may have been taken away; 0600: it holds what people typed."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-    try:
-        return os.open(path, flags, 0o600)
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, flags, 0o600)
 
 
 def _event(feedback: Shown | Clicked | Dismissed, moment: datetime, origin: str) -> FeedbackEvent:
