@@ -22,15 +22,15 @@ from pydantic import Field
 
 from nextquery.artifacts import Artifact
 from nextquery.artifacts.arrays import check_offsets, check_range
-from nextquery.config import Section
 from nextquery.records import Suggestion
+from nextquery.suggesters.aging import AgingSettings
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester
 from nextquery.suggesters.followers import Followers
 from nextquery.suggesters.storage import load_record, load_trie, save_record, save_trie
 
 
-class RescueSettings(Section):
+class RescueSettings(AgingSettings):
     """How a failed query that nobody typed is looked up."""
 
     similar: int = Field(default=20, ge=0)

@@ -8,6 +8,7 @@ import polars as pl
 
 from nextquery.guard.hits import HitsCheck
 from nextquery.suggesters.background import Background
+from nextquery.suggesters.fitting.ages import DAY, Ages
 from nextquery.suggesters.fitting.background import count_background, frequency_ranks
 from nextquery.suggesters.fitting.sequences import BackgroundLog
 from nextquery.suggesters.followers import Followers
@@ -20,11 +21,11 @@ def fit_rescue(
 ) -> Rescue:
     """Count what came next; whether a query finds something is the check's word, or a click's."""
     background = count_background(log.data)
-    pairs = _next_found(log, _found(log, hits))
+    pairs = _next_found(log, _found(log, hits), log.ages(settings))
     followers = Followers.from_counts(
         background.ids(pairs["query"].to_list()),
         background.ids(pairs["next"].to_list()),
-        pairs["sessions"].to_numpy(),
+        pairs["count"].to_numpy(),
         len(background.counts),
         frequency_ranks(background),
     )
@@ -46,19 +47,26 @@ def _found(log: BackgroundLog, hits: HitsCheck | None) -> pl.DataFrame:
     )
 
 
-def _next_found(log: BackgroundLog, known: pl.DataFrame) -> pl.DataFrame:
-    """Failed queries and the next query that found something: query, next, sessions."""
+def _next_found(log: BackgroundLog, known: pl.DataFrame, ages: Ages | None) -> pl.DataFrame:
+    """Failed queries and the next query that found something: query, next, count of sessions.
+
+    A session belongs to the day on which the query first failed in it.
+    """
     rows = log.data.session_rows("background").join(known.lazy(), on="query", how="left")
     later = pl.when("found").then("query").shift(-1).backward_fill().over("session")
-    return (
+    sessions = (
         rows.sort("session", "position")
         .with_columns(next=later)
         .filter(pl.col("found").not_() & pl.col("next").is_not_null())
-        .group_by("query", "next")
-        .agg(sessions=pl.col("session").n_unique())
-        .sort("query", "next")
-        .collect()
+        .group_by("query", "next", "session")
+        .agg(pl.col("time").min().dt.date().alias(DAY))
     )
+    keys = ["query", "next"]
+    if ages is None:
+        counted = sessions.group_by(keys).agg(count=pl.len().cast(pl.Int64)).sort(keys)
+        return counted.collect()
+    daily = sessions.group_by(*keys, DAY).agg(count=pl.len().cast(pl.Int64)).collect()
+    return ages.weigh(daily, keys)
 
 
 def _index(background: Background, failed: Sequence[str]) -> tuple[object, Trigrams]:
