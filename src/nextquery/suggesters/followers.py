@@ -74,6 +74,10 @@ class Followers:
         """How often anything followed."""
         return float(self.totals[row])
 
+    def size(self, row: int) -> int:
+        """How many different followers a row has."""
+        return int(self.offsets[row + 1] - self.offsets[row])
+
     def most_frequent(self, row: int, limit: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """The `limit` most frequent followers of a row and their counts."""
         start, stop = self.offsets[row], self.offsets[row + 1]

@@ -126,7 +126,7 @@ class Rescue(CountSuggester[RescueSettings]):
         total = 0.0
         for row, weight in self._rows(context[-1]) if context else ():
             total += weight * self.followers.total(row)
-            found = self.followers.most_frequent(row, self.followers.total(row))
+            found = self.followers.most_frequent(row, self.followers.size(row))
             for query, count in zip(*(each.tolist() for each in found), strict=True):
                 counts[query] = counts.get(query, 0.0) + weight * count
         return counts, total

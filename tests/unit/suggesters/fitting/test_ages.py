@@ -24,9 +24,9 @@ def _fitted(data: Any, kind: str, engine: str = "polars", **settings: float) -> 
     # In a log this small the prior, which has no age, would outweigh what was seen.
     settings |= {"escape": 0.1} if kind in ("qvmm", "cacb") else {}
     # To rescue, "red" fails.
-    hits = {"hits": lambda query: query != "red"} if kind == "rescue" else {}
+    hits = (lambda query: query != "red") if kind == "rescue" else None
     chosen = model_type.settings_type(**settings)
-    return fit_model(model_type, data, chosen, engine=engine, **hits)
+    return fit_model(model_type, data, chosen, engine=engine, hits=hits)
 
 
 @pytest.fixture(scope="module")
