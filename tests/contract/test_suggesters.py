@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.unit.feedback.made_up import publish_shortest_first
 
 from nextquery import load
 from nextquery.artifacts import publish
@@ -52,10 +53,17 @@ def _hred(data: PreparedData, folder: Path) -> None:
         write_tables(data, partial)
 
 
+def _reranked(data: PreparedData, folder: Path) -> None:
+    base = folder.with_name("base of reranked")
+    fit_model(count_model("adjacency"), data).save(base)
+    publish_shortest_first(base, folder)
+
+
 MAKERS: dict[str, Callable[[PreparedData, Path], None]] = {
     **{kind: _fit(kind) for kind in COUNT_MODELS},
     "rescue": _rescue,
     "hred": _hred,
+    "reranked": _reranked,
 }
 
 TOPICS = ("paris", "rome", "東京", "café")

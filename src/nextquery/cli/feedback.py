@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nextquery.feedback.settings import Bounds, CompareSettings, ReportSettings
+from nextquery.feedback.settings import Bounds, CompareSettings, ReportSettings, RerankSettings
 
 feedback = typer.Typer(
     help="Report on feedback, compare models by it, learn from it.", no_args_is_help=True
@@ -116,3 +116,83 @@ def compare(
             f"shadow {shadow.model}: {shadow.overlap:.0%} of {shadow.lists:,} lists in common, "
             f"the same first suggestion in {shadow.same_first:.0%}"
         )
+
+
+@feedback.command()
+def rerank(
+    folder: Folder,
+    base: Annotated[Path, typer.Option(help="The model whose lists are to be ordered anew.")],
+    out: Annotated[Path, typer.Option(help="The model folder to write.")],
+    name: Annotated[
+        str, typer.Option(help="The name under which BASE was served; its kind if left out.")
+    ] = "",
+    min_taken: Annotated[
+        int, typer.Option(min=1, help="Fewer taken suggestions are not learnt from.")
+    ] = RerankSettings.min_taken,
+    min_visitors: Annotated[
+        int, typer.Option(min=1, help="What fewer visitors were shown is not remembered.")
+    ] = RerankSettings.min_visitors,
+    per_visitor: PerVisitor = Bounds.per_visitor,
+    per_origin: PerOrigin = Bounds.per_origin,
+    since: Since = Bounds.since,
+    until: Until = Bounds.until,
+    as_json: AsJson = False,
+) -> None:
+    """Learn from what was taken to order a model's lists, and publish that as a model folder.
+
+    Published only if taken suggestions stand higher for visitors that it did not learn from.
+
+    Example: `nextquery feedback rerank runs/feedback --base runs/adj --out runs/reranked`
+    """
+    from nextquery.evaluation.record_json import to_json
+    from nextquery.feedback.impressions import read_feedback
+    from nextquery.feedback.reranking.training import make_reranker
+
+    bounds = Bounds(per_visitor, per_origin, since, until)
+    shown = read_feedback(folder, bounds).impressions
+    made = make_reranker(shown, base, out, name, RerankSettings(min_taken, min_visitors))
+    if as_json:
+        typer.echo(json.dumps(to_json(made), indent=2))
+        return
+    typer.echo(
+        f"Learnt from {made.impressions:,} lists. What other visitors took stands higher: "
+        f"mean reciprocal rank {made.gain.base:.3f} -> {made.gain.reranked:.3f} "
+        f"(gain {made.gain.low:+.3f} to {made.gain.high:+.3f}, {made.gain.cases:,} takes)"
+    )
+    typer.echo(f"Model: {out}\nNext: serve it in a trial with its base, and ask the guard:")
+    typer.echo(f"  nextquery feedback guard {folder} --model {out}")
+
+
+@feedback.command()
+def guard(
+    folder: Folder,
+    model: Annotated[
+        Path, typer.Option(help="The re-ranker; written again if it is switched off.")
+    ],
+    alpha: Annotated[
+        float, typer.Option(help="How often it may be switched off though it is not worse.")
+    ] = CompareSettings.alpha,
+    per_visitor: PerVisitor = Bounds.per_visitor,
+    per_origin: PerOrigin = Bounds.per_origin,
+    since: Since = Bounds.since,
+    until: Until = Bounds.until,
+    as_json: AsJson = False,
+) -> None:
+    """Switch a re-ranker off if visitors take less from it than from its base model.
+
+    May be asked every few minutes. The service must reload (SIGHUP) to follow.
+
+    Example: `nextquery feedback guard runs/feedback --model runs/reranked`
+    """
+    from nextquery.evaluation.record_json import to_json
+    from nextquery.feedback.impressions import read_feedback
+    from nextquery.feedback.reranking.guard import guard_reranker
+
+    bounds = Bounds(per_visitor, per_origin, since, until)
+    found = guard_reranker(read_feedback(folder, bounds), model, CompareSettings(alpha=alpha))
+    if as_json:
+        typer.echo(json.dumps(to_json(found), indent=2))
+        return
+    typer.echo(f"{'on' if found.enabled else 'off'}: {found.reason}")
+    if found.switched_off:
+        typer.echo("Reload the service (SIGHUP or POST /admin/reload) to follow.")

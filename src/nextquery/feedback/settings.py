@@ -67,3 +67,18 @@ class CompareSettings:
             raise InputError(
                 f"`smallest_effect` {self.smallest_effect}: must lie above 0, up to 10"
             )
+
+
+@dataclass(frozen=True)
+class RerankSettings:
+    """From how much feedback a re-ranker is made."""
+
+    min_taken: int = 500
+    """Fewer taken suggestions are not learnt from."""
+    min_visitors: int = 3
+    """What fewer visitors were shown is not remembered."""
+
+    def __post_init__(self) -> None:
+        for name in ("min_taken", "min_visitors"):
+            if getattr(self, name) < 1:
+                raise InputError(f"`{name}` {getattr(self, name)}: must be at least 1")

@@ -5,8 +5,8 @@ place, and takes the first suggestion looked at that attracts them. What attract
 the session and the suggestion. Knows nothing of models, and cannot show how real visitors behave.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -99,14 +99,15 @@ class SimulatedService:
     models: dict[str, Lister]
     kind: str = ""
     """`interleave`, `split` or none: the first model alone."""
-    versions: str = "1"
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of models; "1" where none is given."""
 
     def serve(self, visit: Visit) -> ServedList:
         """The list for a visit, as it is recorded."""
         names = list(self.models)
         who = visit.list_id, visit.visitor, visit.time, visit.session[-1]
-        common = ServedList(*who, context=visit.session[:-1], version=self.versions)
-        arms = tuple(Arm(name, self.versions) for name in names)
+        common = ServedList(*who, context=visit.session[:-1])
+        arms = tuple(Arm(name, self.versions.get(name, "1")) for name in names)
         if self.kind == "interleave":
             both = [self.models[name](visit.session) for name in names]
             key = "\0".join((visit.visitor, *visit.session))

@@ -42,16 +42,21 @@ class RankedPart:
 
     cases: CaseSet
     features: FeatureTable
+    weights: Floats | None = None
+    """How much each case counts; all alike if there are none."""
 
     def select(self, wanted: np.ndarray) -> "RankedPart":
         """Some of the cases with their features."""
         values = self.features.values[wanted[self.cases.owners]]
-        return RankedPart(self.cases.select(wanted), FeatureTable(self.features.names, values))
+        weights = None if self.weights is None else self.weights[wanted]
+        table = FeatureTable(self.features.names, values)
+        return RankedPart(self.cases.select(wanted), table, weights)
 
     def restricted(self, names: Sequence[str]) -> "RankedPart":
         """The same cases with only some of the features."""
         columns = [self.features.names.index(name) for name in names]
-        return RankedPart(self.cases, FeatureTable(tuple(names), self.features.values[:, columns]))
+        table = FeatureTable(tuple(names), self.features.values[:, columns])
+        return RankedPart(self.cases, table, self.weights)
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class RankerData:
         self.names = training.features.names
         self.training = _dataset(training, smallest_leaf, None)
         self.validation = _dataset(validation, smallest_leaf, self.training)
-        self.chosen_by = validation.cases
+        self.chosen_by = validation
         self.validation.construct()
 
 
@@ -103,7 +108,7 @@ def train_ranker(data: RankerData, shape: TreeShape, seed: int) -> Ranker:
         TREES,
         valid_sets=[data.validation],
         valid_names=["validation"],
-        feval=lambda scores, _: ("mrr", _mrr(data.chosen_by, scores), True),
+        feval=lambda scores, _: ("mrr", mean_reciprocal_rank(data.chosen_by, scores), True),
         callbacks=[
             lightgbm.early_stopping(PATIENCE, verbose=False),
             lightgbm.record_evaluation(history),
@@ -141,11 +146,14 @@ def _dataset(
         part.features.values,
         label=labels,
         group=part.cases.sizes,
+        weight=None if part.weights is None else part.weights[part.cases.owners],
         feature_name=[f"f{number}" for number in range(len(part.features.names))],
         reference=reference,
         params=_BINNING | {"min_data_in_leaf": smallest_leaf},
     )
 
 
-def _mrr(cases: CaseSet, scores: Floats) -> float:
-    return float(reciprocal_ranks(cases, np.asarray(scores, dtype=np.float64)).mean())
+def mean_reciprocal_rank(part: RankedPart, scores: Floats) -> float:
+    """The mean over all cases, each with its weight."""
+    ranks = reciprocal_ranks(part.cases, np.asarray(scores, dtype=np.float64))
+    return float(np.average(ranks, weights=part.weights))

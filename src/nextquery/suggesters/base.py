@@ -12,6 +12,7 @@
     Gated             has the session update gates behind that
     Embedder          has a vector for every word and query
     Guarded           shows nothing that its guard refuses
+    Wrapping          orders the suggestions of another model
 
 A context is a session so far, oldest query first, as the user typed it: the model normalises it.
 The last query is the anchor. An empty context is allowed.
@@ -203,3 +204,10 @@ class Guarded(Protocol):
     """A suggester behind a guard."""
 
     guard: Guard
+
+
+@runtime_checkable
+class Wrapping(Protocol):
+    """A suggester whose suggestions are another's."""
+
+    base: Suggester

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nextquery.guard.guard import Guard
 from nextquery.normalise import normalise_query
-from nextquery.suggesters.base import Guarded, Suggester
+from nextquery.suggesters.base import Guarded, Suggester, Wrapping
 from nextquery.suggesters.count_suggester import CountSuggester
 
 LISTED = 50
@@ -58,7 +58,8 @@ def why(model: Suggester, query: str, context: Sequence[str] = ()) -> Diagnosis:
     queries = tuple(filter(None, map(normalise_query, context)))
     (scored,) = model.score(queries, [text])
     unknown = scored.unknown
-    reason = _reason(model, text, queries, unknown)
+    makes = model.base if isinstance(model, Wrapping) else model
+    reason = _reason(makes, text, queries, unknown)
     tables = _guard(model).tables
     count = tables.count(text) or None
     words = tuple(

@@ -3,7 +3,7 @@
 Classes are named by module, so that a count model opens without torch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ class ModelKind:
     neural: bool = False
     """Trained rather than counted: it computes where others look up, so that a service gives it a
     process of its own."""
+    wraps: bool = False
+    """Holds another model in its folder, whose needs it has; the manifest's `base` says which."""
 
 
 MODEL_KINDS = {
@@ -34,10 +36,13 @@ MODEL_KINDS = {
     "shortcuts": ModelKind("nextquery.suggesters.shortcuts:Shortcuts"),
     "rescue": ModelKind("nextquery.suggesters.rescue:Rescue"),
     "hred": ModelKind("nextquery.suggesters.neural:HREDSuggester", neural=True),
+    "reranked": ModelKind("nextquery.feedback.reranking.reranker:Reranker", wraps=True),
 }
 """Every kind that `load` can open. A further kind is one row here and one class."""
 
-COUNT_MODELS = tuple(kind for kind, facts in MODEL_KINDS.items() if not facts.neural)
+COUNT_MODELS = tuple(
+    kind for kind, facts in MODEL_KINDS.items() if not facts.neural and not facts.wraps
+)
 """The kinds that `fit` can make."""
 
 
@@ -66,17 +71,28 @@ def load(
     """
 
     def read(artifact: Artifact) -> Suggester:
-        loader = _kind_of(artifact).loader
         guard = Guard.open(artifact, blocklist, hits, enforced=guarded)
-        suggester: Suggester = _named(loader).load(artifact, guard)
-        return suggester
+        return load_artifact(artifact, guard)
 
     return read_artifact(Path(path), read)
 
 
+def load_artifact(artifact: Artifact, guard: Guard) -> Suggester:
+    """The model of an opened folder, behind a guard that is open already."""
+    suggester: Suggester = _named(_kind_of(artifact).loader).load(artifact, guard)
+    return suggester
+
+
 def model_kind(folder: Path) -> ModelKind:
     """What the table says of the model in a folder; a folder without a model is refused."""
-    return _kind_of(open_artifact(folder, verify=False))
+    artifact = open_artifact(folder, verify=False)
+    kind = _kind_of(artifact)
+    if not kind.wraps:
+        return kind
+    base = MODEL_KINDS.get(str(artifact.entry("base")))
+    if base is None:
+        raise ArtifactError(f"{folder}: holds no model that is known here; make it again")
+    return replace(kind, neural=base.neural)
 
 
 def _kind_of(artifact: Artifact) -> ModelKind:

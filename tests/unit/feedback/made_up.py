@@ -1,10 +1,17 @@
 """Sessions, models and visitors of which everything is known."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+from nextquery import load
 from nextquery.feedback.impressions import Feedback, join_events
+from nextquery.feedback.position_bias import PositionBias
+from nextquery.feedback.reranking.features import FEATURES
+from nextquery.feedback.reranking.taken_rates import TakenRates
+from nextquery.feedback.reranking.training import Gain, TrainedReranker, publish_reranker
+from nextquery.feedback.reranking.trees import Trees
 from nextquery.feedback.settings import Bounds
 from nextquery.feedback.simulated_visitors import (
     Lister,
@@ -65,3 +72,37 @@ def run(models: dict[str, Lister], kind: str, visitors: int, seed: int, first: i
 def days(feedback: Feedback) -> Sequence[str]:
     """The days of feedback, in order."""
     return sorted({each.day for each in feedback.impressions})
+
+
+def publish_shortest_first(base: Path, target: Path, characters: float = 5.0) -> None:
+    """A re-ranker that puts texts of few characters first."""
+    one = np.zeros(1, dtype=np.int64)
+    feature = np.array([FEATURES.index("characters")])
+    trees = Trees(one, feature, np.array([characters]), one - 1, one - 2, np.array([1.0, 0.0]))
+    rates = TakenRates(np.zeros(0, np.uint64), np.zeros(0), np.zeros(0), 0.1)
+    gain = Gain(0.5, 0.6, 0.1, 0.05, 0.15, cases=100)
+    bias = PositionBias((), 0, 0)
+    publish_reranker(base, target, TrainedReranker(trees, rates, bias, gain, 1000, 100, {}))
+
+
+def chance_sessions() -> list[tuple[str, tuple[str, str]]]:
+    """A log whose followers are by chance: a model of it knows nothing of what attracts."""
+    counts = np.random.default_rng(11).integers(1, 9, (QUERIES, CANDIDATES))
+    return [
+        (f"user {number}", (f"query {query}", f"query {query} to {candidate}"))
+        for (query, candidate), count in np.ndenumerate(counts)
+        for number in range(count)
+    ]
+
+
+def lister(folder: Path) -> Lister:
+    """The first five of a model in a folder, each session asked once."""
+    model = load(folder)
+    lists: dict[Session, list[Suggestion]] = {}
+
+    def listed(session: Session) -> list[Suggestion]:
+        if session not in lists:
+            lists[session] = model.suggest(session, 5)
+        return lists[session]
+
+    return listed

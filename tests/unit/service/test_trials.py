@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.unit.feedback.made_up import publish_shortest_first
 
+from nextquery import load
 from nextquery.feedback.assignment import Share, split_arm
 from nextquery.feedback.events import ServedList, ShadowList, parse_line
 from nextquery.logs.data_folder import PreparedData
 from nextquery.service.app import build_app
+from nextquery.service.http.keys import new_key
 from nextquery.service.service import build_service
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.suggesters.adjacency import Adjacency
@@ -49,15 +52,23 @@ def opened(folders: Path, tmp_path: Path) -> Iterator[Opener]:
         client = TestClient(build_app(build_service(replace(settings, **trial))))
         client.__enter__()
         clients.append(client)
-        end = time.monotonic() + 60
-        while client.get("/readyz").status_code != 200:
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        _until_ready(client)
         return client
 
     yield start
     for client in clients:
         client.__exit__(None, None, None)
+
+
+def _until_ready(client: TestClient) -> None:
+    end = time.monotonic() + 60
+    while client.get("/readyz").status_code != 200:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def texts(answer: Any) -> list[str]:
+    return [item["text"] for item in answer["suggestions"]]
 
 
 def ask(client: TestClient, **body: Any) -> Any:
@@ -172,3 +183,27 @@ def test_feedback_says_where_it_came_from_in_few_digits(opened: Opener, tmp_path
     line = json.loads(path.read_text())
     assert line["origin"] == recorded(tmp_path)[0].origin
     assert len(line["origin"]) == 4
+
+
+def test_a_reranker_is_served_and_reloaded_in_place_of_another(
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Switched off and on again by the folder alone; the lists follow at the next reload."""
+    key = new_key("operator")
+    monkeypatch.setenv("NEXTQUERY_ADMIN_KEYS", key.line)
+    publish_shortest_first(folders / "B", tmp_path / "model", characters=4.0)
+    settings = ServiceSettings(
+        models=(NamedModel("main", tmp_path / "model"),), control=tmp_path, budget_ms=20_000
+    )
+    with TestClient(build_app(build_service(settings))) as client:
+        _until_ready(client)
+        on = texts(ask(client, n=4))
+        assert on == ["rome", "paris", "boots", "socks"]
+        load(tmp_path / "model").save_switched(  # type: ignore[attr-defined]
+            tmp_path / "model", enabled=False, reason="a test"
+        )
+        reloaded = client.post("/admin/reload", headers={"X-Admin-Key": key.key})
+        assert reloaded.status_code == 200, reloaded.text
+        off = texts(ask(client, n=4))
+        assert off == [each.text for each in load(folders / "B").suggest(["red shoes"], 4)]
+        assert on != off

@@ -1,0 +1,1 @@
+"""A model that orders another's suggestions by what visitors took."""
