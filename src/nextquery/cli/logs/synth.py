@@ -18,15 +18,24 @@ def synth(
         Path | None,
         typer.Option(help="Also write what the made-up site has: the hits check of its queries."),
     ] = None,
+    satisfaction: Annotated[
+        str,
+        typer.Option(
+            metavar="none|outcome|chance",
+            help="Whether users are satisfied, which clicks and pauses follow: by the outcome "
+            "searched for, or, as the control, by chance.",
+        ),
+    ] = "none",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Write a made-up query log in AOL format, for the demo, tests and experiments.
 
     Example: `nextquery synth log.tsv --sessions 20000 --seed 1`
     """
-    from nextquery.logs.synthetic.log import write_log
+    from nextquery.logs.synthetic.log import check_satisfaction, write_log
 
-    rows = write_log(out, sessions, seed, shuffled=shuffled, titles=titles)
+    kind = check_satisfaction(satisfaction)
+    rows = write_log(out, sessions, seed, shuffled=shuffled, titles=titles, satisfaction=kind)
     found = {
         "path": str(out),
         "sessions": sessions,
@@ -37,6 +46,7 @@ def synth(
         "last": rows["QueryTime"].max(),
         "seed": seed,
         "shuffled": shuffled,
+        "satisfaction": satisfaction,
     }
     if as_json:
         typer.echo(json.dumps(found, indent=2))

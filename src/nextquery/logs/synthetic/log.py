@@ -10,17 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal, cast, get_args
 
 import numpy as np
 import polars as pl
 
 from nextquery.errors import InputError
-from nextquery.logs.synthetic.draws import Draws, Integers
-from nextquery.logs.synthetic.lexicon import ENTITIES, Lexicon, load_lexicon
+from nextquery.logs.synthetic.draws import Draws, Flags, Integers
+from nextquery.logs.synthetic.lexicon import ENTITIES, OUTCOMES, Lexicon, load_lexicon
 from nextquery.logs.synthetic.walks import Hidden, Role, draw_queries, draw_sessions
 from nextquery.records import Session
 
+Satisfaction = Literal["none", "outcome", "chance"]
+"""Whether users are satisfied: nothing is said of it, by the outcome, or by chance."""
 _SPAN_DAYS = 91  # from 1 March 2006, the span of the paper's log
 _FIRST_SECOND = 1_141_171_200  # 2006-03-01 00:00:00 in epoch seconds
 # How busy each hour of the day is.
@@ -28,6 +30,11 @@ _HOURS = np.array([3, 2, 1, 1, 1, 2, 3, 5, 7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 9, 10, 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 75, 1200  # seconds between the queries of a session
 _BETWEEN_SESSIONS = 45 * 60
 _CLICKS = np.array([35, 45, 14, 6])  # percentages of 0, 1, 2, 3 clicks
+SATISFYING = (1, 3)  # the numbers of the outcomes that mostly satisfy; 0 is the most frequent
+# Percentages of satisfied users: after outcomes that satisfy, after others, after other queries.
+_SATISFIED, _DISAPPOINTED, _ELSE = 85, 20, 50
+_CLICKS_IN_VAIN = 50  # percentage of disappointed users who clicked, and searched again at once
+_SHORTEST_HURRY, _LONGEST_HURRY = 10, 45  # seconds until a disappointed user searches again
 _NEXT_PAGE = 20  # percentage of queries whose later clicks are on further result pages
 
 
@@ -36,7 +43,8 @@ class SyntheticLog:
     """A made-up log before it is written: one row per query, in the order of sessions.
 
     `queries` has session, user, time (epoch seconds), text, url and clicks, and what no log says:
-    role, entity, intent and slip. `hidden` has the user, domain and intent of each session.
+    role, entity, intent and slip, and where satisfaction was drawn, satisfied. `hidden` has the
+    user, domain and intent of each session.
     """
 
     queries: pl.DataFrame
@@ -55,19 +63,42 @@ class SyntheticLog:
         return [Session(id, str(user), tuple(texts)) for id, user, texts in found.iter_rows()]
 
 
-def make_log(sessions: int, seed: int, *, shuffled: bool = False) -> SyntheticLog:
-    """Draw a log. `shuffled` gives the control: the same queries, dealt anew to all places."""
+def check_satisfaction(text: str) -> Satisfaction:
+    """The kind of satisfaction of that name."""
+    for known in get_args(Satisfaction):
+        if text == known:
+            return cast(Satisfaction, known)
+    raise InputError(f"`satisfaction` {text}: must be one of {', '.join(get_args(Satisfaction))}")
+
+
+def make_log(
+    sessions: int, seed: int, *, shuffled: bool = False, satisfaction: Satisfaction = "none"
+) -> SyntheticLog:
+    """Draw a log. `shuffled` gives the control: the same queries, dealt anew to all places.
+
+    With `satisfaction` the queries have a column `satisfied`, and clicks and pauses follow from it:
+    by the outcome that was searched for, or, as its control, by chance.
+    """
     if sessions < 1:
         raise InputError(f"a made-up log needs at least 1 session, not {sessions}")
     if seed < 0:
         raise InputError(f"the seed must not be negative, as {seed} is")
     lexicon, draws = load_lexicon(), Draws(seed)
     hidden = draw_sessions(draws, len(lexicon.domains), sessions)
-    queries = _with_text(draws, lexicon, draw_queries(draws, lexicon, hidden))
+    drawn = draw_queries(draws, lexicon, hidden)
+    queries = _with_text(draws, lexicon, drawn)
     session = queries["session"].to_numpy()
     user = hidden.user[session]
-    time = _times(draws, session, user)
+    hurried: Flags = np.zeros(len(queries), dtype=np.bool_)
+    if satisfaction != "none":
+        satisfied = _satisfied(draws, lexicon, drawn, by_chance=satisfaction == "chance")
+        in_vain = ~satisfied & draws.chance(_CLICKS_IN_VAIN, len(queries))
+        hurried = in_vain
+        queries = queries.with_columns(satisfied=pl.Series(satisfied))
+    time = _times(draws, session, user, hurried)
     clicks = draws.weighted(_CLICKS, len(queries))
+    if satisfaction != "none":
+        clicks = np.where(satisfied | in_vain, np.maximum(clicks, 1), 0)
     pages = draws.chance(_NEXT_PAGE, len(queries))
     queries = queries.with_columns(clicks=pl.Series(clicks), pages=pl.Series(pages))
     if shuffled:
@@ -104,7 +135,13 @@ def log_rows(log: SyntheticLog) -> pl.DataFrame:
 
 
 def write_log(
-    out: Path, sessions: int, seed: int, *, shuffled: bool = False, titles: Path | None = None
+    out: Path,
+    sessions: int,
+    seed: int,
+    *,
+    shuffled: bool = False,
+    titles: Path | None = None,
+    satisfaction: Satisfaction = "none",
 ) -> pl.DataFrame:
     """Write a made-up log, gzipped if the name ends in `.gz`; the rows are returned.
 
@@ -113,7 +150,7 @@ def write_log(
     """
     if out.is_dir():
         raise InputError(f"{out}: a folder; give the name of a file")
-    log = make_log(sessions, seed, shuffled=shuffled)
+    log = make_log(sessions, seed, shuffled=shuffled, satisfaction=satisfaction)
     rows = log_rows(log)
     if titles is not None:
         right = log.queries.filter(~pl.col("slip"))["text"].unique().sort()
@@ -193,12 +230,30 @@ def _address(lexicon: Lexicon, queries: pl.DataFrame, text: pl.Series) -> pl.Ser
     return pl.select(pl.concat_str(slug, pl.lit(".example"))).to_series()
 
 
-def _times(draws: Draws, session: Integers, user: Integers) -> Integers:
-    """Epoch seconds of every query: pauses within a session, longer ones between a user's."""
+def _satisfied(draws: Draws, lexicon: Lexicon, drawn: pl.DataFrame, *, by_chance: bool) -> Flags:
+    """Which queries gave their users what they wanted."""
+    role, intent = drawn["role"].to_numpy(), drawn["intent"].to_numpy()
+    is_outcome = role == Role.OUTCOME
+    number = drawn["second"].to_numpy() - lexicon.starts["outcomes"] - intent * OUTCOMES
+    percent = np.where(np.isin(number, SATISFYING), _SATISFIED, _DISAPPOINTED)
+    percent = np.where(is_outcome, percent, _ELSE)
+    if by_chance:
+        percent = np.full(len(drawn), _ELSE)
+    found: Flags = draws.below(100, len(drawn)) < percent
+    return found
+
+
+def _times(draws: Draws, session: Integers, user: Integers, hurried: Flags) -> Integers:
+    """Epoch seconds of every query: pauses within a session, longer ones between a user's.
+
+    After a query that was `hurried` the next one comes at once.
+    """
     count = int(session[-1]) + 1
     roots = draws.below(1000, len(session))  # squared: most pauses are short
     spread = _LONGEST_PAUSE - _SHORTEST_PAUSE
     pause = _SHORTEST_PAUSE + roots * roots * spread // 1_000_000
+    hurry = _SHORTEST_HURRY + roots * (_LONGEST_HURRY - _SHORTEST_HURRY) // 1000
+    pause = np.where(np.append(False, hurried[:-1]), hurry, pause)
     first = np.append(True, session[1:] != session[:-1])
     elapsed = np.cumsum(np.where(first, 0, pause))
     elapsed -= elapsed[first][session]

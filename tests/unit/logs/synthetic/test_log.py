@@ -15,7 +15,14 @@ import pytest
 from nextquery.errors import InputError
 from nextquery.guard.hits import read_hits
 from nextquery.logs.synthetic.lexicon import INTENTS
-from nextquery.logs.synthetic.log import SyntheticLog, log_rows, make_log, write_log
+from nextquery.logs.synthetic.log import (
+    Satisfaction,
+    SyntheticLog,
+    check_satisfaction,
+    log_rows,
+    make_log,
+    write_log,
+)
 from nextquery.logs.synthetic.walks import Role
 from nextquery.normalise import normalise_query
 
@@ -283,3 +290,34 @@ def test_titles_hold_every_query_but_the_slips(tmp_path: Path) -> None:
     wrong = queries.filter("slip")["text"]
     assert len(wrong) > 10
     assert sum(hits(normalise_query(text)) for text in wrong) < 0.1 * len(wrong)
+
+
+@pytest.mark.parametrize("kind", ["outcome", "chance"])
+def test_satisfaction_changes_clicks_and_pauses_and_no_query(kind: Satisfaction) -> None:
+    drawn = make_log(300, seed=5, satisfaction=kind).queries
+    plain = make_log(300, seed=5).queries
+    assert drawn.select("session", "user", "text").equals(plain.select("session", "user", "text"))
+    satisfied = drawn.filter("satisfied")
+    assert satisfied["clicks"].min() == 1
+    in_vain = drawn.filter(~pl.col("satisfied"), pl.col("clicks") > 0)
+    assert 0.2 < len(in_vain) / len(drawn.filter(~pl.col("satisfied"))) < 0.8
+
+
+def test_outcomes_decide_who_is_satisfied_but_not_in_the_control() -> None:
+    shares = {}
+    for kind in ("outcome", "chance"):
+        queries = make_log(SESSIONS, seed=5, satisfaction=check_satisfaction(kind)).queries
+        outcomes = queries.filter(pl.col("role") == Role.OUTCOME, ~pl.col("slip"))
+        texts = outcomes.group_by("text").agg(pl.col("satisfied").mean(), pl.len())
+        often = texts.filter(pl.col("len") >= 20)["satisfied"].to_numpy()
+        assert len(often) > 30
+        shares[kind] = ((often > 0.65) | (often < 0.4)).mean()
+    assert shares["outcome"] > 0.9
+    assert shares["chance"] < 0.4
+
+
+def test_another_satisfaction_is_refused() -> None:
+    with pytest.raises(
+        InputError, match="`satisfaction` all: must be one of none, outcome, chance"
+    ):
+        check_satisfaction("all")
