@@ -12,6 +12,8 @@ from nextquery.feedback.settings import CompareSettings
 LATER = "2027-01-01"
 GOOD, BAD = ranked(0.0), ranked(0.25, seed=3)
 EFFECT = CompareSettings(smallest_effect=0.2)
+ENOUGH = {"interleave": 600, "split": 1600}
+"""Visitors of a trial."""
 
 
 def test_the_made_up_models_differ_by_a_fifth() -> None:
@@ -94,9 +96,11 @@ def test_lists_outside_a_trial_say_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["interleave", "split"])
 def test_right_in_95_of_100_trials(kind: str) -> None:
-    """Models that differ by 20.6%, a stated effect of 20%, alpha .05, power .95, 1,800 visitors."""
+    """Models that differ by 20.6%, a stated effect of 20%, alpha .05, power .95."""
     winners = [
-        compare(run({"A": BAD, "B": GOOD}, kind, 1800, seed), EFFECT, LATER).trials[0].winner
+        compare(run({"A": BAD, "B": GOOD}, kind, ENOUGH[kind], seed), EFFECT, LATER)
+        .trials[0]
+        .winner
         for seed in range(100)
     ]
     assert winners.count("B") >= 95
@@ -107,7 +111,9 @@ def test_right_in_95_of_100_trials(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["interleave", "split"])
 def test_no_winner_in_95_of_100_trials_of_equals(kind: str) -> None:
     winners = [
-        compare(run({"A": GOOD, "B": GOOD}, kind, 1800, seed), EFFECT, LATER).trials[0].winner
+        compare(run({"A": GOOD, "B": GOOD}, kind, ENOUGH[kind], seed), EFFECT, LATER)
+        .trials[0]
+        .winner
         for seed in range(100)
     ]
     assert winners.count(None) >= 95
