@@ -133,14 +133,15 @@ def settings(suggester: Suggester) -> dict[str, Make]:
     configs = {
         "before": now.model_copy(update={"specificity": 0.0, "known": "free"}),
         "now": now,
-        "now, free": now.model_copy(update={"known": "free"}),
-        "now, only": now.model_copy(update={"known": "only"}),
+        "now and free": now.model_copy(update={"known": "free"}),
+        "now and only": now.model_copy(update={"known": "only"}),
     }
 
     def made(config: DecodeConfig) -> Make:
         return lambda many: suggester.suggest_many(many, LISTED, config=config)
 
-    wanted = os.environ.get("NEXTQUERY_BENCH_SETTINGS", ",".join(configs)).split(",")
+    named = os.environ.get("NEXTQUERY_BENCH_SETTINGS")
+    wanted = named.split(",") if named else list(configs)
     return {name: made(config) for name, config in configs.items() if name in wanted}
 
 

@@ -91,3 +91,35 @@ def test_what_a_count_model_cannot_do_is_said(data: Path, tmp_path: Path) -> Non
 def test_a_data_folder_is_no_model(data: Path) -> None:
     with pytest.raises(ArtifactError, match="holds 'data', not a model"):
         run("suggest", data, "paris")
+
+
+def test_a_query_without_results_is_rescued(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
+    sessions = [(f"u{n}", ["paris hotles", "paris hotels"]) for n in range(3)]
+    data = prepared(tiny_log([*sessions, ("ann", ["paris hotels", "rome"])])).path
+    (tmp_path / "titles").write_text("Hotels in Paris\nRome\n")
+    titles = "--hits", tmp_path / "titles"
+    run("fit", data, "--kind", "rescue", *titles, "--out", tmp_path / "rescue")
+    run("fit", data, "--kind", "popularity", "--out", tmp_path / "model")
+
+    def asked(*more: str | Path) -> list[str]:
+        printed = run("suggest", tmp_path / "model", *more, "--rescue", tmp_path / "rescue")
+        return [line.split(maxsplit=1)[1] for line in printed.splitlines()]
+
+    lead = "paris hotels  [people who found nothing then searched for this (3 times)]"
+    assert asked("paris hotles")[0] == lead
+    assert asked("paris hotles", *titles)[0] == lead
+    # a new slip: only the hits check knows that it finds nothing
+    assert asked("paris hotlse", *titles)[0].startswith("paris hotels  [people who found nothing")
+    assert not any("people" in line for line in asked("paris hotlse"))
+    assert not any("people" in line for line in asked("rome", *titles))
+    with pytest.raises(InputError, match="a popularity model; make one with --kind rescue"):
+        run("suggest", tmp_path / "model", "x", "--rescue", tmp_path / "model")
+    with pytest.raises(InputError, match="hits"):
+        run("fit", data, "--kind", "adjacency", *titles, "--out", tmp_path / "other")
+
+
+def test_a_made_up_log_comes_with_what_its_site_has(tmp_path: Path) -> None:
+    run("synth", tmp_path / "log.tsv", "--sessions", "50", "--titles", tmp_path / "titles")
+    titles = (tmp_path / "titles").read_text().splitlines()
+    assert titles == sorted(set(titles))
+    assert len(titles) > 50

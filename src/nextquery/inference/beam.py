@@ -7,7 +7,7 @@ next best gets it. Knows decoder, rules and scores; knows nothing of text beyond
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from nextquery.inference.network.prediction import (
 from nextquery.inference.rules import ContextRules, Ids
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY
+
+MOST_LOOKED_AT = 16
+"""Where only words that have stood side by side are gone on with: so many times the first look at a
+step, then no more. Many prefixes have few such words, and all others would have to be refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +120,11 @@ class BeamSearch:
                 continue
             rows = slice(first, first + len(beam.live))
             count, kept = 2 * self._config.beam, None
+            most = MOST_LOOKED_AT * count if self._config.known == "prefer" else np.inf
             while kept is None:
                 extensions = self.expand(prediction, beam, rows, count)
+                if count >= most:
+                    extensions = replace(extensions, rest=-np.inf)
                 kept = self.prune(beam, extensions, rules[place])
                 count *= 4
             after[place] = kept[0]

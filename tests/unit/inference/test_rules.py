@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from nextquery.guard.fingerprints import pair_keys, text_keys
 from nextquery.guard.guard import Guard, Reason
 from nextquery.guard.tables import Tables
+from nextquery.inference.beam import MOST_LOOKED_AT, BeamSearch
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
@@ -187,3 +189,21 @@ def test_completions_keep_to_seen_pairs_while_there_are_enough(make_model: Model
     found = [each.text for each in predictor.complete(state, "w4 ", 8, config)]
     assert {text.split()[1] for text in found[:6]} == {f"w{n}" for n in range(6)}
     assert len(found) == 8
+
+
+def test_few_seen_pairs_do_not_make_the_search_look_at_every_word(
+    make_model: ModelMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The beam cannot be filled, so that all words of all prefixes would be looked at."""
+    looks: list[int] = []
+    expand = BeamSearch.expand
+
+    def counted(self: BeamSearch, prediction: Any, beam: Any, rows: slice, count: int) -> Any:
+        looks.append(count)
+        return expand(self, prediction, beam, rows, count)
+
+    monkeypatch.setattr(BeamSearch, "expand", counted)
+    predictor = predictor_of(make_model(words=3000), seen_pairs(("w4", "w5")))
+    found = texts(predictor, CONFIG.model_copy(update={"known": "prefer"}))
+    assert len(found) == 10
+    assert max(looks) == MOST_LOOKED_AT * 2 * CONFIG.beam
