@@ -2,10 +2,13 @@
 
 Builds the wheel and installs it into a fresh virtual environment per extra (with the versions of
 constraints.txt, PyTorch first and alone where it is needed), then runs the commands that the extra
-is for. `NEXTQUERY_BENCH_INSTALL=core,serve` chooses extras; the quick form takes the core only.
+is for. `counts` is no extra: the packages of deploy/requirements-serve.txt alone, for a service
+that only asks count models. `NEXTQUERY_BENCH_INSTALL=core,serve` chooses; the quick form takes the
+core only. On a busy machine the processor's seconds mean more than the clock's.
 """
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -14,10 +17,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from nextquery.errors import InputError
+
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("core", "serve", "neural", "train", "experiment", "all")
+EXTRAS = ("core", "counts", "serve", "neural", "train", "experiment", "all")
 WITH_TORCH = {"neural", "train", "all"}
-REPEATS = 3
+REPEATS = 5
 
 
 def main(quick: bool) -> dict[str, Any]:
@@ -25,25 +30,35 @@ def main(quick: bool) -> dict[str, Any]:
     names = chosen or (["core"] if quick else list(EXTRAS))
     with tempfile.TemporaryDirectory() as folder:
         wheel = build_wheel(Path(folder))
-        return {name: measure(name, wheel, Path(folder) / name) for name in names}
+        model = fit_model(Path(folder))
+        return {name: measure(name, wheel, Path(folder) / name, model) for name in names}
 
 
 def build_wheel(folder: Path) -> Path:
     """The wheel of this checkout."""
+    if not (ROOT / "pyproject.toml").is_file():
+        raise InputError("this benchmark builds the package: run it in a checkout of the source")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", str(ROOT)]
     subprocess.run([*command, "--wheel-dir", str(folder)], check=True)
     return next(folder.glob("nextquery-*.whl"))
 
 
-def measure(extra: str, wheel: Path, folder: Path) -> dict[str, Any]:
+def measure(extra: str, wheel: Path, folder: Path, model: Path) -> dict[str, Any]:
     """Install one extra and time what it is for."""
+    start = time.perf_counter()
     python = make_environment(extra, wheel, folder)
+    installed = time.perf_counter() - start
     site = next((folder / "lib").glob("python*/site-packages"))
+    help_clock, help_processor = _seconds([python, "-m", "nextquery", "--help"])
+    clock, processor = _seconds([python, "-m", "nextquery", "suggest", str(model), "paris"])
     found = {
         "packages": len(list(site.glob("*.dist-info"))),
         "megabytes": round(sum(f.stat().st_size for f in site.rglob("*") if f.is_file()) / 1e6),
-        "help_seconds": _seconds([python, "-m", "nextquery", "--help"]),
-        "suggest_seconds": _suggest(python, folder),
+        "install_seconds": round(installed, 1),
+        "help_seconds": help_clock,
+        "help_processor_seconds": help_processor,
+        "suggest_seconds": clock,
+        "suggest_processor_seconds": processor,
     }
     shutil.rmtree(folder)
     return found
@@ -54,33 +69,44 @@ def make_environment(extra: str, wheel: Path, folder: Path) -> str:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = str(folder / "bin" / "python")
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
+    pinned = ["--constraint", str(ROOT / "constraints.txt")]
     if extra in WITH_TORCH:
         subprocess.run([*pip, "torch==2.13.0"], check=True)
-    wanted = str(wheel) if extra == "core" else f"{wheel}[{extra}]"
-    subprocess.run([*pip, "--constraint", str(ROOT / "constraints.txt"), wanted], check=True)
+    if extra == "counts":
+        wanted = ["-r", str(ROOT / "deploy" / "requirements-serve.txt")]
+        subprocess.run([*pip, "--no-deps", str(wheel)], check=True)
+    else:
+        wanted = [str(wheel) if extra == "core" else f"{wheel}[{extra}]"]
+    subprocess.run([*pip, *pinned, *wanted], check=True)
     return python
 
 
-def _suggest(python: str, folder: Path) -> float:
-    """Seconds from a cold start to the suggestions of an adjacency model."""
-    work = folder / "work"
-    work.mkdir()
+def fit_model(folder: Path) -> Path:
+    """An adjacency model of a small made-up log, fitted by this environment."""
     for command in (
         ("synth", "log.tsv", "--sessions", "3000"),
         ("prepare", "log.tsv", "--out", "data", "--no-spelling"),
         ("fit", "data", "--kind", "adjacency", "--out", "adjacency"),
     ):
-        subprocess.run(
-            [python, "-m", "nextquery", *command], check=True, cwd=work, capture_output=True
-        )
-    return _seconds([python, "-m", "nextquery", "suggest", "adjacency", "paris"], work)
+        words = [sys.executable, "-m", "nextquery", *command]
+        subprocess.run(words, check=True, cwd=folder, capture_output=True)
+    return folder / "adjacency"
 
 
-def _seconds(command: list[str], cwd: Path | None = None) -> float:
-    """The shortest of a few runs: the first reads the disk."""
-    taken = []
+def _seconds(command: list[str]) -> tuple[float, float]:
+    """Clock and processor: the shortest of a few runs, since the first reads the disk."""
+    clock, processor = [], []
+    # The environment's own package, not the one of the checkout.
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     for _ in range(REPEATS):
-        start = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True, cwd=cwd)
-        taken.append(time.perf_counter() - start)
-    return round(min(taken), 2)
+        start, before = time.perf_counter(), _used()
+        subprocess.run(command, check=True, capture_output=True, env=kept)
+        clock.append(time.perf_counter() - start)
+        processor.append(_used() - before)
+    return round(min(clock), 2), round(min(processor), 2)
+
+
+def _used() -> float:
+    """The processor's seconds of all processes that this one started and that ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -2,6 +2,8 @@
 
 from importlib import util
 
+from nextquery.errors import MissingDependencyError
+
 EXTRAS = {
     "neural": ("torch",),
     "train": ("torch", "tensorboard"),
@@ -32,6 +34,14 @@ def extra_of(module: str) -> str | None:
 def missing(extra: str) -> tuple[str, ...]:
     """The modules of an extra that are not installed."""
     return tuple(module for module in EXTRAS[extra] if util.find_spec(module) is None)
+
+
+def require(*extras: str, install: str | None = None) -> None:
+    """Refuse what needs extras before it begins; `install` is a name for them all."""
+    for extra in extras:
+        for module in missing(extra):
+            wanted = f"'nextquery[{install or extra}]'"
+            raise MissingDependencyError(f"{module} is not installed: pip install {wanted}")
 
 
 def missing_message(module: str) -> str | None:

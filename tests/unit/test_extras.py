@@ -1,7 +1,17 @@
 import tomllib
 from pathlib import Path
 
-from nextquery.extras import EXTRAS, extra_of, installed_version, missing, missing_message
+import pytest
+
+from nextquery.errors import MissingDependencyError
+from nextquery.extras import (
+    EXTRAS,
+    extra_of,
+    installed_version,
+    missing,
+    missing_message,
+    require,
+)
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -37,3 +47,10 @@ def test_a_module_that_belongs_to_no_extra() -> None:
 def test_what_is_installed_is_not_missing() -> None:
     assert all(missing(extra) == () for extra in EXTRAS)
     assert installed_version("polars")
+
+
+def test_what_is_required_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("train")
+    monkeypatch.setitem(EXTRAS, "train", ("torch", "no_such_module"))
+    with pytest.raises(MissingDependencyError, match=r"no_such_module .* 'nextquery\[train\]'"):
+        require("train")

@@ -38,6 +38,9 @@ def demo(
 
     Example: `nextquery demo --out /tmp/demo`
     """
+    from nextquery.extras import require
+
+    require("train", "experiment", *(["serve"] if serve else []), install="all")
     out.mkdir(parents=True, exist_ok=True)
     steps = [*_preparation(out, sessions), *_models(out), *_suggestions(out), _experiment(out)]
     for number, step in enumerate(steps, 1):

@@ -6,6 +6,8 @@ Rules of thumb with their reasons, for `nextquery init` and `inspect`; measured 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import polars as pl
+
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.facts import LogFacts
 
@@ -28,7 +30,29 @@ class Advice:
 
 def advise(data: PreparedData, facts: LogFacts) -> tuple[Advice, ...]:
     """What to know and do about a prepared log."""
-    return (*_problems(data, facts), *_models(data, facts))
+    return (*problems(data, facts), *_models(data, facts))
+
+
+def problems(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
+    """What a prepared log lacks, and what to do about it."""
+    yield from _too_little_known(data, facts.repetition.seen_before.get("test", 0.0), "later")
+    tested = facts.counts["sessions"].get("test", 0)
+    if tested < EXPERIMENT_SESSIONS:
+        yield Advice(
+            f"{tested:,} test sessions are too few to tell models apart; "
+            "collect more days before you trust an experiment.",
+        )
+    if not has_clicks(data):
+        yield Advice(
+            "The log has no clicks: Search Shortcuts takes every session's end for a good one.",
+        )
+
+
+def emptiness(data: PreparedData) -> Iterator[Advice]:
+    """Why a count model of this log would be empty or nearly so; quickly found."""
+    known = data.counts("queries").select(pl.col("count").sum()).collect().item()
+    every = data.session_rows("background").select(pl.len()).collect().item()
+    yield from _too_little_known(data, known / every if every else 0.0, "the background's")
 
 
 def has_clicks(data: PreparedData) -> bool:
@@ -36,9 +60,7 @@ def has_clicks(data: PreparedData) -> bool:
     return not data.counts("clicks").head(1).collect().is_empty()
 
 
-def _problems(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
-    sessions = facts.counts["sessions"]
-    known = facts.repetition.seen_before.get("test", 0.0)
+def _too_little_known(data: PreparedData, known: float, whose: str) -> Iterator[Advice]:
     if not data.counts("queries").head(1).collect().height:
         yield Advice(
             f"No query was typed by {data.min_users} users: every count model would be empty. "
@@ -46,14 +68,9 @@ def _problems(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
         )
     elif known < FEW_KNOWN and data.min_users > 1:
         yield Advice(
-            f"Only {known:.1%} of later queries are in the background: the log is small. A lower "
+            f"Only {known:.1%} of {whose} queries are known: the log is small. A lower "
             f"`min_users` than {data.min_users} keeps more of it, and shows what fewer people "
             "typed.",
-        )
-    if sessions.get("test", 0) < EXPERIMENT_SESSIONS:
-        yield Advice(
-            f"{sessions.get('test', 0):,} test sessions are too few to tell models apart; "
-            "collect more days before you trust an experiment.",
         )
 
 
@@ -71,8 +88,8 @@ def _models(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
         )
     else:
         yield Advice(
-            "The log has no clicks: Search Shortcuts takes every session's end for a good one.",
-            "fit DATA --kind shortcuts --set satisfactory=false --out shortcuts",
+            "Search Shortcuts finds similar sessions, and so helps where a query was never seen.",
+            "fit DATA --kind shortcuts --out shortcuts",
         )
     if background >= HRED_SESSIONS:
         yield Advice(

@@ -38,8 +38,9 @@ from nextquery.suggesters.storage import load_array, load_record, save_array, sa
 class ShortcutsSettings(AgingSettings):
     """Which sessions are indexed and how they are ranked."""
 
-    satisfactory: bool = True
-    """Index only sessions whose last query was clicked; false for a log without clicks."""
+    satisfactory: bool | None = None
+    """Index only sessions whose last query was clicked (true) or all (false); none: only those,
+    unless there are none. A fitted model has true or false."""
     alpha: float = Field(default=0.5, ge=0, le=1)
     """The weight of the words' similarity; the rest goes to how often sessions ended so."""
     window: int = Field(default=10, ge=1)

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from nextquery.logs.advice import advise, has_clicks
+from nextquery.logs.advice import advise, emptiness, has_clicks
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.facts import LogFacts, Repetition
 
@@ -42,10 +42,10 @@ def test_a_log_without_clicks_gets_shortcuts_that_need_none(
     data: PreparedData, prepared: Callable[[Any], PreparedData], tiny_log: Any
 ) -> None:
     assert not has_clicks(data)
-    assert "satisfactory=false" in told(data, facts(300, 20, 0.5))
+    assert "The log has no clicks" in told(data, facts(300, 20, 0.5))
     clicked = prepared(tiny_log(SESSIONS, clicks=[("u1", "red boots", "http://a")]))
     assert has_clicks(clicked)
-    assert "satisfactory=false" not in told(clicked, facts(300, 20, 0.5))
+    assert "The log has no clicks" not in told(clicked, facts(300, 20, 0.5))
 
 
 def test_nothing_left_of_a_log_is_said_first(
@@ -53,3 +53,13 @@ def test_nothing_left_of_a_log_is_said_first(
 ) -> None:
     empty = prepared(tiny_log([("one", ["a", "b"])], min_users=3))
     assert advise(empty, facts(1, 0, 0.0))[0].text.startswith("No query was typed by 3 users")
+
+
+def test_a_model_of_a_log_that_hardly_repeats_is_nearly_empty(
+    prepared: Callable[[Any], PreparedData], tiny_log: Any, data: PreparedData
+) -> None:
+    alone = [(f"v{n}", [f"query {n}", f"other {n}"]) for n in range(40)]
+    [advice] = emptiness(prepared(tiny_log([*SESSIONS, *alone], min_users=2)))
+
+    assert advice.text.startswith("Only 11.1% of the background's queries are known")
+    assert list(emptiness(data)) == []

@@ -92,8 +92,17 @@ def test_half_of_the_probability_belongs_to_the_endings_found(model: Shortcuts) 
 def test_a_log_without_clicks_says_what_to_do(prepared: Any, tiny_log: Any) -> None:
     data = prepared(tiny_log(SESSIONS))
     with pytest.raises(InputError, match=r"clicked.*`satisfactory=false`"):
-        fit_model(Shortcuts, data)
+        fit_model(Shortcuts, data, ShortcutsSettings(satisfactory=True))
     assert fit_model(Shortcuts, data, ShortcutsSettings(satisfactory=False)).suggest(["paris"])
+
+
+def test_the_log_decides_whether_clicks_count(prepared: Any, tiny_log: Any) -> None:
+    without = fit_model(Shortcuts, prepared(tiny_log(SESSIONS)))
+    with_clicks = fit_model(Shortcuts, prepared(tiny_log(SESSIONS, CLICKS)))
+
+    assert without.settings.satisfactory is False
+    assert without.suggest(["paris"])
+    assert with_clicks.settings.satisfactory is True
 
 
 def test_a_rare_ending_is_no_document(prepared: Any, tiny_log: Any) -> None:

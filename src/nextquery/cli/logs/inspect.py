@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nextquery.cli.option_names import in_options
+
 if TYPE_CHECKING:
     from nextquery.logs.facts import LogFacts
 
@@ -23,13 +25,21 @@ def inspect(
     """
     from dataclasses import asdict
 
+    from nextquery.logs.advice import problems
     from nextquery.logs.data_folder import PreparedData
     from nextquery.logs.facts import describe, draw_lengths
 
-    facts = describe(PreparedData(data))
+    prepared = PreparedData(data)
+    facts = describe(prepared)
     if figure:
         draw_lengths(facts, figure)
-    typer.echo(json.dumps(asdict(facts), indent=2) if as_json else _readable(facts))
+    lacking = [
+        in_options(item.text, {"min_users": "--min-users"}) for item in problems(prepared, facts)
+    ]
+    if as_json:
+        typer.echo(json.dumps(asdict(facts) | {"advice": lacking}, indent=2))
+    else:
+        typer.echo("\n".join([_readable(facts), *(["", *lacking] if lacking else [])]))
 
 
 def _readable(facts: "LogFacts") -> str:

@@ -2,10 +2,16 @@
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from nextquery.cli.option_names import in_options
+
+if TYPE_CHECKING:
+    from nextquery.config import Section
 
 from nextquery.logs.settings import PrepareSettings
 
@@ -41,6 +47,7 @@ def fit(
     from nextquery.artifacts import check_target
     from nextquery.config import from_overrides
     from nextquery.guard.hits import read_hits
+    from nextquery.logs.advice import emptiness
     from nextquery.logs.data_folder import PreparedData
     from nextquery.suggesters.fitting.fit import fit_model
     from nextquery.suggesters.loading import count_model
@@ -53,11 +60,31 @@ def fit(
     with Console(stderr=True).status(f"fitting {kind}"):
         check = read_hits(hits) if hits else None
         counting = {"engine": engine, "spark_master": spark_master}
-        fit_model(model_type, prepared, chosen, **counting, hits=check).save(out)
+        fitted = fit_model(model_type, prepared, chosen, **counting, hits=check)
+        fitted.save(out)
     seconds = time.perf_counter() - start
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    advice = [*_chosen(chosen, fitted.settings), *(item.text for item in emptiness(prepared))]
+    advice = [in_options(text, {"min_users": "--min-users"}) for text in advice]
     if as_json:
-        summary = {"kind": kind, "model": str(out), "settings": chosen.model_dump(mode="json")}
+        used = fitted.settings.model_dump(mode="json")
+        summary = {"kind": kind, "model": str(out), "settings": used, "advice": advice}
         typer.echo(json.dumps({**summary, "seconds": seconds, "bytes": size}))
     else:
         typer.echo(f"fitted {kind} in {seconds:.1f} s: {out} ({size / 1e6:.1f} MB)")
+        for text in advice:
+            typer.echo(text, err=True)
+
+
+def _chosen(asked: "Section", used: "Section") -> Iterator[str]:
+    """What the log decided where the settings left it open."""
+    before, after = asked.model_dump(), used.model_dump()
+    for name in before:
+        if before[name] is None and after[name] is False:
+            yield f"{_REASONS[name]} (`{name}=false`)."
+
+
+_REASONS = {
+    "satisfactory": "No session ends in a click on a known query, so all sessions are indexed"
+}
+"""Why a setting that was left open is false."""

@@ -20,6 +20,7 @@ from nextquery.cli.models.decoding import (
 
 if TYPE_CHECKING:
     from nextquery.records import Suggestion
+    from nextquery.suggesters.base import Suggester
 
 
 def suggest(
@@ -49,6 +50,13 @@ def suggest(
     known: Known = None,
     mode: Mode = None,
     settings: Settings = None,
+    fallback: Annotated[
+        bool,
+        typer.Option(
+            "--fallback/--no-fallback",
+            help="Where a count model has nothing, show related or frequent queries.",
+        ),
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Suggest the next query.
@@ -73,17 +81,28 @@ def suggest(
     found = suggester.suggest(context, n, **options)
     if rescue and context:
         found = _rescued(rescue, context, found, n, {"blocklist": blocklist, "hits": check})
+    instead = [] if found or not fallback else _instead(suggester, context, n)
     took = (time.perf_counter() - start) * 1000
     if as_json:
-        items = [asdict(item) | {"group": group(context, item.text)} for item in found]
+        items = [asdict(item) | {"group": group(context, item.text)} for item in found or instead]
         document: dict[str, object] = {"context": context, "suggestions": items}
         document |= {"model": suggester.kind, "took_ms": took}
+        document |= {"fallback": True} if instead else {}
         typer.echo(json.dumps(document, ensure_ascii=False))
         return
-    for item in found:
-        typer.echo(f"{item.score:9.3f}  {item.text}  [{item.source}]")
     if not found:
-        typer.echo("no suggestion for this session", err=True)
+        more = "; these are from the same log:" if instead else ""
+        typer.echo(f"the model has no suggestion for this session{more}", err=True)
+    for item in found or instead:
+        typer.echo(f"{item.score:9.3f}  {item.text}  [{item.source}]")
+
+
+def _instead(suggester: "Suggester", context: list[str], n: int) -> "list[Suggestion]":
+    """What a count model's log has, where the model itself has nothing."""
+    from nextquery.cli.models.fallback import fall_back
+    from nextquery.suggesters.count_suggester import CountSuggester
+
+    return fall_back(suggester, context, n) if isinstance(suggester, CountSuggester) else []
 
 
 def _rescued(

@@ -34,6 +34,9 @@ def train(
     # Read when torch is loaded: threads that wait by spinning make training on a busy machine
     # several times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from nextquery.extras import require
+
+    require("train")
     from nextquery.cli.models.training_stop import save_on_signals
     from nextquery.config import load_config
     from nextquery.logs.data_folder import PreparedData

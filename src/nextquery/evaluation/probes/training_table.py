@@ -26,6 +26,11 @@ class TrainingFacts:
     best_validation: Mapping[str, Any] | None
     """The line of `metrics.jsonl` with the lowest validation loss."""
 
+    @property
+    def copies(self) -> bool:
+        """Whether the model may copy words of the session, which the paper's does not."""
+        return bool((self.model or {}).get("copy"))
+
 
 def training_table(models: Mapping[str, SystemSource]) -> dict[str, TrainingFacts]:
     """Of each model folder: its size, its settings, and its last results of training."""

@@ -3,6 +3,7 @@
 Knows results, what the paper reports, and the order in which a reader wants to see it.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from nextquery.artifacts import write_text
@@ -45,7 +46,7 @@ def write_report(out: Path, results: ExperimentResults) -> None:
         "run": ("Data, training and settings", _run(results)),
     }
     shown = {anchor: part for anchor, part in parts.items() if part[1]}
-    models = ", ".join(label(model) for model in results.systems.models)
+    models = ", ".join(tables.model_name(results, model) for model in results.systems.models)
     test = results.data.counts.get("sessions", {}).get("test", 0)
     text = html.document(
         "Context-aware query suggestion: the experiments",
@@ -58,7 +59,7 @@ def write_report(out: Path, results: ExperimentResults) -> None:
 
 
 def _summary(results: ExperimentResults) -> str:
-    models = results.systems.models
+    models = {model: tables.model_name(results, model) for model in results.systems.models}
     lines = [
         f"{visitors}{finding}"
         for visitors, scenarios in (("", results.scenarios), (NEW, results.new_visitors))
@@ -76,19 +77,19 @@ def _summary(results: ExperimentResults) -> str:
     return html.bullets(lines) + html.heading("What is comparable") + html.bullets(comparable)
 
 
-def _findings(name: str, found: ScenarioResult, models: tuple[str, ...]) -> list[str]:
-    """One sentence per model on what its score adds to the Baseline Ranker."""
+def _findings(name: str, found: ScenarioResult, models: Mapping[str, str]) -> list[str]:
+    """One sentence per model, with its name, on what its score adds to the Baseline Ranker."""
     title = SCENARIOS[name].title
     if found.too_few:
         return [f"{title}: too few cases for any result ({found.too_few})."]
     sentences = []
-    for model in models:
+    for model, written in models.items():
         paper = found.comparison(f"baseline+{model}:sum", "baseline")
         ours = found.comparison(f"baseline+{model}", "baseline")
         if paper is None or ours is None:
             continue
         sentence = (
-            f"{title}: {label(model)}'s log-likelihood as one more feature, as in the paper, "
+            f"{title}: {written}'s log-likelihood as one more feature, as in the paper, "
             f"changes the Baseline Ranker's MRR by {_change(paper)}; in the forms that validation "
             f"chose, by {_change(ours)}; {found.cases['test']:,} test cases."
         )

@@ -246,6 +246,13 @@ def data(results: ExperimentResults) -> str:
     return table(["Sessions", "this log", Cell("the paper's", "paper")], rows)
 
 
+def model_name(results: ExperimentResults, model: str) -> str:
+    """A model under study as a person writes it, and whether it copies: the paper's does not."""
+    name = label(model)
+    facts = results.training.get(model)
+    return f"{name} with copying" if facts and facts.copies and "copying" not in name else name
+
+
 def training(results: ExperimentResults) -> str:
     """The paper's Table 2 beside what the models' folders say."""
     heads = [
@@ -261,7 +268,7 @@ def training(results: ExperimentResults) -> str:
         perplexity = facts.get("validation_perplexity")
         rows.append(
             [
-                label(model),
+                model_name(results, model),
                 f"{facts['steps']:,}" if "steps" in facts else "–",
                 f"{seconds / 60:.0f} min" if seconds else "–",
                 f"{decoding.median_ms:.0f} ms" if decoding else "–",

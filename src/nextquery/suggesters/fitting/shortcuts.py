@@ -1,6 +1,7 @@
 """Fitting Search Shortcuts: satisfactory sessions grouped by their end and indexed."""
 
 from datetime import date
+from typing import Any
 
 import bm25s
 import narwhals as nw
@@ -17,7 +18,8 @@ from nextquery.suggesters.shortcuts import Index, Shortcuts, ShortcutsSettings
 def fit_shortcuts(log: BackgroundLog, settings: ShortcutsSettings) -> Shortcuts:
     """Group satisfactory sessions by their last query and index their words."""
     background = count_background(log.data)
-    endings, texts = _documents(log, settings)
+    satisfactory, endings, texts = _documents(log, settings)
+    settings = settings.model_copy(update={"satisfactory": satisfactory})
     ids = background.ids(endings["ending"].to_list())
     ordered = endings.with_columns(id=pl.Series(ids)).sort("id")
     places = dict(zip(ordered["ending"], range(len(ordered)), strict=True))
@@ -29,32 +31,45 @@ def fit_shortcuts(log: BackgroundLog, settings: ShortcutsSettings) -> Shortcuts:
 
 def _documents(
     log: BackgroundLog, settings: ShortcutsSettings
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+) -> tuple[bool, pl.DataFrame, pl.DataFrame]:
     """How many sessions end in each known query, and which queries they hold how often.
 
-    A session belongs to the day of its last query. Its age changes how much its ending weighs,
+    Before them, whether only clicked ends were taken: the log decides where that is left open. A
+    session belongs to the day of its last query. Its age changes how much its ending weighs,
     not what the index says of its words; outside the window it is left out.
     """
-    rows = with_day(log.rows())
-    lasts = rows.group_by("session").agg(nw.col("position").max())
-    ends = rows.join(lasts, on=["session", "position"], how="inner").join(
-        log.table(log.known(), "known"), on="query", how="inner"
-    )
-    if settings.satisfactory:
-        ends = ends.filter(nw.col("clicks") > 0)
-    ends = ends.select("session", nw.col("query").alias("ending"), DAY)
+    every = _ends(log)
+    clicked = every.filter(nw.col("clicks") > 0)
     ages = log.ages(settings) or Ages(settings, date.max)
-    daily = collected(ends.group_by("ending", DAY).agg(nw.len().alias("count")))
-    endings = ages.weigh(daily, ["ending"])
+    ends = every if settings.satisfactory is False else clicked
+    endings = _weighed(ends, ages)
+    if endings.is_empty() and settings.satisfactory is None:
+        ends, endings = every, _weighed(every, ages)
     if endings.is_empty():
         raise InputError(
             f"{log.data.path}: no session ends in a known query that was clicked; "
             "take all sessions with `satisfactory=false`"
         )
-    held = log.rows().select("session", "query").join(ends, on="session", how="inner")
+    taken = ends.select("session", "ending", DAY)
+    held = log.rows().select("session", "query").join(taken, on="session", how="inner")
     counted = collected(held.group_by("ending", "query", DAY).agg(nw.len().alias("count")))
     texts = counted.filter(ages.within()).group_by("ending", "query").agg(pl.col("count").sum())
-    return endings, texts
+    return ends is clicked, endings, texts
+
+
+def _ends(log: BackgroundLog) -> Any:
+    """The known queries in which sessions end, with their days and clicks."""
+    rows = with_day(log.rows())
+    lasts = rows.group_by("session").agg(nw.col("position").max())
+    ends = rows.join(lasts, on=["session", "position"], how="inner").join(
+        log.table(log.known(), "known"), on="query", how="inner"
+    )
+    return ends.select("session", nw.col("query").alias("ending"), DAY, "clicks")
+
+
+def _weighed(ends: Any, ages: Ages) -> pl.DataFrame:
+    daily = collected(ends.group_by("ending", DAY).agg(nw.len().alias("count")))
+    return ages.weigh(daily, ["ending"])
 
 
 def _index(

@@ -53,3 +53,12 @@ def test_parts_without_results_are_left_out(results: ExperimentResults, tmp_path
     for anchor in ("visitors", "curve", "lengths", "gates", "intent", "vectors", "features"):
         assert f'id="{anchor}"' not in page
     assert 'id="scenarios"' in page
+
+
+def test_a_model_that_copies_is_named_so(results: ExperimentResults, tmp_path: Path) -> None:
+    copying = replace(results.training["hred"], model={"copy": True})
+    write_report(tmp_path, replace(results, training={"hred": copying}))
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+
+    assert "<li>Next-query prediction: HRED with copying&#x27;s log-likelihood" in page
+    assert ">HRED with copying on a log with" in page

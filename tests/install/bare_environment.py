@@ -1,0 +1,114 @@
+"""Virtual environments that hold the built wheel, what its metadata asks for, and nothing else.
+
+The packages are those of the environment that runs the tests, linked into the bare one by the files
+that each says it installed: seconds instead of minutes, and no network. What this leaves untried,
+that pip itself finds and fetches them, is what `nextquery bench install` does.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+
+
+@dataclass(frozen=True)
+class BareEnvironment:
+    """A virtual environment with the wheel, and a folder to work in."""
+
+    python: Path
+    work: Path
+    packages: frozenset[str]
+
+    def run(self, *words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run `nextquery WORDS`; it must end with this code."""
+        done = subprocess.run(
+            [str(self.python.parent / "nextquery"), *map(str, words)],
+            cwd=self.work, env=self.environment, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def started(self, *words: str | Path) -> subprocess.Popen[str]:
+        """Start `nextquery WORDS` and do not wait."""
+        return subprocess.Popen(
+            [str(self.python.parent / "nextquery"), *map(str, words)],
+            cwd=self.work, env=self.environment, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of this process but for those that would show it other packages."""
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+        return kept | {"COLUMNS": "200"}
+
+
+def make_environment(folder: Path, wheel: Path, extra: str | None = None) -> BareEnvironment:
+    """A virtual environment with the wheel and the packages of the core and of one extra."""
+    environment = folder / "environment"
+    command = [sys.executable, "-m", "venv", "--without-pip", str(environment)]
+    subprocess.run(command, check=True)
+    python = environment / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+    options = ["--quiet", "--no-deps", "--no-index", "--no-compile"]
+    subprocess.run([*pip, "install", *options, str(wheel)], check=True)
+    site = next((environment / "lib").glob("python*/site-packages"))
+    [metadata] = site.glob("nextquery-*.dist-info")
+    found = dict(_closure(Distribution.at(metadata), frozenset([extra] if extra else []), set()))
+    for each in found.values():
+        _link(each, site)
+    work = folder / "work"
+    work.mkdir()
+    return BareEnvironment(python, work, frozenset(found))
+
+
+def _closure(
+    package: Distribution, extras: frozenset[str], seen: set[tuple[str, frozenset[str]]]
+) -> Iterator[tuple[str, Distribution]]:
+    """Every distribution that a package with these extras needs here, by name."""
+    for text in package.requires or ():
+        needed = Requirement(text)
+        if not _applies(needed, extras):
+            continue
+        name = re.sub(r"[-_.]+", "-", needed.name).lower()
+        wanted = frozenset(needed.extras)
+        if (name, wanted) in seen:
+            continue
+        seen.add((name, wanted))
+        if name == "nextquery":
+            yield from _closure(package, wanted, seen)
+            continue
+        found = _installed(needed)
+        yield name, found
+        yield from _closure(found, wanted, seen)
+
+
+def _applies(needed: Requirement, extras: frozenset[str]) -> bool:
+    if needed.marker is None:
+        return True
+    return any(needed.marker.evaluate({"extra": extra}) for extra in extras or {""})
+
+
+def _installed(needed: Requirement) -> Distribution:
+    try:
+        found = distribution(needed.name)
+    except PackageNotFoundError:
+        raise AssertionError(f"{needed} is not installed where the tests run") from None
+    assert needed.specifier.contains(found.version, prereleases=True), (needed, found.version)
+    return found
+
+
+def _link(package: Distribution, site: Path) -> None:
+    """Link what a distribution put beside its metadata: packages, modules, libraries."""
+    files: Any = package.files or ()
+    for top in {file.parts[0] for file in files if file.parts[0] not in ("..", "__pycache__")}:
+        source = Path(str(package.locate_file(top)))
+        target = site / top
+        if source.exists() and not target.exists():
+            target.symlink_to(source)

@@ -1,0 +1,43 @@
+import json
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from nextquery.cli.main import app
+
+SHARED = [(f"a{n}", ["red shoes", "red boots"]) for n in range(3)]
+ALONE = [(f"b{n}", [f"shoes {n}", f"boots {n}"]) for n in range(20)]
+
+
+def _fitted(data: Path, kind: str, out: Path, *more: str) -> Any:
+    words = ["fit", str(data), "--kind", kind, "--out", str(out), *more]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_a_nearly_empty_model_says_why(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
+    data = prepared(tiny_log([*SHARED, *ALONE], min_users=2)).path
+    told = _fitted(data, "adjacency", tmp_path / "model").stderr
+
+    assert "Only 13.0% of the background's queries are known" in told
+    assert "--min-users than 2" in told
+
+
+def test_shortcuts_without_clicks_says_what_was_chosen(
+    prepared: Any, tiny_log: Any, tmp_path: Path
+) -> None:
+    data = prepared(tiny_log(SHARED)).path
+    told = json.loads(_fitted(data, "shortcuts", tmp_path / "model", "--json").stdout)
+
+    assert told["settings"]["satisfactory"] is False
+    [advice] = told["advice"]
+    assert advice.endswith("all sessions are indexed (--set satisfactory=false).")
+
+
+def test_a_log_that_lacks_nothing_gets_no_advice(
+    prepared: Any, tiny_log: Any, tmp_path: Path
+) -> None:
+    data = prepared(tiny_log(SHARED)).path
+    assert _fitted(data, "adjacency", tmp_path / "model").stderr == ""
