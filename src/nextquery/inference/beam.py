@@ -215,8 +215,10 @@ def _allowed(
 ) -> Iterator[tuple[int, int, float]]:
     """The extensions that the rules do not refuse, looked up some at a time as they are wanted."""
     prefixes = [hypothesis.words for hypothesis in beam.live]
-    for start in range(0, len(extensions.words), 4 * count):
-        part = slice(start, start + 4 * count)
+    start, size = 0, 4 * count
+    while start < len(extensions.words):
+        part = slice(start, start + size)
+        start, size = start + size, 4 * size  # where many are refused, many more will be
         rows, words = extensions.rows[part], extensions.words[part]
         free = ~rules.refused(prefixes, rows, words)
         yield from zip(

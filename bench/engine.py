@@ -1,0 +1,140 @@
+"""What one list costs: our engine against plain PyTorch on the same trained model, in one run.
+
+The model is that of `NEXTQUERY_BENCH_MODEL` (its data folder `NEXTQUERY_BENCH_DATA` gives the
+sessions), or one trained on a made-up log. Plain PyTorch is what one would write first: HRED's own
+steps, one context, log-softmax over the vocabulary, a flat top-k, finished queries put aside. All
+times are processor time in milliseconds, the least of some runs over the same contexts.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import torch
+
+from nextquery.inference.kernels.library import native_library
+from nextquery.inference.kernels.process_memory import keep_freed_memory
+from nextquery.inference.settings import DecodeConfig
+from nextquery.logs.data_folder import PreparedData
+from nextquery.model.hred import HRED
+from nextquery.suggesters.loading import load
+from nextquery.suggesters.neural import HREDSuggester
+from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN
+from quality import model_and_data, validation_cases
+
+BEAM = 10
+COLD = """
+import sys, time
+from nextquery import load
+load(sys.argv[1]).suggest(["free music"], 5)
+status = open("/proc/self/status").read()  # what `getrusage` says is the parent's
+print(time.process_time(), int(status.split("VmHWM:")[1].split()[0]) / 1024)
+"""
+
+
+def main(quick: bool) -> dict[str, Any]:
+    """Lists alone and together, scores, completions, a cold start."""
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as place:
+        folder, data = model_and_data(Path(place))
+        suggester = load(folder)
+        assert isinstance(suggester, HREDSuggester)
+        contexts = validation_cases(PreparedData(data), 16).contexts
+        library = native_library()
+        return {
+            "words": len(suggester.model.vocabulary),
+            "copying": suggester.model.config.copying,
+            "kernels": "numpy" if library is None else library.instructions().decode(),
+            **lists(suggester, HRED.from_pretrained(folder), contexts, 2 if quick else 5),
+            "score_20_ms": least(lambda: suggester.score(contexts[0], TWENTY), 3),
+            "complete_ms": least(lambda: suggester.complete(contexts[0], "lo", 5), 3),
+            **cold_start(folder),
+        }
+
+
+TWENTY = [f"{first} {second}" for first in ("free", "cheap", "new", "old") for second in "abcde"]
+
+
+def lists(
+    suggester: HREDSuggester, model: HRED, contexts: Sequence[Sequence[str]], rounds: int
+) -> dict[str, float]:
+    """Milliseconds per list with the session's state kept, and the ratios."""
+    states = suggester.encode_many(contexts)
+    configs = {
+        mode: DecodeConfig(specificity=0.0, known="free", beam=BEAM, mode=mode)
+        for mode in ("exact", "fast")
+    }
+    runs: dict[str, Callable[[], Any]] = {
+        "plain": lambda: [
+            plain_search(model, torch.from_numpy(each.session_state)[None]) for each in states
+        ],
+        **{
+            f"{mode}_alone": lambda config=config: [  # type: ignore[misc]
+                suggester.suggest_after([state], BEAM, config=config) for state in states
+            ]
+            for mode, config in configs.items()
+        },
+        **{
+            f"{mode}_together": lambda config=config: suggester.suggest_after(  # type: ignore[misc]
+                states, BEAM, config=config
+            )
+            for mode, config in configs.items()
+        },
+        "default_alone": lambda: [suggester.suggest_after([state], 5) for state in states],
+    }
+    ms = {name: least(run, rounds) / len(states) for name, run in runs.items()}
+    ratios = {f"{name}_times_less": ms["plain"] / value for name, value in ms.items()}
+    return {**{f"{name}_ms": value for name, value in ms.items()}, **ratios}
+
+
+@torch.inference_mode()
+def plain_search(model: HRED, session_state: torch.Tensor, most: int = 10) -> list[tuple[int, ...]]:
+    """Beam search without copying, guard or any care for speed."""
+    session = model.session_inputs(session_state)
+    hidden = model.start_decoder(session_state, session)
+    totals, last, prefixes = torch.zeros(1), None, [()]
+    finished: list[tuple[float, tuple[int, ...]]] = []
+    for _ in range(most + 1):
+        logits = model.word_scores(model.output_vector(hidden, last, session))
+        logits[:, [PADDING, UNKNOWN]] = -torch.inf
+        total = totals[:, None] + logits.log_softmax(dim=1)
+        ends = total[:, END_OF_QUERY].tolist()
+        finished += [(end, words) for end, words in zip(ends, prefixes, strict=True) if words]
+        total[:, END_OF_QUERY] = -torch.inf
+        totals, places = total.flatten().topk(BEAM)
+        best = sorted((value for value, _ in finished), reverse=True)
+        if len(best) >= BEAM and best[BEAM - 1] >= float(totals[0]):
+            break
+        parents, last = places // len(model.vocabulary), places % len(model.vocabulary)
+        prefixes = [
+            (*prefixes[parent], word)
+            for parent, word in zip(parents.tolist(), last.tolist(), strict=True)
+        ]
+        session = session.take(parents)
+        hidden = model.advance_decoder(hidden[parents], last, session)
+    return [words for _, words in sorted(finished, reverse=True)[:BEAM]]
+
+
+def least(run: Callable[[], Any], rounds: int) -> float:
+    """The least processor time of a run in milliseconds, after one to warm up."""
+    run()
+    found = []
+    for _ in range(rounds):
+        start = time.process_time()
+        run()
+        found.append(1000 * (time.process_time() - start))
+    return min(found)
+
+
+def cold_start(folder: Path) -> dict[str, float]:
+    """Processor seconds and megabytes of a process that opens the model and suggests once."""
+    command = [sys.executable, "-c", COLD, str(folder)]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return {"cold_start_cpu_seconds": float(printed[0]), "process_mb": float(printed[1])}
