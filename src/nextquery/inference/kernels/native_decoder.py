@@ -1,4 +1,4 @@
-"""The decoder with compiled kernels: the same answers as `network/array_decoder.py`, far sooner.
+"""The decoder with compiled kernels: the same answers as `array_decoder.py`, far sooner.
 
 Weights are packed once; a step is three calls (advance, predict, best) that allocate nothing but
 what they return. `fast` mode: 8-bit products for all words choose, 32-bit ones score the chosen and
