@@ -22,7 +22,7 @@ from nextquery.records import Suggestion
 from nextquery.suggesters.aging import AgingSettings
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.followers import Followers
+from nextquery.suggesters.counts.followers import Followers
 
 
 class AdjacencySettings(AgingSettings):

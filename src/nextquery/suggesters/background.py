@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
 from nextquery.artifacts.arrays import check_length, check_positive, require
-from nextquery.suggesters.storage import load_array, load_trie, save_array, save_trie
+from nextquery.suggesters.counts.storage import load_array, load_trie, save_array, save_trie
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from nextquery.records import Suggestion
 from nextquery.suggesters.aging import AgingSettings
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.storage import load_record, save_record
-from nextquery.suggesters.suffix_tree import SuffixTree
+from nextquery.suggesters.counts.storage import load_record, save_record
+from nextquery.suggesters.counts.suffix_tree import SuffixTree
 
 
 class CACBSettings(AgingSettings):

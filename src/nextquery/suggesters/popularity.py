@@ -20,7 +20,7 @@ from nextquery.records import Suggestion
 from nextquery.suggesters.aging import AgingSettings
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.storage import load_array, save_array
+from nextquery.suggesters.counts.storage import load_array, save_array
 
 _LEAST = 2.0**-40
 """What a known query weighs at least: one that lies outside the window has a probability, too."""

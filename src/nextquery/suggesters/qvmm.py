@@ -19,7 +19,7 @@ from nextquery.records import Suggestion
 from nextquery.suggesters.aging import AgingSettings
 from nextquery.suggesters.background import Background, Known
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.suffix_tree import SuffixTree
+from nextquery.suggesters.counts.suffix_tree import SuffixTree
 
 
 class QVMMSettings(AgingSettings):

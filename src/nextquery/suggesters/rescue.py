@@ -26,8 +26,8 @@ from nextquery.records import Suggestion
 from nextquery.suggesters.aging import AgingSettings
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester
-from nextquery.suggesters.followers import Followers
-from nextquery.suggesters.storage import load_record, load_trie, save_record, save_trie
+from nextquery.suggesters.counts.followers import Followers
+from nextquery.suggesters.counts.storage import load_record, load_trie, save_record, save_trie
 
 
 class RescueSettings(AgingSettings):

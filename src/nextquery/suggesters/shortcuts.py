@@ -32,7 +32,7 @@ from nextquery.records import Suggestion
 from nextquery.suggesters.aging import AgingSettings
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.storage import load_array, load_record, save_array, save_record
+from nextquery.suggesters.counts.storage import load_array, load_record, save_array, save_record
 
 
 class ShortcutsSettings(AgingSettings):

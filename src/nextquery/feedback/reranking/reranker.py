@@ -25,8 +25,8 @@ from nextquery.guard.guard import Guard
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.base import Adjustable, Completer, Decoding, Suggester
 from nextquery.suggesters.count_suggester import clean
+from nextquery.suggesters.counts.storage import load_array, load_record
 from nextquery.suggesters.loading import load_artifact
-from nextquery.suggesters.storage import load_array, load_record
 
 KIND = "reranked"
 BASE = "base"

@@ -31,7 +31,7 @@ from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks
 from nextquery.ranking.features import FeatureTable
 from nextquery.ranking.lambdamart import RankedPart, RankerData, TreeShape, train_ranker
 from nextquery.ranking.user_folds import user_fold
-from nextquery.suggesters.storage import save_array, save_record
+from nextquery.suggesters.counts.storage import save_array, save_record
 
 FOLDS = 5
 """The visitors of the last fold choose the number of trees, those before it check the gain."""

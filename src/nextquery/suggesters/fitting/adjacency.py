@@ -5,11 +5,11 @@ import polars as pl
 
 from nextquery.errors import InputError
 from nextquery.suggesters.adjacency import Adjacency, AdjacencySettings
+from nextquery.suggesters.counts.followers import Followers
 from nextquery.suggesters.fitting.ages import DAY, Ages, with_day
 from nextquery.suggesters.fitting.background import count_background, frequency_ranks
 from nextquery.suggesters.fitting.sequences import BackgroundLog, collected
 from nextquery.suggesters.fitting.useful import weigh_useful_pairs
-from nextquery.suggesters.followers import Followers
 
 
 def fit_adjacency(log: BackgroundLog, settings: AdjacencySettings) -> Adjacency:

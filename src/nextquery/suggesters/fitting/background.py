@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.background import Background
-from nextquery.suggesters.storage import build_trie
+from nextquery.suggesters.counts.storage import build_trie
 
 
 def count_background(data: PreparedData) -> Background:

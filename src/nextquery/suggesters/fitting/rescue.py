@@ -8,12 +8,12 @@ import polars as pl
 
 from nextquery.guard.hits import HitsCheck
 from nextquery.suggesters.background import Background
+from nextquery.suggesters.counts.followers import Followers
+from nextquery.suggesters.counts.storage import build_trie
 from nextquery.suggesters.fitting.ages import DAY, Ages
 from nextquery.suggesters.fitting.background import count_background, frequency_ranks
 from nextquery.suggesters.fitting.sequences import BackgroundLog
-from nextquery.suggesters.followers import Followers
 from nextquery.suggesters.rescue import Rescue, RescueSettings, Trigrams, trigrams
-from nextquery.suggesters.storage import build_trie
 
 
 def fit_rescue(

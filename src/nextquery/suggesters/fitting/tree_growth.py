@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nextquery.suggesters.counts.followers import Followers
+from nextquery.suggesters.counts.suffix_tree import SuffixTree
 from nextquery.suggesters.fitting.sequences import earlier
-from nextquery.suggesters.followers import Followers
-from nextquery.suggesters.suffix_tree import SuffixTree
 
 
 def grow_tree(

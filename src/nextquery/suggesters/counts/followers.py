@@ -20,7 +20,7 @@ from nextquery.artifacts.arrays import (
     check_range,
     require,
 )
-from nextquery.suggesters.storage import load_record, save_record
+from nextquery.suggesters.counts.storage import load_record, save_record
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
 from nextquery.artifacts.arrays import check_length, check_order, check_positive, require
-from nextquery.suggesters.followers import Followers
-from nextquery.suggesters.storage import load_array, save_array
+from nextquery.suggesters.counts.followers import Followers
+from nextquery.suggesters.counts.storage import load_array, save_array
 
 _FIRST_LOOK = 64
 

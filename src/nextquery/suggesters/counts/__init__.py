@@ -1,0 +1,1 @@
+"""How count models hold and store what they counted: followers, suffix trees, files."""
