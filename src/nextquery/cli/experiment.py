@@ -58,6 +58,10 @@ def experiment(
         str | None,
         typer.Option(help="module:function, a sentence encoder: also rank with its cosines."),
     ] = ExperimentSettings.encoder,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=FILE: a TREC run that others made of the test cases; repeatable."),
+    ] = None,
     fold_config: Annotated[
         list[str] | None,
         typer.Option(
@@ -109,6 +113,7 @@ def experiment(
         encoder=encoder,
         fold_configs=_fold_configs(fold_config or []),
         folds=folds,
+        runs=_runs(run or []),
         learning_curve=learning_curve or learning_curve_config is not None,
         learning_curve_config=learning_curve_config,
         generation_contexts=generation_contexts,
@@ -170,6 +175,17 @@ def _fold_configs(options: list[str]) -> dict[str, str]:
     if not all(name and config for name, _, config in pairs):
         raise InputError("--fold-config: write NAME=CONFIG, NAME being that of a --model")
     return {name: config for name, _, config in pairs}
+
+
+def _runs(options: list[str]) -> dict[str, Path]:
+    """Run files by the name of their system."""
+    pairs = [option.partition("=") for option in options]
+    if not all(name and file for name, _, file in pairs):
+        raise InputError("--run: write NAME=FILE")
+    missing = [file for _, _, file in pairs if not Path(file).is_file()]
+    if missing:
+        raise InputError(f"--run {missing[0]}: no such file")
+    return {name: Path(file) for name, _, file in pairs}
 
 
 def _line(name: str, found: "ScenarioResult") -> str:

@@ -19,6 +19,7 @@ _OTHER_NAMES = {
     "admin_keys_file": "--admin-keys",
     "rate_per_second": "--rate",
     "source": "--from",
+    "runs": "--run",
 }
 """Settings whose option has another name."""
 

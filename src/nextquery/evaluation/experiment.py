@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from nextquery.artifacts import check_target, versions, write_manifest, write_text
+from nextquery.artifacts import check_target, sha256, versions, write_manifest, write_text
 from nextquery.errors import InputError
 from nextquery.evaluation.experiment_run import ExperimentRun
 from nextquery.evaluation.probes.training_table import training_table
@@ -116,6 +116,7 @@ def _basis(
         return None
     return [
         data.artifact.manifest["files"],
+        {name: sha256(path) for name, path in settings.runs.items()},
         found,
         folded,
         versions(),

@@ -5,6 +5,7 @@ of its own, and a finished one is taken from the store.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from nextquery.artifacts import versions
@@ -63,7 +64,7 @@ class ExperimentRun:
         self._store = store
         self._steps = steps
         rules = Rules(settings.min_followers, settings.seed)
-        self._ranking = RankingSettings(rules, settings.seeds, settings.ranker_cases)
+        self._ranking = RankingSettings(rules, settings.seeds, settings.ranker_cases, settings.runs)
         self._evaluation: EvaluationData = read_evaluation_data(data)
 
     def results(self, training: Mapping[str, TrainingFacts]) -> ExperimentResults:
@@ -94,7 +95,9 @@ class ExperimentRun:
     def learning_curve(self, folder: Path, models: Mapping[str, SystemSource]) -> LearningCurve:
         """How everything depends on the number of background sessions."""
         settings = CurveSettings(
-            self._ranking, self._settings.generation_contexts, self._settings.learning_curve_config
+            replace(self._ranking, runs={}),
+            self._settings.generation_contexts,
+            self._settings.learning_curve_config,
         )
 
         def compute() -> LearningCurve:

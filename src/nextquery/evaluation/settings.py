@@ -48,6 +48,8 @@ class ExperimentSettings:
     boundary_queries: int = 10_000
     """How many queries of the validation and of the test streams are looked at."""
     boundary_labels: Path | None = None
+    runs: Mapping[str, Path] = field(default_factory=dict)
+    """TREC runs that others made of the test cases, by the name of their system."""
 
     def __post_init__(self) -> None:
         # Not above: the command line reads its defaults here and answers `--help` at once.
@@ -57,6 +59,11 @@ class ExperimentSettings:
         unknown = set(self.scenarios) - set(SCENARIOS)
         if unknown:
             raise InputError(f"`scenario` {min(unknown)!r}: must be one of {', '.join(SCENARIOS)}")
+        for path in self.runs.values():
+            if path.name.split(".")[0].removeprefix("new_") not in SCENARIOS:
+                raise InputError(
+                    f"`runs` {path}: its name must begin with its scenario, as next_query.mine.run"
+                )
         if self.visitors not in VISITORS:
             raise InputError(f"`visitors` {self.visitors!r}: must be one of {', '.join(VISITORS)}")
         if self.new_visitor_cases not in NEW_VISITOR_CASES:

@@ -3,12 +3,13 @@
 Knows the order of the work; each part of it is a module of its own.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from nextquery.errors import InputError
 from nextquery.evaluation.progress import Steps
 from nextquery.evaluation.ranking.analyses import (
     by_context_length,
@@ -28,7 +29,7 @@ from nextquery.evaluation.ranking.parts import (
 from nextquery.evaluation.ranking.rankers import RankerGroup, RankerTrainer, train_all
 from nextquery.evaluation.ranking.scenario_result import RankerFacts, ScenarioResult, SplitResult
 from nextquery.evaluation.ranking.scenarios import Rules
-from nextquery.evaluation.ranking.trec import write_qrels, write_run
+from nextquery.evaluation.ranking.trec import read_run, write_cases, write_qrels, write_run
 from nextquery.evaluation.systems import Systems
 from nextquery.logs.data_folder import UNSEEN_USERS
 from nextquery.ranking.cases import CaseSet, Floats
@@ -56,6 +57,8 @@ class RankingSettings:
     """Rankers trained for each learnt system."""
     ranker_cases: int | None
     """At most this many cases of a split teach the rankers; None: all."""
+    runs: Mapping[str, Path] = field(default_factory=dict)
+    """Runs that others made, by system; the file's name begins with its scenario and a dot."""
 
 
 def run_scenario(
@@ -83,8 +86,11 @@ def run_scenario(
     scores = {
         split: _scores(part, halves, systems) for split, part in parts.items() if is_test(split)
     }
+    scores["test"] |= _foreign_scores(title, settings.runs, scores["test"], parts["test"].cases)
     _export(trec, title, parts["test"].cases, scores["test"])
-    measured = {split: _measure(parts[split].cases, found) for split, found in scores.items()}
+    measured = {
+        split: _measure(parts[split].cases, found, settings.runs) for split, found in scores.items()
+    }
     groups, choices = halves[0]
     return replace(
         facts,
@@ -122,6 +128,20 @@ def _train(
         trainer = RankerTrainer(training, validation, range(1, settings.seeds + 1))
         trained.append(train_all(trainer, systems.models, systems.features))
     return trained
+
+
+def _foreign_scores(
+    scenario: str, runs: Mapping[str, Path], own: Mapping[str, Floats], cases: CaseSet
+) -> dict[str, Floats]:
+    """The scores of runs that others made of this scenario."""
+    taken = sorted(runs.keys() & own.keys())
+    if taken:
+        raise InputError(f"`runs` {taken[0]}: the name is taken; choose another")
+    return {
+        system: read_run(path, cases)
+        for system, path in runs.items()
+        if path.name.split(".")[0] == scenario
+    }
 
 
 def _others(cases: CaseSet, fold: int, folds: int) -> np.ndarray:
@@ -163,9 +183,10 @@ def system_scores(
     return scores
 
 
-def _measure(cases: CaseSet, scores: Mapping[str, Floats]) -> SplitResult:
+def _measure(cases: CaseSet, scores: Mapping[str, Floats], runs: Collection[str]) -> SplitResult:
     ranked = rank_systems(cases, scores)
-    found = ranked.summary(system_pairs(ranked.ranks))
+    foreign = [(name, base) for name in runs if name in scores for base in ("adj", "baseline")]
+    found = ranked.summary([*system_pairs(ranked.ranks), *foreign])
     return SplitResult(
         too_few=found.too_few,
         systems=found.systems,
@@ -210,6 +231,7 @@ def _export(folder: Path, scenario: str, cases: CaseSet, systems: Mapping[str, F
     """One run per system; of the learnt ones the first seed's, whose MRR is `mrr_by_seed[0]`."""
     folder.mkdir(parents=True, exist_ok=True)
     write_qrels(folder / f"{scenario}.qrels", cases)
+    write_cases(folder / f"{scenario}.cases.ndjson", cases)
     for system, scores in systems.items():
         name = system.replace(":", "_")
         write_run(folder / f"{scenario}.{name}.run", cases, np.atleast_2d(scores)[0], name)

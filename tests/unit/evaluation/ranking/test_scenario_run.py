@@ -48,8 +48,29 @@ def test_a_scenario_from_cases_to_results(
     assert gain is not None
     assert gain.p_by_user is not None
     assert gain.p_by_user != gain.p
-    assert {file.suffix for file in tmp_path.iterdir()} == {".qrels", ".run"}
+    assert {file.suffix for file in tmp_path.iterdir()} == {".qrels", ".run", ".ndjson"}
     assert len(list(tmp_path.glob("*.run"))) == len(found.systems)
+
+
+def test_a_run_of_others_stands_beside_the_systems(
+    small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
+) -> None:
+    """A run that was written before is ranked as the system that it came from."""
+    systems = Systems({"qvmm": qvmm}, {"mine": shared_words})
+    evaluation = read_evaluation_data(small_data)
+    settings = RankingSettings(Rules(), seeds=1, ranker_cases=200)
+    with show_steps() as steps:
+        run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+        theirs = {"theirs": tmp_path / "every_context.mine.run", "other": tmp_path / "robust.run"}
+        settings = RankingSettings(Rules(), 1, 200, theirs)
+        again = tmp_path / "again"
+        found = run_scenario("every_context", evaluation, systems, settings, again, steps)
+    assert found.systems["theirs"] == found.systems["mine"]
+    assert "other" not in found.systems, "it is of another scenario"
+    assert {(pair.a, pair.b) for pair in found.comparisons if pair.a == "theirs"} == {
+        ("theirs", "adj"),
+        ("theirs", "baseline"),
+    }
 
 
 def test_too_few_cases_end_before_anything_is_scored(

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import ir_measures
@@ -5,8 +6,9 @@ import numpy as np
 import pytest
 from ir_measures import RR, Success
 
+from nextquery.errors import InputError
 from nextquery.evaluation.ranking.metrics import quality
-from nextquery.evaluation.ranking.trec import write_qrels, write_run
+from nextquery.evaluation.ranking.trec import read_run, write_cases, write_qrels, write_run
 from nextquery.ranking.cases import CaseSet, RankingCase
 
 
@@ -39,3 +41,46 @@ def test_ir_measures_finds_the_same_figures_even_with_ties(tmp_path: Path) -> No
     assert theirs[RR] == pytest.approx(ours.mrr, abs=1e-12)
     assert theirs[Success @ 1] == pytest.approx(ours.hit_1, abs=1e-12)
     assert theirs[Success @ 5] == pytest.approx(ours.hit_5, abs=1e-12)
+
+
+CASES = CaseSet(
+    tuple(
+        RankingCase(number, ("a",), "a", tuple(f"q{place}" for place in range(3)), 1, 2)
+        for number in (7, 9)
+    )
+)
+
+
+def test_a_run_that_was_written_is_read_with_the_same_order(tmp_path: Path) -> None:
+    scores = np.array([0.5, 2.0, 1.0, 3.0, 3.0, 9.0])
+    write_run(tmp_path / "run", CASES, scores, "mine")
+    assert CASES.ranks(read_run(tmp_path / "run", CASES)).tolist() == CASES.ranks(scores).tolist()
+
+
+def test_what_a_run_leaves_out_comes_last(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("7 Q0 c1 1 -5.5 x\n\n8 Q0 c99 1 1 other-case\n")
+    scores = read_run(tmp_path / "run", CASES)
+    assert scores.tolist() == [-np.inf, -5.5, -np.inf, -np.inf, -np.inf, -np.inf]
+    assert CASES.ranks(scores)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("7 Q0 c1 1 2\n", "line 1 is no line of a TREC run"),
+        ("7 Q0 c1 1 high x\n", "line 1 is no line of a TREC run"),
+        ("7 Q0 c1 1 2 x\n7 Q0 c3 1 2 x\n", "line 2: topic 7 has no candidate c3"),
+        ("7 Q0 c1 1 nan x\n", "line 1: topic 7 has no candidate c1"),
+        ("8 Q0 c1 1 2 x\n", "has none of the 2 topics"),
+    ],
+)
+def test_a_wrong_run_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "run").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_run(tmp_path / "run", CASES)
+
+
+def test_cases_say_what_a_run_is_made_from(tmp_path: Path) -> None:
+    write_cases(tmp_path / "cases", CASES)
+    first, _ = map(json.loads, (tmp_path / "cases").read_text().splitlines())
+    assert first == {"topic": "7", "context": ["a"], "candidates": ["q0", "q1", "q2"]}

@@ -1,0 +1,1 @@
+"""Models in the tools of the field: PyTerrier pipelines and the Hugging Face Hub."""
