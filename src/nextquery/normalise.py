@@ -4,11 +4,13 @@ Knows Unicode and nothing else. Letters, digits and combining marks of every scr
 apostrophe inside a word is dropped (`bj's` -> `bjs`), and so is every character that draws nothing
 (zero-width and bidirectional marks, soft hyphens). `@` and `$` between two letters are read as `a`
 and `s` (`ke$ha` -> `kesha`), unless a dot follows as in a mail address. Every other character
-separates words.
+separates words, and so do the ends of words in scripts without spaces (`word_breaks.py`).
 """
 
 import re
 import unicodedata
+
+from nextquery.word_breaks import break_words
 
 _APOSTROPHES = re.compile(r"['’ʼ＇`]")
 _ASCII_SEPARATORS = re.compile(r"[^a-z0-9]+")
@@ -39,7 +41,7 @@ def normalise_query(text: str) -> str:
         for character in _without_symbols(_without_invisible(lowered))
     )
     # What an apostrophe kept apart may compose now: the result must be a fixed point.
-    return " ".join(unicodedata.normalize("NFKC", kept).split())
+    return break_words(" ".join(unicodedata.normalize("NFKC", kept).split()))
 
 
 def _without_symbols(text: str) -> str:

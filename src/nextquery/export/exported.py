@@ -4,13 +4,14 @@ known queries --guard--> most frequent first --model--> the next queries of each
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nextquery.errors import InputError
 from nextquery.export.settings import ExportSettings
 from nextquery.records import Suggestion
 from nextquery.suggesters.base import BatchSuggester, Guarded, Suggester
+from nextquery.word_breaks import join_words
 
 BATCH = 64
 
@@ -34,7 +35,8 @@ def exported_queries(model: Suggester, settings: ExportSettings) -> Iterator[Exp
         part = frequent[start : start + BATCH]
         lists = _lists(model, [(text,) for text, _ in part], settings.next_queries)
         for (text, count), following in zip(part, lists, strict=True):
-            yield ExportedQuery(text, count, tuple(following))
+            shown = (replace(each, text=join_words(each.text)) for each in following)
+            yield ExportedQuery(join_words(text), count, tuple(shown))
 
 
 def frequent_queries(model: Suggester, most: int) -> list[tuple[str, int]]:

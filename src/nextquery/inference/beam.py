@@ -200,7 +200,9 @@ class BeamSearch:
         """The likelihoods of the finished queries, best first; near-copies to be folded once."""
         best: dict[object, float] = {}
         for found in finished:
-            key = folding_key(found.text) if self._config.fold else found.text
+            key = (
+                folding_key(found.text, self._config.language) if self._config.fold else found.text
+            )
             best[key] = max(found.log_likelihood, best.get(key, -np.inf))
         return sorted(best.values(), reverse=True)
 

@@ -203,7 +203,7 @@ class Predictor:
     ) -> list[Suggestion]:
         """The `n` of a ranked list that are shown: near-copies folded, diversified if asked."""
         if config.fold:
-            found = [found[place] for place in fold(each.text for each in found)]
+            found = [found[place] for place in fold((each.text for each in found), config.language)]
         suggestions = [self._suggestion(each, config) for each in found]
         if config.diversity == 0.0 or len(suggestions) < 2:
             return suggestions[:n]

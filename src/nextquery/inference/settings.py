@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from nextquery.config import Section
 from nextquery.errors import ConfigError
+from nextquery.inference.folding import AUTO, languages
 
 Mode = Literal["exact", "fast"]
 
@@ -61,6 +62,15 @@ class DecodeConfig(Section):
     """How much unlikeness to the suggestions above counts against likelihood; 0: not at all."""
     fold: bool = True
     """Show one of several near-copies: words reordered, a plural, a stop word."""
+    language: str = AUTO
+    """Whose plurals these are: a language that Snowball knows; `auto` tells it from the text."""
+
+    @field_validator("language")
+    @classmethod
+    def _known_language(cls, language: str) -> str:
+        if language not in languages():
+            raise ValueError(f"not one of {', '.join(languages())}")
+        return language
 
     def output_mode(self, words: int) -> Mode:
         """The output layer for a vocabulary of so many words."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nextquery.inference.folding import fold, folding_key
+from nextquery.inference.folding import fold, folding_key, languages, told_language
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,40 @@ def test_stop_words_alone_are_kept() -> None:
 
 def test_the_first_of_near_copies_is_kept() -> None:
     assert fold(["hotel paris", "rome", "paris hotels", "hotels in rome"]) == [0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "other"),
+    [
+        ("german", "schuhe für kinder", "kinder schuh"),
+        ("french", "chaussures de sport", "chaussure sport"),
+        ("spanish", "hoteles baratos en madrid", "hotel barato madrid"),
+        ("russian", "отели москвы", "отель москва"),
+        ("turkish", "ucuz oteller", "ucuz otel"),
+        ("arabic", "المدرسة", "مدرسة"),
+    ],
+)
+def test_near_copies_of_other_languages(language: str, one: str, other: str) -> None:
+    assert folding_key(one, language) == folding_key(other, language)
+    assert folding_key(one, language) != folding_key(f"{other} paris", language)
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("отели москвы", "russian"),
+        ("الفنادق", "arabic"),
+        ("ξενοδοχεία", "greek"),
+        ("schuhe für kinder", "german"),
+        ("hoteles en el centro de madrid", "spanish"),
+        ("de niro movies", "english"),
+        ("red shoes", "english"),
+        ("café", "english"),
+    ],
+)
+def test_the_language_is_told_from_the_text(text: str, language: str) -> None:
+    assert told_language(text) == language
+
+
+def test_languages_that_can_be_given() -> None:
+    assert {"auto", "english", "arabic", "german"} <= set(languages())

@@ -14,6 +14,7 @@ from nextquery.cli.models.decoding import (
     Known,
     Mode,
     Settings,
+    as_written,
     decode_options,
     unable,
 )
@@ -58,7 +59,8 @@ def complete(
     given |= {"known": known, "mode": mode}
     options = decode_options(suggester, given, settings or ())
     start = time.perf_counter()
-    found = suggester.complete(context or [], prefix, n, **options)
+    completions = suggester.complete(context or [], prefix, n, **options)
+    found = [as_written(item) for item in completions]
     took = (time.perf_counter() - start) * 1000
     if as_json:
         items = [asdict(item) for item in found]

@@ -9,6 +9,7 @@ import typer
 from nextquery.errors import InputError
 
 if TYPE_CHECKING:
+    from nextquery.records import Suggestion
     from nextquery.suggesters.base import Suggester
 
 Blocklist = Annotated[
@@ -69,3 +70,12 @@ def decode_options(
 def unable(path: Path, suggester: "Suggester", what: str) -> InputError:
     """The error of a command that a model cannot serve."""
     return InputError(f"{path}: a model of kind {suggester.kind!r} {what}; give a trained one")
+
+
+def as_written(found: "Suggestion") -> "Suggestion":
+    """A suggestion as people write it: Chinese, Japanese and Thai without spaces."""
+    from dataclasses import replace
+
+    from nextquery.word_breaks import join_words
+
+    return replace(found, text=join_words(found.text))

@@ -15,6 +15,7 @@ from nextquery.cli.models.decoding import (
     Mode,
     Settings,
     Specificity,
+    as_written,
     decode_options,
 )
 
@@ -81,7 +82,9 @@ def suggest(
     found = suggester.suggest(context, n, **options)
     if rescue and context:
         found = _rescued(rescue, context, found, n, {"blocklist": blocklist, "hits": check})
-    instead = [] if found or not fallback else _instead(suggester, context, n)
+    found = [as_written(item) for item in found]
+    filled = [] if found or not fallback else _instead(suggester, context, n)
+    instead = [as_written(item) for item in filled]
     took = (time.perf_counter() - start) * 1000
     if as_json:
         items = [asdict(item) | {"group": group(context, item.text)} for item in found or instead]

@@ -25,6 +25,7 @@ from nextquery.service.operation.feedback_log import FeedbackLostError
 from nextquery.service.service import Service
 from nextquery.service.sessions.stores import SessionsUnavailableError, session_key
 from nextquery.service.trials import Chosen, MadeList, Visit, sender_of
+from nextquery.word_breaks import join_words
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemDocument}
@@ -203,7 +204,7 @@ def _suggestions(
     """The suggestions as they are sent; in a session with the heading of each."""
     return [
         schemas.Suggestion(
-            text=item.text,
+            text=join_words(item.text),
             score=item.score,
             source=item.source,
             log_likelihood=item.log_likelihood,
