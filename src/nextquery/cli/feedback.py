@@ -186,7 +186,7 @@ def guard(
     """
     from nextquery.evaluation.record_json import to_json
     from nextquery.feedback.impressions import read_feedback
-    from nextquery.feedback.reranking.guard import guard_reranker
+    from nextquery.feedback.reranking.off_switch import guard_reranker
 
     bounds = Bounds(per_visitor, per_origin, since, until)
     found = guard_reranker(read_feedback(folder, bounds), model, CompareSettings(alpha=alpha))

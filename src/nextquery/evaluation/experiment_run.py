@@ -17,7 +17,7 @@ from nextquery.evaluation.generation.list_quality import (
     run_generation,
     sample_contexts,
 )
-from nextquery.evaluation.generation.samples import SampleTable, sample_suggestions
+from nextquery.evaluation.generation.sample_suggestions import SampleTable, sample_suggestions
 from nextquery.evaluation.learning_curve import CurveSettings, LearningCurve, learning_curve
 from nextquery.evaluation.probes.boundaries import BoundaryResult, boundary_result, read_gaps
 from nextquery.evaluation.probes.gates import GateComparison, GateResult, gate_result

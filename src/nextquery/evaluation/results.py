@@ -10,7 +10,7 @@ from typing import Any
 from nextquery.evaluation.generation.completion_quality import CompletionResult
 from nextquery.evaluation.generation.decoding_time import DecodingTime
 from nextquery.evaluation.generation.list_quality import GenerationResult
-from nextquery.evaluation.generation.samples import SampleTable
+from nextquery.evaluation.generation.sample_suggestions import SampleTable
 from nextquery.evaluation.learning_curve import LearningCurve
 from nextquery.evaluation.probes.boundaries import BoundaryResult
 from nextquery.evaluation.probes.gates import GateComparison, GateResult

@@ -1,4 +1,4 @@
-"""Making the tables of `tables.py` from a prepared log.
+"""Making the tables of `guard_tables.py` from a prepared log.
 
 Apart from reading them, which a serving process does without any of the log's machinery.
 """
@@ -13,7 +13,7 @@ import polars as pl
 
 from nextquery.artifacts import write_text
 from nextquery.guard.fingerprints import RareSet, pair_keys, text_keys
-from nextquery.guard.tables import COUNT_FORMAT, FOLDER
+from nextquery.guard.guard_tables import COUNT_FORMAT, FOLDER
 from nextquery.logs.data_folder import PreparedData
 
 

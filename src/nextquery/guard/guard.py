@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from nextquery.artifacts import Artifact
 from nextquery.guard.blocklist import Blocklist, read_blocklist
 from nextquery.guard.fingerprints import Keys, in_sorted, pair_keys, text_keys
+from nextquery.guard.guard_tables import Tables, open_tables
 from nextquery.guard.hits import HitsCheck
-from nextquery.guard.tables import Tables, open_tables
 from nextquery.logs.stages.privacy import looks_personal
 from nextquery.normalise import normalise_query
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nextquery.inference.folding import folding_key
-from nextquery.inference.known_queries import KnownQueries
+from nextquery.inference.lists.folding import folding_key
+from nextquery.inference.lists.known_queries import KnownQueries
 from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.network.prediction import (
     BestWords,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nextquery.inference.beam import Beam, Hypothesis
-from nextquery.inference.known_queries import KnownQueries
+from nextquery.inference.lists.known_queries import KnownQueries
 from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.network.prediction import Decoder, Prefixes
 from nextquery.inference.rules import ContextRules

@@ -20,11 +20,12 @@ from nextquery.inference.contexts import (
     ContextLimits,
     ContextState,
 )
-from nextquery.inference.diversity import diversify
-from nextquery.inference.folding import fold
 from nextquery.inference.kernels.library import native_library
 from nextquery.inference.kernels.native_decoder import NativeDecoder, PackedWeights
-from nextquery.inference.known_queries import KnownQueries
+from nextquery.inference.lists.diversity import diversify
+from nextquery.inference.lists.folding import fold
+from nextquery.inference.lists.known_queries import KnownQueries
+from nextquery.inference.lists.specificity import Priors, rank
 from nextquery.inference.network.array_decoder import ArrayDecoder
 from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.network.network import Network
@@ -33,7 +34,6 @@ from nextquery.inference.rescoring import Rescorer
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.sampling import Sampler
 from nextquery.inference.settings import MOST_LOGITS, DecodeConfig, Mode
-from nextquery.inference.specificity import Priors, rank
 from nextquery.records import ScoredQuery, Suggestion
 
 

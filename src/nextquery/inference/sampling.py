@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.inference.beam import FinishedQuery, Hypothesis
-from nextquery.inference.known_queries import KnownQueries
+from nextquery.inference.lists.known_queries import KnownQueries
 from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.network.prediction import Decoder, Prediction
 from nextquery.inference.rules import ContextRules

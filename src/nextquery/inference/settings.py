@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from nextquery.config import Section
 from nextquery.errors import ConfigError
-from nextquery.inference.folding import AUTO, languages
+from nextquery.inference.lists.folding import AUTO, languages
 
 Mode = Literal["exact", "fast"]
 

@@ -19,8 +19,8 @@ from nextquery.logs.reading.read_logs import ReadResult, read_logs
 from nextquery.logs.reading.rejected_rows import OWNERS, REJECTED
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.stages.cleaning import CleaningRules
-from nextquery.logs.stages.events import read_events
 from nextquery.logs.stages.journal import REJECTED_OWNERS, ROWS
+from nextquery.logs.stages.numbered_rows import read_events
 from nextquery.logs.stages.privacy import recogniser_name
 from nextquery.logs.stages.robots import ROBOTS
 from nextquery.logs.stages.splits import SplitRule, parse_cuts

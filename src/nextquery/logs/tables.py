@@ -15,12 +15,12 @@ import polars as pl
 from nextquery.artifacts import write_text
 from nextquery.errors import LogError
 from nextquery.logs.data_folder import SPLITS, UNSEEN_USERS
-from nextquery.logs.engines import schemas
+from nextquery.logs.engines import table_schemas
 from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.stages.counting import COUNT_KEYS, count_background
 from nextquery.logs.stages.event_rows import Events, Texts
-from nextquery.logs.stages.events import SpellingReport, correct_spelling
+from nextquery.logs.stages.numbered_rows import SpellingReport, correct_spelling
 from nextquery.logs.stages.robots import ROBOTS, RobotCounts, leave_out_robots
 from nextquery.logs.stages.sessions import SessionRows, find_sessions
 from nextquery.logs.stages.splits import SPLIT_CODES, SplitRule, paper_cuts, parse_cuts
@@ -82,7 +82,7 @@ def _write_sessions(
         chosen = engine.lookup(chosen, texts.queries, "query_id")
         chosen = engine.lookup(chosen, texts.users, "user_id")
         file = folder / "sessions" / name / "part-00000.parquet"
-        engine.write(chosen, file, schemas.SESSIONS, ["session", "position"])
+        engine.write(chosen, file, table_schemas.SESSIONS, ["session", "position"])
 
 
 def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -114,7 +114,7 @@ def _write_counts(
     engine: Engine, sessions: SessionRows, texts: Texts, folder: Path, settings: PrepareSettings
 ) -> None:
     counts = count_background(engine, sessions, texts.queries, texts.urls, settings.min_users)
-    for name, schema in schemas.COUNTS.items():
+    for name, schema in table_schemas.COUNTS.items():
         file = folder / "counts" / f"{name}.parquet"
         engine.write(getattr(counts, name), file, schema, ["-count", *COUNT_KEYS[name]])
     words = pl.scan_parquet(folder / "counts" / "words.parquet", glob=False).head(

@@ -22,7 +22,6 @@ from nextquery.service.http.keys import (
 )
 from nextquery.service.http.problems import BusyError, ProblemError, too_many
 from nextquery.service.http.schemas import InSession
-from nextquery.service.models.batching import QueueFullError
 from nextquery.service.models.cost import cost
 from nextquery.service.models.isolation import ModelEndedError
 from nextquery.service.models.questions import (
@@ -32,11 +31,12 @@ from nextquery.service.models.questions import (
     SuggestOptions,
     SuggestQuestion,
 )
+from nextquery.service.models.request_batching import QueueFullError
 from nextquery.service.models.served_model import Models, ServedModel
 from nextquery.service.operation import logging
 from nextquery.service.operation.control import Control
 from nextquery.service.operation.feedback_log import FeedbackLog
-from nextquery.service.operation.metrics import Metrics
+from nextquery.service.operation.prometheus import Metrics
 from nextquery.service.sessions.stores import (
     SessionStore,
     SessionsUnavailableError,

@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi import Request
 
-from nextquery.service.models.batching import Job
+from nextquery.service.models.request_batching import Job
 
 
 class ClientLeftError(Exception):

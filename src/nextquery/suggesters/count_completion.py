@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.diversity import diversify
+from nextquery.inference.lists.diversity import diversify
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery, Suggestion
 

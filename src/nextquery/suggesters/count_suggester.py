@@ -16,7 +16,7 @@ from nextquery.artifacts import Artifact, publish, read_artifact
 from nextquery.config import Section, stored_section
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
-from nextquery.guard.tables import FOLDER
+from nextquery.guard.guard_tables import FOLDER
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.background import Background

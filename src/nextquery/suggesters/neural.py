@@ -9,13 +9,13 @@ from pathlib import Path
 from nextquery.artifacts import Artifact, further_entries, publish, read_artifact
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
-from nextquery.inference import vectors
+from nextquery.inference import nearest_neighbours
 from nextquery.inference.contexts import ContextLimits, ContextState
 from nextquery.inference.explanation import query_weights, update_gates_many
+from nextquery.inference.nearest_neighbours import Floats
 from nextquery.inference.network.network import Network
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
-from nextquery.inference.vectors import Floats
 from nextquery.model.files import KIND
 from nextquery.records import Neighbour, QueryWeight, ScoredQuery, Suggestion
 
@@ -137,17 +137,17 @@ class HREDSuggester:
     def neighbours(self, text: str, n: int = 10, *, words: bool = False) -> list[Neighbour]:
         """The nearest known queries, or with `words` the nearest words to a word."""
         if words:
-            return vectors.nearest_words(self.model, text, n)
+            return nearest_neighbours.nearest_words(self.model, text, n)
         known = self.guard.tables.queries.keys()
-        return vectors.nearest_queries(self._predictor.encoder, known, text, n)
+        return nearest_neighbours.nearest_queries(self._predictor.encoder, known, text, n)
 
     def word_vectors(self) -> Floats:
         """The output vectors of all words (V, d_e), in the order of `model.vocabulary.words`."""
-        return vectors.word_vectors(self.model)
+        return nearest_neighbours.word_vectors(self.model)
 
     def query_vectors(self, queries: Sequence[str]) -> Floats:
         """The vectors of queries (queries, d_h)."""
-        return vectors.query_vectors(self._predictor.encoder, queries)
+        return nearest_neighbours.query_vectors(self._predictor.encoder, queries)
 
 
 def _asks_for_none(n: int) -> bool:

@@ -14,7 +14,7 @@ from nextquery.evaluation.generation.list_quality import (
     GenerationResult,
     SystemLists,
 )
-from nextquery.evaluation.generation.samples import SampleContext, SampleTable
+from nextquery.evaluation.generation.sample_suggestions import SampleContext, SampleTable
 from nextquery.evaluation.learning_curve import CurvePoint, CurveSystem, LearningCurve
 from nextquery.evaluation.probes.boundaries import BoundaryResult, BoundaryScore
 from nextquery.evaluation.probes.gates import GateComparison, GateExample

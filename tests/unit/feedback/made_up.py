@@ -8,7 +8,7 @@ import numpy as np
 from nextquery import load
 from nextquery.feedback.impressions import Feedback, join_events
 from nextquery.feedback.position_bias import PositionBias
-from nextquery.feedback.reranking.features import FEATURES
+from nextquery.feedback.reranking.reranking_features import FEATURES
 from nextquery.feedback.reranking.taken_rates import TakenRates
 from nextquery.feedback.reranking.training import Gain, TrainedReranker, publish_reranker
 from nextquery.feedback.reranking.trees import Trees

@@ -9,7 +9,7 @@ import pytest
 
 from nextquery.guard.fingerprints import pair_keys, text_keys
 from nextquery.guard.guard import Guard, Reason
-from nextquery.guard.tables import Tables
+from nextquery.guard.guard_tables import Tables
 from nextquery.inference.beam import MOST_LOOKED_AT, BeamSearch
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig

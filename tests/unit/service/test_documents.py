@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nextquery.service.app import build_api
 from nextquery.service.http.keys import new_key
-from nextquery.service.operation.metrics import Metrics
+from nextquery.service.operation.prometheus import Metrics
 from nextquery.service.service import build_service
 from nextquery.service.settings import ServiceSettings
 

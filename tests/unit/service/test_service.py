@@ -8,8 +8,8 @@ import pytest
 
 from nextquery.service.http.problems import BusyError, ProblemError
 from nextquery.service.http.schemas import InSession
-from nextquery.service.models.batching import QueueFullError
 from nextquery.service.models.questions import SuggestOptions, SuggestQuestion
+from nextquery.service.models.request_batching import QueueFullError
 from nextquery.service.service import Service, build_service
 from nextquery.service.settings import NamedModel, ServiceSettings
 

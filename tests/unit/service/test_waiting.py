@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi import Request
 
-from nextquery.service.models.batching import Job
+from nextquery.service.models.request_batching import Job
 from nextquery.service.waiting import ClientLeftError, finished
 
 

@@ -69,7 +69,7 @@ def suggest(
     from nextquery import load
     from nextquery.guard.hits import read_hits
     from nextquery.inference.kernels.process_memory import keep_freed_memory
-    from nextquery.inference.relations import group
+    from nextquery.inference.lists.relations import group
 
     keep_freed_memory()
     check = read_hits(hits) if hits else None

@@ -13,12 +13,12 @@ from nextquery.evaluation.ranking.comparison import Comparison
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
 from nextquery.evaluation.ranking.scenarios import SCENARIOS
 from nextquery.evaluation.report import (
-    completion,
+    completion_section,
     curve_plots,
     html,
     model_plots,
     ranking_plots,
-    tables,
+    report_tables,
 )
 from nextquery.evaluation.report.html import PLOTS
 from nextquery.evaluation.report.plot_style import label
@@ -37,7 +37,7 @@ def write_report(out: Path, results: ExperimentResults) -> None:
         "curve": ("How much log it takes", _learning_curve(out, results)),
         "lengths": ("Session and context length", _lengths(out, results)),
         "generation": ("Suggestions without candidates", _generation(out, results)),
-        "completion": ("Completion and the next word", completion.section(out, results)),
+        "completion": ("Completion and the next word", completion_section.section(out, results)),
         "gates": ("Update gates and noise", _gates(out, results)),
         "intent": ("The hidden intent of a made-up log", _hidden_intent(results)),
         "boundaries": ("Session boundaries", _boundaries(out, results)),
@@ -46,7 +46,7 @@ def write_report(out: Path, results: ExperimentResults) -> None:
         "run": ("Data, training and settings", _run(results)),
     }
     shown = {anchor: part for anchor, part in parts.items() if part[1]}
-    models = ", ".join(tables.model_name(results, model) for model in results.systems.models)
+    models = ", ".join(report_tables.model_name(results, model) for model in results.systems.models)
     test = results.data.counts.get("sessions", {}).get("test", 0)
     text = html.document(
         "Context-aware query suggestion: the experiments",
@@ -59,7 +59,7 @@ def write_report(out: Path, results: ExperimentResults) -> None:
 
 
 def _summary(results: ExperimentResults) -> str:
-    models = {model: tables.model_name(results, model) for model in results.systems.models}
+    models = {model: report_tables.model_name(results, model) for model in results.systems.models}
     lines = [
         f"{visitors}{finding}"
         for visitors, scenarios in (("", results.scenarios), (NEW, results.new_visitors))
@@ -101,7 +101,7 @@ def _findings(name: str, found: ScenarioResult, models: Mapping[str, str]) -> li
 
 def _change(each: Comparison) -> str:
     verdict = "significant" if each.p < 0.01 else "not significant at .01"
-    return f"{each.relative:+.1%} (p {tables.p_value(each.p)}, {verdict})"
+    return f"{each.relative:+.1%} (p {report_tables.p_value(each.p)}, {verdict})"
 
 
 def _new_visitors(out: Path, results: ExperimentResults) -> str:
@@ -127,7 +127,7 @@ def _new_visitors(out: Path, results: ExperimentResults) -> str:
         parts.append(html.plot(file, message, "MRR by scenario and system, new visitors"))
     for name, found in results.new_visitors.items():
         parts.append(html.heading(SCENARIOS[name].title))
-        parts.append(tables.scenario(name, found, results))
+        parts.append(report_tables.scenario(name, found, results))
     return "".join(parts)
 
 
@@ -160,7 +160,7 @@ def _scenarios(out: Path, results: ExperimentResults) -> str:
         parts.append(html.plot(f"{PLOTS}/scenarios.svg", message, "MRR by scenario and system"))
     for name, found in results.scenarios.items():
         parts.append(html.heading(SCENARIOS[name].title))
-        parts.append(tables.scenario(name, found, results))
+        parts.append(report_tables.scenario(name, found, results))
     ranking_plots.draw_length_shares(results, out / PLOTS / "length_shares.svg")
     parts.append(
         html.plot(
@@ -184,7 +184,7 @@ def _lengths(out: Path, results: ExperimentResults) -> str:
             f"{LONG_SESSION_GAINS['baseline']:+.0%} over the Baseline Ranker.",
             "MRR by session length",
         ),
-        tables.length_gains(results),
+        report_tables.length_gains(results),
     ]
     if ranking_plots.draw_context_lengths(results, out / PLOTS / "context_lengths.svg"):
         parts.append(
@@ -214,10 +214,10 @@ def _generation(out: Path, results: ExperimentResults) -> str:
                 "(light), the first 5, and the first alone (dark).",
                 "Hit rates of the suggestions",
             ),
-            tables.generation(results),
+            report_tables.generation(results),
             html.heading("Sample suggestions (the paper's Table 1)"),
-            tables.samples(results),
-            completion.paper_suggestions(results),
+            report_tables.samples(results),
+            completion_section.paper_suggestions(results),
         ]
     )
 
@@ -225,7 +225,7 @@ def _generation(out: Path, results: ExperimentResults) -> str:
 def _gates(out: Path, results: ExperimentResults) -> str:
     if not results.gates:
         return ""
-    parts = [tables.gates(results)]
+    parts = [report_tables.gates(results)]
     if any(isinstance(each, GateComparison) for each in results.gates.values()):
         model_plots.draw_gate_means(results, out / PLOTS / "gate_means.svg")
         message = (
@@ -240,13 +240,13 @@ def _gates(out: Path, results: ExperimentResults) -> str:
             model_plots.draw_gates(each.example, out / file)
             message = f"{label(model)}: gates of one context with a noisy query at its end."
             parts.append(html.plot(file, f"{message} (Figure 7)", message))
-    return "".join(parts) + completion.figure_7(out, results)
+    return "".join(parts) + completion_section.figure_7(out, results)
 
 
 def _hidden_intent(results: ExperimentResults) -> str:
     if not results.hidden_intent:
         return ""
-    return tables.hidden_intent(results)
+    return report_tables.hidden_intent(results)
 
 
 def _boundaries(out: Path, results: ExperimentResults) -> str:
@@ -270,7 +270,7 @@ def _boundaries(out: Path, results: ExperimentResults) -> str:
                 "What the update gates know of boundaries (red), beside text and time (blue).",
                 "F1 of session boundaries",
             ),
-            tables.boundaries(results),
+            report_tables.boundaries(results),
         ]
     )
 
@@ -299,9 +299,9 @@ def _features(out: Path, results: ExperimentResults) -> str:
                 f"What the ranker with {model} looks at most (mean over its seeds).",
                 "Feature importances",
             ),
-            tables.features(results),
+            report_tables.features(results),
             html.heading("Which form of a model's score"),
-            tables.forms(results),
+            report_tables.forms(results),
         ]
     )
 
@@ -316,10 +316,10 @@ def _run(results: ExperimentResults) -> str:
     )
     return "".join(
         [
-            tables.data(results),
-            tables.training(results),
-            completion.ngrams(results),
-            tables.settings(results),
+            report_tables.data(results),
+            report_tables.training(results),
+            completion_section.ngrams(results),
+            report_tables.settings(results),
             links,
         ]
     )

@@ -18,7 +18,7 @@ import numpy as np
 from nextquery.artifacts import Artifact, further_entries, open_artifact, publish, read_artifact
 from nextquery.errors import ArtifactError
 from nextquery.feedback.events import source_of
-from nextquery.feedback.reranking.features import FEATURES, Candidate, list_features
+from nextquery.feedback.reranking.reranking_features import FEATURES, Candidate, list_features
 from nextquery.feedback.reranking.taken_rates import TakenRates
 from nextquery.feedback.reranking.trees import Trees
 from nextquery.guard.guard import Guard

@@ -20,12 +20,12 @@ from nextquery.errors import InputError
 from nextquery.feedback.acceptance import Z
 from nextquery.feedback.impressions import Impression
 from nextquery.feedback.position_bias import PositionBias, estimate_position_bias
-from nextquery.feedback.reranking.features import FEATURES, Candidate, list_features
 from nextquery.feedback.reranking.reranker import BASE, KIND
+from nextquery.feedback.reranking.reranking_features import FEATURES, Candidate, list_features
 from nextquery.feedback.reranking.taken_rates import TakenRates, count_taken
 from nextquery.feedback.reranking.trees import Trees, flatten_trees
 from nextquery.feedback.settings import RerankSettings
-from nextquery.guard.tables import FOLDER as GUARD
+from nextquery.guard.guard_tables import FOLDER as GUARD
 from nextquery.normalise import normalise_query
 from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks
 from nextquery.ranking.features import FeatureTable

@@ -3,8 +3,8 @@
 import re
 from dataclasses import replace
 
-from nextquery.logs.formats.delimited_format import DelimitedFormat, most_rows_match
-from nextquery.logs.formats.delimited_layout import DelimitedLayout
+from nextquery.logs.formats.layouts.delimited_format import DelimitedFormat, most_rows_match
+from nextquery.logs.formats.layouts.delimited_layout import DelimitedLayout
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
 

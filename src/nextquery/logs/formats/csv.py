@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.columns import REQUIRED, find_columns
-from nextquery.logs.formats.delimited_format import DelimitedFormat
-from nextquery.logs.formats.delimited_layout import DelimitedLayout
-from nextquery.logs.formats.json_fields import sample_objects
+from nextquery.logs.formats.layouts.columns import REQUIRED, find_columns
+from nextquery.logs.formats.layouts.delimited_format import DelimitedFormat
+from nextquery.logs.formats.layouts.delimited_layout import DelimitedLayout
+from nextquery.logs.formats.layouts.json_fields import sample_objects
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
 

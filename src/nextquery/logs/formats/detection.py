@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from nextquery.errors import LogError
 from nextquery.logs.formats.analytics.reports import describe_report
 from nextquery.logs.formats.base import LogFormat
-from nextquery.logs.formats.columns import check_columns, guess_columns
-from nextquery.logs.formats.json_fields import sample_objects
+from nextquery.logs.formats.layouts.columns import check_columns, guess_columns
+from nextquery.logs.formats.layouts.json_fields import sample_objects
 from nextquery.logs.formats.table import FORMATS, format_named
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings

@@ -17,7 +17,7 @@ from typing import Any
 from nextquery.errors import LogError, MissingDependencyError
 from nextquery.extras import missing_message
 from nextquery.logs.formats.base import FileBlock, LogFormat
-from nextquery.logs.formats.columns import REQUIRED, find_columns
+from nextquery.logs.formats.layouts.columns import REQUIRED, find_columns
 from nextquery.logs.reading.rows import ParsedRows, validate_rows
 from nextquery.logs.reading.samples import WORKBOOKS, Sample
 from nextquery.logs.reading.settings import ReadSettings

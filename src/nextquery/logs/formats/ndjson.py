@@ -6,8 +6,8 @@ import polars as pl
 
 from nextquery.errors import LogError
 from nextquery.logs.formats.base import LineFormat
-from nextquery.logs.formats.columns import FIELDS, REQUIRED
-from nextquery.logs.formats.json_fields import extract_fields, sample_objects, sample_paths
+from nextquery.logs.formats.layouts.columns import FIELDS, REQUIRED
+from nextquery.logs.formats.layouts.json_fields import extract_fields, sample_objects, sample_paths
 from nextquery.logs.reading.rows import HeaderlessLayout
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings

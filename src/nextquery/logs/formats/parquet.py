@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from nextquery.errors import LogError
 from nextquery.logs.formats.base import FileBlock, LogFormat
-from nextquery.logs.formats.columns import find_columns
+from nextquery.logs.formats.layouts.columns import find_columns
 from nextquery.logs.reading import rejected_rows
 from nextquery.logs.reading.compression import check_file
 from nextquery.logs.reading.lines import BLOCK_BYTES, LONGEST_LINE

@@ -1,7 +1,7 @@
 """All formats of raw logs: adding one is a file in this folder and a row here."""
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.access import AccessFormat
+from nextquery.logs.formats.access_log import AccessFormat
 from nextquery.logs.formats.analytics.algolia import AlgoliaFormat
 from nextquery.logs.formats.analytics.elastic import ElasticFormat
 from nextquery.logs.formats.analytics.ga4 import Ga4Format

@@ -19,7 +19,7 @@ from nextquery.logs.formats.clicks import (
     join_clicks,
     stage_clicks,
 )
-from nextquery.logs.formats.json_fields import extract_fields, sample_paths
+from nextquery.logs.formats.layouts.json_fields import extract_fields, sample_paths
 from nextquery.logs.formats.parquet import read_times
 from nextquery.logs.formats.ubi_parquet import column_names, read_fields
 from nextquery.logs.reading import rejected_rows

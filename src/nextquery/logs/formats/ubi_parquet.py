@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nextquery.logs.formats.json_fields import extract_fields
+from nextquery.logs.formats.layouts.json_fields import extract_fields
 from nextquery.logs.formats.parquet import is_text, is_value, iterate_batches, read_parts
 from nextquery.logs.reading import rejected_rows
 from nextquery.logs.reading.lines import LONGEST_LINE

@@ -17,8 +17,8 @@ from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.revising.rejected_list import read_list
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.stages.cleaning import CleaningRules
-from nextquery.logs.stages.events import read_events
 from nextquery.logs.stages.journal import REJECTED_OWNERS, ROWS
+from nextquery.logs.stages.numbered_rows import read_events
 from nextquery.logs.stages.privacy import find_recogniser
 from nextquery.logs.stages.splits import SplitRule
 from nextquery.logs.tables import Progress

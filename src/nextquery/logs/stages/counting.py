@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import narwhals as nw
 import polars as pl
 
-from nextquery.logs.engines import schemas
+from nextquery.logs.engines import table_schemas
 from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.stages.sessions import SessionRows
 from nextquery.logs.stages.splits import SPLIT_CODES
@@ -92,7 +92,7 @@ def count_background(
 
 def find_words(engine: Engine, queries: Frame, name: str) -> Words:
     """The words of `queries` (query_id, query), as ids."""
-    split = engine.apply(queries, split_words, schemas.WORDS, f"{name}-words")
+    split = engine.apply(queries, split_words, table_schemas.WORDS, f"{name}-words")
     coded, (texts,) = engine.encode(split, {"word": f"{name}_word_id"})
     texts = texts.rename({f"{name}_word_id": "word_id"})
     coded = coded.rename({f"{name}_word_id": "word_id"})

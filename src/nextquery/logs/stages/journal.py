@@ -11,7 +11,7 @@ from pathlib import Path
 
 import narwhals as nw
 
-from nextquery.logs.engines import schemas
+from nextquery.logs.engines import table_schemas
 from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.stages.cleaning import DROP_REASONS
 from nextquery.logs.stages.event_rows import Events, RowCounts, Texts
@@ -26,7 +26,7 @@ def write_journal(engine: Engine, rows: Frame, texts: Texts, file: Path) -> None
     rows = engine.lookup(rows, texts.users, "user_id")
     rows = engine.lookup(rows, texts.urls, "url_id")
     rows = rows.with_columns(click=nw.when(nw.col("drop").is_null()).then(nw.col("click")))
-    engine.write(rows, file, schemas.JOURNAL, ["row"])
+    engine.write(rows, file, table_schemas.JOURNAL, ["row"])
     file.chmod(0o600)
 
 

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nextquery.service.http import problems
 from nextquery.service.operation import logging
-from nextquery.service.operation.metrics import Metrics
+from nextquery.service.operation.prometheus import Metrics
 from nextquery.service.settings import BODY_SECONDS, MAX_BODY_BYTES
 
 CSP = (

@@ -10,7 +10,7 @@ from fastapi.staticfiles import StaticFiles
 
 from nextquery.service.http import schemas
 from nextquery.service.http.access import Here
-from nextquery.service.operation.metrics import CONTENT_TYPE
+from nextquery.service.operation.prometheus import CONTENT_TYPE
 
 STATIC = Path(__file__).parent / "static"
 _PACKAGED_WIDGET = Path(__file__).parent / "widget"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from nextquery.inference.relations import group
+from nextquery.inference.lists.relations import group
 from nextquery.records import Suggestion as FoundSuggestion
 from nextquery.service.http import schemas
 from nextquery.service.http.access import Owner, service_of, trials_of

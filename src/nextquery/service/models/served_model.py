@@ -12,15 +12,15 @@ from typing import Any
 from nextquery.errors import ArtifactError, NextqueryError
 from nextquery.records import Suggestion
 from nextquery.service.lru_cache import LruCache
-from nextquery.service.models.batching import Batcher, Job
 from nextquery.service.models.blocklist_watch import BlocklistState
 from nextquery.service.models.cost import cost
 from nextquery.service.models.engine import Engine, open_engine
 from nextquery.service.models.isolation import IsolatedEngine, ModelFailedError
 from nextquery.service.models.messages import Opening
 from nextquery.service.models.questions import Question, SuggestQuestion
+from nextquery.service.models.request_batching import Batcher, Job
 from nextquery.service.operation import logging
-from nextquery.service.operation.metrics import Metrics
+from nextquery.service.operation.prometheus import Metrics
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.suggesters.loading import model_kind
 

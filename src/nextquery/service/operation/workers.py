@@ -24,7 +24,7 @@ from nextquery.errors import ArtifactError, NextqueryError
 from nextquery.service.operation import logging
 from nextquery.service.operation.control import Control
 from nextquery.service.operation.listening import address, listen
-from nextquery.service.operation.metrics import DIRECTORY_VARIABLE
+from nextquery.service.operation.prometheus import DIRECTORY_VARIABLE
 from nextquery.service.operation.server import WorkerPlace, run_worker
 from nextquery.service.settings import ServiceSettings
 

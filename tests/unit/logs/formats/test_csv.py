@@ -6,7 +6,7 @@ import pytest
 
 from nextquery.errors import LogError
 from nextquery.logs.formats.csv import CsvFormat, TsvFormat
-from nextquery.logs.formats.delimited_layout import DelimitedLayout
+from nextquery.logs.formats.layouts.delimited_layout import DelimitedLayout
 from nextquery.logs.reading.read_logs import read_logs
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings

@@ -6,7 +6,7 @@ from typing import Any
 
 from nextquery.service.app import build_api
 from nextquery.service.http.gateway import Gateway
-from nextquery.service.operation.metrics import Metrics
+from nextquery.service.operation.prometheus import Metrics
 from nextquery.service.service import build_service
 from nextquery.service.settings import ServiceSettings
 

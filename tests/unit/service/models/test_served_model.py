@@ -12,7 +12,7 @@ from nextquery.errors import ArtifactError
 from nextquery.service.models.blocklist_watch import BlocklistState
 from nextquery.service.models.questions import SuggestQuestion
 from nextquery.service.models.served_model import Models
-from nextquery.service.operation.metrics import Metrics
+from nextquery.service.operation.prometheus import Metrics
 from nextquery.service.settings import NamedModel, ServiceSettings
 
 QUESTION = SuggestQuestion(("red shoes",))

@@ -8,7 +8,7 @@ import pytest
 
 from nextquery.errors import ArtifactError
 from nextquery.service.operation.listening import listen
-from nextquery.service.operation.metrics import DIRECTORY_VARIABLE
+from nextquery.service.operation.prometheus import DIRECTORY_VARIABLE
 from nextquery.service.operation.workers import (
     FIRST_PAUSE,
     LONGEST_PAUSE,

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from nextquery.logs.formats.base import LineFormat
-from nextquery.logs.formats.json_fields import extract_fields, sample_paths
+from nextquery.logs.formats.layouts.json_fields import extract_fields, sample_paths
 from nextquery.logs.reading import rejected_rows
 from nextquery.logs.reading.rows import HeaderlessLayout
 from nextquery.logs.reading.samples import Sample

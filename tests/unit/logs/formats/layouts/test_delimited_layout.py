@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nextquery.logs.formats.aol import AOL_LAYOUT
-from nextquery.logs.formats.delimited_layout import DelimitedLayout
 from nextquery.logs.formats.excite import EXCITE_LAYOUT
+from nextquery.logs.formats.layouts.delimited_layout import DelimitedLayout
 from nextquery.logs.reading import lines, rejected_rows
 from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
 

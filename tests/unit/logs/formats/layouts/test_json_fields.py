@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nextquery.logs.formats.json_fields import extract_fields, sample_objects, sample_paths
+from nextquery.logs.formats.layouts.json_fields import extract_fields, sample_objects, sample_paths
 from nextquery.logs.reading import rejected_rows
 from nextquery.logs.reading.samples import Sample
 

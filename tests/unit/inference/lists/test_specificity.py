@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from nextquery.inference.beam import FinishedQuery
+from nextquery.inference.lists.specificity import Priors, rank
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
-from nextquery.inference.specificity import Priors, rank
 from nextquery.records import ScoredQuery
 
-from .conftest import ModelMaker, predictor_of
+from ..conftest import ModelMaker, predictor_of
 
 CONFIG = DecodeConfig(beam=10, max_words=3, fold=False, specificity=0.0)
 
@@ -66,7 +66,7 @@ def test_priors_are_asked_for_once_and_unknown_words_share_one_probability() -> 
 
 
 def test_few_priors_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nextquery.inference.specificity._KEPT", 2)
+    monkeypatch.setattr("nextquery.inference.lists.specificity._KEPT", 2)
     asked: list[str] = []
 
     def score(texts: object) -> list[ScoredQuery]:

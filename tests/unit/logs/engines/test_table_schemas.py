@@ -1,12 +1,14 @@
 import pyarrow as pa
 
-from nextquery.logs.engines import schemas
+from nextquery.logs.engines import table_schemas
 from nextquery.logs.stages.counting import COUNT_KEYS, CountTables
 
 
 def test_every_count_table_has_texts_a_count_and_users() -> None:
-    assert schemas.COUNTS.keys() == COUNT_KEYS.keys() == CountTables.__dataclass_fields__.keys()
-    for name, schema in schemas.COUNTS.items():
+    assert (
+        table_schemas.COUNTS.keys() == COUNT_KEYS.keys() == CountTables.__dataclass_fields__.keys()
+    )
+    for name, schema in table_schemas.COUNTS.items():
         *texts, count, users = schema
         assert len(texts) == len(COUNT_KEYS[name])
         assert {field.type for field in texts} == {pa.string()}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Literal
 
-from nextquery.inference.folding import folding_key
+from nextquery.inference.lists.folding import folding_key
 from nextquery.normalise import normalise_query
 
 Group = Literal["refine", "related", "next step"]

@@ -6,13 +6,13 @@ import marisa_trie
 import pytest
 
 from nextquery.guard.guard import Guard
-from nextquery.guard.tables import COUNT_FORMAT, Tables
-from nextquery.inference.known_queries import MOST_WORDS, KnownQueries
+from nextquery.guard.guard_tables import COUNT_FORMAT, Tables
+from nextquery.inference.lists.known_queries import MOST_WORDS, KnownQueries
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 
-from .conftest import ModelMaker, predictor_of
+from ..conftest import ModelMaker, predictor_of
 
 WORDS = Vocabulary(["paris", "hotels", "map", "rome"])
 KNOWN = ["w1 w2", "w1 w2 w3", "w5", "w6 w7", "w8 w9 w10", "zebra w1", "w11 w1", "w12"]

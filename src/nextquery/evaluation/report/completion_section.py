@@ -12,7 +12,7 @@ from nextquery.evaluation.probes.ngram_perplexity import NgramPerplexity
 from nextquery.evaluation.report.html import PLOTS, Cell, Row, heading, paragraph, plot, table
 from nextquery.evaluation.report.model_plots import draw_gates
 from nextquery.evaluation.report.plot_style import colour, label, svg_plot
-from nextquery.evaluation.report.tables import interval, p_value
+from nextquery.evaluation.report.report_tables import interval, p_value
 from nextquery.evaluation.results import ExperimentResults
 
 

@@ -12,7 +12,7 @@ from nextquery.logs.engines.base import Engine
 from nextquery.logs.engines.opening import open_engine
 from nextquery.logs.stages.cleaning import CleaningRules
 from nextquery.logs.stages.event_rows import Events, RowCounts
-from nextquery.logs.stages.events import correct_spelling, read_events
+from nextquery.logs.stages.numbered_rows import correct_spelling, read_events
 
 RULES = CleaningRules()
 

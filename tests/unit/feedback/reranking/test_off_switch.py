@@ -9,7 +9,7 @@ from nextquery import load
 from nextquery.artifacts import MANIFEST, sha256
 from nextquery.errors import InputError
 from nextquery.feedback.impressions import Feedback, join_events
-from nextquery.feedback.reranking.guard import guard_reranker
+from nextquery.feedback.reranking.off_switch import guard_reranker
 from nextquery.feedback.reranking.training import make_reranker
 from nextquery.feedback.settings import Bounds, CompareSettings, RerankSettings
 from nextquery.feedback.simulated_visitors import Lister, SimulatedService, simulate

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nextquery.service.operation.metrics import DIRECTORY_VARIABLE, Metrics
+from nextquery.service.operation.prometheus import DIRECTORY_VARIABLE, Metrics
 
 
 def test_counts_are_rendered_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.access import AccessFormat, AccessLayout
+from nextquery.logs.formats.access_log import AccessFormat, AccessLayout
 from nextquery.logs.formats.detection import check_settings
 from nextquery.logs.reading import rejected_rows
 from nextquery.logs.reading.read_logs import read_logs

@@ -1,7 +1,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from nextquery.evaluation.generation.samples import CONTEXTS, SUGGESTIONS, sample_suggestions
+from nextquery.evaluation.generation.sample_suggestions import (
+    CONTEXTS,
+    SUGGESTIONS,
+    sample_suggestions,
+)
 from nextquery.records import ScoredQuery, Session, Suggestion
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from nextquery.logs.formats.base import LineFormat
-from nextquery.logs.formats.delimited_layout import DelimitedLayout
+from nextquery.logs.formats.layouts.delimited_layout import DelimitedLayout
 from nextquery.logs.reading.lines import LONGEST_LINE, LineBlock
 from nextquery.logs.reading.rows import Layout, ParsedRows, is_complete, parse_lines
 from nextquery.logs.reading.times import parse_times

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import narwhals as nw
 
-from nextquery.logs.engines import schemas
+from nextquery.logs.engines import table_schemas
 from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.stages.cleaning import DROP_REASONS, CleaningRules, clean_texts
 from nextquery.logs.stages.counting import count_word_pairs, count_words, find_words
@@ -56,7 +56,7 @@ def read_events(
     coded, (raw_queries, raw_users, urls) = engine.scan_encoded(folder, ids, ("query", "user"))
     (texts, queries), users = engine.side_by_side(
         partial(_clean, engine, raw_queries, rules),
-        partial(engine.apply, raw_users, pseudonyms, schemas.USERS, "users"),
+        partial(engine.apply, raw_users, pseudonyms, table_schemas.USERS, "users"),
     )
     users = engine.materialise(users.with_columns(held_out=held_out), "known_users")
     rows = engine.lookup(coded, texts.select("raw_id", "query_id"), "raw_id")
@@ -84,7 +84,7 @@ def _placed(rows: Frame) -> Frame:
 def _clean(engine: Engine, raw_queries: Frame, rules: CleaningRules) -> tuple[Frame, Frame]:
     """What raw queries become (raw_id, query_id, drop), and the texts of the query ids."""
     clean = partial(clean_texts, rules=rules)
-    texts = engine.apply(raw_queries, clean, schemas.TEXTS, "texts")
+    texts = engine.apply(raw_queries, clean, table_schemas.TEXTS, "texts")
     texts, (queries,) = engine.encode(texts, {"query": "query_id"})
     return texts, queries
 
@@ -108,7 +108,7 @@ def correct_spelling(
     """Correct the distinct queries by the counts of the `background` rows."""
     speller, counts = _learn(engine, events, background)
     correct = partial(correct_texts, speller=speller)
-    corrected = engine.apply(events.texts.queries, correct, schemas.CORRECTED, "corrected")
+    corrected = engine.apply(events.texts.queries, correct, table_schemas.CORRECTED, "corrected")
     mapping, (queries,) = engine.encode(corrected, {"query": "corrected_id"})
     ids = mapping.select("query_id", "corrected_id")
     rows = engine.materialise(engine.lookup(events.rows, ids, "query_id"), "corrected_events")

@@ -1,0 +1,1 @@
+"""A finished list as visitors should see it: folded, grouped, diverse, specific, known."""
