@@ -6,10 +6,7 @@ changes when it is asked, so several threads may ask at once.
 
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
-
-import numpy as np
 
 from nextquery.guard.guard import Guard
 from nextquery.inference.beam import BeamSearch, FinishedQuery
@@ -22,10 +19,9 @@ from nextquery.inference.contexts import (
 )
 from nextquery.inference.kernels.library import native_library
 from nextquery.inference.kernels.native_decoder import NativeDecoder, PackedWeights
-from nextquery.inference.lists.diversity import diversify
-from nextquery.inference.lists.folding import fold
 from nextquery.inference.lists.known_queries import KnownQueries
-from nextquery.inference.lists.specificity import Priors, rank
+from nextquery.inference.lists.selection import choose
+from nextquery.inference.lists.specificity import Priors, behind, rank
 from nextquery.inference.network.array_decoder import ArrayDecoder
 from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.network.network import Network
@@ -116,7 +112,7 @@ class Predictor:
         more = self._generate_all([contexts[place] for place in short], freely, config.beam)
         filled = list(lists)
         for place, found in zip(short, self._ranked(more, config), strict=True):
-            filled[place] = _joined(lists[place], found, config)
+            filled[place] = behind(lists[place], found, config)
         return filled
 
     def complete(
@@ -134,7 +130,7 @@ class Predictor:
         if config.known == "prefer" and len(found) < n:
             freely = config.model_copy(update={"known": "free"})
             more = self._ranked([self._completions(context, typed, freely, wanted)], config)[0]
-            found = _joined(found, more, config)
+            found = behind(found, more, config)
         return self._choose(found, n, config)
 
     def _completions(
@@ -201,45 +197,5 @@ class Predictor:
     def _choose(
         self, found: Sequence[FinishedQuery], n: int, config: DecodeConfig
     ) -> list[Suggestion]:
-        """The `n` of a ranked list that are shown: near-copies folded, diversified if asked."""
-        if config.fold:
-            found = [found[place] for place in fold((each.text for each in found), config.language)]
-        suggestions = [self._suggestion(each, config) for each in found]
-        if config.diversity == 0.0 or len(suggestions) < 2:
-            return suggestions[:n]
-        return self._diversified(suggestions, n, config.diversity)
-
-    def _suggestion(self, found: FinishedQuery, config: DecodeConfig) -> Suggestion:
-        specific = found.log_prior is not None
-        return Suggestion(
-            found.text,
-            found.value(config.length_normalised),
-            self.guard.source(found.text),
-            found.log_likelihood if specific else None,
-            found.log_prior,
-        )
-
-    def _diversified(
-        self, suggestions: Sequence[Suggestion], n: int, diversity: float
-    ) -> list[Suggestion]:
-        values = np.array([each.score for each in suggestions])
-        vectors = self.encoder.query_vectors([each.text for each in suggestions])
-        order = diversify(values, vectors.astype(np.float64), n, diversity)
-        return [suggestions[place] for place in order]
-
-
-def _joined(
-    found: Sequence[FinishedQuery], more: Sequence[FinishedQuery], config: DecodeConfig
-) -> list[FinishedQuery]:
-    """Both ranked lists one after the other, what is in both once; the second is valued below."""
-    texts = {each.text for each in found}
-    others = [each for each in more if each.text not in texts]
-    if not found or not others:
-        return [*found, *others]
-    normalised = config.length_normalised
-    above = max(0.0, others[0].value(normalised) - found[-1].value(normalised))
-    lowered = (
-        replace(each, bonus=each.bonus - above * (each.symbols if normalised else 1))
-        for each in others
-    )
-    return [*found, *lowered]
+        """The `n` of a ranked list that are shown."""
+        return choose(found, n, config, self.guard.source, self.encoder.query_vectors)

@@ -152,6 +152,12 @@ class Stateful(Protocol[State]):
         """A list for each session whose state is known."""
         ...
 
+    def score_after(
+        self, states: Sequence[State], candidates: Sequence[Sequence[str]]
+    ) -> list[list[ScoredQuery]]:
+        """The likelihood of each candidate of each session whose state is known."""
+        ...
+
 
 @runtime_checkable
 class Explainer(Protocol):

@@ -97,6 +97,12 @@ class HREDSuggester:
             return [[] for _ in states]
         return self._predictor.suggest_many(states, n, config or self.config)
 
+    def score_after(
+        self, states: Sequence[ContextState], candidates: Sequence[Sequence[str]]
+    ) -> list[list[ScoredQuery]]:
+        """What `score_many` gives, for sessions whose states are known."""
+        return self._predictor.score_many(states, candidates)
+
     def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
         """The natural-log likelihood of each candidate given the context, in the given order."""
         return self.score_many([context], [candidates])[0]
@@ -105,8 +111,7 @@ class HREDSuggester:
         self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
     ) -> list[list[ScoredQuery]]:
         """What `score` gives for each context and its candidates, computed together."""
-        states = self._predictor.encoder.encode_many(contexts)
-        return self._predictor.score_many(states, candidates)
+        return self.score_after(self.encode_many(contexts), candidates)
 
     def complete(
         self,

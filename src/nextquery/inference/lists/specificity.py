@@ -70,3 +70,20 @@ def rank(
         adjusted.append(replace(each, log_prior=prior, bonus=bonus))
     normalised = config.length_normalised
     return sorted(adjusted, key=lambda each: (-each.value(normalised), each.text))
+
+
+def behind(
+    found: Sequence[FinishedQuery], more: Sequence[FinishedQuery], config: DecodeConfig
+) -> list[FinishedQuery]:
+    """Both ranked lists one after the other, what is in both once; the second is valued below."""
+    texts = {each.text for each in found}
+    others = [each for each in more if each.text not in texts]
+    if not found or not others:
+        return [*found, *others]
+    normalised = config.length_normalised
+    above = max(0.0, others[0].value(normalised) - found[-1].value(normalised))
+    lowered = (
+        replace(each, bonus=each.bonus - above * (each.symbols if normalised else 1))
+        for each in others
+    )
+    return [*found, *lowered]
