@@ -5,6 +5,7 @@ as people do (`join_words`). Everything between them sees words with spaces, as 
 """
 
 import re
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any
 
@@ -55,20 +56,16 @@ def _parser(run: str) -> Any:
         return _load("thai")
     if _KANA_FOUND.search(run):
         return _load("japanese")
-    return _load("traditional_chinese" if _is_traditional(run) else "simplified_chinese")
+    return _load(_language_of_han(run))
 
 
-def _is_traditional(run: str) -> bool:
-    """Whether a text needs characters that only traditional Chinese has."""
-    try:
-        run.encode("gb2312")
-    except UnicodeEncodeError:
-        try:
-            run.encode("big5")
-        except UnicodeEncodeError:
-            return False
-        return True
-    return False
+def _language_of_han(run: str) -> str:
+    """Whose characters these are: of simplified Chinese, of traditional, or of neither (`天気`)."""
+    for language, encoding in (("simplified_chinese", "gb2312"), ("traditional_chinese", "big5")):
+        with suppress(UnicodeEncodeError):
+            run.encode(encoding)
+            return language
+    return "japanese"
 
 
 @cache

@@ -17,6 +17,8 @@ COMMANDS = {
     "serve": "serve, study serve",
     "spark": "prepare and fit with --engine spark",
     "redis": "serve --sessions redis://...",
+    "excel": "prepare with .xlsx and .xls files",
+    "opensearch": "prepare --from opensearch URL",
 }
 
 

@@ -71,6 +71,7 @@ def load(
     """
 
     def read(artifact: Artifact) -> Suggester:
+        _kind_of(artifact)  # what is no model has no guard either, and is to be told so
         guard = Guard.open(artifact, blocklist, hits, enforced=guarded)
         return load_artifact(artifact, guard)
 
