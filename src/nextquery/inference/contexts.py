@@ -81,7 +81,7 @@ class ContextEncoder:
     @property
     def query_size(self) -> int:
         """Numbers in a query vector."""
-        return self._model.config.query_size
+        return self._model.config.query_size + self._model.config.query_vectors
 
     def start(self) -> ContextState:
         """The state of a session without any query."""
@@ -123,12 +123,14 @@ class ContextEncoder:
         return self._step(states, queries, self._read(sorted(set(queries))))
 
     def _read(self, queries: Sequence[str]) -> dict[str, tuple[Floats, Floats]]:
-        """Eq. 4: of each query its vector (d_h,) and its word states (words, d_h)."""
+        """Eq. 4: of each query what the session encoder reads, and its word states (words, d_h)."""
         if not queries:
             return {}
         states = self._model.encode_queries([self.ids(query) for query in queries])
+        vectors = self._model.session_reads(np.stack([each[-1] for each in states]), queries)
         return {
-            query: (each[-1], each[:-1].copy()) for query, each in zip(queries, states, strict=True)
+            query: (vector, each[:-1].copy())
+            for query, vector, each in zip(queries, vectors, states, strict=True)
         }
 
     def ids(self, query: str) -> list[int]:
@@ -136,7 +138,7 @@ class ContextEncoder:
         return self._model.vocabulary.encode(" ".join(query.split()[: self.limits.words]))
 
     def query_vectors(self, queries: Sequence[str]) -> Floats:
-        """The vectors `q` of normalised queries (queries, d_h)."""
+        """The vectors of normalised queries, `q` and any made elsewhere (queries, query_size)."""
         read = self._read(queries)
         return np.stack([read[query][0] for query in queries])
 

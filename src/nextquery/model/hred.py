@@ -24,9 +24,10 @@ from nextquery.artifacts import Artifact, publish, read_artifact
 from nextquery.config import stored_section
 from nextquery.errors import ArtifactError
 from nextquery.model.copying import CopyAttention
-from nextquery.model.files import KIND, VOCABULARY, WEIGHTS
+from nextquery.model.files import KIND, QUERY_VECTORS, VOCABULARY, WEIGHTS, stored_table
 from nextquery.model.recurrence import GRU
 from nextquery.model.settings import ModelConfig
+from nextquery.text.query_vectors import QueryVectorTable
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, Vocabulary
 
 
@@ -78,17 +79,20 @@ class HRED(nn.Module):
     True
     """
 
-    def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, config: ModelConfig, vocabulary: Vocabulary, table: QueryVectorTable | None = None
+    ) -> None:
         super().__init__()
         self.config = config
         self.vocabulary = vocabulary
+        self.table = table
         words, d_e = len(vocabulary), config.embedding_size
         d_h, d_s = config.query_size, config.session_size
         vectors = nn.Embedding(words, d_e, padding_idx=PADDING) if config.factored else None
         self.word_vectors = vectors
         self.encoder_input = WordProjection(vectors, words, (d_e, 3 * d_h))
         self.encoder = GRU(d_h, config.gru_biases)
-        self.session_input = nn.Linear(d_h, 3 * d_s, bias=False)
+        self.session_input = nn.Linear(d_h + config.query_vectors, 3 * d_s, bias=False)
         self.session_encoder = GRU(d_s, config.gru_biases)
         self.decoder_start = nn.Linear(d_s, d_h)  # D_0, b_0
         self.decoder_input = WordProjection(vectors, words, (d_e, 3 * d_h))
@@ -149,11 +153,20 @@ class HRED(nn.Module):
         if not self.config.start_query:
             return state
         empty = torch.tensor([END_OF_QUERY], device=state.device)
-        query_vector = self.run_encoder(empty, [1])
+        query_vector = self.session_reads(self.run_encoder(empty, [1]), None)
         return self.extend_session(state, query_vector.expand(sessions, -1))[0]
 
+    def session_reads(self, query_vector: Tensor, made_elsewhere: Tensor | None) -> Tensor:
+        """What the session encoder reads of queries: `q_m` (rows, d_h), and with `query_vectors`
+        their vectors from elsewhere behind it; None: zero."""
+        if not self.config.query_vectors:
+            return query_vector
+        if made_elsewhere is None:
+            made_elsewhere = query_vector.new_zeros((len(query_vector), self.config.query_vectors))
+        return torch.cat([query_vector, made_elsewhere], dim=1)
+
     def extend_session(self, session_state: Tensor, query_vector: Tensor) -> tuple[Tensor, Tensor]:
-        """Eq. 5: `s_m` from `s_{m-1}` (rows, d_s) and `q_m` (rows, d_h), and its update gate."""
+        """Eq. 5: `s_m` from `s_{m-1}` (rows, d_s) and what is read of the query, and its gate."""
         projected = self.session_input(self.dropout(query_vector))
         return self.session_encoder.step(projected, session_state)
 
@@ -218,6 +231,8 @@ class HRED(nn.Module):
         save_file(tensors, folder / WEIGHTS)
         (folder / WEIGHTS).chmod(0o644)  # others may serve what one user trained
         self.vocabulary.save(folder / VOCABULARY)
+        if self.table is not None:
+            self.table.save(folder / QUERY_VECTORS)
 
     @classmethod
     def from_pretrained(cls, folder: Path | str | Artifact, *, verify: bool = True) -> "HRED":
@@ -232,8 +247,9 @@ class HRED(nn.Module):
     def _read(cls, artifact: Artifact) -> "HRED":
         config = stored_section(ModelConfig, artifact.entry("model"), artifact.path)
         vocabulary = Vocabulary.load(artifact.file(VOCABULARY))
+        table = stored_table(artifact, config)
         with torch.device("meta"), _NoFirstWeights():
-            model = cls(config, vocabulary)
+            model = cls(config, vocabulary, table)
         load_weights(model, artifact.file(WEIGHTS), artifact.path / WEIGHTS)
         artifact.check_once("weights", lambda: check_finite(model))
         return model.eval()

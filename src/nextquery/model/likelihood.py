@@ -104,9 +104,11 @@ def predict(model: HRED, batch: Batch) -> Predictions:
 
 def _session_states(model: HRED, batch: Batch, word_states: Tensor) -> Tensor:
     """Eq. 5: the state of an empty session, then `s_m` of all sessions, packed."""
-    query_vectors = model.dropout(_rows(word_states, tensor(model, batch.query_ends)))
+    made = batch.query_vectors
+    queries = _rows(word_states, tensor(model, batch.query_ends))
+    read = model.session_reads(queries, None if made is None else tensor(model, made))
     start = model.start_session(1)
-    projected = model.session_input(query_vectors)
+    projected = model.session_input(model.dropout(read))
     first = start.expand(batch.sessions, -1)
     return torch.cat([start, model.session_encoder.run(projected, batch.session_sizes, first)])
 

@@ -35,6 +35,9 @@ class ModelConfig(Section):
     """Add a number per word to the scores of Eq. 9, as the authors' code does."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """Share of word-vector, query-vector and output-vector entries dropped while training."""
+    query_vectors: int = Field(default=0, ge=0)
+    """Numbers per query that were made elsewhere and that the session encoder reads beside `q_m`;
+    0: none, as in the paper. `train.query_vectors` names their file."""
     copying: bool = Field(default=False, alias="copy")
     """Let the decoder point at words of the earlier queries, those outside V included."""
 
@@ -64,6 +67,9 @@ class TrainConfig(Section):
     """First weights: by the size of each layer, or N(0, .01) as in the authors' code."""
     word_vectors: str = ""
     """A file of word vectors that the model's begin with (docs/training.md); empty: at random."""
+    query_vectors: str = ""
+    """A file of vectors of queries and words (`nextquery vectors --queries`), which
+    `model.query_vectors` needs."""
     optimiser: Literal["adam", "rmsprop", "graves"] = "adam"
     """Adam as in the authors' code; RMSProp as in the paper's reference (Graves 2013), with its
     constant inside the root (`graves`), or as libraries have it, outside (`rmsprop`)."""
@@ -114,4 +120,9 @@ class RunConfig(Section):
     def _check(self) -> Self:
         if self.train.word_vectors and not self.model.factored:
             raise ValueError("train.word_vectors needs model.factored = true: one vector per word")
+        if bool(self.train.query_vectors) != bool(self.model.query_vectors):
+            raise ValueError(
+                "model.query_vectors (how many numbers) and train.query_vectors (their file) "
+                "need each other: give both or neither"
+            )
         return self

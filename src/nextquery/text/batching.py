@@ -75,6 +75,8 @@ class Batch:
     """(positions,): the same with extended ids."""
     copies: CopyGrid
     sessions: int
+    query_vectors: NDArray[np.float32] | None = None
+    """(queries, size): made elsewhere, in the packed order of sessions; None: there are none."""
 
 
 def epoch_batches(
@@ -165,7 +167,15 @@ def build_batch(corpus: EncodedSessions, members: Ints, *, last_only: bool = Fal
             (session[target], position[target], decoder.step),
         ),
         sessions=len(members),
+        query_vectors=_query_vectors(corpus, query[encoded[by_place]]),
     )
+
+
+def _query_vectors(corpus: EncodedSessions, queries: Ints) -> NDArray[np.float32] | None:
+    """The vectors made elsewhere of some queries of the corpus, if it has any."""
+    if corpus.texts is None or corpus.query_vectors is None:
+        return None
+    return np.asarray(corpus.query_vectors[corpus.texts[queries]])
 
 
 def _copy_grid(source: tuple[Ints, Ints, Ints, Ints], target: tuple[Ints, Ints, Ints]) -> CopyGrid:

@@ -122,16 +122,21 @@ _Row = tuple[str, Callable[[], Floats]]
 """A word, and what reads its numbers: those of most words are never needed."""
 
 
-def _from_safetensors(path: Path) -> Iterator[_Row]:
+def load_vectors(path: Path) -> WordVectors:
+    """All vectors of a safetensors file that `save` wrote."""
     try:
         tensors = load_file(path)
         words = tensors["words"].tobytes().decode().split("\n")
-        vectors = WordVectors(tuple(words), tensors["vectors"].astype(np.float32))
-    except (SafetensorError, KeyError, UnicodeDecodeError, InputError) as error:
+        return WordVectors(tuple(words), tensors["vectors"].astype(np.float32))
+    except (SafetensorError, OSError, KeyError, UnicodeDecodeError, InputError) as error:
         raise InputError(
             f"{path}: not a file of word vectors ({error}); it needs a matrix named vectors and, "
             "named words, the UTF-8 bytes of its words, one per line"
         ) from None
+
+
+def _from_safetensors(path: Path) -> Iterator[_Row]:
+    vectors = load_vectors(path)
     for place, word in enumerate(vectors.words):
         yield word, partial(vectors.vectors.__getitem__, place)
 

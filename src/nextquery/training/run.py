@@ -25,6 +25,7 @@ from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.sampled_softmax import CandidateSampler
 from nextquery.model.settings import RunConfig, TrainConfig
 from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_sessions
+from nextquery.text.query_vectors import QueryVectorTable, begin_table
 from nextquery.text.vocabulary import SPECIAL, Vocabulary
 from nextquery.text.word_vectors import read_word_vectors
 from nextquery.training.checkpoint import CheckpointFolder, Position
@@ -94,6 +95,7 @@ class Run:
         self._processes = processes
         self._id = ""
         self._vocabulary = Vocabulary(data.words()[: config.model.vocabulary_size])
+        self._table = _query_vectors(data, config)
         self._checkpoints = CheckpointFolder(
             self.folder / "checkpoints", identity(config, data, self._vocabulary)
         )
@@ -105,7 +107,7 @@ class Run:
             self._id = run_id(self.folder, torch.get_num_threads(), say)
         sessions, validation = self._encode()
         torch.manual_seed(config.seed)
-        model = HRED(self._config.model, self._vocabulary)
+        model = HRED(self._config.model, self._vocabulary, self._table)
         if config.initialisation == "authors":
             initialise_as_authors(model)
         likelihood = SessionLikelihood(model, config.chunk)
@@ -156,7 +158,9 @@ class Run:
         limits = SessionLimits(self._config.train.max_queries, self._config.train.max_words)
         folder = self.folder / f"sessions-{self._processes.rank}"
         background, validation = (
-            encode_sessions(self._data.sessions(split), self._vocabulary, limits, folder / split)
+            encode_sessions(
+                self._data.sessions(split), self._vocabulary, limits, folder / split, self._table
+            )
             for split in ("background", "validation")
         )
         return background, validation
@@ -185,6 +189,15 @@ def _begin_with(model: HRED, path: Path, say: Callable[[str], None]) -> None:
     take_word_vectors(model, found)
     known = len(model.vocabulary) - len(SPECIAL)
     say(f"word vectors of {len(found.words):,} of {known:,} words from {path}")
+
+
+def _query_vectors(data: PreparedData, config: RunConfig) -> QueryVectorTable | None:
+    """The vectors of the log's words and known queries that the session encoder is to read."""
+    if not config.train.query_vectors:
+        return None
+    known = data.counts("queries").select("query").collect()["query"]
+    wanted = {*data.words(), *known}
+    return begin_table(Path(config.train.query_vectors), wanted, config.model.query_vectors)
 
 
 def _feed(

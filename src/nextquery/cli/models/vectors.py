@@ -25,9 +25,14 @@ def vectors(
         int, typer.Option(min=1, help="Numbers per word, by principal components.")
     ] = 128,
     words: Annotated[int, typer.Option(min=1, help="Most frequent words of the log.")] = 90_000,
+    queries: Annotated[
+        int, typer.Option(min=0, help="Also the most frequent queries: for train.query_vectors.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Make the vectors with which `train.word_vectors` lets a model begin.
+
+    With --queries, those of whole queries that `train.query_vectors` gives to the session encoder.
 
     Example: `nextquery vectors data --from glove.6B.300d.txt --out vectors.safetensors`
     """
@@ -38,7 +43,11 @@ def vectors(
         raise InputError("vectors come from a file (--from) or an encoder (--encoder): give one")
     if out.suffix != ".safetensors":
         raise InputError(f"{out}: the name of the file to write must end in .safetensors")
-    known = PreparedData(data).words()[:words]
+    opened = PreparedData(data)
+    known = opened.words()[:words]
+    if queries:
+        frequent = opened.counts("queries").head(queries).collect()["query"].to_list()
+        known = list(dict.fromkeys([*known, *frequent]))
     found = _found(known, source, encoder).reduced(size)
     found.save(out)
     facts = {
@@ -51,10 +60,13 @@ def vectors(
         typer.echo(json.dumps(facts))
         return
     share = len(found.words) / len(known)
+    purpose = "train.query_vectors" if queries else "train.word_vectors"
+    further = f" --set model.query_vectors={found.size}" if queries else ""
     typer.echo(
-        f"{out}: {len(found.words):,} of {len(known):,} words ({share:.0%}), "
+        f"{out}: {len(found.words):,} of {len(known):,} {'texts' if queries else 'words'} "
+        f"({share:.0%}), "
         f"{found.size} numbers each\n"
-        f"try: nextquery train {data} --out model --set train.word_vectors={out}"
+        f"try: nextquery train {data} --out model --set {purpose}={out}{further}"
     )
 
 

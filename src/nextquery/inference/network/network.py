@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from nextquery.artifacts import Artifact, read_artifact
 from nextquery.config import stored_section
 from nextquery.inference.network.weights import Floats, check_finite, read_weights, weight_shapes
-from nextquery.model.files import KIND, VOCABULARY, WEIGHTS
+from nextquery.model.files import KIND, VOCABULARY, WEIGHTS, stored_table
 from nextquery.model.settings import ModelConfig
+from nextquery.text.query_vectors import QueryVectorTable
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 
 Ids = NDArray[np.int64]
@@ -63,10 +64,15 @@ class Network:
     """A trained HRED: its configuration, its vocabulary and its weights by name."""
 
     def __init__(
-        self, config: ModelConfig, vocabulary: Vocabulary, weights: Mapping[str, Floats]
+        self,
+        config: ModelConfig,
+        vocabulary: Vocabulary,
+        weights: Mapping[str, Floats],
+        table: QueryVectorTable | None = None,
     ) -> None:
         self.config = config
         self.vocabulary = vocabulary
+        self.table = table
         self.weights = weights
         self.encoder = Recurrence(weights, "encoder")
         self.session_encoder = Recurrence(weights, "session_encoder")
@@ -85,7 +91,7 @@ class Network:
         shapes = weight_shapes(config, len(vocabulary))
         weights = read_weights(artifact.file(WEIGHTS), shapes, artifact.path / WEIGHTS)
         artifact.check_once("weights", lambda: check_finite(weights))
-        return cls(config, vocabulary, weights)
+        return cls(config, vocabulary, weights, stored_table(artifact, config))
 
     @property
     def output_matrix(self) -> Floats:
@@ -126,11 +132,21 @@ class Network:
         state = np.zeros((sessions, self.config.session_size), dtype=np.float32)
         if not self.config.start_query:
             return state
-        empty = self.encode_queries([[END_OF_QUERY]])[0]
+        empty = self.session_reads(self.encode_queries([[END_OF_QUERY]])[0], None)
         return self.extend_session(state, np.repeat(empty, sessions, axis=0))[0]
 
+    def session_reads(self, query_vector: Floats, queries: Sequence[str] | None) -> Floats:
+        """What the session encoder reads of queries: `q_m` (rows, d_h), and with `query_vectors`
+        their vectors from elsewhere behind it; None: zero."""
+        if not self.config.query_vectors:
+            return query_vector
+        made = np.zeros((len(query_vector), self.config.query_vectors), dtype=np.float32)
+        if queries is not None and self.table is not None:
+            made = self.table.of(queries)
+        return np.concatenate([query_vector, made], axis=1)
+
     def extend_session(self, session_state: Floats, query_vector: Floats) -> tuple[Floats, Floats]:
-        """Eq. 5: `s_m` from `s_{m-1}` (rows, d_s) and `q_m` (rows, d_h), and its update gate."""
+        """Eq. 5: `s_m` from `s_{m-1}` (rows, d_s) and what is read of the query, and its gate."""
         projected = query_vector @ self.weights["session_input.weight"].T
         return self.session_encoder.step(projected, session_state)
 

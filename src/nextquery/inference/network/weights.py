@@ -40,7 +40,7 @@ def weight_shapes(config: ModelConfig, words: int) -> dict[str, Shape]:
         **({"word_vectors.weight": (words, d_e)} if config.factored else {}),
         "encoder_input.matrix.weight": (3 * d_h, d_e) if config.factored else (words, 3 * d_h),
         **_recurrence("encoder", d_h, config.gru_biases),
-        "session_input.weight": (3 * d_s, d_h),
+        "session_input.weight": (3 * d_s, d_h + config.query_vectors),
         **_recurrence("session_encoder", d_s, config.gru_biases),
         "decoder_start.weight": (d_h, d_s),
         "decoder_start.bias": (d_h,),

@@ -18,6 +18,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"factored": False},
     {"tied": True, "output_bias": True},
     {"decoder_context": "output"},
+    {"query_vectors": 5},
     {"decoder_context": "all", "gru_biases": True, "copy": True},
 ]
 
