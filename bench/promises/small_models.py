@@ -5,7 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-KINDS = ("popularity", "adjacency", "qvmm", "cacb", "shortcuts")
+KINDS = ("popularity", "adjacency", "qvmm", "cacb", "shortcuts", "rescue")
+FEEDBACK = "feedback"
 _kept: list[tempfile.TemporaryDirectory[str]] = []
 CONTEXTS: tuple[list[str], ...] = (["google"], ["no such query"], ["a", "google maps"], [])
 
@@ -38,7 +39,8 @@ def make_models(folder: Path) -> list[Path]:
     for kind in KINDS:
         nextquery.fit(data, kind, folder / kind)
     _write_hred(data, folder / "hred")
-    return [data.path, *(folder / kind for kind in KINDS), folder / "hred"]
+    _write_reranked(folder)
+    return [data.path, *(folder / name for name in (*KINDS, "hred", "reranked"))]
 
 
 def ask(folder: Path) -> Any:
@@ -80,3 +82,33 @@ def _write_hred(data: Any, target: Path) -> None:
     with publish(target, KIND, model.manifest_entries()) as folder:
         model.write_files(folder)
         write_tables(data, folder)
+
+
+def _write_reranked(folder: Path) -> None:
+    """Feedback of visitors who like short suggestions, and a re-ranker that learnt it."""
+    import numpy as np
+
+    import nextquery
+    from nextquery.feedback.impressions import read_feedback
+    from nextquery.feedback.reranking.training import publish_reranker, train_reranker
+    from nextquery.feedback.settings import Bounds, RerankSettings
+    from nextquery.feedback.simulated_visitors import (
+        SimulatedService,
+        SimulatedVisitors,
+        simulate,
+    )
+    from nextquery.service.operation.feedback_log import FeedbackLog
+
+    model = nextquery.load(folder / "adjacency")
+    sessions = [(item.text,) for item in nextquery.load(folder / "popularity").suggest([], 40)]
+    visitors = SimulatedVisitors(
+        [each for each in sessions if len(model.suggest(each, 5)) > 1],
+        lambda session, text: 0.8 if len(text) < 12 else 0.1,
+    )
+    service = SimulatedService({"adjacency": lambda session: model.suggest(session, 5)})
+    log = FeedbackLog(folder / FEEDBACK)
+    for event in simulate(visitors, service, 400, np.random.default_rng(1)):
+        log.append(event)
+    feedback = read_feedback(folder / FEEDBACK, Bounds(per_origin=0))
+    trained = train_reranker(feedback.impressions, "adjacency", RerankSettings(min_taken=50))
+    publish_reranker(folder / "adjacency", folder / "reranked", trained)

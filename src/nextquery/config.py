@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nextquery.errors import ArtifactError, ConfigError
+from nextquery.plain_files import read_plain_text
 
+_MOST_BYTES = 1 << 24
 _PACKAGED = Path(__file__).parent / "configs"
 _CHECKOUT = Path(__file__).parents[2] / "configs"
 
@@ -56,11 +58,11 @@ def load_config(
     """Read a shipped name or a TOML file as `kind`, then apply `section.key=value` overrides."""
     path = shipped_configs().get(str(source), Path(source))
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(read_plain_text(path, most=_MOST_BYTES))
     except OSError:
         names = ", ".join(shipped_configs())
         raise ConfigError(f"`config` {source}: neither a file nor one of: {names}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     for override in overrides:
         _apply(values, override)
@@ -107,7 +109,7 @@ def _toml_value(text: str) -> Any:
     """A TOML value, or the bare text where it is none, so that strings need no quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # also a number of more digits than Python reads
         return text
 
 

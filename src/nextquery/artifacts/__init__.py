@@ -7,7 +7,7 @@ opened (`verification`). Files are JSON, text, npy without objects, safetensors,
 nothing in a folder is ever unpickled. Knows nothing of what the files mean; docs/files.md does.
 """
 
-from nextquery.artifacts.disk import sha256, write_text
+from nextquery.artifacts.disk import replaced_file, sha256, write_text
 from nextquery.artifacts.folder import Artifact, open_artifact, read_artifact
 from nextquery.artifacts.manifest import MANIFEST, further_entries, versions, write_manifest
 from nextquery.artifacts.publishing import abandon, check_target, publish
@@ -21,6 +21,7 @@ __all__ = [
     "open_artifact",
     "publish",
     "read_artifact",
+    "replaced_file",
     "sha256",
     "versions",
     "write_manifest",

@@ -43,7 +43,7 @@ class OpenFolder:
         held = Path(f"/proc/self/fd/{self._descriptor}")
         self.held = held.is_dir()
         """Whether `root` is bound to the folder rather than to its name."""
-        self.root = held if self.held else path.resolve()
+        self.root = held if self.held else Path(os.path.realpath(path))
 
     def lasting_path(self) -> Path:
         """A path for engines that read later, by name: valid as long as the process lives."""
@@ -222,4 +222,4 @@ def _of_kind(artifact: Artifact, kinds: tuple[str, ...]) -> Artifact:
 
 def _being_replaced(path: Path) -> bool:
     """Whether the name is free only between two renames, where there is no atomic exchange."""
-    return any((staging / "old").is_dir() for staging in remains(path.resolve()))
+    return any((staging / "old").is_dir() for staging in remains(Path(os.path.realpath(path))))

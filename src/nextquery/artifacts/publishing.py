@@ -40,7 +40,7 @@ def publish(target: Path, kind: str, entries: dict[str, Any]) -> Iterator[Path]:
     to a folder is followed.
     """
     check_target(target)
-    place = target.resolve()
+    place = Path(os.path.realpath(target))  # `Path.resolve` has no words for a link to itself
     with _staging(place) as staging, _naming(target):
         content = staging / "content"
         content.mkdir()
@@ -82,6 +82,9 @@ def abandon() -> None:
     """Remove what this process has half-written; for a process that is about to end at once."""
     for staging in list(_active):
         shutil.rmtree(staging, ignore_errors=True)
+    for file in list(disk.being_written):
+        with contextlib.suppress(OSError):
+            file.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 
+from nextquery.cli.messages import one_line
 from nextquery.cli.signals import stop_on_signals
 
 _ADVICE = {
@@ -53,7 +54,7 @@ def described(error: OSError) -> str:
     place = f"{os.fsdecode(name)}: " if isinstance(name, str | bytes) else ""
     number = _number(error)
     advice = f"; {_ADVICE[number]}" if number in _ADVICE else ""
-    return f"{place}{text}{advice}".replace("\n", " ")
+    return one_line(f"{place}{text}{advice}")
 
 
 def _number(error: OSError) -> int:

@@ -11,6 +11,7 @@ import typer
 
 from nextquery._version import __version__
 from nextquery.cli.command_table import LazyGroup
+from nextquery.cli.messages import one_line
 from nextquery.cli.option_names import in_options, option_names
 from nextquery.errors import MissingDependencyError, NextqueryError
 from nextquery.extras import EXTRAS, missing, missing_message
@@ -47,7 +48,7 @@ def run() -> None:
     try:
         app()
     except NextqueryError as error:
-        message = in_options(str(error), option_names(app))
+        message = one_line(in_options(str(error), option_names(app)))
         typer.echo(f"error: {message}", err=True)
         sys.exit(error.exit_code)
     except ModuleNotFoundError as error:

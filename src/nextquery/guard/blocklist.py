@@ -6,8 +6,8 @@ drawn out, inflected, cut into pieces, with one letter masked, its words joined.
 models; a list never changes, a changed file is a new list.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -17,14 +17,23 @@ from nextquery.guard.disguise import (
     draws_out,
     inflects,
     leet,
+    letters,
     merged,
     read_letters,
+    read_many,
     read_text,
     read_word,
 )
+from nextquery.normalise import normalise_query
+from nextquery.plain_files import read_plain_text
 
 MASKED_LENGTH = 4
 """A masked letter (`f*ck`, normalised to `f ck`) is read into words of so many letters or more."""
+
+CHUNK = 500
+"""Entries that are read at once; other threads get their turn between two chunks."""
+MOST_BYTES = 1 << 26
+"""A larger file is no blocklist."""
 
 _INFLECTIONS = ("s", "es", "ed", "ing", "er", "ers")
 _EDGE = 5
@@ -38,22 +47,39 @@ class Blocklist:
     """
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
-        # In the order of the file: a sort would keep every other thread waiting.
-        phrases = dict.fromkeys(filter(None, (tuple(read_text(entry)) for entry in entries)))
-        self._count = len(phrases)
-        words = [_joined(phrase) for phrase in phrases]
-        self._merged = frozenset(word.merged for word in words)
-        single = (phrase[0] for phrase in phrases if len(phrase) == 1)
-        self._maskable = frozenset(w.merged for w in single if len(w.merged) >= MASKED_LENGTH)
-        self._drawn = _index((word.squeezed, word.letters) for word in words)
-        self._stems = _index((word.stem, word.letters) for word in words)
-        self._phrases = frozenset(tuple(w.stem for w in p) for p in phrases if len(p) > 1)
-        self._last_stems = frozenset(stems[-1] for stems in self._phrases)
+        self._phrases: set[tuple[str, ...]] = set()
+        self._merged: set[str] = set()
+        self._maskable: set[str] = set()
+        self._drawn: dict[str, str] = {}
+        """Entries by their squeezed form, between line ends: texts cost the collector nothing."""
+        self._stems: dict[str, str] = {}
+        self._longest = 0
+        seen: set[tuple[str, ...]] = set()
+        begins: set[str] = set()
+        ends: set[str] = set()
+        remaining = iter(entries)
+        while chunk := list(islice(remaining, CHUNK)):
+            for phrase, word in _read_entries(chunk, seen):
+                self._add(phrase, word)
+                begins.add(word.coarse[:_EDGE])
+                ends.add(word.coarse[-_EDGE:])
+        self._count = len(seen)
+        self._last_stems = {stems[-1] for stems in self._phrases}
         self._most_words = max(map(len, self._phrases), default=0)
-        self._heads = _heads(word.coarse for word in words)
-        self._tails = _tails(word.coarse for word in words)
-        longest = max((len(word.letters) for word in words), default=0)
-        self._longest = longest + max(map(len, _INFLECTIONS))
+        self._heads = _heads(begins)
+        self._tails = _tails(ends)
+        self._longest += max(map(len, _INFLECTIONS))
+
+    def _add(self, phrase: Sequence[Reading], word: Reading) -> None:
+        """Take in an entry: its words, and all of them as one."""
+        self._merged.add(word.merged)
+        self._longest = max(self._longest, len(word.letters))
+        for index, key in ((self._drawn, word.squeezed), (self._stems, word.stem)):
+            index[key] = f"{index[key]}\n{word.letters}" if key in index else word.letters
+        if len(phrase) > 1:
+            self._phrases.add(tuple(each.stem for each in phrase))
+        elif len(word.merged) >= MASKED_LENGTH:
+            self._maskable.add(word.merged)
 
     def __len__(self) -> int:
         return self._count
@@ -71,9 +97,9 @@ class Blocklist:
             return True
         if word.letters.isdigit():  # 455 is a number
             return False
-        entries = self._drawn.get(word.squeezed, ())
-        return any(draws_out(word.letters, entry) for entry in entries) or any(
-            inflects(word.letters, entry) for entry in self._stems.get(word.stem, ())
+        drawn, stems = self._drawn.get(word.squeezed, ""), self._stems.get(word.stem, "")
+        return any(draws_out(word.letters, entry) for entry in drawn.split("\n") if entry) or any(
+            inflects(word.letters, entry) for entry in stems.split("\n") if entry
         )
 
     def may_end(self, word: Reading) -> bool:
@@ -123,39 +149,52 @@ class Blocklist:
         return any(before + letter + after in self._maskable for letter in ascii_lowercase)
 
 
-def _index(pairs: Iterable[tuple[str, str]]) -> Mapping[str, tuple[str, ...]]:
-    found: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
-    for key, word in pairs:
-        found[key] += (word,)
-    return dict(found)
+def _read_entries(
+    entries: Sequence[str], seen: set[tuple[str, ...]]
+) -> list[tuple[list[Reading], Reading]]:
+    """Entries that were not seen yet: the words of each, and all of them as one."""
+    phrases = []
+    for entry in entries:
+        phrase = tuple(filter(None, map(letters, normalise_query(entry).split())))
+        if phrase and phrase not in seen:
+            seen.add(phrase)
+            phrases.append(phrase)
+    words = iter(read_many([word for phrase in phrases for word in phrase]))
+    joined = read_many(["".join(phrase) for phrase in phrases])
+    return [
+        (list(islice(words, len(phrase))), word)
+        for phrase, word in zip(phrases, joined, strict=True)
+    ]
 
 
-def _joined(phrase: Sequence[Reading]) -> Reading:
-    """The words of an entry as one."""
-    return phrase[0] if len(phrase) == 1 else read_letters("".join(w.letters for w in phrase))
-
-
-def _heads(words: Iterable[str]) -> set[str]:
+def _heads(begins: set[str]) -> set[str]:
     """What the first piece of a word that is cut up can begin with."""
-    begins = {word[:_EDGE] for word in words}
-    return {begin[:end] for begin in begins for end in range(1, len(begin) + 1)}
+    heads = set[str]()
+    while begins:
+        heads |= begins
+        begins = {begin[:-1] for begin in begins if len(begin) > 1}
+    return heads
 
 
-def _tails(words: Iterable[str]) -> set[str]:
+def _tails(plain: set[str]) -> set[str]:
     """What the last piece of a word that is cut up, inflected or not, can end with."""
-    plain = {word[-_EDGE:] for word in words}
     ends = set(plain)
+    bare = {end.removesuffix("e") for end in plain}
     for inflection in map(merged, _INFLECTIONS):
         # As much of the word as can stand in an end, and a letter that both may share.
-        stumps = {end.removesuffix("e")[len(inflection) - _EDGE - 1 :] for end in plain}
+        stumps = {end[len(inflection) - _EDGE - 1 :] for end in bare}
         ends |= {(s.removesuffix(inflection[0]) + inflection)[-_EDGE:] for s in stumps}
-    return {end[start:] for end in ends for start in range(len(end))}
+    tails = set[str]()
+    while ends:
+        tails |= ends
+        ends = {end[1:] for end in ends if len(end) > 1}
+    return tails
 
 
 def read_blocklist(path: Path) -> Blocklist:
     """Read a blocklist file; one that is missing, unreadable or empty is an error."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_plain_text(path, "utf-8-sig", MOST_BYTES).splitlines()
     except OSError as error:
         raise BlocklistError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:

@@ -9,10 +9,12 @@ Knows no blocklist.
 import re
 import threading
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import Stemmer
 
 from nextquery.guard.lookalikes import look_alikes
@@ -64,6 +66,31 @@ def read_letters(word: str) -> Reading:
     return Reading(word, merged(word), once, base, _REPEATED.sub(r"\1", once))
 
 
+def read_many(words: Sequence[str]) -> list[Reading]:
+    """What `read_letters` says of each word, many times as quickly for a long list.
+
+    >>> read_many(["baadwoords", "455"]) == [read_letters("baadwoords"), read_letters("455")]
+    True
+    """
+    if not words:
+        return []
+    text = "\n".join(words)
+    once = _squeezed(text.translate(_LEET)).translate(_MERGED)
+    base = _squeezed("\n".join(_stemmer().stemWords(list(words))))
+    columns = (merged(text), once, base, _squeezed(once))
+    return list(
+        map(Reading._make, zip(words, *(each.split("\n") for each in columns), strict=True))
+    )
+
+
+def _squeezed(text: str) -> str:
+    """Every run of one character as that character; lines stay apart."""
+    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    first = np.ones(len(codes), np.bool_)
+    first[1:] = (codes[1:] != codes[:-1]) | (codes[1:] == ord("\n"))
+    return codes[first].tobytes().decode("utf-32-le")
+
+
 def read_text(text: str) -> list[Reading]:
     """The readings of the words of any text.
 
@@ -104,12 +131,16 @@ def stem(word: str) -> str:
     >>> stem("badwords"), stem("badwording")
     ('badword', 'badword')
     """
+    found: str = _stemmer().stemWord(word)
+    return found
+
+
+def _stemmer() -> Any:
+    """One for each thread: a stemmer works in a space of its own."""
     stemmer = getattr(_stemmers, "english", None)
     if stemmer is None:
-        # One for each thread: a stemmer works in a space of its own.
         stemmer = _stemmers.english = Stemmer.Stemmer("english", 0)
-    found: str = stemmer.stemWord(word)
-    return found
+    return stemmer
 
 
 def draws_out(word: str, plain: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nextquery.errors import InputError
 from nextquery.normalise import normalise_query
+from nextquery.plain_files import read_plain_text
 
 HitsCheck = Callable[[str], bool]
 
@@ -31,7 +32,7 @@ class TitleHits:
 def read_hits(path: Path) -> TitleHits:
     """Read a file of known queries or titles, one a line."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_plain_text(path, "utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as UTF-8 text ({error})") from None
     if not any(normalise_query(line) for line in lines):

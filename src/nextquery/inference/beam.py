@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nextquery.inference.giving_up import go_on
 from nextquery.inference.lists.folding import folding_key
 from nextquery.inference.lists.known_queries import KnownQueries
 from nextquery.inference.network.batch import ContextBatch
@@ -101,6 +102,7 @@ class BeamSearch:
     ) -> list[list[FinishedQuery]]:
         """The same from where beams already stand; `prefixes` has a row for each live prefix."""
         while len(prefixes):
+            go_on()
             prediction = self._decoder.predict(batch, prefixes)
             beams, parents = self._step(prediction, beams, rules)
             del prediction  # before the next one is made: each may be tens of megabytes

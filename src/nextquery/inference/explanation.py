@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from nextquery.artifacts import replaced_file
 from nextquery.inference.contexts import ContextEncoder
 from nextquery.inference.network.network import Network
 from nextquery.normalise import normalise_query
@@ -82,4 +83,5 @@ def _draw_gates(weights: Sequence[QueryWeight], gates: Floats, path: Path) -> No
     axes.set_xlabel("dimensions of the session state, sorted by the gate of the last query")
     axes.set_title("Session update gates: the darker, the more a query is discarded", fontsize=10)
     figure.colorbar(image, ax=axes, label="update gate")
-    figure.savefig(path, dpi=150)
+    with replaced_file(path) as stream:
+        figure.savefig(stream, dpi=150, format=path.suffix[1:].lower())

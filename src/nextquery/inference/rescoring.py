@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.inference.contexts import ContextState
+from nextquery.inference.giving_up import go_on
 from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.network.prediction import Decoder, Prefixes
 from nextquery.inference.session_vocabulary import SessionVocabulary
@@ -94,6 +95,7 @@ class Rescorer:
         rows = max(1, MOST_LOGITS // len(self._decoder.model.vocabulary))
         number = len(prefixes)
         for start in range(0, number, rows):
+            go_on()
             stop = min(start + rows, number)
             some = slice(*np.searchsorted(step.parents, [start, stop]))
             places = step.parents[some] - start, step.columns[some]

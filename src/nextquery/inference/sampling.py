@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.inference.beam import FinishedQuery, Hypothesis
+from nextquery.inference.giving_up import go_on
 from nextquery.inference.lists.known_queries import KnownQueries
 from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.network.prediction import Decoder, Prediction
@@ -46,6 +47,7 @@ class Sampler:
         prefixes = self._decoder.start(batch).take(np.zeros(count, dtype=np.int64))
         drawn = SampleState((Hypothesis((), 0.0),) * count)
         while drawn.live:
+            go_on()
             prediction = self._decoder.predict(batch, prefixes)
             drawn, parents = self._step(drawn, prediction, rules, rng)
             del prediction  # before the next one is made: each may be tens of megabytes

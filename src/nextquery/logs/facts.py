@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from nextquery.artifacts import replaced_file
 from nextquery.logs.data_folder import PreparedData
 
 FOLLOWERS_NEEDED = (20, 5)
@@ -131,4 +132,5 @@ def draw_lengths(facts: LogFacts, file: Path) -> None:
     axes.set_title("Session length by split")
     figure.legend(title="queries", frameon=False, loc="outside right upper")
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(file, dpi=150, format="png")
+    with replaced_file(file) as stream:
+        figure.savefig(stream, dpi=150, format="png")

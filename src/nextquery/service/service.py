@@ -219,10 +219,13 @@ class Service:
             jobs = model.submit(questions)
         except QueueFullError as full:
             raise self._busy(model, full) from None
+        unwanted = True
         try:
             in_time = await finished(request, jobs, self.settings.budget_ms / 1000, patient)
-        finally:
-            model.batcher.withdraw([job for job in jobs if not job.answer.done()])
+            unwanted = False
+        finally:  # gone, or cancelled as a whole
+            pending = [job for job in jobs if not job.answer.done()]
+            model.batcher.withdraw(pending, unwanted=unwanted)
         if not in_time:
             self.metrics.refused.labels(model.name).inc()
             detail = "The model did not come to this request in time."

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.normalise import normalise_query
+from nextquery.plain_files import read_plain_text
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Topic:
 def read_topics(path: Path) -> list[Topic]:
     """Topics of a TREC file (XML), a CSV with a column `query`, or text with one per line."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_plain_text(path, "utf-8-sig")
     except OSError as error:
         raise InputError(f"`topics` {path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
@@ -102,13 +103,16 @@ def _from_trec(path: Path, text: str) -> list[Topic]:
 
 def _from_csv(path: Path, text: str) -> list[Topic]:
     rows = csv.DictReader(text.splitlines())
-    if "query" not in (rows.fieldnames or ()):
-        raise InputError(f"`topics` {path}: a CSV needs a header with a column 'query'")
-    return [
-        Topic(_words(row["query"]), _words(row.get("description")))
-        for row in rows
-        if _words(row["query"])
-    ]
+    try:
+        if "query" not in (rows.fieldnames or ()):
+            raise InputError(f"`topics` {path}: a CSV needs a header with a column 'query'")
+        return [
+            Topic(_words(row["query"]), _words(row.get("description")))
+            for row in rows
+            if _words(row["query"])
+        ]
+    except csv.Error as error:
+        raise InputError(f"`topics` {path}, line {rows.line_num}: {error}") from None
 
 
 def _words(text: str | None) -> str:

@@ -17,10 +17,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
+from nextquery.artifacts import replaced_file
 from nextquery.errors import InputError
 from nextquery.normalise import normalise_query
+from nextquery.plain_files import check_plain_file
 
 Floats = NDArray[np.float32]
 Encoder = Callable[[Sequence[str]], object]
@@ -70,7 +72,8 @@ class WordVectors:
         """Write a safetensors file."""
         words = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file({"vectors": np.ascontiguousarray(self.vectors), "words": words}, path)
+        with replaced_file(path) as stream:
+            stream.write(save({"vectors": np.ascontiguousarray(self.vectors), "words": words}))
 
 
 def read_word_vectors(path: Path, wanted: Collection[str]) -> WordVectors:
@@ -165,6 +168,7 @@ def _numbers(path: Path, number: int, values: list[str]) -> Floats:
 
 
 def _opened(path: Path) -> TextIOWrapper:
+    check_plain_file(path)
     if path.suffix == ".gz":
         return TextIOWrapper(gzip.open(path), encoding="utf-8")
     return path.open(encoding="utf-8")

@@ -3,8 +3,19 @@
 import threading
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from nextquery.guard.disguise import draws_out, inflects, letters, read_text, read_word, stem
+from nextquery.guard.disguise import (
+    draws_out,
+    inflects,
+    letters,
+    read_letters,
+    read_many,
+    read_text,
+    read_word,
+    stem,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +72,8 @@ def test_threads_stem_alike() -> None:
     for thread in threads:
         thread.join()
     assert found == [expected] * 4
+
+
+@given(st.lists(st.text(st.characters(categories=["Ll", "Nd"]), min_size=1, max_size=12)))
+def test_many_words_are_read_as_each_alone(words: list[str]) -> None:
+    assert read_many(words) == [read_letters(word) for word in words]

@@ -73,10 +73,12 @@ def _model_line(found: tuple[str, int | None]) -> str:
 
 
 def _listed(file: Path | None) -> list[str]:
+    from nextquery.plain_files import read_plain_text
+
     if file is None:
         return []
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_plain_text(file).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"`users_file` {file}: cannot be read ({error})") from None
     return [line for line in lines if line.strip()]

@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from nextquery.errors import InputError
 from nextquery.evaluation.probes.gates import mean_gates
 from nextquery.logs.data_folder import PreparedData
+from nextquery.plain_files import read_plain_text
 from nextquery.ranking.cases import Floats
 from nextquery.ranking.scoring import Track
 from nextquery.suggesters.base import Gated
@@ -76,15 +77,22 @@ def gaps_of_file(path: Path) -> list[Gap]:
 
     Rows are in the order of typing; `session` is any label that changes where a session ends.
     """
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = read_plain_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as UTF-8 text ({error})") from None
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
     reader = csv.DictReader(text.splitlines(), delimiter=delimiter)
-    missing = {"user", "query", "session"} - set(reader.fieldnames or ())
-    if missing:
-        raise InputError(f"{path}: lacks the column {sorted(missing)[0]!r} in its first line")
-    rows: list[tuple[Any, ...]] = []
-    for row in reader:
-        rows.append((row["user"], _time(row.get("time"), path), row["query"], row["session"]))
+    try:
+        missing = {"user", "query", "session"} - set(reader.fieldnames or ())
+        if missing:
+            raise InputError(f"{path}: lacks the column {sorted(missing)[0]!r} in its first line")
+        rows: list[tuple[Any, ...]] = [
+            (row["user"], _time(row.get("time"), path), row["query"] or "", row["session"])
+            for row in reader
+        ]
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {error}") from None
     return _gaps(rows)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from nextquery.artifacts import write_text
 from nextquery.errors import InputError
+from nextquery.plain_files import read_plain_text
 from nextquery.ranking.cases import CaseSet, Floats
 
 
@@ -73,6 +74,6 @@ def read_run(path: Path, cases: CaseSet) -> Floats:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return read_plain_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None

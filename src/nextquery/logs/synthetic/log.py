@@ -5,7 +5,6 @@ settings give the same bytes on every machine. docs/synthetic.md describes the s
 """
 
 import gzip
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import BinaryIO, Literal, cast, get_args
 import numpy as np
 import polars as pl
 
+from nextquery.artifacts import replaced_file
 from nextquery.errors import InputError
 from nextquery.logs.synthetic.draws import Draws, Flags, Integers
 from nextquery.logs.synthetic.lexicon import ENTITIES, OUTCOMES, Lexicon, load_lexicon
@@ -165,18 +165,13 @@ def write_log(
 def _replaced_file(out: Path) -> Iterator[BinaryIO]:
     """A file to write, which takes the name `out` only when it is complete."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}.partial")
-    try:
-        with partial.open("wb") as stream:
-            if out.suffix == ".gz":
-                # Neither name nor time in the header: the same log is the same bytes.
-                with gzip.GzipFile("", "wb", 6, stream, mtime=0) as compressed:
-                    yield cast(BinaryIO, compressed)
-            else:
-                yield stream
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replaced_file(out) as stream:
+        if out.suffix == ".gz":
+            # Neither name nor time in the header: the same log is the same bytes.
+            with gzip.GzipFile("", "wb", 6, stream, mtime=0) as compressed:
+                yield cast(BinaryIO, compressed)
+        else:
+            yield stream
 
 
 def _with_text(draws: Draws, lexicon: Lexicon, queries: pl.DataFrame) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nextquery.errors import InputError
+from nextquery.plain_files import read_plain_text
 from nextquery.service.lru_cache import LruCache
 from nextquery.service.operation import logging
 
@@ -60,7 +61,7 @@ def read_keys(file: Path | None, variable: str) -> KeyRing:
     names: dict[str, str] = {}
     if file is not None:
         try:
-            lines = file.read_text(encoding="utf-8").splitlines()
+            lines = read_plain_text(file).splitlines()
             writable = file.stat().st_mode & stat.S_IWOTH
         except OSError as error:
             raise InputError(f"{file}: the key file cannot be read ({error.strerror})") from None

@@ -86,6 +86,10 @@ class Engine(ABC):
         """End what it does now, if that can be done."""
         return
 
+    def give_up(self) -> None:
+        """Nobody waits for what is being computed any more: end that soon, if it can be done."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """Let go of what the model holds; it is not asked any more."""

@@ -16,8 +16,18 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from nextquery.errors import NextqueryError
+from nextquery.inference.giving_up import GivenUpError
 from nextquery.service.models.engine import Engine
-from nextquery.service.models.messages import Batch, Check, Facts, Failure, Opening, Reply
+from nextquery.service.models.messages import (
+    Batch,
+    Check,
+    Facts,
+    Failure,
+    GivenUp,
+    GiveUp,
+    Opening,
+    Reply,
+)
 from nextquery.service.models.model_process import LOW_PRIORITY
 from nextquery.service.models.questions import Answer, Question
 from nextquery.service.operation import logging
@@ -43,12 +53,14 @@ class ModelFailedError(Exception):
 class IsolatedEngine(Engine):
     """An engine in another process; one batch at a time.
 
-    `kill` and `close` may be called from any thread, everything else from the one that asks.
+    `kill`, `give_up` and `close` may be called from any thread, everything else from the one that
+    asks.
     """
 
     def __init__(self, opening: Opening) -> None:
         self._opening = opening
         self._lock = threading.RLock()
+        self._sending = threading.Lock()
         self._blocked: Mapping[str, int] = {}
         self._asked_at: float | None = None
         self._killed = False
@@ -122,6 +134,20 @@ class IsolatedEngine(Engine):
         if self._process is not None:
             self._process.kill()
 
+    def give_up(self) -> None:
+        """Tell the process that nobody waits for the present batch any more.
+
+        Where that cannot be said without waiting, the batch is computed to its end.
+        """
+        if not self._sending.acquire(blocking=False):
+            return
+        try:
+            if self._connection is not None and self._asked_at is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    self._connection.send(GiveUp())
+        finally:
+            self._sending.release()
+
     def close(self) -> None:
         """End the process, if need be by force."""
         self._ending = True
@@ -174,7 +200,8 @@ class IsolatedEngine(Engine):
         assert self._connection is not None
         self._asked_at = time.monotonic()
         try:
-            self._connection.send(message)
+            with self._sending:
+                self._connection.send(message)
             reply = self._connection.recv()
         except (EOFError, OSError):
             self._connection.close()  # so that another process is started, even if this one lingers
@@ -185,6 +212,8 @@ class IsolatedEngine(Engine):
             raise reply
         if isinstance(reply, Failure):
             raise ModelFailedError(reply.error, *reply.places)
+        if isinstance(reply, GivenUp):
+            raise GivenUpError
         assert isinstance(reply, Reply)
         self._blocked, self.blocklist = reply.blocked, reply.blocklist
         self.states_found, self.states_missed = reply.states_found, reply.states_missed

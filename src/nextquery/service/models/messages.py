@@ -36,6 +36,16 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class GiveUp:
+    """Nobody waits for the present batch any more. There is no reply of its own."""
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """The batch was given up."""
+
+
+@dataclass(frozen=True)
 class Check:
     """A sign of life is asked for: an empty reply."""
 

@@ -9,11 +9,23 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from nextquery.errors import NextqueryError
+from nextquery.inference.giving_up import GivenUpError, given_up_when
 from nextquery.service.models.engine import Engine, open_engine
-from nextquery.service.models.messages import Batch, Check, Facts, Failure, Opening, Reply
+from nextquery.service.models.messages import (
+    Batch,
+    Check,
+    Facts,
+    Failure,
+    GivenUp,
+    GiveUp,
+    Opening,
+    Reply,
+)
 from nextquery.service.operation import logging
 
-Answerer = Callable[[Batch | Check], Reply | Failure | NextqueryError]
+Said = Reply | Failure | GivenUp | NextqueryError | None
+Answerer = Callable[[Batch | Check | GiveUp], Said]
+"""What is said to a message; nothing to one that came too late to give anything up."""
 
 
 def open_model(connection: "Connection[Any, Any]") -> Answerer | None:
@@ -28,12 +40,24 @@ def open_model(connection: "Connection[Any, Any]") -> Answerer | None:
         connection.send(_failure(error))
         return None
     connection.send(Facts(engine.kind, engine.version, engine.explains, engine.specificity))
-    return partial(_answer, engine)
+
+    def unwanted() -> bool:
+        try:
+            return connection.poll() and isinstance(connection.recv(), GiveUp)
+        except (EOFError, OSError):  # the service is gone
+            return True
+
+    return partial(_answer, engine, unwanted)
 
 
-def _answer(engine: Engine, message: Batch | Check) -> Reply | Failure | NextqueryError:
+def _answer(engine: Engine, unwanted: Callable[[], bool], message: Batch | Check | GiveUp) -> Said:
+    if isinstance(message, GiveUp):
+        return None
     try:
-        answers = engine.answer(message.questions) if isinstance(message, Batch) else []
+        with given_up_when(unwanted):
+            answers = engine.answer(message.questions) if isinstance(message, Batch) else []
+    except GivenUpError:
+        return GivenUp()
     except NextqueryError as error:
         return error
     except Exception as error:

@@ -34,7 +34,9 @@ def main() -> None:
             answer = loading.submit(_load, connection).result()
         give_back()
         while answer is not None:
-            connection.send(answer(connection.recv()))
+            said = answer(connection.recv())
+            if said is not None:
+                connection.send(said)
 
 
 def _give_way() -> None:

@@ -7,9 +7,9 @@ model has idled for that long or nobody has been refused for a second. A batch t
 expected to stay away as long again, and whoever was accepted in an overload and then waited for two
 batches is refused after all: on a machine that others keep busy, too, the accepted wait little. So
 a lasting overload costs those who are refused nothing and those who are accepted little, and nobody
-is refused while a pause of the model is made up for. A job whose client left is taken out. Knows
-nothing of models: it calls `run` in a thread of its own with jobs that share a `key`, and `run`
-gives an answer for each.
+is refused while a pause of the model is made up for. A job whose client left is taken out, and what
+is being computed is given up once none of its clients is left. Knows nothing of models: it calls
+`run` in a thread of its own with jobs that share a `key`, and `run` gives an answer for each.
 """
 
 import asyncio
@@ -86,6 +86,8 @@ class Batcher:
         self._loop_task: asyncio.Task[None] | None = None
         self.on_batch: Callable[[int, float], None] = lambda size, seconds: None
         self.on_idle: Callable[[], None] = lambda: None
+        self.on_unwanted: Callable[[], None] = lambda: None
+        self._computed: list[Job] = []
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -150,12 +152,19 @@ class Batcher:
             return True
         return self._remaining <= soon and len(self._waiting) < self._batch_size
 
-    def withdraw(self, jobs: Sequence[Job]) -> None:
-        """Take jobs back whose client left or lost patience; what is being computed goes on."""
+    def withdraw(self, jobs: Sequence[Job], *, unwanted: bool = False) -> None:
+        """Take jobs back whose client left or lost patience.
+
+        What is being computed goes on, and is worth remembering, unless its clients are gone
+        (`unwanted`) and nobody else's question is in the same batch.
+        """
         for job in jobs:
             if not job.started:
                 self._waiting.remove(job)
+            if unwanted or not job.started:
                 job.answer.cancel()
+        if unwanted and self._computed and all(job.answer.done() for job in self._computed):
+            self.on_unwanted()
 
     async def _serve(self) -> None:
         while True:
@@ -227,6 +236,7 @@ class Batcher:
         begin = self._clock()
         self._free_at = begin + self._time_of(_total(jobs))
         questions = [job.question for job in jobs]
+        self._computed = jobs
         try:
             answers = await asyncio.get_running_loop().run_in_executor(
                 self._thread, self._run, questions
@@ -238,6 +248,7 @@ class Batcher:
             return
         finally:
             self._free_at = None
+            self._computed = []
         for job, found in zip(jobs, answers, strict=True):
             if not job.answer.done():
                 job.answer.set_result(found)

@@ -53,6 +53,7 @@ class ServedModel:
         )
         self.batcher.on_batch = self._on_batch
         self.batcher.on_idle = self._check
+        self.batcher.on_unwanted = self._give_up
 
     async def open(self) -> Engine:
         """Open, check and warm up what is in the folder now, in another thread.
@@ -185,6 +186,10 @@ class ServedModel:
     def _check(self) -> None:
         if self.engine is not None:
             self.engine.check()
+
+    def _give_up(self) -> None:
+        if self.engine is not None:
+            self.engine.give_up()
 
     def _on_batch(self, size: int, seconds: float) -> None:
         self._metrics.batch.labels(self.name).observe(size)

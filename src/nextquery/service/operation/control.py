@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nextquery.artifacts import write_text
+from nextquery.plain_files import read_plain_text
 from nextquery.service.operation import logging
 
 SECONDS_BETWEEN_LOOKS = 0.25
@@ -81,8 +82,8 @@ class Control:
 def _read(path: Path) -> str | None:
     """What a file says; None if it is not there."""
     try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
+        return read_plain_text(path)
+    except (OSError, UnicodeDecodeError):
         return None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import ArtifactError
+from nextquery.inference.giving_up import GivenUpError
 from nextquery.records import Suggestion
 from nextquery.service.models.engine import Engine, open_engine
 from nextquery.service.models.isolation import (
@@ -185,6 +186,21 @@ def test_a_model_that_cannot_be_started_again_is_not_tried_without_pause(
         lists(engine, SESSION, n=3)
     assert engine.restarts == 1
     engine.close()
+
+
+def test_a_batch_is_given_up_between_two_steps(apart: IsolatedEngine) -> None:
+    expected = lists(apart, SESSION, n=3)
+    many = [SuggestQuestion((f"shoes {n}",), SuggestOptions(50)) for n in range(3000)]
+    with ThreadPoolExecutor(1) as asking:
+        begin = time.process_time()
+        answer = asking.submit(apart.answer, many)
+        wait_until(lambda: apart.silent_for > 0.2)
+        apart.give_up()
+        with pytest.raises(GivenUpError):
+            answer.result(60)
+    assert time.process_time() - begin < 60
+    apart.give_up()  # nothing is being computed: nothing is said
+    assert lists(apart, SESSION, n=3) == expected
 
 
 def test_closing_ends_the_process(apart: IsolatedEngine) -> None:

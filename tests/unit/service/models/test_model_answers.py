@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from nextquery.errors import ArtifactError
-from nextquery.service.models.messages import Batch, Check, Facts, Failure, Opening, Reply
+from nextquery.service.models.messages import (
+    Batch,
+    Check,
+    Facts,
+    Failure,
+    GivenUp,
+    GiveUp,
+    Opening,
+    Reply,
+)
 from nextquery.service.models.model_answers import open_model
 from nextquery.service.models.questions import ScoreQuestion, SuggestOptions, SuggestQuestion
 
@@ -60,3 +69,23 @@ def test_a_failure_names_places_in_the_code_and_never_quotes(
     assert failure.error == "TypeError"
     assert failure.places
     assert "secret" not in repr(failure)
+
+
+@pytest.mark.parametrize("service_is_gone", [False, True])
+def test_what_nobody_waits_for_is_given_up(
+    ends: tuple[Any, Any], served_models: dict[str, Path], service_is_gone: bool
+) -> None:
+    ours, theirs = ends
+    ours.send(Opening(served_models["hred"], None, 10))
+    answer = open_model(theirs)
+    assert answer is not None
+    ours.recv()
+    batch = Batch((SuggestQuestion(("red shoes",), SuggestOptions(n=1)),))
+    if service_is_gone:
+        ours.close()
+    else:
+        ours.send(GiveUp())
+    assert answer(batch) == GivenUp()
+    if not service_is_gone:
+        assert isinstance(answer(batch), Reply)
+        assert answer(GiveUp()) is None  # it came too late

@@ -111,6 +111,31 @@ def test_a_job_in_the_models_hands_is_finished_though_nobody_waits() -> None:
     run(model, scenario)
 
 
+def test_a_batch_is_given_up_once_all_of_its_clients_are_gone() -> None:
+    model = HeldModel()
+    given_up: list[int] = []
+
+    async def scenario(batcher: Batcher) -> None:
+        batcher.on_unwanted = lambda: given_up.append(len(model.batches))
+        await begun(batcher, model)
+        jobs = batcher.submit("k", [1, 2])
+        model.entered.clear()
+        model.released.set()
+        model.released = threading.Event()
+        await asyncio.to_thread(model.entered.wait, 10)
+        batcher.withdraw(jobs[:1], unwanted=True)
+        assert not given_up  # somebody still waits
+        batcher.withdraw(jobs[1:], unwanted=True)
+        assert len(given_up) == 1
+        model.released.set()
+        [later] = batcher.submit("k", [3])
+        assert await later.answer == 6
+        batcher.withdraw([later], unwanted=True)
+        assert len(given_up) == 1  # nothing is being computed
+
+    run(model, scenario)
+
+
 def test_an_error_reaches_those_who_asked_and_no_one_else() -> None:
     def fails_on_zero(questions: Sequence[Any]) -> list[float]:
         return [1 / question for question in questions]
