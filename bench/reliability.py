@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from promises.rows import Row
 
-AREAS = ("artifacts", "logs", "guards", "service", "pages")
+AREAS = ("artifacts", "commands", "logs", "guards", "service", "pages")
 
 
 def main(quick: bool) -> dict[str, Any]:

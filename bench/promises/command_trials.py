@@ -26,7 +26,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from promises.command_world import ENDLESS, arguments
+from promises.command_world import CALLS, ENDLESS, arguments
 
 NUMBERS = ("-1", "0", "1", "2147483648", "9223372036854775807", "9223372036854775808",
            "18446744073709551616", "-9223372036854775809", "1" + "0" * 30, "1" * 5000, "nan",
@@ -253,7 +253,10 @@ def main(world: Path, share: float, seed: int, commands: list[str]) -> dict[str,
                    "nextquery.service.app", "nextquery.evaluation.experiment_run"):  # fmt: skip
         importlib.import_module(module)
     draw = random.Random(seed)
-    chosen = [case for case in cases() if not commands or case.command in commands]
+    every = list(cases())
+    without = {case.command for case in every} - CALLS.keys()
+    assert not without, f"command_world.py has no valid call of {without}"
+    chosen = [case for case in every if not commands or case.command in commands]
     chosen = [case for case in chosen if draw.random() < share]
     problems = []
     for case in chosen:

@@ -12,7 +12,7 @@ from pathlib import Path
 from promises.small_models import FEEDBACK, sound_models
 
 CALLS: dict[str, list[str]] = {
-    "demo": ["--out", "{out}", "--no-serve", "--sessions", "300"],
+    "demo": ["--out", "{out}", "--no-serve", "--sessions", "1000"],
     "init": ["{log}"],
     "synth": ["{out}.tsv", "--sessions", "50"],
     "prepare": ["{log}", "--out", "{out}", "--no-spelling", "--min-users", "1"],

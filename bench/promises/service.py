@@ -6,6 +6,7 @@ model; each control is the same test on a service or a way of working that lacks
 
 import contextlib
 import hashlib
+import json
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from promises.hostile_requests import attacks, problem
 from promises.rows import Row
 from serving.models import Models, make_models
 from serving.processes import Load, Server, service
@@ -224,6 +226,44 @@ def strangers_stay_out(quick: bool) -> Row:
     return Row(AREA, "without a key nothing is told", len(routes), held, "no keys set", entered)
 
 
+def hostile_requests_do_no_harm(quick: bool) -> Row:
+    """Bodies, heads and ways of sending that are made to harm; the control reads them plainly."""
+    headers = {"X-API-Key": KEY, "X-Admin-Key": KEY}
+    with tempfile.TemporaryDirectory() as place:
+        blocklist = Path(place, "blocked.txt")
+        blocklist.write_text("badword\n", encoding="utf-8")
+        options = ("--feedback", f"{place}/feedback", "--blocklist", str(blocklist))
+        with service(
+            _models().adjacency, *options, NEXTQUERY_KEYS=KEYS, NEXTQUERY_ADMIN_KEYS=KEYS
+        ) as server:
+            port = int(server.url.rsplit(":", 1)[1])
+            sent = list(attacks(headers, quick))
+            found = [
+                f"{attack.name}: {wrong}" for attack in sent if (wrong := problem(port, attack))
+            ]
+            if "Traceback" in server.log.read_text() or _status(server, "/readyz") != 200:
+                found.append("the service is not well afterwards")
+    broken = sum(not _read_plainly(attack.pieces[0]) for attack in sent)
+    return Row(
+        AREA,
+        "a hostile request is answered with a success or one problem, never 500",
+        len(sent),
+        max(0, len(sent) - len(found)),
+        "a program that reads it plainly",
+        broken,
+        "; ".join(found)[:300],
+    )
+
+
+def _read_plainly(request: bytes) -> bool:
+    try:
+        head, _, body = request.decode().partition("\r\n\r\n")
+        method, _, _ = head.splitlines()[0].split()
+        return method == "GET" or bool(json.loads(body)["query"].encode())
+    except Exception:  # any, as a 500 would be
+        return False
+
+
 def memory_levels_off(quick: bool) -> Row:
     """New session ids without end; the control keeps them all."""
     half = 1_000 if quick else 50_000
@@ -259,5 +299,6 @@ TESTS = (
     a_stopped_model_is_noticed,
     worst_requests_are_bounded,
     strangers_stay_out,
+    hostile_requests_do_no_harm,
     memory_levels_off,
 )

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-AREAS = ("artifacts", "logs", "guards", "service", "pages")
+AREAS = ("artifacts", "commands", "logs", "guards", "service", "pages")
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ _ADVICE = {
     errno.ENOENT: "check the path",
     errno.EMFILE: "raise the limit with `ulimit -n`",
 }
+_NO_MEMORY = "not enough memory; ask for less, or run where there is more"
 _NOT_THE_INPUT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EFBIG}
 
 
@@ -41,6 +42,9 @@ def run() -> None:
         except OSError as error:
             sys.stderr.write(f"error: {described(error)}\n")
             sys.exit(2 if _number(error) in _ADVICE.keys() - _NOT_THE_INPUT else 1)
+        except MemoryError:
+            sys.stderr.write(f"error: {_NO_MEMORY}\n")
+            sys.exit(1)
 
 
 def described(error: OSError) -> str:

@@ -29,7 +29,7 @@ from nextquery.inference.network.prediction import Decoder
 from nextquery.inference.rescoring import Rescorer
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.sampling import Sampler
-from nextquery.inference.settings import MOST_LOGITS, DecodeConfig, Mode
+from nextquery.inference.settings import MOST_BEAM, MOST_LOGITS, DecodeConfig, Mode
 from nextquery.records import ScoredQuery, Suggestion
 
 
@@ -123,7 +123,11 @@ class Predictor:
         if not typed.text:
             return self.suggest_many([context], n, config)[0]
         longest = max(config.max_words, len(typed.words) + 3)
-        changes = {"beam": max(config.beam, n), "max_words": longest, "specificity": 0.0}
+        changes = {
+            "beam": min(max(config.beam, n), MOST_BEAM),
+            "max_words": longest,
+            "specificity": 0.0,
+        }
         config = config.model_copy(update=changes)
         wanted = config.wanted(n)
         found = self._ranked([self._completions(context, typed, config, wanted)], config)[0]

@@ -23,6 +23,9 @@ KNOWN_BONUS = 2.0
 MOST_LOGITS = 7 << 20
 """Scores over the vocabulary that are held at one time: 28 MB."""
 
+MOST_BEAM = 1000
+"""The widest beam, and so the longest list."""
+
 FAST_FROM = 50_000
 """Words from which on the fast output layer is the default; below it brings little."""
 
@@ -33,19 +36,19 @@ class DecodeConfig(Section):
     mode: Literal["auto", "exact", "fast"] = "auto"
     """The output layer: 32-bit numbers throughout, or 8-bit ones that choose what to compute.
     Auto: fast from 50,000 words on."""
-    beam: int = Field(default=10, ge=1, le=1000)
+    beam: int = Field(default=10, ge=1, le=MOST_BEAM)
     """Prefixes kept at every step; at least as many as suggestions are asked for."""
     strategy: Literal["beam", "sample"] = "beam"
     """The most likely queries by beam search, or queries drawn at random by their likelihood."""
     length_normalised: bool = False
     """Rank by log-likelihood per symbol (the authors' code) instead of its sum (the paper)."""
-    min_words: int = Field(default=1, ge=1)
+    min_words: int = Field(default=1, ge=1, le=100)
     """Fewest words of a suggestion."""
-    max_words: int = Field(default=10, ge=1)
+    max_words: int = Field(default=10, ge=1, le=100)
     """Most words of a suggestion."""
-    temperature: float = Field(default=1.0, gt=0.0)
+    temperature: float = Field(default=1.0, gt=0.0, le=1000.0)
     """Sampling: above 1 bolder, below 1 safer."""
-    top_k: int = Field(default=100, ge=1)
+    top_k: int = Field(default=100, ge=1, le=1_000_000)
     """Sampling: only the k most likely words are drawn from."""
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
     """Sampling: only the most likely words that together reach this probability are drawn from."""
@@ -82,7 +85,7 @@ class DecodeConfig(Section):
         """The same with a beam that holds `n` suggestions, and those that ranking may lift."""
         specific = self.specificity > 0 and self.strategy == "beam"
         least = SPECIFIC_BEAM if specific else 1
-        return self.model_copy(update={"beam": max(self.beam, n, least)})
+        return self.model_copy(update={"beam": min(max(self.beam, n, least), MOST_BEAM)})
 
     def wanted(self, n: int) -> int:
         """How many of the likeliest queries decide a list of `n`: all if they are reordered.

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.errors import ConfigError
-from nextquery.inference.settings import DecodeConfig, override
+from nextquery.inference.settings import MOST_BEAM, DecodeConfig, override
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "inference.md"
 
@@ -32,3 +32,7 @@ def test_the_fast_layer_is_for_large_vocabularies() -> None:
 def test_every_setting_is_documented() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     assert [key for key in DecodeConfig.model_fields if f"| `{key}` |" not in text] == []
+
+
+def test_the_longest_list_is_as_long_as_the_widest_beam() -> None:
+    assert DecodeConfig().for_list(1 << 70).beam == MOST_BEAM

@@ -21,6 +21,8 @@ from nextquery.logs.synthetic.lexicon import ENTITIES, OUTCOMES, Lexicon, load_l
 from nextquery.logs.synthetic.walks import Hidden, Role, draw_queries, draw_sessions
 from nextquery.records import Session
 
+MOST_SESSIONS = 50_000_000
+"""More than any machine has made at once; the log is made in memory."""
 Satisfaction = Literal["none", "outcome", "chance"]
 """Whether users are satisfied: nothing is said of it, by the outcome, or by chance."""
 _SPAN_DAYS = 91  # from 1 March 2006, the span of the paper's log
@@ -81,6 +83,8 @@ def make_log(
     """
     if sessions < 1:
         raise InputError(f"a made-up log needs at least 1 session, not {sessions}")
+    if sessions > MOST_SESSIONS:
+        raise InputError(f"`sessions` {sessions}: at most {MOST_SESSIONS:,} fit into memory")
     if seed < 0:
         raise InputError(f"the seed must not be negative, as {seed} is")
     lexicon, draws = load_lexicon(), Draws(seed)

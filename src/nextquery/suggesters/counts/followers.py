@@ -80,8 +80,8 @@ class Followers:
 
     def most_frequent(self, row: int, limit: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """The `limit` most frequent followers of a row and their counts."""
-        start, stop = self.offsets[row], self.offsets[row + 1]
-        places = start + self.best[start : min(stop, start + limit)]
+        start = self.offsets[row]
+        places = start + self.best[start : start + min(self.size(row), limit)]
         return self.next[places], self.counts[places]
 
     def count(self, row: int, following: NDArray[Any]) -> NDArray[Any]:

@@ -29,3 +29,7 @@ def test_counts_of_given_followers() -> None:
 
 def test_totals_and_length() -> None:
     assert [TABLE.total(row) for row in range(len(TABLE))] == [5, 0, 5]
+
+
+def test_more_than_there_are_may_be_asked_for() -> None:
+    assert TABLE.most_frequent(0, 1 << 70)[0].tolist() == [2, 1, 3]
