@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-from nextquery.cli.messages import one_line
+from nextquery.cli.error_lines import one_line
 from nextquery.cli.signals import stop_on_signals
 
 _ADVICE = {

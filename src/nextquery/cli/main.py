@@ -11,7 +11,7 @@ import typer
 
 from nextquery._version import __version__
 from nextquery.cli.command_table import LazyGroup
-from nextquery.cli.messages import one_line
+from nextquery.cli.error_lines import one_line
 from nextquery.cli.option_names import in_options, option_names
 from nextquery.errors import MissingDependencyError, NextqueryError
 from nextquery.extras import EXTRAS, missing, missing_message
