@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.curves import CurveWriter, watched
+from evidence.leak import study
 from evidence.summary import summarise
 from evidence.tables import RESULTS, ROOT
 from nextquery.logs.data_folder import PreparedData
@@ -116,6 +117,11 @@ def aol(work: Path, logs: Sequence[Path]) -> None:
         ],
     )
     _save("aol", summarise(report))
+
+
+def leak(work: Path, data: Path) -> None:
+    """Whether the Baseline Ranker of new visitors knows something of them (`evidence/leak.py`)."""
+    _save("leak", study(PreparedData(data), work))
 
 
 def _changed(name: str, changes: Mapping[str, str]) -> str:

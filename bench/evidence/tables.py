@@ -150,6 +150,34 @@ def meaning(study: str) -> str:
     return table(heads, rows)
 
 
+def leak() -> str:
+    """The Baseline Ranker of new visitors by three ways of counting, on the log and its control."""
+    heads = ["log", "counts without", "test cases", "users", "ADJ", "frequency alone", "Baseline"]
+    heads += [
+        "importance of `frequency`",
+        "the best anybody can do",
+        "Baseline against it, p by user",
+    ]
+    ways = {
+        "folds": "the user's fold (ours)",
+        "halves": "the user's half",
+        "single users": "the user alone",
+    }
+    rows = []
+    for log, found in read("leak").items():
+        for way, each in found.items():
+            cells = [
+                log if way == "folds" else "",
+                ways[way],
+                f"{each['cases']:,}",
+                f"{each['users']:,}",
+            ]
+            names = ("adj", "frequency", "baseline", "importance_of_frequency")
+            best = (_mrr(each["best"]), p_value(each["p_by_user"])) if "best" in each else ("", "")
+            rows.append([*cells, *(_mrr(each[name]) for name in names), *best])
+    return table(heads, rows)
+
+
 def _facts(name: str, each: Document, first: bool) -> list[str]:
     if not first:
         return ["", "", "", ""]
@@ -190,6 +218,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "made_up intent": intent,
     "control gains": lambda: made_up_gains("control"),
     "aol new visitors": lambda: new_visitors("aol"),
+    "aol leak": leak,
     "aol meaning": lambda: meaning("aol"),
 }
 """Every block of the page by name."""

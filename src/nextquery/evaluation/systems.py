@@ -1,7 +1,7 @@
 """Who takes part in an experiment: count models fitted on the spot, and the models given.
 
 Knows which suggesters the paper compares and under which names they are reported. A further system
-is any object with `score`; see docs/experiments.md.
+is any object with `score`; see docs/protocol.md.
 """
 
 import re
