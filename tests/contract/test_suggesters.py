@@ -10,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.unit.feedback.made_up import publish_shortest_first
@@ -23,7 +24,9 @@ from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
 from nextquery.normalise import normalise_query
 from nextquery.suggesters.base import Completer, Guarded, Suggester
+from nextquery.suggesters.blending.mixture import Mixture
 from nextquery.suggesters.diagnosis import LISTED, why
+from nextquery.suggesters.fitting.blend import BlendSettings, publish_blend
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, MODEL_KINDS, count_model
 from nextquery.suggesters.rescue import Rescue
@@ -59,10 +62,20 @@ def _reranked(data: PreparedData, folder: Path) -> None:
     publish_shortest_first(base, folder)
 
 
+def _blend(data: PreparedData, folder: Path) -> None:
+    """The untrained model of above beside two count models."""
+    parts = [folder.with_name(f"{kind} of blend") for kind in ("hred", "qvmm", "shortcuts")]
+    for part, make in zip(parts, (_hred, _fit("qvmm"), _fit("shortcuts")), strict=True):
+        make(data, part)
+    weights = np.array([[0.8, 0.1, 0.1], [0.4, 0.5, 0.1], [0.4, 0.1, 0.5], [0.2, 0.5, 0.3]])
+    publish_blend(folder, parts[0], parts[1:], Mixture(weights), BlendSettings())
+
+
 MAKERS: dict[str, Callable[[PreparedData, Path], None]] = {
     **{kind: _fit(kind) for kind in COUNT_MODELS},
     "rescue": _rescue,
     "hred": _hred,
+    "blend": _blend,
     "reranked": _reranked,
 }
 
@@ -173,7 +186,7 @@ def test_scores(suggester: Suggester, context: list[str]) -> None:
     assert all(isfinite(item.log_likelihood) and item.log_likelihood <= 0 for item in scored)
     assert [item.words for item in scored] == [3, 2, 2, 3, 3, 1, 100]
     # A model that copies knows the words of the session, whatever its vocabulary.
-    copied = suggester.kind == "hred" and any("zyzzyva" in query for query in context)
+    copied = suggester.kind in ("hred", "blend") and any("zyzzyva" in query for query in context)
     unknown = () if copied else ("zyzzyva",)
     assert [item.unknown for item in scored][2:5] == [unknown, (), unknown]
 

@@ -21,7 +21,7 @@ MOST_LINES = 400
 SAME_THING = {
     *("__init__", "app", "base", "publishing", "report", "report_page", "results", "settings"),
     *("experiment", "export", "fit", "forget", "prepare", "trends", "update"),
-    *("adjacency", "background", "cacb", "popularity", "qvmm", "rescue", "shortcuts"),
+    *("adjacency", "background", "blend", "cacb", "popularity", "qvmm", "rescue", "shortcuts"),
 }
 WITHOUT_TESTS = ROOT / "tests" / "unit" / "modules_without_tests.txt"
 

@@ -23,6 +23,7 @@ MODULES = {
     "vectors": "nextquery.cli.models.vectors",
     "train": "nextquery.cli.models.train",
     "fit": "nextquery.cli.models.fit",
+    "blend": "nextquery.cli.models.blend",
     "suggest": "nextquery.cli.models.suggest",
     "score": "nextquery.cli.models.score",
     "complete": "nextquery.cli.models.complete",

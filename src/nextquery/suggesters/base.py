@@ -13,6 +13,7 @@
     Embedder          has a vector for every word and query
     Guarded           shows nothing that its guard refuses
     Wrapping          orders the suggestions of another model
+    Trained           all that a trained model can do: what a blend builds on
 
 A context is a session so far, oldest query first, as the user typed it: the model normalises it.
 The last query is the anchor. An empty context is allowed.
@@ -217,3 +218,18 @@ class Wrapping(Protocol):
     """A suggester whose suggestions are another's."""
 
     base: Suggester
+
+
+@runtime_checkable
+class Trained(
+    Decoding,
+    Stateful[State],
+    BatchScorer,
+    Embedder,
+    Explainer,
+    Gated,
+    Guarded,
+    Suggester,
+    Protocol[State],
+):
+    """A trained model: it writes queries, keeps states, scores many, and has vectors."""

@@ -36,6 +36,7 @@ MODEL_KINDS = {
     "shortcuts": ModelKind("nextquery.suggesters.shortcuts:Shortcuts"),
     "rescue": ModelKind("nextquery.suggesters.rescue:Rescue"),
     "hred": ModelKind("nextquery.suggesters.neural:HREDSuggester", neural=True),
+    "blend": ModelKind("nextquery.suggesters.blending.blend:Blend", wraps=True),
     "reranked": ModelKind("nextquery.feedback.reranking.reranker:Reranker", wraps=True),
 }
 """Every kind that `load` can open. A further kind is one row here and one class."""

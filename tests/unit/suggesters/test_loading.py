@@ -16,7 +16,7 @@ SOURCE = Path(nextquery.__file__).parent
 
 def test_the_classes_call_themselves_as_the_table_does() -> None:
     assert all(count_model(kind).kind == kind for kind in COUNT_MODELS)
-    assert set(MODEL_KINDS) - set(COUNT_MODELS) == {KIND, "reranked"}
+    assert set(MODEL_KINDS) - set(COUNT_MODELS) == {KIND, "blend", "reranked"}
 
 
 def test_a_neural_kind_is_named_in_the_table_and_by_its_model_only() -> None:

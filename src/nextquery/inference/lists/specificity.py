@@ -19,6 +19,9 @@ from nextquery.records import ScoredQuery
 
 _KEPT = 65_536
 
+BELOW = 1e-6
+"""What is put behind a list is valued so much below its last, lest a tie changes the order."""
+
 
 class Priors:
     """The log-likelihood of queries without a session, kept for those asked for of late.
@@ -81,7 +84,8 @@ def behind(
     if not found or not others:
         return [*found, *others]
     normalised = config.length_normalised
-    above = max(0.0, others[0].value(normalised) - found[-1].value(normalised))
+    gap = others[0].value(normalised) - found[-1].value(normalised)
+    above = max(0.0, gap + BELOW)
     lowered = (
         replace(each, bonus=each.bonus - above * (each.symbols if normalised else 1))
         for each in others

@@ -1,0 +1,1 @@
+"""A trained model and count models as one."""

@@ -1,0 +1,54 @@
+"""A small log with every split, and the parts of a blend made from it."""
+
+import random
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tests.conftest import make_untrained_hred
+
+from nextquery import PreparedData, fit, prepare
+from nextquery.suggesters.blending.blend import Blend
+from nextquery.suggesters.fitting.blend import BlendSettings, make_blend
+
+TOWNS = ("oslo", "rome", "paris", "lima")
+NEXT = {"hotels": "hotel prices", "flights": "cheap flights", "museum": "opening hours"}
+
+
+def rows() -> list[dict[str, str]]:
+    """400 sessions of two queries: the second nearly always belongs to the first."""
+    generator = random.Random(5)
+    found = []
+    for number in range(400):
+        town, word = generator.choice(TOWNS), generator.choice(list(NEXT))
+        second = NEXT[word] if generator.random() < 0.9 else "weather"
+        start = datetime(2024, 1, 1) + timedelta(hours=2 * number)
+        for minutes, query in enumerate((f"{town} {word}", f"{town} {second}")):
+            time = (start + timedelta(minutes=minutes)).isoformat(" ")
+            found.append({"user": f"u{number % 80}", "time": time, "query": query, "click": "x"})
+    return found
+
+
+@pytest.fixture(scope="session")
+def town_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    folder = tmp_path_factory.mktemp("towns") / "data"
+    return prepare(pl.DataFrame(rows()), folder, spelling=False, min_users=1)
+
+
+@pytest.fixture(scope="session")
+def parts(town_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """An untrained HRED, adjacency and Search Shortcuts."""
+    folder = tmp_path_factory.mktemp("parts")
+    make_untrained_hred(town_data, folder / "hred")
+    for kind in ("adjacency", "shortcuts"):
+        fit(town_data, kind, folder / kind)
+    return [folder / kind for kind in ("hred", "adjacency", "shortcuts")]
+
+
+@pytest.fixture(scope="session")
+def blend(
+    parts: list[Path], town_data: PreparedData, tmp_path_factory: pytest.TempPathFactory
+) -> Blend:
+    out = tmp_path_factory.mktemp("blend") / "blend"
+    return make_blend(parts[0], parts[1:], town_data, out, BlendSettings(cases=200))
