@@ -46,6 +46,10 @@ def experiment(
         int | None,
         typer.Option(help="Cases of a split that teach the rankers, at most; all if not given."),
     ] = ExperimentSettings.ranker_cases,
+    ranker_positions: Annotated[
+        str,
+        typer.Option(help="Rankers learn from the last query of a session, or from every one."),
+    ] = ExperimentSettings.ranker_positions,
     visitors: Annotated[
         str,
         typer.Option(help="known (the paper's rule), new (no case counts its own user) or both."),
@@ -108,6 +112,7 @@ def experiment(
         seeds=seeds,
         seed=seed,
         ranker_cases=ranker_cases,
+        ranker_positions=ranker_positions,
         visitors=visitors,
         new_visitor_cases=new_visitor_cases,
         encoder=encoder,

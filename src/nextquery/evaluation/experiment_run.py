@@ -33,6 +33,7 @@ from nextquery.evaluation.ranking.parts import (
     as_new_visitors,
     read_evaluation_data,
     with_all_sessions,
+    with_every_position,
 )
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
 from nextquery.evaluation.ranking.scenario_run import RankingSettings, run_scenario
@@ -108,10 +109,16 @@ class ExperimentRun:
     def _known_visitors(self) -> dict[str, ScenarioResult]:
         if self._settings.visitors == "new":
             return {}
+        evaluation = self._taught(self._evaluation)
         return {
-            name: self._scenario(name, name, self._evaluation, self._systems)
+            name: self._scenario(name, name, evaluation, self._systems)
             for name in self._settings.scenarios
         }
+
+    def _taught(self, evaluation: EvaluationData) -> EvaluationData:
+        """With more cases for the rankers to learn from, if the settings say so."""
+        every = self._settings.ranker_positions == "every"
+        return with_every_position(evaluation, self._data) if every else evaluation
 
     def _new_visitors(self) -> dict[str, ScenarioResult]:
         if self._settings.visitors == "known":
@@ -119,6 +126,7 @@ class ExperimentRun:
         evaluation = self._evaluation
         if self._settings.new_visitor_cases == "all":
             evaluation = with_all_sessions(evaluation, self._data)
+        evaluation = self._taught(evaluation)
         evaluation = as_new_visitors(evaluation, self._data, self._out / "count_folds")
         systems = self._systems.for_new_visitors()
         return {

@@ -8,6 +8,7 @@ from nextquery.errors import InputError
 
 VISITORS = ("known", "new", "both")
 NEW_VISITOR_CASES = ("test", "all")
+RANKER_POSITIONS = ("last", "every")
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,9 @@ class ExperimentSettings:
     """Of everything that is drawn: noise, distractors, samples, projections."""
     ranker_cases: int | None = None
     """At most this many training, and validation, cases teach the rankers; None: all."""
+    ranker_positions: str = "last"
+    """Rankers are taught by the last query of a session, as in the paper, or by `every` next query;
+    the test cases are last queries in both."""
     visitors: str = "both"
     """`known`: the paper's rule; `new`: nothing counts that a case's own user did; or `both`."""
     new_visitor_cases: str = "test"
@@ -70,6 +74,11 @@ class ExperimentSettings:
             raise InputError(
                 f"`new_visitor_cases` {self.new_visitor_cases!r}: "
                 f"must be one of {', '.join(NEW_VISITOR_CASES)}"
+            )
+        if self.ranker_positions not in RANKER_POSITIONS:
+            raise InputError(
+                f"`ranker_positions` {self.ranker_positions!r}: "
+                f"must be one of {', '.join(RANKER_POSITIONS)}"
             )
         if self.ranker_cases is not None and self.ranker_cases < 1:
             raise InputError(f"`ranker_cases` {self.ranker_cases}: must be at least 1")

@@ -20,6 +20,12 @@ def test_nothing_can_be_counted_with_less_than_one(name: str) -> None:
         ExperimentSettings(**{name: 0})  # type: ignore[arg-type]
 
 
+def test_rankers_learn_from_last_queries_or_every_one() -> None:
+    assert ExperimentSettings(ranker_positions="every").ranker_positions == "every"
+    with pytest.raises(InputError, match="`ranker_positions` 'first': must be one of last, every"):
+        ExperimentSettings(ranker_positions="first")
+
+
 def test_new_visitors_have_the_sessions_of_one_split_or_all() -> None:
     assert ExperimentSettings(new_visitor_cases="all").new_visitor_cases == "all"
     with pytest.raises(InputError, match=r"`new_visitor_cases` 'some': must be one of test, all"):

@@ -93,6 +93,27 @@ def with_all_sessions(evaluation: EvaluationData, data: PreparedData) -> Evaluat
     return replace(evaluation, sessions={**evaluation.sessions, **parts})
 
 
+def with_every_position(evaluation: EvaluationData, data: PreparedData) -> EvaluationData:
+    """The rankers are taught by every next query of their sessions, not by the last ones alone.
+
+    What is tested stays the last query of a session.
+    """
+    taught = {split: _beginnings(evaluation.sessions[split]) for split in LEARNING}
+    sessions = {**evaluation.sessions, **taught}
+    return replace(
+        evaluation, sessions=sessions, backgrounds=Backgrounds(_read_background(data, sessions))
+    )
+
+
+def _beginnings(sessions: Iterable[Session]) -> list[Session]:
+    """Each session as far as its second, third, ... last query."""
+    return [
+        replace(session, queries=session.queries[:end])
+        for session in sessions
+        for end in range(2, len(session.queries) + 1)
+    ]
+
+
 def as_new_visitors(
     evaluation: EvaluationData, data: PreparedData, work: Path, folds: int = COUNT_FOLDS
 ) -> EvaluationData:

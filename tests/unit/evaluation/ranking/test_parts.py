@@ -10,6 +10,7 @@ from nextquery.evaluation.ranking.parts import (
     is_test,
     read_evaluation_data,
     with_all_sessions,
+    with_every_position,
 )
 from nextquery.evaluation.ranking.scenarios import Rules
 from nextquery.evaluation.systems import Systems
@@ -94,6 +95,28 @@ def test_for_new_visitors_no_feature_holds_the_users_own_sessions(
     assert tables[0].names == tables[1].names
     assert np.allclose(tables[0].values, tables[1].values)
     assert not list((tmp_path / "w").iterdir())
+
+
+def test_every_position_teaches_and_only_the_last_is_tested(small_data: PreparedData) -> None:
+    whole = read_evaluation_data(small_data)
+    taught = with_every_position(whole, small_data)
+    for split in ("training", "validation"):
+        sessions = whole.sessions[split]
+        expected = [
+            (each.id, each.queries[:end])
+            for each in sessions
+            for end in range(2, len(each.queries) + 1)
+        ]
+        assert [(each.id, each.queries) for each in taught.sessions[split]] == expected
+        assert len(expected) > len(sessions)
+    assert taught.sessions["test"] == whole.sessions["test"]
+    cases = {
+        name: build_cases("next_query", each, Rules(5), None)
+        for name, each in (("last", whole), ("every", taught))
+    }
+    assert cases["every"]["test"] == cases["last"]["test"]
+    # Anchors that are nobody's last but one query have their followers, too.
+    assert len(cases["every"]["training"]) > 1.5 * len(cases["last"]["training"])
 
 
 def test_all_sessions_are_test_sessions_and_no_user_teaches_and_validates(
