@@ -1,7 +1,8 @@
 """Compiles the kernels when a wheel is built: g++ or clang++ is all that is needed.
 
 The library has a plain C interface and is opened with ctypes, so one wheel serves every Python of a
-platform. The kernels for AVX2 are compiled for x86 only and chosen when the library is loaded.
+platform. The kernels for AVX2 and AVX-512 are compiled for x86 only and chosen when the library is
+loaded.
 """
 
 import os
@@ -20,6 +21,10 @@ FLAGS = (
     *("-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Wno-psabi"),
 )
 X86 = ("x86_64", "amd64")
+AVX512 = [
+    *("-mavx2", "-mfma", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
+    *("-mprefer-vector-width=512", "-Wno-maybe-uninitialized"),  # GCC 12 warns in its own header
+]
 
 
 class CompiledKernels(BuildHookInterface[Any]):
@@ -45,7 +50,8 @@ def compile_kernels(sources: Path, target: Path) -> None:
     parts = {"baseline": [], "dispatch": ["-fvisibility=default"]}
     if x86:
         parts["avx2"] = ["-mavx2", "-mfma"]
-        parts["dispatch"].append("-DNEXTQUERY_AVX2")
+        parts["avx512"] = AVX512
+        parts["dispatch"].append("-DNEXTQUERY_X86")
     with tempfile.TemporaryDirectory() as folder:
         objects = []
         for name, flags in parts.items():

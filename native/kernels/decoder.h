@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-#define NEXTQUERY_ABI 2
+#define NEXTQUERY_ABI 3
 
-enum { BLOCK = 64, PANEL = 16, PANEL_8 = 8 };
+enum { BLOCK = 64, PANEL = 16 };
 
 // The decoder of one model (Eq. 7 to 10). Sizes: d_e, d_h; V words, `width` = V in whole blocks.
 typedef struct {
@@ -49,17 +49,54 @@ typedef struct {
     int64_t most_own;               // the largest number of own words of a context
 } Contexts;
 
-// What `predict` writes for each row, and `best` reads.
+// What `predict` writes for each row, and `best`, `score` and `extend` read. The logits themselves
+// are not kept: those of the few blocks and words that matter are computed again.
 typedef struct {
     int64_t rows;
     const int64_t *contexts;        // (rows): ascending
-    float *logits;                  // (rows, width)
-    float *block_best;              // (rows, width / BLOCK)
+    float *block_best;              // (rows, width / BLOCK): the largest logit of each block
     float *omega;                   // (rows, d_e)
     float *normaliser;              // (rows)
     float *log_pointer;             // (rows, most_own)
     float *log_softmax_share;       // (rows)
 } Prediction;
+
+// What a word may be refused for, whatever stands before it, and when the caller has to look.
+enum { NEVER = 1, BLOCKED = 2, DOUBTFUL = 4 };
+
+// Pairs of words that at least K users typed, with the followers of each word found so far.
+typedef struct {
+    const uint64_t *keys;           // (V): fingerprints of the words
+    const uint64_t *common;         // (count): fingerprints of the pairs, ascending
+    int64_t words, count;
+    uint64_t *filter;               // a bit filter over `common`
+    uint64_t filter_mask;
+    int32_t **followers;            // (V): null, or how many and then the ids, ascending
+} Pairs;
+
+// What the guard says of words and pairs, for the contexts of a batch.
+typedef struct {
+    Pairs *pairs;
+    int64_t seen_only;              // words may only stand as K users or the session had them
+    const uint8_t *rare;            // Bloom filter over the pairs of fewer users, or null
+    int64_t rare_bytes;
+    const uint8_t *flags;           // (V): NEVER, BLOCKED, DOUBTFUL
+    const int64_t *first_outside;   // (contexts + 1): words of the session outside the vocabulary
+    const uint64_t *outside_keys;
+    const uint8_t *outside_flags;
+    const int64_t *first_pair;      // (contexts + 1): pairs of the session's own queries
+    const uint64_t *own_pairs;      // first word << 32 | second, ascending in each context
+} Rules;
+
+// Extensions of prefixes, those of one context together, best first.
+typedef struct {
+    int64_t room;
+    int64_t *first;                 // (contexts + 1)
+    int64_t *rows, *words;          // (room)
+    double *totals;                 // (room)
+    uint8_t *doubtful;              // (room)
+    int64_t refused[2];             // because they are blocked; because their pair is rare
+} Extensions;
 
 // One set of kernels; `kernels.h` has the definitions, compiled once per instruction set.
 typedef struct {
@@ -74,6 +111,11 @@ typedef struct {
     int64_t (*best)(const Decoder *, const Contexts *, int64_t, const Prediction *, int64_t,
                     int64_t, const double *, int64_t, int64_t *, int64_t *, double *, int64_t,
                     double *);
+    void (*score)(const Decoder *, const Contexts *, const Prediction *, int64_t, const int64_t *,
+                  const int64_t *, float *);
+    const int32_t *(*followers)(Pairs *, int64_t);
+    int64_t (*extend)(const Decoder *, const Contexts *, int64_t, const Prediction *,
+                      const Rules *, const int64_t *, const double *, int64_t, Extensions *);
 } Kernels;
 
 #endif

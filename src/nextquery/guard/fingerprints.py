@@ -35,7 +35,7 @@ class RareSet:
     """A Bloom filter over 64-bit keys with two probes and 16 bits a member."""
 
     def __init__(self, bits: NDArray[np.uint8]) -> None:
-        self._bits = bits
+        self.bits = bits
 
     @classmethod
     def build(cls, keys: Keys) -> "RareSet":
@@ -48,17 +48,17 @@ class RareSet:
 
     def is_sound(self) -> bool:
         """Whether it has the bytes of a filter: at least those of an empty one."""
-        return self._bits.dtype == np.uint8 and len(self._bits) >= _EMPTY_BITS // 8
+        return self.bits.dtype == np.uint8 and len(self.bits) >= _EMPTY_BITS // 8
 
     def save(self, path: Path) -> None:
         """Write the filter's bits."""
-        np.save(path, self._bits, allow_pickle=False)
+        np.save(path, self.bits, allow_pickle=False)
 
     def contains(self, keys: Keys) -> NDArray[np.bool_]:
         """Whether each key is a member (never wrong on members)."""
         found = np.ones(keys.shape, dtype=np.bool_)
-        for byte, bit in _probes(keys, len(self._bits)):
-            found &= (self._bits[byte] & bit) != 0
+        for byte, bit in _probes(keys, len(self.bits)):
+            found &= (self.bits[byte] & bit) != 0
         return found
 
 

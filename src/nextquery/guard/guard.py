@@ -29,8 +29,10 @@ from nextquery.guard.hits import HitsCheck
 from nextquery.logs.stages.privacy import looks_personal
 from nextquery.normalise import normalise_query
 
-_personal = lru_cache(1 << 14)(looks_personal)
-"""The same suggestions come up in session after session."""
+_REMEMBERED = 1 << 14
+"""Texts whose verdict is kept: the same suggestions come up in session after session."""
+
+_personal = lru_cache(_REMEMBERED)(looks_personal)
 
 
 class Reason(StrEnum):
@@ -75,6 +77,7 @@ class Guard:
         self._hits = hits
         self._lock = threading.Lock()
         self._blocked: Counter[Reason] = Counter()
+        self._rarity_anywhere = lru_cache(_REMEMBERED)(self._rarity)
         self.reload()
 
     @classmethod
@@ -121,14 +124,17 @@ class Guard:
             return Reason.BLOCKLIST
         if _personal(text):
             return Reason.PERSONAL_DATA
-        rarity = self._rarity(text, context)
+        # What is not too rare in any session is not too rare in this one.
+        rarity = self._rarity_anywhere(text)
+        if rarity is not None:
+            rarity = self._rarity(text, context)
         if rarity is not None:
             return rarity
         if self._hits is not None and not self._hits(text):
             return Reason.NO_HITS
         return None
 
-    def _rarity(self, text: str, context: Sequence[str]) -> Reason | None:
+    def _rarity(self, text: str, context: Sequence[str] = ()) -> Reason | None:
         """Which part of the k-user rule refuses `text`, if any."""
         if self.tables.min_users <= 1 or text in self.tables.queries:
             return None

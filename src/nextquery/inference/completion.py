@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nextquery.inference.beam import Beam, Hypothesis
+from nextquery.inference.extensions import LivePrefixes, Totals
 from nextquery.inference.lists.known_queries import KnownQueries
 from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.network.prediction import Decoder, Prefixes
-from nextquery.inference.rules import ContextRules
+from nextquery.inference.rules import ContextRules, Ids
 from nextquery.inference.session_vocabulary import SessionVocabulary
 from nextquery.normalise import normalise_query
 from nextquery.text.vocabulary import SPECIAL, UNKNOWN, Vocabulary
@@ -69,18 +69,18 @@ class Completer:
 
     def begin(
         self, batch: ContextBatch, typed: TypedPrefix, rules: ContextRules, beam: int
-    ) -> tuple[Prefixes, Beam]:
-        """The beam after what is typed: one prefix, or one for each word that it may go on with."""
+    ) -> tuple[Prefixes, LivePrefixes]:
+        """Where the search begins: one prefix, or one for each word that it may go on with."""
         own = batch.own[0]
-        prefixes, hypothesis = self._decoder.start(batch), Hypothesis((), 0.0)
+        prefixes, live = self._decoder.start(batch), LivePrefixes.start(1)
         possible = self._possible(own, typed.beginning)
         # A beginning that no word has is taken for a whole word that the model does not know.
         given = typed.words if possible or not typed.beginning else (*typed.words, typed.beginning)
         for word in given:
-            prefixes, hypothesis = self._force(batch, prefixes, hypothesis, own.id(word))
+            prefixes, live = self._force(batch, prefixes, live, own.id(word))
         if not possible:
-            return prefixes, Beam((hypothesis,))
-        return self._branch(batch, (prefixes, hypothesis), possible, rules, beam)
+            return prefixes, live
+        return self._branch(batch, (prefixes, live), possible, rules, beam)
 
     def _possible(self, own: SessionVocabulary, beginning: str) -> list[int]:
         if not beginning:
@@ -90,34 +90,40 @@ class Completer:
         return [*found, *(word for word in copied if own.word(word).startswith(beginning))]
 
     def _force(
-        self, batch: ContextBatch, prefixes: Prefixes, hypothesis: Hypothesis, word: int
-    ) -> tuple[Prefixes, Hypothesis]:
+        self, batch: ContextBatch, prefixes: Prefixes, live: LivePrefixes, word: int
+    ) -> tuple[Prefixes, LivePrefixes]:
         scored = word if batch.own[0].can_be_predicted(word) else UNKNOWN
-        score = float(self._decoder.predict(batch, prefixes).of(np.array([[scored]]))[0, 0])
-        longer = Hypothesis((*hypothesis.words, word), hypothesis.log_likelihood + score)
-        return self._decoder.advance(batch, prefixes, np.array([0]), np.array([word])), longer
+        score = self._decoder.predict(batch, prefixes).of(np.array([[scored]]))[0]
+        words = np.array([word])
+        longer = _longer(live, words, live.totals + score)
+        return self._decoder.advance(batch, prefixes, np.array([0]), words), longer
 
     def _branch(
         self,
         batch: ContextBatch,
-        before: tuple[Prefixes, Hypothesis],
+        before: tuple[Prefixes, LivePrefixes],
         possible: Sequence[int],
         rules: ContextRules,
         beam: int,
-    ) -> tuple[Prefixes, Beam]:
+    ) -> tuple[Prefixes, LivePrefixes]:
         """The best allowed words with the typed beginning."""
-        prefixes, hypothesis = before
+        prefixes, live = before
+        typed = tuple(live.words[0].tolist())
         words = np.array(possible)
         scores = self._decoder.predict(batch, prefixes).of(words[None])[0]
         rows = np.zeros(len(possible), dtype=np.int64)
-        refused = rules.refused([hypothesis.words], rows, words)
+        refused = rules.refused([typed], rows, words)
         if self._known is not None:
-            refused |= ~np.isin(words, self._known.next_words(hypothesis.words))
+            refused |= ~np.isin(words, self._known.next_words(typed))
         allowed = np.flatnonzero(~refused & (scores > -np.inf))
         places = allowed[np.argsort(-scores[allowed], kind="stable")[:beam]]
-        live = [
-            Hypothesis((*hypothesis.words, word), hypothesis.log_likelihood + value)
-            for word, value in zip(words[places].tolist(), scores[places].tolist(), strict=True)
-        ]
-        parents = np.zeros(len(live), dtype=np.int64)
-        return self._decoder.advance(batch, prefixes, parents, words[places]), Beam(tuple(live))
+        parents = np.zeros(len(places), dtype=np.int64)
+        longer = _longer(live, words[places], live.totals + scores[places])
+        return self._decoder.advance(batch, prefixes, parents, words[places]), longer
+
+
+def _longer(live: LivePrefixes, words: Ids, totals: Totals) -> LivePrefixes:
+    """What stands in the first row with one of some words behind it."""
+    before = np.repeat(live.words[:1], len(words), axis=0)
+    together = np.concatenate([before, words[:, None]], axis=1)
+    return LivePrefixes(together, totals, np.zeros(len(words), dtype=np.int64))

@@ -147,8 +147,8 @@ class Predictor:
         rules = self._rules.for_context(queries, batch.own[0], seen_pairs=seen_pairs)
         known = self._known_queries if config.known == "only" else None
         completer = Completer(self._decoder(config), self._words, known)
-        prefixes, beam = completer.begin(batch, typed, rules, config.beam)
-        return self._search(config, wanted).resume(batch, [rules], prefixes, [beam])[0]
+        prefixes, live = completer.begin(batch, typed, rules, config.beam)
+        return self._search(config, wanted).resume(batch, [rules], prefixes, live)[0]
 
     def _ranked(
         self, lists: Sequence[Sequence[FinishedQuery]], config: DecodeConfig

@@ -6,6 +6,7 @@ Knows guard and vocabulary, one context at a time; knows nothing of scores or be
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from nextquery.guard.disguise import Reading, letters, read_letters, read_word
 from nextquery.guard.fingerprints import Keys
 from nextquery.guard.guard import Guard, Reason
 from nextquery.inference.session_vocabulary import SessionVocabulary
+from nextquery.inference.word_followers import FollowerTable
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 
 Ids = NDArray[np.int64]
@@ -28,6 +30,7 @@ class VocabularyRules:
         self.guard = guard
         self.vocabulary = vocabulary
         self.keys: Keys = guard.word_keys(vocabulary.words)
+        self.followers = FollowerTable(self.keys, guard.tables.common_pairs)
         self.never = np.zeros(len(vocabulary), dtype=np.bool_)
         self.never[[PADDING, UNKNOWN]] = True
         none = np.zeros(len(vocabulary), dtype=np.bool_)
@@ -68,6 +71,11 @@ class BlockedWords:
     may_end: Flags
     """(V,): may be blocked together with what stands before it."""
 
+    @cached_property
+    def none(self) -> bool:
+        """Whether no word is blocked, whatever stands before it."""
+        return not (self.alone.any() or self.may_end.any())
+
     def with_words(self, words: Sequence[str]) -> "BlockedWords":
         """The same with more words."""
         more = _blocked_words(self.blocklist, map(read_word, words))
@@ -95,63 +103,114 @@ class ContextRules:
         *,
         seen_pairs: bool = False,
     ) -> None:
-        self._guard = rules.guard
+        self.shared = rules
         # A log without any pair says nothing about which words go together.
-        self._seen_pairs = seen_pairs and len(rules.guard.tables.common_pairs) > 0
-        self._own = own
+        self.seen_only = seen_pairs and len(rules.followers) > 0
+        self.own = own
+        self._guard = rules.guard
         self._queries = tuple(queries)
-        self._blocked = rules.blocked()
-        self._never, self._keys = rules.never, rules.keys
-        self._own_pairs = rules.guard.session_pairs(self._queries)
-        if own.outside:
-            self._blocked = self._blocked.with_words(own.outside)
-            others = np.zeros(len(own.outside), dtype=np.bool_)
-            self._never = np.concatenate([self._never, others])
-            self._keys = np.concatenate([self._keys, rules.guard.word_keys(own.outside)])
+        self.shared_blocked = rules.blocked()
+        self._after: dict[int, Ids] = {}
+
+    @cached_property
+    def blocked(self) -> BlockedWords:
+        """What the blocklist says of the vocabulary and of the session's other words."""
+        return self.shared_blocked.with_words(self.own.outside)
+
+    @cached_property
+    def outside_keys(self) -> Keys:
+        """The keys of the session's words outside the vocabulary."""
+        return self._guard.word_keys(self.own.outside)
+
+    @cached_property
+    def own_pairs(self) -> tuple[tuple[int, int], ...]:
+        """The words that stand side by side in the session's own queries, as ids, ascending."""
+        pairs = {
+            pair
+            for query in self._queries
+            for pair in pairwise(map(self.own.id, query.split()))
+            if UNKNOWN not in pair
+        }
+        return tuple(sorted(pairs))
+
+    @cached_property
+    def _never(self) -> Flags:
+        others = np.zeros(len(self.own.outside), dtype=np.bool_)
+        return np.concatenate([self.shared.never, others])
+
+    @cached_property
+    def _keys(self) -> Keys:
+        return np.concatenate([self.shared.keys, self.outside_keys])
+
+    @cached_property
+    def _own_pair_keys(self) -> Keys:
+        return self._guard.session_pairs(self._queries)
 
     def refused(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
         """Which of `words` may not follow the prefix of its row; what the guard refuses counts."""
-        blocked = self._blocked.alone[words] | self._completes_blocked(prefixes, rows, words)
+        blocked = self._blocked(prefixes, rows, words)
         rare = self._rare(prefixes, rows, words) & ~blocked
-        self._guard.count(Reason.BLOCKLIST, int(blocked.sum()))
         self._guard.count(Reason.RARE_PAIR, int(rare.sum()))
         unseen = self._unseen(prefixes, rows, words)
         return np.asarray(self._never[words] | blocked | rare | unseen)
 
+    def refused_seen(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
+        """The same for words that `words_after` gave: their pairs are not asked about again."""
+        return np.asarray(self._never[words] | self._blocked(prefixes, rows, words))
+
+    def words_after(self, last: int) -> Ids:
+        """The words, and the end, that K users or the session's own typed after a word."""
+        if last not in self._after:
+            session = [second for first, second in self.own_pairs if first == last]
+            own = np.arange(len(self.shared.keys), len(self._keys))
+            other = self._guard.seen_pairs(self._keys[[last]], self._keys[own], self._own_pair_keys)
+            seen = (
+                self.shared.followers.of(last)
+                if last < len(self.shared.keys)
+                else self.shared.followers.behind(self._keys[[last]])
+            )
+            every = [seen, own[other], np.array([*session, END_OF_QUERY])]
+            self._after[last] = np.unique(np.concatenate(every))
+        return self._after[last]
+
     def text(self, words: Sequence[int]) -> str:
         """The words of a prefix, joined."""
-        return " ".join(map(self._own.word, words))
+        return " ".join(map(self.own.word, words))
 
     def takes(self, text: str) -> bool:
         """Whether a finished query may be shown in this session."""
         return text not in self._queries and bool(self._guard.allows(text, self._queries))
 
-    def _completes_blocked(
-        self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids
-    ) -> Flags:
-        """Which words are blocked together with what stands before them."""
-        found = np.zeros(len(words), dtype=np.bool_)
-        if not prefixes[0]:
-            return found
-        blocklist = self._blocked.blocklist
-        for place in self._blocked.may_end[words].nonzero()[0].tolist():
-            whole = (*prefixes[rows[place]], int(words[place]))
-            found[place] = blocklist.blocks_last([self._own.word(word) for word in whole])
+    def is_blocked(self, words: Sequence[int]) -> bool:
+        """Whether the last of some words completes something blocked; counted if so."""
+        blocked = self.blocked.blocklist.blocks_last([self.own.word(word) for word in words])
+        self._guard.count(Reason.BLOCKLIST, int(blocked))
+        return blocked
+
+    def _blocked(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
+        """Which words are blocked, alone or together with what stands before them; counted."""
+        if self.shared_blocked.none and self.blocked.none:
+            return np.zeros(len(words), dtype=np.bool_)
+        found = self.blocked.alone[words]
+        self._guard.count(Reason.BLOCKLIST, int(found.sum()))
+        if prefixes[0]:
+            for place in (self.blocked.may_end[words] & ~found).nonzero()[0].tolist():
+                found[place] = self.is_blocked((*prefixes[rows[place]], int(words[place])))
         return found
 
     def _rare(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
         if self._guard.tables.min_users <= 1 or not prefixes[0]:
             return np.zeros(len(words), dtype=np.bool_)
         last = self._last_keys(prefixes, rows)
-        rare = self._guard.refused_pairs(last, self._keys[words], self._own_pairs)
+        rare = self._guard.refused_pairs(last, self._keys[words], self._own_pair_keys)
         return np.asarray(rare & (words != END_OF_QUERY))
 
     def _unseen(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
         """Which words neither K users nor the session's own typed after the prefix's last word."""
-        if not self._seen_pairs or not prefixes[0]:
+        if not self.seen_only or not prefixes[0]:
             return np.zeros(len(words), dtype=np.bool_)
         last = self._last_keys(prefixes, rows)
-        seen = self._guard.seen_pairs(last, self._keys[words], self._own_pairs)
+        seen = self._guard.seen_pairs(last, self._keys[words], self._own_pair_keys)
         return np.asarray(~seen & (words != END_OF_QUERY))
 
     def _last_keys(self, prefixes: Sequence[tuple[int, ...]], rows: Ids) -> Keys:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.inference.beam import FinishedQuery, Hypothesis
+from nextquery.inference.beam import FinishedQuery
 from nextquery.inference.giving_up import go_on
 from nextquery.inference.lists.known_queries import KnownQueries
 from nextquery.inference.network.batch import ContextBatch
@@ -19,6 +19,14 @@ from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A query in the making."""
+
+    words: tuple[int, ...]
+    log_likelihood: float
 
 
 @dataclass(frozen=True)

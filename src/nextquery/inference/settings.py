@@ -26,7 +26,7 @@ MOST_LOGITS = 7 << 20
 MOST_BEAM = 1000
 """The widest beam, and so the longest list."""
 
-FAST_FROM = 50_000
+FAST_FROM = 10_000
 """Words from which on the fast output layer is the default; below it brings little."""
 
 
@@ -35,7 +35,7 @@ class DecodeConfig(Section):
 
     mode: Literal["auto", "exact", "fast"] = "auto"
     """The output layer: 32-bit numbers throughout, or 8-bit ones that choose what to compute.
-    Auto: fast from 50,000 words on."""
+    Auto: fast from 10,000 words on."""
     beam: int = Field(default=10, ge=1, le=MOST_BEAM)
     """Prefixes kept at every step; at least as many as suggestions are asked for."""
     strategy: Literal["beam", "sample"] = "beam"

@@ -10,7 +10,7 @@ import pytest
 from nextquery.guard.fingerprints import pair_keys, text_keys
 from nextquery.guard.guard import Guard, Reason
 from nextquery.guard.guard_tables import Tables
-from nextquery.inference.beam import MOST_LOOKED_AT, BeamSearch
+from nextquery.inference.network.array_decoder import ArrayPrediction
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
@@ -194,16 +194,17 @@ def test_completions_keep_to_seen_pairs_while_there_are_enough(make_model: Model
 def test_few_seen_pairs_do_not_make_the_search_look_at_every_word(
     make_model: ModelMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The beam cannot be filled, so that all words of all prefixes would be looked at."""
+    """The beam cannot be filled: what may follow is looked up, not all else refused."""
     looks: list[int] = []
-    expand = BeamSearch.expand
+    best = ArrayPrediction.best
 
-    def counted(self: BeamSearch, prediction: Any, beam: Any, rows: slice, count: int) -> Any:
+    def counted(self: ArrayPrediction, rows: slice, before: Any, count: int) -> Any:
         looks.append(count)
-        return expand(self, prediction, beam, rows, count)
+        return best(self, rows, before, count)
 
-    monkeypatch.setattr(BeamSearch, "expand", counted)
-    predictor = predictor_of(make_model(words=3000), seen_pairs(("w4", "w5")))
+    monkeypatch.setattr(ArrayPrediction, "best", counted)
+    guard = seen_pairs(("w4", "w5"))
+    predictor = predictor_of(make_model(words=3000), guard, compiled=False)
     found = texts(predictor, CONFIG.model_copy(update={"known": "prefer"}))
     assert len(found) == 10
-    assert max(looks) == MOST_LOOKED_AT * 2 * CONFIG.beam
+    assert max(looks) == 2 * CONFIG.beam

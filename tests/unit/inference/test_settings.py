@@ -24,7 +24,7 @@ def test_bad_settings_are_refused(text: str) -> None:
 
 
 def test_the_fast_layer_is_for_large_vocabularies() -> None:
-    assert DecodeConfig().output_mode(20_000) == "exact"
+    assert DecodeConfig().output_mode(9_000) == "exact"
     assert DecodeConfig().output_mode(90_000) == "fast"
     assert DecodeConfig(mode="exact").output_mode(90_000) == "exact"
 

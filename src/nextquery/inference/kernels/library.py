@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nextquery.inference.network.weights import Floats
 
-ABI = 2
+ABI = 3
 
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _ALIGNED = 64
@@ -44,7 +44,21 @@ ContextsRecord = _record(
 PredictionRecord = _record(
     "PredictionRecord",
     (_INTEGER, "rows"),
-    (_POINTER, "contexts logits block_best omega normaliser log_pointer log_softmax_share"),
+    (_POINTER, "contexts block_best omega normaliser log_pointer log_softmax_share"),
+)
+RulesRecord = _record(
+    "RulesRecord",
+    (_POINTER, "pairs"),
+    (_INTEGER, "seen_only"),
+    (_POINTER, "rare"),
+    (_INTEGER, "rare_bytes"),
+    (_POINTER, "flags first_outside outside_keys outside_flags first_pair own_pairs"),
+)
+ExtensionsRecord = _record(
+    "ExtensionsRecord",
+    (_INTEGER, "room"),
+    (_POINTER, "first rows words totals doubtful"),
+    (_INTEGER, "blocked rare"),
 )
 
 
@@ -55,19 +69,37 @@ class Library:
         self._library = ctypes.CDLL(path)
         self.abi = self._function("abi", [], _INTEGER)
         self.instructions = self._function("instructions", [], ctypes.c_char_p)
-        self.use_baseline = self._function("use_baseline", [_INTEGER])
+        self._use = self._function("use", [ctypes.c_char_p], _INTEGER)
         sizes = [_INTEGER, _INTEGER]
         self._pack_matrix = self._function("pack_matrix", [_POINTER, *sizes, _POINTER])
         self._pack_matrix_8 = self._function("pack_matrix_8", [_POINTER, *sizes, *[_POINTER] * 3])
         self.advance = self._function("advance", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 6])
         self.predict = self._function("predict", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 3])
         asked = [*[_POINTER] * 2, _INTEGER, _POINTER, *sizes, _POINTER, _INTEGER]
+        self.score = self._function("score", [*[_POINTER] * 3, _INTEGER, *[_POINTER] * 3])
+        self.extend = self._function(
+            "extend",
+            [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 4, _INTEGER, _POINTER],
+            _INTEGER,
+        )
+        self.pairs_open = self._function(
+            "pairs_open", [_POINTER, _INTEGER, _POINTER, _INTEGER], _POINTER
+        )
+        self.pairs_close = self._function("pairs_close", [_POINTER])
+        self.followers = self._function(
+            "followers", [_POINTER, _INTEGER], ctypes.POINTER(ctypes.c_int32)
+        )
         self.best = self._function("best", [*asked, *[_POINTER] * 3, _INTEGER, _POINTER], _INTEGER)
 
     def _function(self, name: str, arguments: Sequence[Any], result: Any = None) -> Any:
         function = getattr(self._library, f"nextquery_{name}")
         function.argtypes, function.restype = arguments, result
         return function
+
+    def use(self, instructions: str | None) -> bool:
+        """For tests: other kernels, if this processor has them; None: the best that it has."""
+        name = None if instructions is None else instructions.encode()
+        return bool(self._use(name))
 
     def packed(self, matrix: Floats, outputs: int = 0) -> Floats:
         """A matrix (outputs, inputs) in panels, with zeros up to `outputs`."""
@@ -84,7 +116,7 @@ class Library:
         """The same in 8 bits, with the scale and the sum of every row."""
         rows, inputs = matrix.shape
         packed = aligned(outputs * (inputs + -inputs % 4), np.int8)
-        packed[rows // 8 * 8 * (inputs + -inputs % 4) :] = 0
+        packed[rows // 16 * 16 * (inputs + -inputs % 4) :] = 0
         scale, sums = np.zeros(outputs, dtype=np.float32), np.zeros(outputs, dtype=np.int32)
         matrix = np.ascontiguousarray(matrix)
         arrays = (address(each) for each in (packed, scale, sums))

@@ -6,6 +6,7 @@ take the place of the 8-bit ones in the normaliser. Knows the layout of the reco
 """
 
 import ctypes
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, islice
 from typing import Any
@@ -13,14 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nextquery.guard.guard import Reason
+from nextquery.inference.extensions import Extensions, LivePrefixes, Totals
 from nextquery.inference.kernels.library import (
     ContextsRecord,
     DecoderRecord,
+    ExtensionsRecord,
     Library,
     PredictionRecord,
     address,
     aligned,
 )
+from nextquery.inference.kernels.native_rules import RulesCache
 from nextquery.inference.kernels.process_memory import page_out
 from nextquery.inference.network.array_decoder import BLOCK, start_prefixes
 from nextquery.inference.network.batch import ContextBatch
@@ -28,12 +33,11 @@ from nextquery.inference.network.network import Ids, Network
 from nextquery.inference.network.prediction import (
     ALL,
     BestWords,
-    CopiedShare,
     Prediction,
     Prefixes,
-    Totals,
 )
 from nextquery.inference.network.weights import Floats
+from nextquery.inference.rules import ContextRules
 from nextquery.inference.settings import Mode
 from nextquery.text.vocabulary import PADDING, UNKNOWN
 
@@ -118,59 +122,24 @@ class PackedWeights:
         return address(array)
 
 
-class NativeScores:
-    """What the kernel wrote of the softmax, in a buffer that is used again."""
+class NativePrediction(Prediction):
+    """What the kernel wrote of the next words, in a buffer that is used again."""
 
-    def __init__(self, decoder: "NativeDecoder", rows: int, own: int) -> None:
-        self._decoder, self._rows, self._own = decoder, rows, own
+    def __init__(self, decoder: "NativeDecoder", batch: ContextBatch, contexts: Ids) -> None:
+        self.rows = rows = len(contexts)
+        self._decoder, self._batch, self._contexts = decoder, batch, contexts
+        own = 0 if batch.sources is None else batch.sources.own.most
         width, size = decoder.packed.width, decoder.model.config.embedding_size
-        sizes = (rows * width, rows * width // BLOCK, rows * size, rows, rows * own, rows)
-        self._starts = (0, *accumulate(sizes))
-        self._buffer = _taken(decoder.buffers, self._starts[-1])
-        places = (address(self._buffer) + 4 * start for start in self._starts)
-        self.record = PredictionRecord(rows, 0, *islice(places, len(sizes)))
+        sizes = (rows * width // BLOCK, rows * size, rows, rows * own, rows)
+        starts = (0, *accumulate(sizes))
+        self._buffer = _taken(decoder.buffers, starts[-1])
+        places = (address(self._buffer) + 4 * start for start in starts)
+        self._record = PredictionRecord(rows, address(contexts), *islice(places, len(sizes)))
+        self.record = ctypes.byref(self._record)
 
     def __del__(self) -> None:
         if hasattr(self, "_buffer"):
             self._decoder.buffers.append(self._buffer)
-
-    def _part(self, number: int) -> Floats:
-        """One of the arrays that the record names, row by row."""
-        part = self._buffer[self._starts[number] : self._starts[number + 1]]
-        return part.reshape(self._rows, -1) if self._rows else part.reshape(0, 0)
-
-    def log_pointer(self) -> Floats:
-        """(rows, own): what `CopiedShare` has by this name."""
-        return self._part(4)
-
-    def log_softmax_share(self) -> Floats:
-        """(rows,): what `CopiedShare` has by this name."""
-        return self._part(5)[:, 0]
-
-    def of(self, words: Ids, rows: slice = ALL) -> Floats:
-        """The log-probability of given words (rows, words), for some rows or for all."""
-        if not self._decoder.fast:
-            logits = np.take_along_axis(self._part(0)[rows], words, axis=1)
-        else:
-            vectors, bias = self._decoder.model.output_matrix[words], self._decoder.bias
-            logits = np.matmul(vectors, self._part(2)[rows][:, :, None])[:, :, 0]
-            if bias is not None:
-                logits += bias[words]
-        return np.asarray(logits - self._part(3)[rows])
-
-
-class NativePrediction(Prediction):
-    """A prediction whose best words the kernel finds."""
-
-    def __init__(
-        self,
-        decoder: "NativeDecoder",
-        batch: ContextBatch,
-        scores: NativeScores,
-        copies: CopiedShare | None,
-    ) -> None:
-        super().__init__(scores.record.rows, scores, copies)
-        self._decoder, self._batch, self._scores = decoder, batch, scores
 
     def best(self, rows: slice, before: Totals, count: int) -> BestWords:
         """Extensions among which are the `count` best of the prefixes in `rows`, best first."""
@@ -180,13 +149,60 @@ class NativePrediction(Prediction):
         room = min(count, most) + own * (stop - first)
         found = np.empty((3, room), dtype=np.int64)
         rest, place = ctypes.c_double(), address(found)
-        number = self._decoder.packed.library.best(
+        number = self._decoder.library.best(
             *(self._decoder.record, self._decoder.contexts(self._batch), self._decoder.fast),
-            *(ctypes.byref(self._scores.record), first, stop, address(before), count),
+            *(self.record, first, stop, address(before), count),
             *(place, place + 8 * room, place + 16 * room, room, ctypes.byref(rest)),
         )
         totals = found[2].view(np.float64)
         return BestWords(found[0, :number], found[1, :number], totals[:number], rest.value)
+
+    def of(self, words: Ids, rows: slice = ALL) -> Floats:
+        """The log-probability of given words (rows, words), for some rows or for all."""
+        words = np.ascontiguousarray(words)
+        asked = np.repeat(np.arange(self.rows)[rows], words.shape[1])
+        found = np.empty(words.shape, dtype=np.float32)
+        self._decoder.library.score(
+            *(self._decoder.record, self._decoder.contexts(self._batch), self.record),
+            *(words.size, address(asked), address(words), address(found)),
+        )
+        return found
+
+    def extend(self, live: LivePrefixes, beam: int, rules: Sequence[ContextRules]) -> Extensions:
+        """The best allowed extensions of every context: `beam` that go on, and what ends above."""
+        guard, asked = rules[0].shared.guard, self._decoder.rules(self._batch, rules)
+        last, number, room = live.last, -1, len(rules) * 3 * beam + 64
+        while number < 0:
+            found = _Found(len(rules), room)
+            number = self._decoder.library.extend(
+                *(self._decoder.record, self._decoder.contexts(self._batch), self._decoder.fast),
+                *(self.record, asked, 0 if last is None else address(last)),
+                *(address(live.totals), beam, ctypes.byref(found.record)),
+            )
+            room *= 4
+        guard.count(Reason.BLOCKLIST, found.record.blocked)
+        guard.count(Reason.RARE_PAIR, found.record.rare)
+        return found.extensions(number)
+
+
+class _Found:
+    """Room for extensions."""
+
+    def __init__(self, contexts: int, room: int) -> None:
+        self._first = np.empty(contexts + 1, dtype=np.int64)
+        self._numbers = np.empty((3, room), dtype=np.int64)
+        self._doubtful = np.empty(room, dtype=np.bool_)
+        place = address(self._numbers)
+        self.record = ExtensionsRecord(
+            *(room, address(self._first), place, place + 8 * room, place + 16 * room),
+            address(self._doubtful),
+        )
+
+    def extensions(self, number: int) -> Extensions:
+        rows, words, totals = (each[:number] for each in self._numbers)
+        return Extensions(
+            self._first, rows, words, totals.view(np.float64), self._doubtful[:number]
+        )
 
 
 class NativeDecoder:
@@ -195,11 +211,12 @@ class NativeDecoder:
     def __init__(self, packed: PackedWeights, mode: Mode) -> None:
         self.model = packed.model
         self.packed = packed
+        self.library = packed.library
         self.fast = int(mode == "fast")
-        self.bias = packed.model.weights.get("output_bias")
         self.buffers: list[Floats] = []
         self._record = packed.record(mode)
         self.record = ctypes.byref(self._record)
+        self._rules = RulesCache(packed.library)
 
     def start(self, batch: ContextBatch) -> Prefixes:
         """The empty prefix of every context (Eq. 7)."""
@@ -215,26 +232,27 @@ class NativeDecoder:
         hidden = np.empty((rows, config.query_size), dtype=np.float32)
         previous = np.empty((rows, config.embedding_size), dtype=np.float32)
         given = (prefixes.hidden, parents, read, contexts, hidden, previous)
-        self.packed.library.advance(
+        self.library.advance(
             self.record, self.contexts(batch), rows, *(address(each) for each in given)
         )
         return Prefixes(hidden, previous, contexts)
 
     def predict(self, batch: ContextBatch, prefixes: Prefixes) -> Prediction:
         """What may come next (Eq. 9 and 10)."""
-        sources, contexts = batch.sources, prefixes.contexts
-        scores = NativeScores(self, len(prefixes), 0 if sources is None else sources.own.most)
-        scores.record.contexts = address(contexts)
+        prediction = NativePrediction(self, batch, prefixes.contexts)
         previous = 0 if prefixes.previous is None else address(prefixes.previous)
-        self.packed.library.predict(
+        self.library.predict(
             *(self.record, self.contexts(batch), self.fast, address(prefixes.hidden), previous),
-            ctypes.byref(scores.record),
+            prediction.record,
         )
-        copies = None
-        if sources is not None:
-            pointers = (scores.log_pointer(), scores.log_softmax_share())
-            copies = CopiedShare(sources.own, contexts, *pointers, len(self.model.vocabulary))
-        return NativePrediction(self, batch, scores, copies)
+        return prediction
+
+    def rules(self, batch: ContextBatch, rules: Sequence[ContextRules]) -> Any:
+        """The record of a batch's rules, made once for each set of rules."""
+        if batch.rules_record is None or batch.rules_record[0] is not rules:
+            made = self._rules.of(rules[0].shared).record(rules)
+            batch.rules_record = (rules, *made)
+        return ctypes.byref(batch.rules_record[1])
 
     def contexts(self, batch: ContextBatch) -> Any:
         """The record of a batch, made once."""

@@ -3,8 +3,11 @@
 Every number has 32 bits, whatever the mode: NumPy has no quick products of 8 bits.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from nextquery.inference.extensions import Extensions, LivePrefixes, Totals, allowed_extensions
 from nextquery.inference.network.batch import ContextBatch, CopySources
 from nextquery.inference.network.network import Ids, Network
 from nextquery.inference.network.prediction import (
@@ -14,10 +17,10 @@ from nextquery.inference.network.prediction import (
     CopiedShare,
     Prediction,
     Prefixes,
-    Totals,
     in_order,
 )
 from nextquery.inference.network.weights import Floats
+from nextquery.inference.rules import ContextRules
 from nextquery.text.vocabulary import PADDING, UNKNOWN
 
 BLOCK = 64
@@ -77,6 +80,10 @@ class ArrayPrediction(Prediction):
             np.concatenate([found.totals[fresh], totals + before[places]]),
             found.rest,
         )
+
+    def extend(self, live: LivePrefixes, beam: int, rules: Sequence[ContextRules]) -> Extensions:
+        """The best allowed extensions of every context."""
+        return allowed_extensions(self, live, beam, rules)
 
     def _own_words(self, copies: CopiedShare, rows: slice) -> tuple[Ids, Ids, Totals]:
         """The words that can be copied: their rows, ids and log-probabilities."""

@@ -5,20 +5,20 @@ A word is an id of the vocabulary or, from V on, a word of the context that the 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nextquery.inference.extensions import Extensions, LivePrefixes, Totals
 from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.network.network import Ids, Network
 from nextquery.inference.network.weights import Floats
+from nextquery.inference.rules import ContextRules
 from nextquery.inference.session_vocabulary import CopyTable
 from nextquery.text.vocabulary import END_OF_QUERY
-
-Totals = NDArray[np.float64]
 
 ALL = slice(None)
 """Every row."""
@@ -107,6 +107,13 @@ class Prediction(ABC):
     @abstractmethod
     def best(self, rows: slice, before: Totals, count: int) -> BestWords:
         """Extensions among which are the `count` best of the prefixes in `rows`, best first."""
+
+    @abstractmethod
+    def extend(self, live: LivePrefixes, beam: int, rules: Sequence[ContextRules]) -> Extensions:
+        """The best allowed extensions of every context: `beam` that go on, and what ends above.
+
+        `live` has a prefix for each row.
+        """
 
     def of(self, words: Ids, rows: slice = ALL) -> Floats:
         """The log-probability of given words (rows, words), for some rows or for all."""

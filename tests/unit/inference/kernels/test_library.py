@@ -31,7 +31,9 @@ def test_eight_bits_are_within_half_a_step(kernels: Library, inputs: int) -> Non
     matrix = np.random.default_rng(1).standard_normal((21, inputs)).astype(np.float32)
     packed, scale, sums = kernels.packed_8(matrix, 64)
     groups = -(-inputs // 4)
-    whole = packed.reshape(8, groups, 8, 4).transpose(0, 2, 1, 3).reshape(64, groups * 4)
+    lanes = 16 if kernels.instructions() == b"avx512" else 8
+    panels = packed.reshape(64 // lanes, groups, lanes, 4)
+    whole = panels.transpose(0, 2, 1, 3).reshape(64, groups * 4)
     np.testing.assert_allclose(whole[:21, :inputs] * scale[:21, None], matrix, atol=scale.max() / 2)
     np.testing.assert_array_equal(whole.sum(axis=1), sums)
     assert not whole[21:].any()
@@ -46,12 +48,14 @@ def test_memory_begins_at_a_cache_line(size: int) -> None:
 
 
 def test_the_kernels_of_this_processor_are_named(kernels: Library) -> None:
-    assert kernels.instructions() in (b"avx2", b"baseline")
-    kernels.use_baseline(1)
+    assert kernels.instructions() in (b"avx512", b"avx2", b"baseline")
+    assert kernels.use("baseline")
     try:
         assert kernels.instructions() == b"baseline"
+        assert not kernels.use("mmx")
+        assert kernels.instructions() == b"baseline"
     finally:
-        kernels.use_baseline(0)
+        kernels.use(None)
 
 
 def test_where_they_are_missing_or_of_another_version_there_are_none(

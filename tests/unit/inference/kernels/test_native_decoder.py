@@ -1,4 +1,4 @@
-"""The compiled decoder against NumPy's, for every form of the model and both instruction sets."""
+"""The compiled decoder against NumPy's, for every form of the model and every instruction set."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,14 +24,15 @@ MORE_FORMS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=["this processor", "baseline"], autouse=True)
+@pytest.fixture(params=["avx512", "avx2", "baseline"], autouse=True)
 def kernels(request: pytest.FixtureRequest) -> Iterator[Library]:
     found = native_library()
     if found is None:
         pytest.skip("nextquery-native is not installed (scripts/native)")
-    found.use_baseline(int(request.param == "baseline"))
+    if not found.use(request.param):
+        pytest.skip(f"this processor has no {request.param}")
     yield found
-    found.use_baseline(0)
+    found.use(None)
 
 
 def stepped(predictor: Predictor, mode: Mode, each: int) -> tuple[Prefixes, Prediction]:

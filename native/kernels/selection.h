@@ -1,0 +1,243 @@
+// The best words of a prediction: only blocks whose maximum can be among the best are looked into.
+#ifndef NEXTQUERY_SELECTION_H
+#define NEXTQUERY_SELECTION_H
+
+#include "output.h"
+#include "steps.h"
+
+namespace NEXTQUERY_SET {
+namespace {
+
+constexpr int CORRECTED = 16;  // words per row whose 32-bit products enter the normaliser
+
+struct Found {
+    double total;
+    int64_t row, word;
+};
+
+inline bool before(const Found &a, const Found &b) {
+    if (a.total != b.total) return a.total > b.total;
+    return a.row != b.row ? a.row < b.row : a.word < b.word;
+}
+
+int compare(const void *a, const void *b) {
+    const Found &one = *static_cast<const Found *>(a), &other = *static_cast<const Found *>(b);
+    return before(one, other) ? -1 : before(other, one) ? 1 : 0;
+}
+
+// The smallest of the `count` largest values seen: a heap with the smallest on top.
+struct Largest {
+    float *heap;
+    int64_t count, used;
+    void see(float value) {
+        if (used == count) {
+            if (!(value > heap[0])) return;
+            sink(0, value);
+            return;
+        }
+        int64_t place = used++;
+        while (place > 0 && heap[(place - 1) / 2] > value) {
+            heap[place] = heap[(place - 1) / 2];
+            place = (place - 1) / 2;
+        }
+        heap[place] = value;
+    }
+    void sink(int64_t place, float value) {
+        for (;;) {
+            int64_t child = 2 * place + 1;
+            if (child >= used) break;
+            if (child + 1 < used && heap[child + 1] < heap[child]) ++child;
+            if (!(heap[child] < value)) break;
+            heap[place] = heap[child];
+            place = child;
+        }
+        heap[place] = value;
+    }
+};
+
+struct Candidates {
+    Found *items = nullptr;
+    int64_t used = 0, size = 0;
+    ~Candidates() { free(items); }
+    void add(double total, int64_t row, int64_t word) {
+        if (used == size) {
+            size = size == 0 ? 1024 : 2 * size;
+            items = static_cast<Found *>(realloc(items, size * sizeof(Found)));
+            if (items == nullptr) abort();
+        }
+        items[used++] = Found{total, row, word};
+    }
+};
+
+// All words of rows `first` to `stop` among which are the `count` best by logit plus `shift`.
+// The `count` largest entries lie in the `count` blocks of the largest maxima.
+void gather(const Decoder *model, int64_t fast, const Prediction *in, int64_t first, int64_t stop,
+            const float *shift, int64_t count, Candidates &found) {
+    static thread_local Scratch scratch, bytes;
+    const int64_t blocks = model->width / BLOCK, number = (stop - first) * blocks;
+    float least = -INFINITY;
+    if (count < number) {
+        Largest largest{scratch.of<float>(count), count, 0};
+        for (int64_t r = first; r < stop; ++r)
+            for (int64_t b = 0; b < blocks; ++b)
+                largest.see(in->block_best[r * blocks + b] + shift[r - first]);
+        least = largest.heap[0];
+    }
+    const float *omega = in->omega + first * model->word_size;
+    RoughRows rough{};
+    if (fast) rough = rough_rows(model, omega, stop - first, bytes);
+    alignas(64) float logits[BLOCK];
+    for (int64_t r = first; r < stop; ++r)
+        for (int64_t b = 0; b < blocks; ++b) {
+            if (!(in->block_best[r * blocks + b] + shift[r - first] >= least)) continue;
+            if (fast)
+                rough_block_of(model, rough, r - first, 1, b, logits);
+            else
+                exact_block(model, in->omega + r * model->word_size, 1, b, logits);
+            for (int64_t i = 0; i < BLOCK; ++i) {
+                const float total = logits[i] + shift[r - first];
+                if (total >= least && total > -INFINITY) found.add(total, r, b * BLOCK + i);
+            }
+        }
+}
+
+inline float exact_logit(const Decoder *model, const Prediction *in, int64_t row, int64_t word) {
+    const int64_t e = model->word_size;
+    return dot(model->output_vectors + word * e, in->omega + row * e, e) + model->added[word];
+}
+
+// Fast mode: 32-bit numbers for the likeliest words take the place of the 8-bit ones.
+void correct(const Decoder *model, Prediction *out) {
+    static thread_local Candidates likely;
+    for (int64_t r = 0; r < out->rows; ++r) {
+        const float rough = out->normaliser[r], none = 0.0f;
+        likely.used = 0;
+        gather(model, 1, out, r, r + 1, &none, CORRECTED, likely);
+        qsort(likely.items, likely.used, sizeof(Found), compare);
+        double change = 0.0;
+        for (int64_t i = 0; i < likely.used && i < CORRECTED; ++i) {
+            const Found &each = likely.items[i];
+            change += exp(exact_logit(model, out, r, each.word) - rough) - exp(each.total - rough);
+        }
+        out->normaliser[r] = rough + (float)log1p(change);
+    }
+}
+
+// What may come next for each row (Eq. 9 and 10); `previous` is null before the first word.
+void predict(const Decoder *model, const Contexts *batch, int64_t fast, const float *hidden,
+             const float *previous, Prediction *out) {
+    const int64_t d = model->state_size, e = model->word_size, rows = out->rows;
+    product(hidden, rows, model->output_state, e, d, model->output_start, out->omega, e);
+    for (int64_t r = 0; r < rows; ++r) {
+        float *omega = out->omega + r * e;
+        if (batch->output_inputs != nullptr) {
+            const float *session = batch->output_inputs + out->contexts[r] * e;
+            for (int64_t i = 0; i < e; ++i) omega[i] += session[i];
+        }
+        if (previous != nullptr)
+            for (int64_t i = 0; i < e; ++i) omega[i] += previous[r * e + i];
+    }
+    if (batch->first_source != nullptr) attend(model, batch, rows, hidden, previous, out);
+    all_blocks(model, fast, out);
+    if (fast) correct(model, out);
+}
+
+// The place of a word among the own words of a context, -1 for none.
+inline int64_t own_place(const Contexts *batch, int64_t context, int64_t word) {
+    if (batch->first_source == nullptr) return -1;
+    int64_t low = batch->first_own[context], stop = batch->first_own[context + 1], high = stop;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (batch->own_words[middle] < word) low = middle + 1;
+        else high = middle;
+    }
+    return low < stop && batch->own_words[low] == word ? low - batch->first_own[context] : -1;
+}
+
+// What the softmax gives a word of the vocabulary, without its end of the mixture.
+inline double generated(const Decoder *model, const Contexts *batch, const Prediction *in,
+                        int64_t row, int64_t word) {
+    const double share = batch->first_source == nullptr ? 0.0f : in->log_softmax_share[row];
+    return (double)exact_logit(model, in, row, word) - in->normaliser[row] + share;
+}
+
+// The log-probability of any word: what is generated and, of own words, what is copied.
+inline double log_probability(const Decoder *model, const Contexts *batch, const Prediction *in,
+                              int64_t row, int64_t word) {
+    const int64_t place = own_place(batch, in->contexts[row], word);
+    const double made =
+        word < model->words ? generated(model, batch, in, row, word) : -INFINITY;
+    if (place < 0) return made;
+    const double copied = in->log_pointer[row * batch->most_own + place];
+    const double high = made > copied ? made : copied, low = made > copied ? copied : made;
+    return high + log1p(exp(low - high));
+}
+
+// The log-probabilities of `count` given words of given rows.
+void score(const Decoder *model, const Contexts *batch, const Prediction *in, int64_t count,
+           const int64_t *rows, const int64_t *words, float *out) {
+    for (int64_t i = 0; i < count; ++i)
+        out[i] = (float)log_probability(model, batch, in, rows[i], words[i]);
+}
+
+// The extensions of rows `first` to `stop` among which are the `count` best, best first, and all
+// those by own words; no other has a total above what is returned.
+double find_best(const Decoder *model, const Contexts *batch, int64_t fast, const Prediction *in,
+                 int64_t first, int64_t stop, const double *before_totals, int64_t count,
+                 Candidates &found) {
+    static thread_local Scratch scratch;
+    const bool copying = batch->first_source != nullptr;
+    float *shift = scratch.of<float>(stop - first);
+    for (int64_t r = first; r < stop; ++r)
+        shift[r - first] = (float)before_totals[r - first] - in->normaliser[r] +
+                           (copying ? in->log_softmax_share[r] : 0.0f);
+    found.used = 0;
+    gather(model, fast, in, first, stop, shift, fast ? count + count / 2 + 16 : count, found);
+    for (int64_t i = 0; i < found.used; ++i) {
+        Found &each = found.items[i];
+        each.total = before_totals[each.row - first] +
+                     generated(model, batch, in, each.row, each.word);
+    }
+    qsort(found.items, found.used, sizeof(Found), compare);
+    const int64_t listed = found.used < count ? found.used : count;
+    // Exact: fewer than `count` were found only if no other word is possible.
+    const double rest = found.used < count + (fast ? 1 : 0) ? -INFINITY
+                                                            : found.items[listed - 1].total;
+    found.used = listed;
+    if (!copying) return rest;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < listed; ++i)
+        if (own_place(batch, in->contexts[found.items[i].row], found.items[i].word) < 0)
+            found.items[kept++] = found.items[i];
+    found.used = kept;
+    for (int64_t r = first; r < stop; ++r) {
+        const int64_t context = in->contexts[r];
+        for (int64_t own = batch->first_own[context]; own < batch->first_own[context + 1]; ++own)
+            found.add(before_totals[r - first] +
+                          log_probability(model, batch, in, r, batch->own_words[own]),
+                      r, batch->own_words[own]);
+    }
+    qsort(found.items, found.used, sizeof(Found), compare);
+    return rest;
+}
+
+// The same into arrays; returns how many were written, at most `room`.
+int64_t best(const Decoder *model, const Contexts *batch, int64_t fast, const Prediction *in,
+             int64_t first, int64_t stop, const double *before_totals, int64_t count,
+             int64_t *out_rows, int64_t *out_words, double *out_totals, int64_t room,
+             double *rest) {
+    static thread_local Candidates found;
+    *rest = find_best(model, batch, fast, in, first, stop, before_totals, count, found);
+    const int64_t written = found.used < room ? found.used : room;
+    for (int64_t i = 0; i < written; ++i) {
+        out_rows[i] = found.items[i].row - first;
+        out_words[i] = found.items[i].word;
+        out_totals[i] = found.items[i].total;
+    }
+    return written;
+}
+
+}  // namespace
+}  // namespace NEXTQUERY_SET
+
+#endif

@@ -1,0 +1,87 @@
+// Vectors of floats as wide as the processor's, their functions, and memory that is used again.
+#ifndef NEXTQUERY_VECTORS_H
+#define NEXTQUERY_VECTORS_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__AVX2__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#include "decoder.h"
+
+namespace NEXTQUERY_SET {
+namespace {
+
+#ifdef __AVX512F__
+constexpr int LANES = 16;
+#else
+constexpr int LANES = 8;
+#endif
+constexpr int VECTORS = PANEL / LANES;  // of a panel
+
+typedef float Floats __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t Integers __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+inline Floats load(const float *from) { return *reinterpret_cast<const Floats *>(from); }
+inline void store(float *to, Floats values) { *reinterpret_cast<Floats *>(to) = values; }
+inline Floats all(float value) { return Floats{} + value; }
+inline Floats larger(Floats a, Floats b) { return a > b ? a : b; }
+inline Floats smaller(Floats a, Floats b) { return a < b ? a : b; }
+
+#ifdef __AVX512F__
+inline float sum(Floats v) { return _mm512_reduce_add_ps(v); }
+inline float largest(Floats v) { return _mm512_reduce_max_ps(v); }
+#else
+inline float sum(Floats v) {
+    return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+}
+inline float largest(Floats v) {
+    float best = v[0];
+    for (int lane = 1; lane < LANES; ++lane) best = v[lane] > best ? v[lane] : best;
+    return best;
+}
+#endif
+
+// e^x within two units of the last place; far below zero it is a number near zero.
+inline Floats exponential(Floats x) {
+    x = smaller(larger(x, all(-87.0f)), all(88.0f));
+    const Floats magic = all(12582912.0f);
+    Floats n = (x * 1.44269504088896341f + magic) - magic;
+    Floats r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    Floats p = all(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    Integers power = (__builtin_convertvector(n, Integers) + 127) << 23;
+    return p * reinterpret_cast<Floats &>(power);
+}
+inline Floats sigmoid(Floats x) { return 1.0f / (1.0f + exponential(-x)); }
+inline Floats tangent(Floats x) { return 1.0f - 2.0f / (1.0f + exponential(x + x)); }
+
+// Memory that a thread uses again and again: no step asks the allocator for any.
+struct Scratch {
+    char *bytes = nullptr;
+    size_t size = 0;
+    ~Scratch() { free(bytes); }
+    template <typename T> T *of(size_t count) {
+        size_t wanted = (count * sizeof(T) + 63) / 64 * 64;
+        if (wanted > size) {
+            free(bytes);
+            size = wanted + wanted / 2 / 64 * 64;
+            bytes = static_cast<char *>(aligned_alloc(64, size));
+            if (bytes == nullptr) abort();
+        }
+        return reinterpret_cast<T *>(bytes);
+    }
+};
+
+}  // namespace
+}  // namespace NEXTQUERY_SET
+
+#endif
