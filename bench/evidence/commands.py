@@ -5,7 +5,7 @@ Everything goes through the command line, so that each figure of the page can be
 
 import json
 import os
-import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from typing import Any
 
 from evidence.curves import CurveWriter, watched
 from evidence.leak import study
-from evidence.summary import summarise
+from evidence.summary import Document, summarise
 from evidence.tables import RESULTS, ROOT
 from nextquery.logs.data_folder import PreparedData
 
@@ -49,8 +49,7 @@ LATE = ("--split-at", "2006-04-30T08:53:44,2006-05-14T05:25:37,2006-05-28T12:00:
 LAST_WEEKS = ("--split-at", "2006-05-01,2006-05-15,2006-05-23", "--min-users", "1", "--no-spelling")
 
 
-AOL = {"epochs": "4"}
-"""What the fold models have beside `small` and the word vectors of a sentence encoder."""
+MINILM = ("--encoder", "evidence.minilm:encode")
 
 
 def made_up(work: Path) -> None:
@@ -97,26 +96,68 @@ def train_plain(work: Path, data: Path, form: str, seed: int, epochs: int = 3) -
 
 
 def aol(work: Path, logs: Sequence[Path]) -> None:
-    """New visitors on all sessions of the given AOL logs, with the fold models of `AOL`."""
+    """New visitors on the given AOL logs: fold models with word and query vectors from MiniLM.
+
+    All sessions in next query and robust, with rankers taught by last queries and by every one;
+    the test split in `every_context`.
+    """
     data, model, config = work / "data", work / "hred", work / "fold.toml"
-    vectors = work / "vectors.safetensors"
-    encoder = ["--encoder", "evidence.minilm:encode", "--words", "20000", "--size", "128"]
     _make(data, ["prepare", *map(str, logs), "--out", str(data), *LAST_WEEKS])
-    _make(vectors, ["vectors", str(data), "--out", str(vectors), *encoder])
-    config.write_text(_changed("small", {**AOL, "word_vectors": f'"{vectors.resolve()}"'}))
+    config.write_text(_with_vectors(work, data))
     # With new visitors its fold models take this one's place: it only has to be there.
     short = ["--config", str(config), "--set", "train.epochs=1"]
     _make(model, ["train", str(data), "--out", str(model), *short])
-    report = _report(
-        work / "report",
-        [
-            *(str(data), f"--model=hred={model}", f"--fold-config=hred={config}"),
-            *("--visitors", "new", "--new-visitor-cases", "all", "--min-followers", "5"),
-            *("--scenario", "next_query", "--scenario", "robust"),
-            *("--encoder", "evidence.minilm:encode"),
-        ],
+    common = [str(data), f"--model=hred={model}", f"--fold-config=hred={config}", *MINILM]
+    common += ["--visitors", "new", "--min-followers", "5"]
+    common += ["--generation-contexts", "50", "--completion-contexts", "20"]
+    followers = [*common, "--scenario", "next_query", "--scenario", "robust"]
+    followers += ["--new-visitor-cases", "all"]
+    contexts = [*common, "--scenario", "every_context", "--ranker-cases", "3000", "--seeds", "3"]
+    found = [
+        _report(_with_folds(work, name), arguments)
+        for name, arguments in (
+            ("report", followers),
+            ("report-positions", [*followers, "--ranker-positions", "every"]),
+            ("report-contexts", contexts),
+        )
+    ]
+    _save("aol", aol_summary(*found))
+
+
+def aol_summary(last: Document, every: Document, contexts: Document) -> dict[str, Any]:
+    """The three reports as one document."""
+    whole = summarise(last)
+    return {
+        **whole,
+        "new_visitors": whole["new_visitors"] | summarise(contexts)["new_visitors"],
+        "every_position": summarise(every)["new_visitors"],
+    }
+
+
+def _with_vectors(work: Path, data: Path) -> str:
+    """The config of the fold models: `small` with vectors of words and of queries from MiniLM."""
+    words, queries = work / "words.safetensors", work / "queries.safetensors"
+    _make(words, ["vectors", str(data), "--out", str(words), *MINILM, "--words", "20000"])
+    texts = ["--words", "8000", "--queries", "10000", "--size", "64"]
+    _make(queries, ["vectors", str(data), "--out", str(queries), *MINILM, *texts])
+    return _changed(
+        "small",
+        {
+            'decoder_context = "first"': 'decoder_context = "all"',
+            "epochs = 15": "epochs = 3",
+            "query_vectors = 0": "query_vectors = 64",
+            'query_vectors = ""': f'query_vectors = "{queries.resolve()}"',
+            'word_vectors = ""': f'word_vectors = "{words.resolve()}"',
+        },
     )
-    _save("aol", summarise(report))
+
+
+def _with_folds(work: Path, name: str) -> Path:
+    """A report folder that has the fold models of the first one, if they are there already."""
+    folder, trained = work / name, work / "report" / "folds"
+    if trained.is_dir() and not (folder / "folds").exists():
+        shutil.copytree(trained, folder / "folds")
+    return folder
 
 
 def leak(work: Path, data: Path) -> None:
@@ -125,12 +166,11 @@ def leak(work: Path, data: Path) -> None:
 
 
 def _changed(name: str, changes: Mapping[str, str]) -> str:
-    """The text of a shipped config with other values."""
-    text = (ROOT / "configs" / f"{name}.toml").read_text()
-    for key, value in changes.items():
-        text, found = re.subn(rf"^{key} = .*$", f"{key} = {value}", text, flags=re.MULTILINE)
-        assert found == 1, f"{name}.toml has no key {key}"
-    return text
+    """The text of a shipped config with other lines."""
+    lines = (ROOT / "configs" / f"{name}.toml").read_text().splitlines()
+    for old, new in changes.items():
+        lines[lines.index(old)] = new
+    return "\n".join(lines) + "\n"
 
 
 def _report(folder: Path, arguments: Sequence[str]) -> Any:
