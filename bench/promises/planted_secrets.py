@@ -20,10 +20,12 @@ TOPICS = ("paris", "rome", "berlin", "madrid", "london", "oslo")
 FACETS = ("hotel", "museum", "weather", "violet", "tunnel", "copper", "garden")
 SECRETS = ("violet tunnel madrid", "copper violet rome", "garden copper oslo", "zanzibarra")
 BATCH = 60
+# Mostly without the preference for known queries, which would hide what the guard must refuse.
 CONFIGS = (
-    DecodeConfig(beam=30, fold=False),
-    DecodeConfig(beam=30, diversity=0.8, length_normalised=True),
-    DecodeConfig(beam=30, strategy="sample", temperature=2.0),
+    DecodeConfig(beam=30, fold=False, known="free", specificity=0.0),
+    DecodeConfig(beam=30, diversity=0.8, length_normalised=True, known="free"),
+    DecodeConfig(beam=30, strategy="sample", temperature=2.0, known="free"),
+    DecodeConfig(),
 )
 
 

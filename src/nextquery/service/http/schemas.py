@@ -38,6 +38,7 @@ Count = Annotated[
     Field(ge=1, le=MAX_SUGGESTIONS, description="How many at most."),
     BeforeValidator(_whole),
 ]
+Results = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
 Position = Annotated[int, Field(ge=1, le=MAX_SUGGESTIONS), BeforeValidator(_whole)]
 
 
@@ -76,9 +77,8 @@ class SuggestRequest(InSession):
         "Left out: as the model has it. A model that counts knows no others.",
     )
 
-    results: int | None = Field(
+    results: Results | None = Field(
         default=None,
-        ge=0,
         description="How many results the query had, where the site knows. After 0 the list begins "
         "with what people who found nothing searched for next, if the service has a rescue model.",
     )
