@@ -29,6 +29,8 @@ class Suggestion:
     """The natural log-likelihood after the session, where the list was made specific."""
     log_prior: float | None = None
     """The same without any session."""
+    usefulness: float | None = None
+    """P(useful | query, session), where the list was made by it."""
 
 
 @dataclass(frozen=True, slots=True)

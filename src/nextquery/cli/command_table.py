@@ -31,6 +31,7 @@ MODULES = {
     "explain": "nextquery.cli.models.explain",
     "neighbours": "nextquery.cli.models.neighbours",
     "experiment": "nextquery.cli.experiment",
+    "audit": "nextquery.cli.audit",
     "study": "nextquery.cli.study",
     "serve": "nextquery.cli.serve",
     "feedback": "nextquery.cli.feedback",

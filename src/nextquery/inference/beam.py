@@ -32,6 +32,8 @@ class FinishedQuery:
     """Predicted symbols: the words and the end of the query."""
     log_prior: float | None = None
     """The log-likelihood without a session, where it counts."""
+    usefulness: float | None = None
+    """P(useful | q, session), where it counts."""
     bonus: float = 0.0
     """What is added to the likelihood for ranking."""
 

@@ -30,6 +30,7 @@ from nextquery.inference.rescoring import Rescorer
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.sampling import Sampler
 from nextquery.inference.settings import MOST_BEAM, MOST_LOGITS, DecodeConfig, Mode
+from nextquery.inference.usefulness import UsefulnessHead
 from nextquery.records import ScoredQuery, Suggestion
 
 
@@ -48,6 +49,7 @@ class Predictor:
         self.model = model
         self.guard = guard
         self.encoder = ContextEncoder(model, limits)
+        self.usefulness = UsefulnessHead(model)
         self._rules = VocabularyRules(guard, model.vocabulary)
         self._decoders: dict[Mode, Decoder] = {}
         self._priors: dict[Mode, Priors] = {}
@@ -83,7 +85,10 @@ class Predictor:
     ) -> list[list[Suggestion]]:
         """At most `n` suggestions for each context, best first."""
         config = config.for_list(n)
-        lists = self._ranked(self._generate_all(contexts, config, config.wanted(n)), config)
+        if config.usefulness:
+            self.usefulness.require()
+        found = self._generate_all(contexts, config, config.wanted(n))
+        lists = self._by_use(contexts, self._ranked(found, config), config)
         if config.known == "prefer" and config.strategy == "beam":
             lists = self._filled(contexts, lists, n, config)
         return [self._choose(found, n, config) for found in lists]
@@ -162,6 +167,17 @@ class Predictor:
             table = self._priors[config.output_mode(len(self.model.vocabulary))]
             priors = table.of(each.text for found in lists for each in found)
         return [rank(found, config, priors, self.guard.tables.queries) for found in lists]
+
+    def _by_use(
+        self,
+        contexts: Sequence[ContextState],
+        lists: list[list[FinishedQuery]],
+        config: DecodeConfig,
+    ) -> list[list[FinishedQuery]]:
+        """The lists ordered by how likely queries are useful, too, if that counts."""
+        if not config.usefulness:
+            return lists
+        return self.usefulness.rank(contexts, lists, config.usefulness, config.length_normalised)
 
     @cached_property
     def _known_queries(self) -> KnownQueries:

@@ -15,7 +15,7 @@ SPECIFICITY = 0.5
 """How much of its log-likelihood without a session a query loses, unless asked otherwise."""
 
 SPECIFIC_BEAM = 30
-"""Beam search looks at this many queries before it orders them by specificity."""
+"""Beam search looks at this many queries before it orders them by specificity or usefulness."""
 
 KNOWN_BONUS = 2.0
 """What a known query gains where known ones are preferred: as if it were e^2 times as likely."""
@@ -58,6 +58,9 @@ class DecodeConfig(Section):
     """Rank suggestions by `log P(q | session) - specificity * log P(q | no session)`: above 0 holds
     back what people type after anything; 0 ranks by likelihood alone. Completions are not ranked
     by it."""
+    usefulness: float = Field(default=0.0, ge=0.0, le=100.0)
+    """Add so many times `log P(useful | q, session)` to a suggestion's value; 0: not at all. For
+    models with a usefulness head. Completions are not ranked by it."""
     known: Literal["free", "prefer", "only"] = "prefer"
     """Known queries (typed by at least K users): no matter; ranked higher, and new ones made only
     of words that have stood side by side; or nothing else."""
@@ -83,8 +86,8 @@ class DecodeConfig(Section):
 
     def for_list(self, n: int) -> Self:
         """The same with a beam that holds `n` suggestions, and those that ranking may lift."""
-        specific = self.specificity > 0 and self.strategy == "beam"
-        least = SPECIFIC_BEAM if specific else 1
+        reordered = self.specificity > 0 or self.usefulness > 0
+        least = SPECIFIC_BEAM if reordered and self.strategy == "beam" else 1
         return self.model_copy(update={"beam": min(max(self.beam, n, least), MOST_BEAM)})
 
     def wanted(self, n: int) -> int:
@@ -94,6 +97,7 @@ class DecodeConfig(Section):
         (10, 5)
         """
         reordered = self.specificity > 0 or self.known == "prefer" or self.diversity > 0
+        reordered = reordered or self.usefulness > 0
         return self.beam if reordered or self.length_normalised else min(n, self.beam)
 
     @model_validator(mode="after")

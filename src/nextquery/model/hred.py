@@ -107,6 +107,7 @@ class HRED(nn.Module):
         self.decoder_session = nn.Linear(d_s, 3 * d_h, bias=False) if at_steps else None  # S
         self.output_session = nn.Linear(d_s, d_e, bias=False) if in_omega else None  # S_o
         self.copying = CopyAttention(d_h, d_e) if config.copying else None
+        self.usefulness = nn.Linear(d_h, 1) if config.usefulness else None  # of the last d_n
         self.dropout = nn.Dropout(config.dropout)
         for module in self.modules():
             if isinstance(module, nn.Embedding) and not module.weight.is_meta:

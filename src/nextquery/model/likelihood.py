@@ -6,7 +6,7 @@ if an earlier query of the session has it; the unknown word otherwise.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -37,24 +37,28 @@ class Predictions:
     """(positions,): log(1 - g)."""
     copied_only: Tensor | None = None
     """(positions,): the target lies outside the vocabulary and can be copied."""
+    usefulness: Tensor | None = None
+    """(queries,): the log-odds that each query is useful, longest query first."""
 
 
 class SessionLikelihood(nn.Module):
     """HRED as training sees it: a batch in, the log-likelihood of its words out."""
 
-    def __init__(self, model: HRED, chunk: int) -> None:
+    def __init__(self, model: HRED, chunk: int, usefulness_weight: float = 0.0) -> None:
         super().__init__()
         self.model = model
         self.chunk = chunk
+        self.usefulness_weight = usefulness_weight
         never = torch.zeros(len(model.vocabulary))
         never[PADDING] = -torch.inf
         self.register_buffer("never", never, persistent=False)
         self.never: Tensor
 
     def forward(self, batch: Batch, candidates: Candidates | None = None) -> tuple[Tensor, Tensor]:
-        """The summed log-likelihood and that of each position (positions,), as packed.
+        """The sum to be raised, and the log-likelihood of each position (positions,), as packed.
 
-        Over all of V, or over the `candidates` only.
+        The sum is that of the positions, and with a usefulness head its weighted log-likelihood
+        of what was useful. Over all of V, or over the `candidates` only.
         """
         predictions = predict(self.model, batch)
         vectors, bias, targets = self._outputs(batch, candidates)
@@ -64,10 +68,25 @@ class SessionLikelihood(nn.Module):
         total, rows = log_likelihood(
             predictions.omega, vectors, bias, right, predictions.rival, self.chunk
         )
+        if self.usefulness_weight:
+            total = total + self.usefulness_weight * self._usefulness(predictions, batch).sum()
         if predictions.softmax_share is None:
             return total, rows
         share = predictions.softmax_share
         return total + share.sum(), rows + share.detach()
+
+    def _usefulness(self, predictions: Predictions, batch: Batch) -> Tensor:
+        """The log-likelihood of how useful each query was (queries,)."""
+        assert predictions.usefulness is not None
+        assert batch.useful is not None
+        wanted = tensor(self.model, batch.useful).to(predictions.usefulness.dtype)
+        return -functional.binary_cross_entropy_with_logits(
+            predictions.usefulness, wanted, reduction="none"
+        )
+
+    def usefulness(self, batch: Batch) -> Tensor:
+        """The log-likelihood of how useful each query of a batch was (queries,)."""
+        return self._usefulness(predict(self.model, batch), batch)
 
     def _outputs(
         self, batch: Batch, candidates: Candidates | None
@@ -97,9 +116,13 @@ def predict(model: HRED, batch: Batch) -> Predictions:
     omega = model.output_state(states) + previous
     if session.output is not None:
         omega = omega + _by_position(model, session.output, batch.decoder_sizes)
-    if model.copying is None:
-        return Predictions(model.dropout(omega))
-    return _with_copying(model, batch, (word_states, states, previous, omega))
+    found = Predictions(model.dropout(omega))
+    if model.copying is not None:
+        found = _with_copying(model, batch, (word_states, states, previous, omega))
+    if model.usefulness is None:
+        return found
+    last = _rows(states, tensor(model, batch.decoder_ends))
+    return replace(found, usefulness=model.usefulness(last).squeeze(1))
 
 
 def _session_states(model: HRED, batch: Batch, word_states: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """The configuration of model and training. Knows keys, defaults and bounds, not what they do."""
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -40,6 +41,8 @@ class ModelConfig(Section):
     0: none, as in the paper. `train.query_vectors` names their file."""
     copying: bool = Field(default=False, alias="copy")
     """Let the decoder point at words of the earlier queries, those outside V included."""
+    usefulness: bool = False
+    """A second head, which says how likely a query is useful (`train.usefulness_weight`)."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -86,6 +89,9 @@ class TrainConfig(Section):
     loss_per: Literal["word", "session"] = "word"
     """The loss of a batch is its mean over the predicted symbols, or the sum over a session's
     symbols, mean over sessions, as in the authors' code: then `clip` cuts more often."""
+    usefulness_weight: float = Field(default=0.0, ge=0.0)
+    """What the loss of the usefulness head counts beside that of the words, both per query; 0: the
+    model has no such head, as in the paper."""
     exact_below: int = Field(default=5_000, ge=0)
     """The vocabulary up to which `auto` takes the exact loss."""
     head_words: int = Field(default=1_000, ge=0)
@@ -116,6 +122,18 @@ class RunConfig(Section):
     train: TrainConfig = TrainConfig()
     """How it is trained."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _head(cls, values: Any) -> Any:
+        """A weight makes the head, so that there is one key to set."""
+        if not isinstance(values, Mapping):
+            return values
+        train, model = values.get("train"), values.get("model", {})
+        weight = train.get("usefulness_weight") if isinstance(train, Mapping) else None
+        if isinstance(weight, int | float) and weight > 0 and isinstance(model, Mapping):
+            return {**values, "model": {**model, "usefulness": True}}
+        return values
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.train.word_vectors and not self.model.factored:
@@ -125,4 +143,6 @@ class RunConfig(Section):
                 "model.query_vectors (how many numbers) and train.query_vectors (their file) "
                 "need each other: give both or neither"
             )
+        if self.model.usefulness != (self.train.usefulness_weight > 0):
+            raise ValueError("model.usefulness goes with train.usefulness_weight above 0: set that")
         return self

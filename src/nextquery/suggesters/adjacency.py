@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from pydantic import Field
 
 from nextquery.artifacts import Artifact
 from nextquery.records import Suggestion
@@ -30,8 +29,6 @@ class AdjacencySettings(AgingSettings):
 
     shorten: bool = True
     """Drop words from the end of an anchor never seen until a seen query remains."""
-    useful_weight: int = Field(default=1, ge=1, le=1000)
-    """How often a follower counts that was useful: clicked, and no other query within a minute."""
 
 
 @dataclass(frozen=True)

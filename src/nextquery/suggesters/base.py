@@ -14,6 +14,7 @@
     Guarded           shows nothing that its guard refuses
     Wrapping          orders the suggestions of another model
     Trained           all that a trained model can do: what a blend builds on
+    UsefulnessJudge   says how likely a query is useful after a session
 
 A context is a session so far, oldest query first, as the user typed it: the model normalises it.
 The last query is the anchor. An empty context is allowed.
@@ -203,6 +204,22 @@ class Embedder(Protocol):
 
     def neighbours(self, text: str, n: int = 10, *, words: bool = False) -> list[Neighbour]:
         """The nearest known queries, or with `words` the nearest words to a word."""
+        ...
+
+
+@runtime_checkable
+class UsefulnessJudge(Protocol):
+    """A suggester that may have learnt from clicks how likely a query is useful."""
+
+    @property
+    def judges_usefulness(self) -> bool:
+        """Whether it has: a model of the kind may be trained without."""
+        ...
+
+    def usefulness_many(
+        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
+        """P(useful | query, session) of each context's candidates."""
         ...
 
 

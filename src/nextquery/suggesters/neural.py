@@ -113,6 +113,18 @@ class HREDSuggester:
         """What `score` gives for each context and its candidates, computed together."""
         return self.score_after(self.encode_many(contexts), candidates)
 
+    @property
+    def judges_usefulness(self) -> bool:
+        """Whether the model was trained with a usefulness head."""
+        return self._predictor.usefulness.exists
+
+    def usefulness_many(
+        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
+        """P(useful | query, session) of each context's candidates; refused without a head."""
+        states = self._predictor.encoder.encode_many(contexts)
+        return self._predictor.usefulness.probabilities(states, candidates)
+
     def complete(
         self,
         context: Sequence[str],

@@ -75,6 +75,10 @@ class Batch:
     """(positions,): the same with extended ids."""
     copies: CopyGrid
     sessions: int
+    decoder_ends: Ints
+    """(queries,): the position that predicts the end of each query, longest query first."""
+    useful: NDArray[np.float32] | None
+    """(queries,): how useful each predicted query was, in the same order, if that is learnt."""
     query_vectors: NDArray[np.float32] | None = None
     """(queries, size): made elsewhere, in the packed order of sessions; None: there are none."""
 
@@ -168,6 +172,8 @@ def build_batch(corpus: EncodedSessions, members: Ints, *, last_only: bool = Fal
         ),
         sessions=len(members),
         query_vectors=_query_vectors(corpus, query[encoded[by_place]]),
+        decoder_ends=decoder.last[decoder.order],
+        useful=None if corpus.useful is None else np.asarray(corpus.useful[query[ordered]]),
     )
 
 

@@ -54,6 +54,8 @@ class EncodedSessions:
     """With query vectors: which distinct text each query is."""
     query_vectors: NDArray[np.float32] | None = None
     """With query vectors: that of each distinct text."""
+    useful: NDArray[np.float32] | None = None
+    """How useful each query was, from 0 to 1, in the order of `query_starts`, if that is learnt."""
 
     def __len__(self) -> int:
         return len(self.session_starts)

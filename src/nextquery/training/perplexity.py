@@ -65,6 +65,39 @@ def measure(
     return Perplexity(total, int(symbols), known_total, int(known_symbols))
 
 
+@dataclass(frozen=True)
+class UsefulnessLoss:
+    """How well a usefulness head tells useful queries from others, in nats per query."""
+
+    queries: int
+    nll: float
+    share_nll: float
+    """Of saying the same of every query: the share of useful ones."""
+
+
+def measure_usefulness(
+    likelihood: SessionLikelihood, corpus: EncodedSessions, processes: Processes
+) -> UsefulnessLoss | None:
+    """The loss of the usefulness head on every query; None where the model has none."""
+    if likelihood.model.usefulness is None:
+        return None
+    sums = np.zeros(3)
+    training = likelihood.training
+    likelihood.eval()
+    with torch.no_grad():
+        for batch in _batches(corpus, None, 2048, processes):
+            assert batch.useful is not None
+            found = likelihood.usefulness(batch).double().sum()
+            sums += (len(batch.useful), float(found), batch.useful.sum())
+    likelihood.train(training)
+    queries, total, useful = processes.total(sums.tolist())
+    return UsefulnessLoss(int(queries), -total / queries, _entropy(useful / queries))
+
+
+def _entropy(share: float) -> float:
+    return -sum(each * math.log(each) for each in (share, 1 - share) if each > 0)
+
+
 def _batches(
     corpus: EncodedSessions, context: int | None, batch_words: int, processes: Processes
 ) -> Iterator[Batch]:

@@ -18,7 +18,7 @@ from nextquery.logs.provenance import data_entry, describe_forgotten
 from nextquery.model.files import KIND
 from nextquery.model.hred import HRED
 from nextquery.model.settings import RunConfig
-from nextquery.training.perplexity import Perplexity
+from nextquery.training.perplexity import Perplexity, UsefulnessLoss
 from nextquery.training.training_log import EVENTS, METRICS, read_metrics
 
 CARD, CURVE = "README.md", "training.png"
@@ -42,6 +42,8 @@ class RunFacts:
     """An id that no other run has."""
     perplexity: Mapping[int | None, Perplexity]
     """On the validation sessions, by the number of earlier queries given; None: all."""
+    usefulness: UsefulnessLoss | None = None
+    """Of the usefulness head on the validation sessions; None: the model has none."""
 
     def entries(self) -> dict[str, Any]:
         """The facts as manifest keys."""
@@ -62,6 +64,15 @@ class RunFacts:
             "validation_perplexity_by_context": {
                 _context(context): found.perplexity for context, found in self.perplexity.items()
             },
+            **self._usefulness_entries(),
+        }
+
+    def _usefulness_entries(self) -> dict[str, float]:
+        if self.usefulness is None:
+            return {}
+        return {
+            "validation_usefulness_nll": self.usefulness.nll,
+            "validation_usefulness_share_nll": self.usefulness.share_nll,
         }
 
 
@@ -154,6 +165,7 @@ vocabulary lacks.
 | earlier queries given | perplexity | known words only |
 |---|---|---|
 {rows}
+{_usefulness(facts.usefulness)}
 ## Training (the figures of the paper's Table 2)
 
 | batches seen | training time | parameters | model in memory | peak memory of training |
@@ -172,6 +184,15 @@ trained on in {facts.epochs} epochs, by {facts.processes} process(es) on {facts.
 | key | value |
 |---|---|
 {settings}"""
+
+
+def _usefulness(found: UsefulnessLoss | None) -> str:
+    if found is None:
+        return "The model has no usefulness head: it says nothing of whether a query is useful."
+    return (
+        f"Usefulness head: {found.nll:.3f} nats per query on {found.queries:,} validation queries; "
+        f"{found.share_nll:.3f} if the same were said of every query."
+    )
 
 
 def duration(seconds: float) -> str:

@@ -11,14 +11,16 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 
 from nextquery.errors import TrainingError
 from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.usefulness import usefulness
 from nextquery.model.hred import HRED
 from nextquery.model.initialisation import initialise_as_authors, take_word_vectors
 from nextquery.model.likelihood import SessionLikelihood
@@ -31,7 +33,7 @@ from nextquery.text.word_vectors import read_word_vectors
 from nextquery.training.checkpoint import CheckpointFolder, Position
 from nextquery.training.distributed import Processes
 from nextquery.training.feed import Feed, Order
-from nextquery.training.perplexity import Perplexity, measure
+from nextquery.training.perplexity import Perplexity, measure, measure_usefulness
 from nextquery.training.publishing import RunFacts, publish_model
 from nextquery.training.run_folder import check_folders, claimed, folder_of_run, remove, run_id
 from nextquery.training.trainer import StopListener, Trainer, never_stop
@@ -110,7 +112,7 @@ class Run:
         model = HRED(self._config.model, self._vocabulary, self._table)
         if config.initialisation == "authors":
             initialise_as_authors(model)
-        likelihood = SessionLikelihood(model, config.chunk)
+        likelihood = SessionLikelihood(model, config.chunk, config.usefulness_weight)
         likelihood.to(self._processes.device)
         feed = _feed(likelihood.model, config, sessions, self._processes)
         watched = validation.sample(config.validation_sessions)
@@ -145,7 +147,9 @@ class Run:
             context: measure(trainer.likelihood, validation, processes, context)
             for context in CONTEXTS
         }
+        useful = measure_usefulness(trainer.likelihood, validation, processes)
         facts = _facts(trainer.position, contexts, processes, self._id)
+        facts = replace(facts, usefulness=useful)
         if processes.leads:
             model = trainer.likelihood.model
             publish_model(self._out, model, self._config, self._data, self.folder, facts)
@@ -158,12 +162,23 @@ class Run:
         limits = SessionLimits(self._config.train.max_queries, self._config.train.max_words)
         folder = self.folder / f"sessions-{self._processes.rank}"
         background, validation = (
-            encode_sessions(
-                self._data.sessions(split), self._vocabulary, limits, folder / split, self._table
+            self._with_use(
+                encode_sessions(
+                    self._data.sessions(each), self._vocabulary, limits, folder / each, self._table
+                ),
+                each,
             )
-            for split in ("background", "validation")
+            for each in ("background", "validation")
         )
         return background, validation
+
+    def _with_use(self, sessions: EncodedSessions, split: str) -> EncodedSessions:
+        """The sessions with how useful their queries were, if that is learnt."""
+        if not self._config.train.usefulness_weight:
+            return sessions
+        queries = len(sessions.query_starts) - 1
+        useful = np.fromiter(usefulness(self._data, split), np.float32, queries)
+        return replace(sessions, useful=useful)
 
 
 def identity(config: RunConfig, data: PreparedData, vocabulary: Vocabulary) -> dict[str, object]:

@@ -139,12 +139,12 @@ class Trainer:
         number, rank = self.position.step + 1, self._processes.rank
         torch.manual_seed(dropout_seed(self._config.seed, number, rank))
         self._optimiser.clear()
-        total, _ = self._shared(training_step.batch, training_step.candidates)
+        total, rows = self._shared(training_step.batch, training_step.candidates)
         per_word = float(training_step.counts) / training_step.words
         weight = self._weight(training_step)
         # Gradients are averaged over the processes: undo that.
         (total * (-weight * self._processes.count)).backward()
-        mine = -float(total.detach()) * per_word
+        mine = -float(rows.sum()) * per_word
         loss, asked = self._processes.total([mine, float(request.signal)])
         norm = self._optimiser.clip(self._config.clip)
         if not math.isfinite(loss) or not math.isfinite(norm):

@@ -1,6 +1,7 @@
 """HRED and its copying piece against an independent NumPy transcription of the equations."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -171,3 +172,34 @@ def test_the_sampled_normaliser_is_right_on_average() -> None:
         estimates.append(np.exp(scores[drawn.words] + drawn.correction).sum())
     exact = np.exp(scores[1:]).sum()
     assert np.mean(estimates) == pytest.approx(exact, rel=0.02)
+
+
+def test_usefulness_is_read_off_the_last_decoder_state() -> None:
+    """The sum to be raised has the head's log-likelihood; that of the words stays what it was."""
+    torch.manual_seed(1)
+    sizes = {"embedding_size": 4, "query_size": 5, "session_size": 6, "usefulness": True}
+    model = HRED(ModelConfig.model_validate(sizes), Vocabulary(f"word{n}" for n in range(SIZE - 3)))
+    likelihood = SessionLikelihood(model.double(), chunk=3, usefulness_weight=2.0).double()
+    useful = np.linspace(0, 1, sum(map(len, SESSIONS)), dtype=np.float32)
+    batch = build_batch(replace(corpus(SESSIONS), useful=useful), np.arange(len(SESSIONS)))
+    total, rows = likelihood(batch)
+    expected, place = 0.0, 0
+    assert model.usefulness is not None
+    for queries in SESSIONS:
+        state = model.start_session()
+        for query in queries:
+            inputs = model.session_inputs(state)
+            decoder = model.start_decoder(state, inputs)
+            known = [word if word < SIZE else 2 for word in query]
+            for word in known[:-1]:
+                decoder = model.advance_decoder(decoder, torch.tensor([word]), inputs)
+            p = torch.sigmoid(model.usefulness(decoder)).item()
+            wanted = float(useful[place])
+            expected += wanted * np.log(p) + (1 - wanted) * np.log(1 - p)
+            vector, _ = model.encode_queries(torch.tensor([known]), torch.tensor([len(known)]))
+            state, _ = model.extend_session(state, vector)
+            place += 1
+    assert (total.detach() - rows.sum()).item() == pytest.approx(2 * expected)
+    total.backward()
+    assert model.usefulness.weight.grad is not None
+    assert model.session_input.weight.grad is not None

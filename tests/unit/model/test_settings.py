@@ -64,6 +64,15 @@ def test_tied_needs_factored() -> None:
         load_config(RunConfig, "tiny", ["model.tied=true", "model.factored=false"])
 
 
+def test_a_weight_makes_the_usefulness_head() -> None:
+    assert not load_config(RunConfig, "tiny").model.usefulness
+    assert load_config(RunConfig, "tiny", ["train.usefulness_weight=0.5"]).model.usefulness
+    stored = load_config(RunConfig, "tiny", ["train.usefulness_weight=1"]).model_dump(by_alias=True)
+    assert RunConfig.model_validate(stored).model.usefulness
+    with pytest.raises(ConfigError, match=r"goes with train\.usefulness_weight"):
+        load_config(RunConfig, "tiny", ["model.usefulness=true"])
+
+
 def test_the_docs_name_every_key() -> None:
     text = (Path(__file__).parents[3] / "docs" / "training.md").read_text(encoding="utf-8")
     for section, fields in (("model", ModelConfig), ("train", TrainConfig)):

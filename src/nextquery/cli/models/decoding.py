@@ -30,6 +30,13 @@ Specificity = Annotated[
         help="How much what people type after anything is held back; HRED: 0.5 by default.",
     ),
 ]
+Usefulness = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        help="HRED with a usefulness head: how often log P(useful) is added; 0 by default.",
+    ),
+]
 Known = Annotated[
     str | None,
     typer.Option(help="HRED: free, prefer (default) or only queries that at least K users typed."),

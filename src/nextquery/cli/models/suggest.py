@@ -15,6 +15,7 @@ from nextquery.cli.models.decoding import (
     Mode,
     Settings,
     Specificity,
+    Usefulness,
     as_written,
     decode_options,
 )
@@ -48,6 +49,7 @@ def suggest(
     beam: Beam = None,
     specificity: Specificity = None,
     diversity: Diversity = None,
+    usefulness: Usefulness = None,
     known: Known = None,
     mode: Mode = None,
     settings: Settings = None,
@@ -75,7 +77,7 @@ def suggest(
     check = read_hits(hits) if hits else None
     suggester = load(model, blocklist=blocklist, hits=check, guarded=guards)
     given: dict[str, object] = {"beam": beam, "specificity": specificity, "diversity": diversity}
-    given |= {"known": known, "mode": mode}
+    given |= {"known": known, "mode": mode, "usefulness": usefulness}
     options = decode_options(suggester, given, settings or (), {"specificity", "diversity"})
     context = queries or []
     start = time.perf_counter()

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from nextquery.evaluation.progress import Steps
+from nextquery.evaluation.ranking.last_click import USEFUL, clicked_endings, useful_scores
 from nextquery.evaluation.ranking.scenarios import SCENARIOS, Rules
 from nextquery.evaluation.systems import Systems
 from nextquery.evaluation.user_subsets import write_user_subset
@@ -52,6 +53,8 @@ class EvaluationData:
 
     sessions: Mapping[str, list[Session]]
     backgrounds: Backgrounds
+    clicked: frozenset[int] = frozenset()
+    """The sessions whose last query was clicked."""
     folds: tuple[FoldCounts, ...] = ()
     """For new visitors: what counts for the users of each fold."""
 
@@ -70,7 +73,8 @@ def read_evaluation_data(data: PreparedData) -> EvaluationData:
     """Read every split but the background, and the background's counts of their anchors."""
     splits = [split for split in data.splits if split != "background"]
     sessions = {split: _evaluable(data.sessions(split)) for split in splits}
-    return EvaluationData(sessions, Backgrounds(_read_background(data, sessions)))
+    backgrounds = Backgrounds(_read_background(data, sessions))
+    return EvaluationData(sessions, backgrounds, clicked_endings(data, splits))
 
 
 def with_all_sessions(evaluation: EvaluationData, data: PreparedData) -> EvaluationData:
@@ -90,7 +94,8 @@ def with_all_sessions(evaluation: EvaluationData, data: PreparedData) -> Evaluat
         "validation": [session for session, validation in pairs if validation],
         "test": everything,
     }
-    return replace(evaluation, sessions={**evaluation.sessions, **parts})
+    clicked = evaluation.clicked | clicked_endings(data, ["background"])
+    return replace(evaluation, sessions={**evaluation.sessions, **parts}, clicked=clicked)
 
 
 def with_every_position(evaluation: EvaluationData, data: PreparedData) -> EvaluationData:
@@ -192,6 +197,13 @@ def add_features(
     for name, scorer in systems.scorers.items():
         scores = scorer.score(cases, track=track(name))
         columns |= {f"{name}:{form}": scores.form(form) for form in FORMS}
+        # A fold model of a new visitor judges by itself: the model under study knows the visitor.
+        useful = (
+            None
+            if evaluation.new_visitors or split in LEARNING
+            else useful_scores(systems.models[name], cases, scores.form("sum"))
+        )
+        columns |= {} if useful is None else {f"{name}:{USEFUL}": useful}
     for name, model in systems.features.items():
         columns[f"{name}:sum"] = log_likelihoods(model, cases, track=track(name))
     if split not in LEARNING:

@@ -18,6 +18,8 @@ class SplitResult:
     comparisons: tuple[Comparison, ...] = ()
     by_session_length: Mapping[str, RankingResult] = field(default_factory=dict, metadata=OPTIONAL)
     """Of short, medium and long sessions (the paper's Figure 5)."""
+    by_last_click: Mapping[str, RankingResult] = field(default_factory=dict, metadata=OPTIONAL)
+    """Of sessions whose last query was `clicked` and of those where it was `not_clicked`."""
 
     def comparison(self, a: str, b: str) -> Comparison | None:
         """The comparison of two systems, if it was made."""

@@ -3,7 +3,7 @@
 Knows the order of the work; each part of it is a module of its own.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from nextquery.evaluation.ranking.analyses import (
     single_features,
 )
 from nextquery.evaluation.ranking.comparison import rank_systems, system_pairs
+from nextquery.evaluation.ranking.last_click import USEFUL, by_last_click
 from nextquery.evaluation.ranking.parts import (
     LEARNING,
     EvaluationData,
@@ -89,7 +90,8 @@ def run_scenario(
     scores["test"] |= _foreign_scores(title, settings.runs, scores["test"], parts["test"].cases)
     _export(trec, title, parts["test"].cases, scores["test"])
     measured = {
-        split: _measure(parts[split].cases, found, settings.runs) for split, found in scores.items()
+        split: _measure(parts[split].cases, found, settings.runs, evaluation.clicked)
+        for split, found in scores.items()
     }
     groups, choices = halves[0]
     return replace(
@@ -97,6 +99,7 @@ def run_scenario(
         systems=measured["test"].systems,
         comparisons=measured["test"].comparisons,
         by_session_length=measured["test"].by_session_length,
+        by_last_click=measured["test"].by_last_click,
         unseen_users=measured.get(UNSEEN_USERS),
         rankers={system: _ranker_facts(group) for system, group in groups.items()},
         form_choices=choices,
@@ -174,6 +177,8 @@ def system_scores(
     for model in systems.models:
         scores[model] = features.column(f"{model}:sum")
         scores |= {f"{model}:{form}": features.column(f"{model}:{form}") for form in ALONE}
+        if f"{model}:{USEFUL}" in features.names:
+            scores[f"{model}:{USEFUL}"] = features.column(f"{model}:{USEFUL}")
     for model in systems.features:
         scores[model] = features.column(f"{model}:sum")
     scores["qvmm"] = features.column("qvmm")
@@ -183,7 +188,9 @@ def system_scores(
     return scores
 
 
-def _measure(cases: CaseSet, scores: Mapping[str, Floats], runs: Collection[str]) -> SplitResult:
+def _measure(
+    cases: CaseSet, scores: Mapping[str, Floats], runs: Collection[str], clicked: Set[int]
+) -> SplitResult:
     ranked = rank_systems(cases, scores)
     foreign = [(name, base) for name in runs if name in scores for base in ("adj", "baseline")]
     found = ranked.summary([*system_pairs(ranked.ranks), *foreign])
@@ -192,6 +199,7 @@ def _measure(cases: CaseSet, scores: Mapping[str, Floats], runs: Collection[str]
         systems=found.systems,
         comparisons=found.comparisons,
         by_session_length=by_session_length(ranked),
+        by_last_click=by_last_click(ranked, clicked),
     )
 
 

@@ -68,6 +68,7 @@ def label(system: str) -> str:
         "per_word": " per word",
         "lift": " lift",
         "share": " share",
+        "useful": " by usefulness, too",
         "": "",
     }
     return name.upper() + forms.get(form, f":{form}")

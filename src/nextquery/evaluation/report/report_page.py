@@ -186,6 +186,17 @@ def _lengths(out: Path, results: ExperimentResults) -> str:
         ),
         report_tables.length_gains(results),
     ]
+    clicks = report_tables.last_clicks(results)
+    if clicks:
+        parts += [
+            html.heading("What satisfies"),
+            html.paragraph(
+                "Sessions whose last query was clicked against those where it was not. A system "
+                "that prefers useful queries should gain among the first and may lose among the "
+                "second; gains are over the same model without usefulness."
+            ),
+            clicks,
+        ]
     if ranking_plots.draw_context_lengths(results, out / PLOTS / "context_lengths.svg"):
         parts.append(
             html.plot(

@@ -104,6 +104,25 @@ def length_gains(results: ExperimentResults) -> str:
     return table(["Gain over the Baseline Ranker", "short", "medium", "long"], rows)
 
 
+def last_clicks(results: ExperimentResults) -> str:
+    """The MRR of every system where the last query was clicked and where not; "" without clicks."""
+    rows: list[Row] = []
+    for name, found in results.reported.items():
+        groups = found.by_last_click
+        for system in found.systems:
+            row: list[Cell | str] = [f"{SCENARIOS[name].title}, {label(system)}"]
+            for group in groups.values():
+                quality = group.systems.get(system)
+                bounds = "" if quality is None else interval(quality.mrr_low, quality.mrr_high)
+                row.append(Cell("too few" if quality is None else f"{quality.mrr:.3f}", "", bounds))
+            base = system.partition(":")[0]
+            compared = [find_comparison(each.comparisons, system, base) for each in groups.values()]
+            row += [_gain(each) for each in compared]
+            rows += [row] if groups else []
+    head = ["MRR", "clicked", "not clicked", "gain, clicked", "gain, not clicked"]
+    return table(head, rows) if rows else ""
+
+
 def generation(results: ExperimentResults) -> str:
     """Everything measured of the systems' own suggestions."""
     columns = {

@@ -40,4 +40,5 @@ def _suggestion(found: FinishedQuery, config: DecodeConfig, source: str) -> Sugg
         source,
         found.log_likelihood if specific else None,
         found.log_prior,
+        found.usefulness,
     )

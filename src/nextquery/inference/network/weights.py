@@ -58,6 +58,8 @@ def weight_shapes(config: ModelConfig, words: int) -> dict[str, Shape]:
         found["decoder_session.weight"] = (3 * d_h, d_s)
     if config.decoder_context != "first":
         found["output_session.weight"] = (d_e, d_s)
+    if config.usefulness:
+        found |= {"usefulness.weight": (1, d_h), "usefulness.bias": (1,)}
     return found | (_copying(d_e, d_h) if config.copying else {})
 
 

@@ -36,7 +36,7 @@ NOT_ABLE: dict[int | str, dict[str, Any]] = {501: {"model": schemas.ProblemDocum
 router = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["suggestions"])
 
 
-@router.post("/suggest")
+@router.post("/suggest", responses=NOT_ABLE)
 async def suggest(
     asked: schemas.SuggestRequest, request: Request, owner: Owner
 ) -> schemas.SuggestAnswer:
@@ -45,12 +45,13 @@ async def suggest(
     question = await _question(service, owner, asked)
     visit = Visit(asked.session_id, owner)
     chosen = trials.choose(asked.model, visit)
+    _check_usefulness(service, chosen, asked)
     service.charge(request, [question] * len(chosen.models))
     [made] = await trials.lists(request, chosen, [(question, visit)])
     return _list_answer(request, made, question.context)
 
 
-@router.post("/suggest/batch")
+@router.post("/suggest/batch", responses=NOT_ABLE)
 async def suggest_batch(
     asked: schemas.SuggestBatchRequest, request: Request, owner: Owner
 ) -> schemas.SuggestBatchAnswer:
@@ -62,6 +63,7 @@ async def suggest_batch(
         question = await _question(service, owner, item)
         visit = Visit(item.session_id, owner)
         chosen = trials.choose(item.model, visit)
+        _check_usefulness(service, chosen, item)
         groups.setdefault((chosen, item.options), {})[index] = question, visit
         charged += [question] * len(chosen.models)
     service.charge(request, charged)
@@ -173,6 +175,7 @@ async def models(request: Request, owner: Owner) -> schemas.ModelsAnswer:
                 name=model.name,
                 kind=model.engine.kind,
                 explains=model.engine.explains,
+                judges_usefulness=model.engine.judges_usefulness,
                 version=model.engine.version,
                 specificity=model.engine.specificity,
             )
@@ -186,6 +189,13 @@ async def models(request: Request, owner: Owner) -> schemas.ModelsAnswer:
 async def _question(service: Service, owner: str, asked: schemas.SuggestRequest) -> SuggestQuestion:
     context = await service.context(owner, asked, asked.query)
     return SuggestQuestion(context, asked.options, found_nothing=asked.results == 0)
+
+
+def _check_usefulness(service: Service, chosen: Chosen, asked: schemas.SuggestRequest) -> None:
+    """Refuse to rank by usefulness with a model that has not learnt it."""
+    engines = [service.model(name).engine for name in chosen.models] if asked.usefulness else []
+    if not all(engine is None or engine.judges_usefulness for engine in engines):
+        raise ProblemError(501, "The model has no usefulness head: it was trained without clicks.")
 
 
 def _list_answer(request: Request, made: MadeList, context: Sequence[str]) -> schemas.SuggestAnswer:
@@ -209,6 +219,7 @@ def _suggestions(
             source=item.source,
             log_likelihood=item.log_likelihood,
             log_prior=item.log_prior,
+            usefulness=item.usefulness,
             group=None if context is None else group(context, item.text),
         )
         for item in found

@@ -76,6 +76,13 @@ class SuggestRequest(InSession):
         description="Queries that enough users typed: no matter, ranked higher, or nothing else. "
         "Left out: as the model has it. A model that counts knows no others.",
     )
+    usefulness: float = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        description="How often log P(useful) is added to the value of a suggestion, by a model "
+        "that has learnt from clicks what is useful; 501 by any other.",
+    )
 
     results: Results | None = Field(
         default=None,
@@ -91,6 +98,7 @@ class SuggestRequest(InSession):
             diversity=self.diversity,
             specificity=self.specificity,
             known=self.known,
+            usefulness=self.usefulness,
         )
 
 
@@ -129,6 +137,9 @@ class Suggestion(BaseModel):
     log_prior: float | None = Field(
         default=None,
         description="The same without a session: the difference is what the session adds.",
+    )
+    usefulness: float | None = Field(
+        default=None, description="P(useful) after the session, where the list was made by it."
     )
     group: Literal["refine", "related", "next step"] | None = Field(
         default=None,
@@ -232,6 +243,7 @@ class ModelFacts(BaseModel):
     name: str
     kind: str
     explains: bool
+    judges_usefulness: bool = Field(description="Whether it takes `usefulness`.")
     version: str = Field(description="Changes when another model is loaded under the name.")
     specificity: float = Field(
         description="How much what people type after anything is held back, unless a request says."

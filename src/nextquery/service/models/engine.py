@@ -23,7 +23,15 @@ from nextquery.service.models.questions import (
     SuggestQuestion,
     WhyQuestion,
 )
-from nextquery.suggesters.base import Adjustable, Completer, Explainer, Guarded, Stateful, Suggester
+from nextquery.suggesters.base import (
+    Adjustable,
+    Completer,
+    Explainer,
+    Guarded,
+    Stateful,
+    Suggester,
+    UsefulnessJudge,
+)
 from nextquery.suggesters.diagnosis import why
 from nextquery.suggesters.loading import load
 
@@ -51,6 +59,8 @@ class Engine(ABC):
     """The blocklist of the moment."""
     explains = False
     """Whether it can say how much each query of a session counts."""
+    judges_usefulness = False
+    """Whether it has learnt how likely a query is useful."""
     specificity = 0.0
     """How much what people type after anything is held back, unless a question says otherwise."""
     states_found = 0
@@ -103,6 +113,8 @@ class LocalEngine(Engine):
         self.kind = suggester.kind
         self.version = version
         self.explains = isinstance(suggester, Explainer)
+        if isinstance(suggester, UsefulnessJudge):
+            self.judges_usefulness = suggester.judges_usefulness
         if isinstance(suggester, Adjustable):
             self.specificity = suggester.specificity
         self._watch = BlocklistWatch(suggester.guard, blocklist) if blocklist else None
@@ -178,6 +190,8 @@ class StatefulEngine(LocalEngine):
         asked = {"specificity": options.specificity, "known": options.known}
         wanted = {key: value for key, value in asked.items() if value is not None}
         wanted["diversity"] = options.diversity
+        if self.judges_usefulness and options.usefulness:
+            wanted["usefulness"] = options.usefulness
         states = self._encoded(contexts)
         return self._model.suggest_after(states, options.n, config=config.model_copy(update=wanted))
 

@@ -195,6 +195,7 @@ class IsolatedEngine(Engine):
             raise facts
         self.kind, self.version, self.explains = facts.kind, facts.version, facts.explains
         self.specificity = facts.specificity
+        self.judges_usefulness = facts.judges_usefulness
 
     def _exchange(self, message: Batch | Check) -> Reply:
         assert self._connection is not None

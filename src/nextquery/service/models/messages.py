@@ -26,6 +26,7 @@ class Facts:
     version: str
     explains: bool
     specificity: float
+    judges_usefulness: bool
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ def open_model(connection: "Connection[Any, Any]") -> Answerer | None:
     except Exception as error:
         connection.send(_failure(error))
         return None
-    connection.send(Facts(engine.kind, engine.version, engine.explains, engine.specificity))
+    abilities = engine.explains, engine.specificity, engine.judges_usefulness
+    connection.send(Facts(engine.kind, engine.version, *abilities))
 
     def unwanted() -> bool:
         try:

@@ -27,6 +27,8 @@ class SuggestOptions:
     """How much what people type after anything is held back; None: as the model has it."""
     known: Literal["free", "prefer", "only"] | None = None
     """Queries that at least K users typed; None: as the model has it. Counts know no others."""
+    usefulness: float = 0.0
+    """How often log P(useful) is added to a value, by a model that has learnt it."""
 
 
 @dataclass(frozen=True)

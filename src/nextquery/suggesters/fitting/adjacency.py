@@ -3,13 +3,12 @@
 import narwhals as nw
 import polars as pl
 
-from nextquery.errors import InputError
 from nextquery.suggesters.adjacency import Adjacency, AdjacencySettings
 from nextquery.suggesters.counts.followers import Followers
 from nextquery.suggesters.fitting.ages import DAY, Ages, with_day
 from nextquery.suggesters.fitting.background import count_background, frequency_ranks
 from nextquery.suggesters.fitting.sequences import BackgroundLog, collected
-from nextquery.suggesters.fitting.useful import weigh_useful_pairs
+from nextquery.suggesters.fitting.useful import useful_factors
 
 
 def fit_adjacency(log: BackgroundLog, settings: AdjacencySettings) -> Adjacency:
@@ -17,14 +16,13 @@ def fit_adjacency(log: BackgroundLog, settings: AdjacencySettings) -> Adjacency:
     background = count_background(log.data)
     ages = log.ages(settings)
     pairs = _counted(log) if ages is None else _weighed(log, ages)
-    if settings.useful_weight > 1:
-        if ages is not None:
-            raise InputError("`useful_weight` goes with neither `half_life_days` nor `window_days`")
-        pairs = weigh_useful_pairs(log, pairs, settings.useful_weight)
+    following = background.ids(pairs["next"].to_list())
+    counts = pairs["count"].to_numpy()
+    factors = useful_factors(log, background, settings.useful_weight)
     followers = Followers.from_counts(
         background.ids(pairs["anchor"].to_list()),
-        background.ids(pairs["next"].to_list()),
-        pairs["count"].to_numpy(),
+        following,
+        counts if factors is None else counts * factors[following],
         len(background.counts),
         frequency_ranks(background),
     )

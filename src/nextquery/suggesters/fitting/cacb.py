@@ -12,6 +12,7 @@ from nextquery.suggesters.fitting.background import count_background, frequency_
 from nextquery.suggesters.fitting.concepts import find_concepts, unit_vectors
 from nextquery.suggesters.fitting.sequences import BackgroundLog, following, without_repeats
 from nextquery.suggesters.fitting.tree_growth import grow_tree
+from nextquery.suggesters.fitting.useful import useful_counts, weigh_symbols
 
 
 def fit_cacb(log: BackgroundLog, settings: CACBSettings) -> CACB:
@@ -23,8 +24,12 @@ def fit_cacb(log: BackgroundLog, settings: CACBSettings) -> CACB:
     ages = log.ages(settings)
     named = known.with_columns(symbol=pl.Series(symbols))
     rows = without_repeats(log.symbols(named, by_day=settings.ages))
+    factors = None
+    if settings.useful_weight > 1:
+        useful = useful_counts(log, background)
+        factors = useful.factors(settings.useful_weight, concepts.of_query)
     tree = grow_tree(
-        following(log, rows, settings.depth, ages),
+        weigh_symbols(following(log, rows, settings.depth, ages), factors),
         concepts.counts,
         _by_count(background, concepts),
         pruning=settings.pruning,

@@ -1,4 +1,4 @@
-"""Fitting popularity: counts as they are, or weighed by their age."""
+"""Fitting popularity: counts as they are, or weighed by their age and use."""
 
 import narwhals as nw
 import numpy as np
@@ -9,6 +9,7 @@ from nextquery.suggesters.background import Background
 from nextquery.suggesters.fitting.ages import DAY, Ages, with_day
 from nextquery.suggesters.fitting.background import count_background, heaviest_first
 from nextquery.suggesters.fitting.sequences import BackgroundLog, collected
+from nextquery.suggesters.fitting.useful import useful_factors
 from nextquery.suggesters.popularity import Popularity, PopularitySettings
 
 
@@ -19,6 +20,9 @@ def fit_popularity(log: BackgroundLog, settings: PopularitySettings) -> Populari
     ages = log.ages(settings)
     if ages is not None:
         weights = _weighed(log, background, ages)
+    factors = useful_factors(log, background, settings.useful_weight)
+    if factors is not None:
+        weights = weights * factors
     order = heaviest_first(background, weights)
     return Popularity(settings, background, weights, order[weights[order] > 0])
 

@@ -13,6 +13,7 @@ from nextquery.suggesters.counts.storage import build_trie
 from nextquery.suggesters.fitting.ages import DAY, Ages
 from nextquery.suggesters.fitting.background import count_background, frequency_ranks
 from nextquery.suggesters.fitting.sequences import BackgroundLog
+from nextquery.suggesters.fitting.useful import useful_factors
 from nextquery.suggesters.rescue import Rescue, RescueSettings, Trigrams, trigrams
 
 
@@ -22,10 +23,13 @@ def fit_rescue(
     """Count what came next; whether a query finds something is the check's word, or a click's."""
     background = count_background(log.data)
     pairs = _next_found(log, _found(log, hits), log.ages(settings))
+    following = background.ids(pairs["next"].to_list())
+    counts = pairs["count"].to_numpy()
+    factors = useful_factors(log, background, settings.useful_weight)
     followers = Followers.from_counts(
         background.ids(pairs["query"].to_list()),
-        background.ids(pairs["next"].to_list()),
-        pairs["count"].to_numpy(),
+        following,
+        counts if factors is None else counts * factors[following],
         len(background.counts),
         frequency_ranks(background),
     )

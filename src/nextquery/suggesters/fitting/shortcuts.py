@@ -12,6 +12,7 @@ from nextquery.suggesters.background import Background
 from nextquery.suggesters.fitting.ages import DAY, Ages, with_day
 from nextquery.suggesters.fitting.background import count_background
 from nextquery.suggesters.fitting.sequences import BackgroundLog, collected
+from nextquery.suggesters.fitting.useful import useful_factors
 from nextquery.suggesters.shortcuts import Index, Shortcuts, ShortcutsSettings
 
 
@@ -26,6 +27,9 @@ def fit_shortcuts(log: BackgroundLog, settings: ShortcutsSettings) -> Shortcuts:
     index = _index(texts, places, background, settings)
     whole = settings.half_life_days is None
     sessions = ordered["count"].cast(pl.Int32 if whole else pl.Float64).to_numpy()
+    factors = useful_factors(log, background, settings.useful_weight)
+    if factors is not None:
+        sessions = sessions * factors[ordered["id"].to_numpy()]
     return Shortcuts(settings, background, index, ordered["id"].to_numpy(), sessions)
 
 

@@ -14,6 +14,7 @@ from nextquery.model.files import WEIGHTS
 from ..conftest import ModelMaker
 
 SETTINGS: list[dict[str, Any]] = [
+    {"usefulness": True},
     {},
     {"factored": False},
     {"tied": True, "output_bias": True},

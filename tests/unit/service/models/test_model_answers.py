@@ -34,7 +34,13 @@ def test_it_opens_answers_and_counts(ends: tuple[Any, Any], served_models: dict[
     ours.send(Opening(served_models["adjacency"], None, 10))
     answer = open_model(theirs)
     assert answer is not None
-    assert ours.recv() == Facts("adjacency", ours_version(answer), explains=False, specificity=0.0)
+    assert ours.recv() == Facts(
+        "adjacency",
+        ours_version(answer),
+        explains=False,
+        specificity=0.0,
+        judges_usefulness=False,
+    )
     question = SuggestQuestion(("red shoes",), SuggestOptions(n=1))
     reply = answer(Batch((question,)))
     assert isinstance(reply, Reply)

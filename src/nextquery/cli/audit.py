@@ -1,0 +1,62 @@
+"""`nextquery audit`: what a model gives away, and what strangers can make it say."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def audit(
+    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
+    data: Annotated[Path, typer.Argument(help="The data folder that it was made of.")],
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--kind", help="A further count model to be audited; may be repeated."),
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option(help="Train HRED on the planted log, too, with this config: tiny.")
+    ] = None,
+    blocklist: Annotated[
+        Path | None, typer.Option(help="The site's blocklist, to see what it holds back.")
+    ] = None,
+    min_users: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="A K under which poisoning is tried; may be repeated."),
+    ] = None,
+    canaries: Annotated[int, typer.Option(min=1, help="Planted secrets of each number.")] = 10,
+    contexts: Annotated[int, typer.Option(min=1, help="Contexts that are poisoned, each.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Decides what is planted.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Plant secrets and fake users in a copy of the log, make the model again, see what it says.
+
+    Example: `nextquery audit models/adjacency DATA --kind qvmm --blocklist blocklist.txt`
+    """
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from nextquery.evaluation.audit.audit import AuditSettings
+    from nextquery.evaluation.audit.audit import audit as run_audit
+    from nextquery.evaluation.audit.page import describe
+    from nextquery.evaluation.audit.planting import PlantingSettings
+    from nextquery.logs.data_folder import PreparedData
+
+    settings = AuditSettings(
+        kinds=tuple(kinds or ()),
+        min_users=tuple(min_users or AuditSettings().min_users),
+        config=config,
+        blocklist=blocklist,
+        planting=PlantingSettings(canaries=canaries, contexts=contexts, seed=seed),
+    )
+    console = Console(stderr=True)
+    with console.status("auditing") as status:
+        result = run_audit(model, PreparedData(data), settings, status.update)
+    if as_json:
+        document = asdict(result)
+        for curve, found in zip(document["poisoning"], result.poisoning, strict=True):
+            curve["needed"] = found.needed
+        typer.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        typer.echo(describe(result))

@@ -1,0 +1,1 @@
+"""What a model may give away, and what strangers can make it say: planted queries, measured."""

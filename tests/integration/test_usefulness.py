@@ -1,0 +1,73 @@
+"""Usefulness from log to service: learnt from clicks, asked of models, refused by those without."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import ServiceStarter
+
+from nextquery import load, prepare
+from nextquery.cli.main import app
+from nextquery.errors import NextqueryError
+from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.synthetic.log import write_log
+from nextquery.suggesters.base import UsefulnessJudge
+
+from .training_runs import train
+
+FEW = ("--set=train.epochs=1", "--set=train.batch_words=512", "--set=model.copy=false")
+
+
+def call(*arguments: str | Path) -> Any:
+    from typer.testing import CliRunner
+
+    return CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=True)
+
+
+@pytest.mark.slow
+def test_clicks_become_a_head_that_commands_and_service_ask(
+    tmp_path: Path, start_service: ServiceStarter
+) -> None:
+    write_log(tmp_path / "log.tsv", 1500, seed=1, satisfaction="outcome")
+    prepare(tmp_path / "log.tsv", tmp_path / "data", spelling=False)
+    with_head, without = tmp_path / "useful", tmp_path / "plain"
+    weight = "--set=train.usefulness_weight=1"
+    assert train(tmp_path / "data", with_head, *FEW, weight)[0] == 0
+    assert train(tmp_path / "data", without, *FEW)[0] == 0
+
+    facts = json.loads((with_head / "manifest.json").read_text())
+    assert facts["model"]["usefulness"]
+    assert 0 < facts["training"]["validation_usefulness_nll"] < 1
+    assert "Usefulness head:" in (with_head / "README.md").read_text()
+    assert "no usefulness head" in (without / "README.md").read_text()
+
+    model = load(with_head)
+    assert isinstance(model, UsefulnessJudge)
+    context = next(iter(PreparedData(tmp_path / "data").sessions("test"))).queries[:-1]
+    texts = [each.text for each in model.suggest(context, 3)]
+    judged = model.usefulness_many([context], [texts])[0]
+    assert all(0 < each < 1 for each in judged)
+
+    words = [word for query in context for word in ("--context", query)]
+    words += [word for text in texts for word in ("--candidate", text)]
+    scored = json.loads(call("score", with_head, *words, "--usefulness", "2", "--json").stdout)
+    assert [each["usefulness"] for each in scored["scores"]] == pytest.approx(judged)
+    listed = json.loads(call("suggest", with_head, *context, "--usefulness", "2", "--json").stdout)
+    assert all(0 < each["usefulness"] < 1 for each in listed["suggestions"])
+    for command, asked in (("score", words), ("suggest", context)):
+        failed = call(command, without, *asked, "--usefulness", "2")
+        assert isinstance(failed.exception, NextqueryError)
+        assert "no usefulness head" in str(failed.exception)
+
+    service = start_service(with_head, "--compare", f"b={without}", "--budget-ms", "20000")
+    body = {"query": context[-1], "context": list(context[:-1]), "usefulness": 2.0}
+    answer = service.post("/v1/suggest", body).json()
+    assert [each["text"] for each in answer["suggestions"]] == [
+        each["text"] for each in listed["suggestions"]
+    ]
+    refused = service.post("/v1/suggest", body | {"model": "b"})
+    assert refused.status_code == 501
+    assert "no usefulness head" in refused.text
+    judges = [each["judges_usefulness"] for each in service.get("/v1/models").json()["models"]]
+    assert judges == [True, False]
