@@ -3,8 +3,9 @@
 Knows the keys, their defaults and their bounds; knows nothing of what the stages do with them.
 """
 
+import copy
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,6 +68,16 @@ def load_config(
     for override in overrides:
         _apply(values, override)
     return validated(kind, values, str(path))
+
+
+def changed_config(
+    kind: type[SectionT], values: Mapping[str, Any], overrides: Sequence[str]
+) -> SectionT:
+    """Stored values as `kind`, with `section.key=value` overrides."""
+    copied = copy.deepcopy(dict(values))
+    for override in overrides:
+        _apply(copied, override)
+    return validated(kind, copied, "`overrides`")
 
 
 def from_overrides(kind: type[SectionT], overrides: Sequence[str]) -> SectionT:

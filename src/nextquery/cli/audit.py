@@ -37,8 +37,8 @@ def audit(
 
     from rich.console import Console
 
-    from nextquery.evaluation.audit.audit import AuditSettings
-    from nextquery.evaluation.audit.audit import audit as run_audit
+    from nextquery.evaluation.audit.audit_run import AuditSettings
+    from nextquery.evaluation.audit.audit_run import audit as run_audit
     from nextquery.evaluation.audit.page import describe
     from nextquery.evaluation.audit.planting import PlantingSettings
     from nextquery.logs.data_folder import PreparedData

@@ -30,7 +30,7 @@ from nextquery.inference.rescoring import Rescorer
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.sampling import Sampler
 from nextquery.inference.settings import MOST_BEAM, MOST_LOGITS, DecodeConfig, Mode
-from nextquery.inference.usefulness import UsefulnessHead
+from nextquery.inference.usefulness_head import UsefulnessHead
 from nextquery.records import ScoredQuery, Suggestion
 
 

@@ -8,6 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import polars as pl
+
 from nextquery.logs.data_folder import PreparedData
 
 
@@ -15,10 +17,23 @@ def data_entry(data: PreparedData) -> dict[str, Any]:
     """What a model's manifest says of its data: the folder's fingerprint and who was forgotten."""
     manifest = data.artifact.manifest
     files = json.dumps(manifest["files"], sort_keys=True)
+    last = data.session_rows("background").select(pl.col("time").max()).collect().item()
     return {
         "folder": hashlib.sha256(files.encode()).hexdigest()[:16],
         "forgotten": _forgotten(manifest),
+        "until": None if last is None else last.isoformat(),
     }
+
+
+def continued_entry(data: PreparedData, earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a model that went on from an earlier one, which knew who was forgotten since.
+
+    `earlier` is the earlier model's manifest. Those users' removal is approximate.
+    """
+    entry = data_entry(data)
+    before = earlier.get("data", {})
+    exact = len(before.get("forgotten", ())) - int(before.get("approximately", 0))
+    return {**entry, "approximately": len(entry["forgotten"]) - exact}
 
 
 def forgotten_since(model: Mapping[str, Any], data: PreparedData) -> int | None:
@@ -49,7 +64,15 @@ def describe_forgotten(entry: Mapping[str, Any]) -> str:
     if not notes:
         return "Nobody had been removed from its data on request when this model was made."
     listed = ", ".join(f"{note['users']:,} on {note['date']}" for note in notes)
-    return f"Before this model was made, users were removed from its data on request: {listed}."
+    told = f"Before this model was made, users were removed from its data on request: {listed}."
+    late = entry.get("approximately", 0)
+    if not late:
+        return told
+    users = sum(int(note["users"]) for note in notes[-late:])
+    return (
+        f"{told} The last {users:,} of them were known to the model that this one went on from: "
+        "their removal is approximate."
+    )
 
 
 def _forgotten(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:

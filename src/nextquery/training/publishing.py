@@ -14,10 +14,11 @@ from typing import Any
 from nextquery.artifacts import publish
 from nextquery.guard.build_tables import write_tables
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.provenance import data_entry, describe_forgotten
+from nextquery.logs.provenance import continued_entry, data_entry, describe_forgotten
 from nextquery.model.files import KIND
 from nextquery.model.hred import HRED
 from nextquery.model.settings import RunConfig
+from nextquery.training.continuing import describe
 from nextquery.training.perplexity import Perplexity, UsefulnessLoss
 from nextquery.training.training_log import EVENTS, METRICS, read_metrics
 
@@ -76,6 +77,22 @@ class RunFacts:
         }
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """The model that training went on from."""
+
+    manifest: Mapping[str, Any]
+    run: str
+    new: int
+    """Sessions of an epoch that it had not seen."""
+    replayed: int
+    """Sessions of an epoch that it had."""
+
+    def entries(self) -> dict[str, Any]:
+        """The facts as manifest keys."""
+        return {"run": self.run, "new": self.new, "replayed": self.replayed}
+
+
 def publish_model(
     out: Path,
     model: HRED,
@@ -83,6 +100,7 @@ def publish_model(
     data: PreparedData,
     run: Path,
     facts: RunFacts,
+    earlier: Earlier | None = None,
 ) -> None:
     """Make the model folder at `out` from the model and what the folder `run` gathered."""
     settings = config.model_dump(by_alias=True)
@@ -90,8 +108,10 @@ def publish_model(
         **model.manifest_entries(),
         "settings": settings,
         "training": facts.entries(),
-        "data": data_entry(data),
+        "data": data_entry(data) if earlier is None else continued_entry(data, earlier.manifest),
     }
+    if earlier is not None:
+        entries["earlier"] = earlier.entries()
     with publish(out, KIND, entries) as partial:
         model.write_files(partial)
         write_tables(data, partial)
@@ -100,7 +120,8 @@ def publish_model(
         if util.find_spec("matplotlib"):
             draw_curve(run / METRICS, partial / CURVE)
         parameters = sum(parameter.numel() for parameter in model.parameters())
-        card = model_card(config, data, facts, len(model.vocabulary), parameters)
+        sizes = len(model.vocabulary), parameters
+        card = model_card(config, data, facts, sizes, entries)
         (partial / CARD).write_text(card, encoding="utf-8")
 
 
@@ -125,9 +146,17 @@ def draw_curve(metrics: Path, target: Path) -> None:
 
 
 def model_card(
-    config: RunConfig, data: PreparedData, facts: RunFacts, words: int, parameters: int
+    config: RunConfig,
+    data: PreparedData,
+    facts: RunFacts,
+    sizes: tuple[int, int],
+    entries: Mapping[str, Any],
 ) -> str:
-    """The model folder's README: data, settings, perplexity and the figures of Table 2."""
+    """The model folder's README: data, settings, perplexity and the figures of Table 2.
+
+    `sizes` are symbols and parameters, `entries` the keys of the manifest.
+    """
+    words, parameters = sizes
     counts = data.artifact.manifest["counts"]
     perplexity = facts.perplexity[None]
     rows = "".join(
@@ -155,7 +184,8 @@ Predicts the next query of a search session from the queries before it. Use it w
 
 Vocabulary: {words:,} symbols (padding, end of query and unknown word included); the log was
 prepared with a k-user rule of K = {data.min_users}.
-{describe_forgotten(data_entry(data))}
+{describe_forgotten(entries["data"])}
+{describe(entries.get("earlier"))}
 
 ## Validation perplexity per word
 

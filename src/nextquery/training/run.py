@@ -31,10 +31,11 @@ from nextquery.text.query_vectors import QueryVectorTable, begin_table
 from nextquery.text.vocabulary import SPECIAL, Vocabulary
 from nextquery.text.word_vectors import read_word_vectors
 from nextquery.training.checkpoint import CheckpointFolder, Position
+from nextquery.training.continuing import Chosen, Continuation, choose_sessions, take_weights
 from nextquery.training.distributed import Processes
 from nextquery.training.feed import Feed, Order
 from nextquery.training.perplexity import Perplexity, measure, measure_usefulness
-from nextquery.training.publishing import RunFacts, publish_model
+from nextquery.training.publishing import Earlier, RunFacts, publish_model
 from nextquery.training.run_folder import check_folders, claimed, folder_of_run, remove, run_id
 from nextquery.training.trainer import StopListener, Trainer, never_stop
 from nextquery.training.training_log import TrainingLog
@@ -61,12 +62,16 @@ def train(
     processes: Processes,
     *,
     resume: bool = False,
+    continuation: Continuation | None = None,
     say: Callable[[str], None],
     stopping: StopListener = never_stop,
 ) -> Outcome:
-    """Train a model on the background sessions of `data` and publish it at `out`."""
+    """Train a model on the background sessions of `data` and publish it at `out`.
+
+    With `continuation` it goes on from an earlier model, with the sessions that are new since.
+    """
     check(data, out, processes, resume)
-    run = Run(data, out, config, processes)
+    run = Run(data, out, config, processes, continuation)
     claim = claimed(run.folder) if processes.leads else nullcontext()
     with _disk_errors(run.folder), claim:
         trainer, validation = run.set_up(say)
@@ -88,18 +93,25 @@ class Run:
     """The stages of a run, in order."""
 
     def __init__(
-        self, data: PreparedData, out: Path, config: RunConfig, processes: Processes
+        self,
+        data: PreparedData,
+        out: Path,
+        config: RunConfig,
+        processes: Processes,
+        continuation: Continuation | None = None,
     ) -> None:
         self.folder = folder_of_run(out)
         self._data = data
         self._out = out
         self._config = config
         self._processes = processes
+        self._continuation = continuation
+        self._chosen: Chosen | None = None
         self._id = ""
         self._vocabulary = Vocabulary(data.words()[: config.model.vocabulary_size])
         self._table = _query_vectors(data, config)
         self._checkpoints = CheckpointFolder(
-            self.folder / "checkpoints", identity(config, data, self._vocabulary)
+            self.folder / "checkpoints", identity(config, data, self._vocabulary, continuation)
         )
 
     def set_up(self, say: Callable[[str], None]) -> tuple[Trainer, EncodedSessions]:
@@ -122,6 +134,8 @@ class Run:
         if step:
             trainer.restore(self._checkpoints.load(step))
             say(f"resuming after step {step}, epoch {trainer.position.epoch + 1}")
+        elif self._continuation is not None:
+            self._go_on_from(model, self._continuation, say)
         elif config.word_vectors:
             _begin_with(model, Path(config.word_vectors), say)
         if self._processes.leads:
@@ -152,7 +166,9 @@ class Run:
         facts = replace(facts, usefulness=useful)
         if processes.leads:
             model = trainer.likelihood.model
-            publish_model(self._out, model, self._config, self._data, self.folder, facts)
+            publish_model(
+                self._out, model, self._config, self._data, self.folder, facts, self._earlier()
+            )
             remove(self.folder)
         processes.agree(0)  # no process ends before the folder is there
         return facts
@@ -170,7 +186,29 @@ class Run:
             )
             for each in ("background", "validation")
         )
+        if self._continuation is not None:
+            seed = self._config.train.seed
+            self._chosen = choose_sessions(self._continuation, self._data, background, seed)
+            background = self._chosen.sessions
         return background, validation
+
+    def _go_on_from(
+        self, model: HRED, continuation: Continuation, say: Callable[[str], None]
+    ) -> None:
+        """Begin with the weights of the earlier model."""
+        assert self._chosen is not None
+        new = take_weights(model, HRED.from_pretrained(continuation.path))
+        say(
+            f"going on from {continuation.path}: {self._chosen.new:,} new sessions, "
+            f"{self._chosen.replayed:,} older ones, {new:,} new words"
+        )
+
+    def _earlier(self) -> Earlier | None:
+        """What the finished folder says of the model that it went on from."""
+        if self._continuation is None or self._chosen is None:
+            return None
+        counts = self._chosen.new, self._chosen.replayed
+        return Earlier(self._continuation.manifest, self._continuation.run, *counts)
 
     def _with_use(self, sessions: EncodedSessions, split: str) -> EncodedSessions:
         """The sessions with how useful their queries were, if that is learnt."""
@@ -181,7 +219,12 @@ class Run:
         return replace(sessions, useful=useful)
 
 
-def identity(config: RunConfig, data: PreparedData, vocabulary: Vocabulary) -> dict[str, object]:
+def identity(
+    config: RunConfig,
+    data: PreparedData,
+    vocabulary: Vocabulary,
+    continuation: Continuation | None = None,
+) -> dict[str, object]:
     """What must be the same for a run to be resumed, by the names that a message uses."""
     files = json.dumps(data.artifact.manifest["files"], sort_keys=True)
     words = "\n".join(vocabulary.words)
@@ -195,6 +238,7 @@ def identity(config: RunConfig, data: PreparedData, vocabulary: Vocabulary) -> d
         "data folder": hashlib.sha256(files.encode()).hexdigest()[:16],
         **{f"model.{key}": v for key, v in config.model.model_dump(by_alias=True).items()},
         **fixed,
+        "earlier model": None if continuation is None else [continuation.run, continuation.replay],
     }
 
 

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nextquery.cli.option_names import in_options
+from nextquery.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nextquery.evaluation.drift import Drift
+    from nextquery.logs.data_folder import PreparedData
     from nextquery.logs.facts import LogFacts
 
 
@@ -16,6 +21,14 @@ def inspect(
     data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Draw the session lengths into this PNG.")
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="An earlier data folder: what changed since, and when to retrain."),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="With --against: a served model, to see how well it still predicts."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -30,6 +43,11 @@ def inspect(
     from nextquery.logs.facts import describe, draw_lengths
 
     prepared = PreparedData(data)
+    if model is not None and against is None:
+        raise InputError("--model: name the earlier data folder with --against")
+    if against is not None:
+        _show_drift(prepared, PreparedData(against), model, as_json=as_json)
+        return
     facts = describe(prepared)
     if figure:
         draw_lengths(facts, figure)
@@ -40,6 +58,45 @@ def inspect(
         typer.echo(json.dumps(asdict(facts) | {"advice": lacking}, indent=2))
     else:
         typer.echo("\n".join([_readable(facts), *(["", *lacking] if lacking else [])]))
+
+
+def _show_drift(
+    data: "PreparedData", against: "PreparedData", model: Path | None, *, as_json: bool
+) -> None:
+    from dataclasses import asdict
+
+    from nextquery.evaluation.drift import drift
+
+    found = drift(data, against, model)
+    if as_json:
+        document = asdict(found) | {"retrain": found.retrain}
+        if found.fit is not None:
+            document["fit"]["ratio"] = found.fit.ratio
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    typer.echo("\n".join(_drift_lines(found)))
+
+
+def _drift_lines(found: "Drift") -> "Iterator[str]":
+    yield f"{found.new_sessions:,} sessions since {found.since}"
+    yield (
+        f"unknown to the earlier log: {found.unknown_words:.1%} of the words "
+        f"({found.unknown_before:.1%} before), {found.unknown_queries:.1%} of the queries"
+    )
+    listed = ", ".join(f"{each.text} ({each.users:,} users)" for each in found.frequent_new_words)
+    yield f"new words: {found.new_words:,}" + (f": {listed}" if listed else "")
+    listed = ", ".join(f"{each.text} ({each.users:,} users)" for each in found.frequent_vanished)
+    yield (
+        f"vanished queries: {found.vanished_queries:,}, {found.vanished_share:.1%} of what was "
+        "typed" + (f": {listed}" if listed else "")
+    )
+    if found.fit is not None:
+        fit = found.fit
+        yield (
+            f"{fit.model} ({fit.kind}): perplexity {fit.new:,.1f} on {fit.sessions:,} new "
+            f"sessions, {fit.old:,.1f} on as many earlier ones: {fit.ratio:.2f} times"
+        )
+    yield "retrain: " + ("; ".join(found.reasons) if found.retrain else "no need")
 
 
 def _readable(facts: "LogFacts") -> str:

@@ -58,7 +58,7 @@ def score(
 def _judged(suggester: "Suggester", context: list[str], candidates: list[str]) -> list[float]:
     """How likely each candidate is useful; a model that cannot tell is refused in one line."""
     from nextquery.errors import InputError
-    from nextquery.inference.usefulness import NO_HEAD
+    from nextquery.inference.usefulness_head import NO_HEAD
     from nextquery.suggesters.base import UsefulnessJudge
 
     if not isinstance(suggester, UsefulnessJudge) or not suggester.judges_usefulness:

@@ -12,8 +12,9 @@ def train(
     data: Annotated[Path, typer.Argument(help="A folder made by `nextquery prepare`.")],
     out: Annotated[Path, typer.Option(help="The model folder to make.")],
     config: Annotated[
-        str, typer.Option(help="tiny, small, paper, or a TOML file with the same keys.")
-    ] = "small",
+        str | None,
+        typer.Option(help="tiny, small (default), paper, or a TOML file with the same keys."),
+    ] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", help="Change a key of the config: --set train.epochs=3"),
@@ -21,6 +22,16 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")
     ] = False,
+    earlier: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="Go on from this model with what is new in DATA; its own config."
+        ),
+    ] = None,
+    replay: Annotated[
+        float,
+        typer.Option(min=0.0, help="With --from: older sessions, as a multiple of the new ones."),
+    ] = 1.0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -38,13 +49,18 @@ def train(
 
     require("train")
     from nextquery.cli.models.training_stop import save_on_signals
-    from nextquery.config import load_config
+    from nextquery.config import changed_config, load_config
     from nextquery.logs.data_folder import PreparedData
     from nextquery.model.settings import RunConfig
+    from nextquery.training.continuing import Continuation
     from nextquery.training.distributed import processes
     from nextquery.training.run import train as run
 
-    settings = load_config(RunConfig, config, overrides or ())
+    continuation = None if earlier is None else Continuation(earlier, replay)
+    if continuation is None or config is not None:
+        settings = load_config(RunConfig, config or "small", overrides or ())
+    else:
+        settings = changed_config(RunConfig, continuation.settings(), overrides or ())
     prepared = PreparedData(data)
     with processes(device) as group:
 
@@ -53,7 +69,14 @@ def train(
                 typer.echo(text, err=True)
 
         outcome = run(
-            prepared, out, settings, group, resume=resume, say=say, stopping=save_on_signals
+            prepared,
+            out,
+            settings,
+            group,
+            resume=resume,
+            continuation=continuation,
+            say=say,
+            stopping=save_on_signals,
         )
         step = outcome.position.step
         if outcome.facts is None:

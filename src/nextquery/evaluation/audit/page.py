@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from nextquery.evaluation.audit.audit import AuditResult, KindExposure
+from nextquery.evaluation.audit.audit_run import AuditResult, KindExposure
 from nextquery.evaluation.audit.measures import FIRST, SHOWN, Exposure
 
 

@@ -1,6 +1,6 @@
 """An audit in words: every figure stands on the page."""
 
-from nextquery.evaluation.audit.audit import AuditResult, KindExposure
+from nextquery.evaluation.audit.audit_run import AuditResult, KindExposure
 from nextquery.evaluation.audit.coverage import Coverage
 from nextquery.evaluation.audit.measures import Exposure, PoisonCurve, PoisonPoint
 from nextquery.evaluation.audit.page import describe

@@ -10,7 +10,7 @@ import torch
 from nextquery.errors import InputError
 from nextquery.inference.network.network import Network
 from nextquery.inference.settings import DecodeConfig
-from nextquery.inference.usefulness import UsefulnessHead
+from nextquery.inference.usefulness_head import UsefulnessHead
 
 from .conftest import ModelMaker, predictor_of
 

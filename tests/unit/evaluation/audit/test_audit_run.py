@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.evaluation.audit.audit import AuditResult, AuditSettings, audit
+from nextquery.evaluation.audit.audit_run import AuditResult, AuditSettings, audit
 from nextquery.evaluation.audit.planting import PlantingSettings
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fitting.fit import fit_model

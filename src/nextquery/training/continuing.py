@@ -1,0 +1,152 @@
+"""Going on from a trained model: its weights, word by word, and the sessions that are new since.
+
+Fine-tuning costs what is new: an epoch is the sessions after the model's last one and, so that the
+rest is not forgotten, some of the older ones (replay). Where nothing is new, as after somebody's
+removal, an epoch is all that is left. Knows the model folder and session times; knows no loop.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+
+from nextquery.artifacts import open_artifact
+from nextquery.errors import ArtifactError, ConfigError
+from nextquery.logs.data_folder import PreparedData
+from nextquery.model.files import KIND
+from nextquery.model.hred import HRED
+from nextquery.text.corpus import EncodedSessions
+from nextquery.text.vocabulary import UNKNOWN
+
+WORD_PROJECTIONS = ("encoder_input", "decoder_input", "output_word")
+FRESH = {"epochs": 1, "warmup_steps": 0, "word_vectors": ""}
+"""What is not taken from the earlier run's settings: one pass, from weights that are there."""
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """From where training goes on, and with how much of the old."""
+
+    path: Path
+    replay: float = 1.0
+    """Older sessions of an epoch, as a multiple of the new ones."""
+
+    def __post_init__(self) -> None:
+        if self.replay < 0:
+            raise ConfigError(f"`replay` {self.replay}: must not be below 0")
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What the earlier model's folder says."""
+        return open_artifact(self.path, KIND, verify=False).manifest
+
+    @property
+    def until(self) -> datetime | None:
+        """The time of the last query that the earlier model learnt from, if it says."""
+        text = self.manifest.get("data", {}).get("until")
+        return None if text is None else datetime.fromisoformat(str(text))
+
+    @property
+    def run(self) -> str:
+        """The id of the run that made the earlier model."""
+        return str(self.manifest.get("training", {}).get("run", ""))
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of the earlier run, as a config file would have them."""
+        found = self.manifest.get("settings")
+        if not isinstance(found, dict) or not isinstance(found.get("train"), dict):
+            raise ArtifactError(f"{self.path}: does not say how it was trained; train anew")
+        return {**found, "train": {**found["train"], **FRESH}}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The sessions of an epoch."""
+
+    sessions: EncodedSessions
+    new: int
+    replayed: int
+
+
+def choose_sessions(
+    continuation: Continuation, data: PreparedData, sessions: EncodedSessions, seed: int
+) -> Chosen:
+    """The sessions that are new since the earlier model, and some of the others."""
+    new = _are_new(continuation, data, sessions)
+    old = np.flatnonzero(~new)
+    wanted = len(old) if not new.any() else round(continuation.replay * int(new.sum()))
+    drawn = np.random.default_rng((seed, 3)).permutation(old)[:wanted]
+    kept = np.sort(np.concatenate([np.flatnonzero(new), drawn]))
+    chosen = replace(
+        sessions,
+        session_starts=sessions.session_starts[kept],
+        session_ends=sessions.session_ends[kept],
+        ids=sessions.ids[kept],
+    )
+    return Chosen(chosen, int(new.sum()), len(drawn))
+
+
+def _are_new(
+    continuation: Continuation, data: PreparedData, sessions: EncodedSessions
+) -> NDArray[np.bool_]:
+    if continuation.until is None:
+        raise ArtifactError(
+            f"{continuation.path}: does not say which days it was trained on; train anew"
+        )
+    later = data.session_rows("background").filter(pl.col("time") > continuation.until)
+    ids = later.select("session").unique().collect()["session"].to_numpy()
+    return np.isin(np.asarray(sessions.ids), ids)
+
+
+@torch.no_grad()
+def take_weights(model: HRED, earlier: HRED) -> int:
+    """Give `model` the weights of an earlier one; returns how many of its words are new.
+
+    A row of a table over the vocabulary goes with its word; a word that the earlier model did not
+    know begins as its unknown word. What the earlier model has not (a usefulness head) stays as it
+    is; a model of another shape is refused.
+    """
+    rows = [earlier.vocabulary.id(word) for word in model.vocabulary.words]
+    known = dict(earlier.named_parameters())
+    tables = _word_tables(model)
+    for name, parameter in model.named_parameters():
+        source = known.get(name)
+        if source is None and name.startswith("usefulness."):
+            continue
+        if source is None or source.shape[1:] != parameter.shape[1:]:
+            raise ConfigError(f"the earlier model has another shape ({name}): keep its `config`")
+        if name in tables:
+            parameter.copy_(source[torch.tensor(rows)])
+        elif source.shape == parameter.shape:
+            parameter.copy_(source)
+        else:
+            raise ConfigError(f"the earlier model has another shape ({name}): keep its `config`")
+    return sum(row == UNKNOWN for row in rows) - 1
+
+
+def _word_tables(model: HRED) -> set[str]:
+    """The parameters with a row per word."""
+    tables = {"word_vectors.weight", "output_vectors.weight", "output_bias"}
+    if not model.config.factored:
+        tables |= {f"{name}.matrix.weight" for name in WORD_PROJECTIONS}
+    return tables
+
+
+def describe(entry: Mapping[str, Any] | None) -> str:
+    """A sentence for a model card.
+
+    >>> describe({"run": "0af3", "new": 1200, "replayed": 1200})
+    'Went on from an earlier model (run 0af3) with 1,200 new sessions and 1,200 older ones.'
+    """
+    if entry is None:
+        return "Trained from random weights."
+    return (
+        f"Went on from an earlier model (run {str(entry['run'])[:8]}) with {entry['new']:,} new "
+        f"sessions and {entry['replayed']:,} older ones."
+    )

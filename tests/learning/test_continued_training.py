@@ -1,0 +1,98 @@
+"""A model goes on with new days, and approximately forgets a person: what each brings, measured.
+
+The secret of one person is planted in a log and learnt; the person is forgotten, and training goes
+on from that model with what is left. Exposure (The Secret Sharer) says how well the secret ranks
+among others that nobody typed.
+"""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from nextquery import load
+from nextquery.config import changed_config, load_config
+from nextquery.evaluation.audit.measures import chance_bits, exposures
+from nextquery.evaluation.audit.planted_log import PlantedSession, write_planted
+from nextquery.evaluation.audit.planting import PlantingSettings, make_plan
+from nextquery.evaluation.drift import perplexity
+from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
+from nextquery.logs.synthetic.log import write_log
+from nextquery.model.settings import RunConfig
+from nextquery.training.continuing import Continuation
+from nextquery.training.distributed import Processes
+from nextquery.training.run import train
+
+pytestmark = pytest.mark.slow
+
+ALONE = Processes(0, 1, torch.device("cpu"))
+SMALL = ("model.copy=false", "model.decoder_context=all", "model.vocabulary_size=2000")
+TYPED = 12
+"""How often the person typed the secret."""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> PreparedData:
+    write_log(tmp_path / "log.tsv", 1500, seed=1)
+    prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(spelling=False, min_users=1))
+    return PreparedData(tmp_path / "data")
+
+
+def test_a_secret_fades_when_training_goes_on_without_its_owner(
+    data: PreparedData, tmp_path: Path
+) -> None:
+    settings = PlantingSettings(
+        canary_users=(0, 1), canaries=6, fake_users=(1,), contexts=1, decoys=255
+    )
+    plan = make_plan(data, settings)
+    secrets = [each for each in plan.canaries if each.users]
+    planted = [
+        PlantedSession(f"owner-{number}", (each.context, each.text))
+        for number, each in enumerate(secrets)
+        for _ in range(TYPED)
+    ]
+    known = write_planted(data, tmp_path / "known", planted, min_users=1)
+    config = load_config(RunConfig, "tiny", (*SMALL, "train.epochs=6"))
+    train(known, tmp_path / "knows", config, ALONE, say=print)
+
+    earlier = Continuation(tmp_path / "knows")
+    again = changed_config(RunConfig, earlier.settings(), ["train.epochs=2"])
+    # Without the owners: the log as it was before they came.
+    without = write_planted(data, tmp_path / "without", [], min_users=1)
+    train(without, tmp_path / "forgets", again, ALONE, continuation=earlier, say=print)
+
+    bits = {
+        name: {
+            each.users: each.mean_bits
+            for each in exposures(load(tmp_path / name), plan.canaries, plan.decoys)
+        }
+        for name in ("knows", "forgets")
+    }
+    assert bits["knows"][1] > chance_bits(256) + 3, "or there is nothing to forget"
+    assert bits["forgets"][1] < bits["knows"][1] - 1, "it fades, and is not gone"
+
+
+def test_new_days_cost_what_they_are_and_are_predicted_better(tmp_path: Path) -> None:
+    """The last three weeks are new; an epoch is their sessions and as many older ones."""
+    rows = write_log(tmp_path / "log.tsv", 2000, seed=1)
+    earlier_days = rows.filter(rows["QueryTime"] < "2006-05-10")
+    earlier_days.write_csv(tmp_path / "old.tsv", separator="\t", quote_style="never")
+    settings = PrepareSettings(spelling=False, min_users=1)
+    for name in ("old", "log"):
+        prepare([tmp_path / f"{name}.tsv"], tmp_path / f"{name}-data", settings)
+    old, new = (PreparedData(tmp_path / f"{name}-data") for name in ("old", "log"))
+    config = load_config(RunConfig, "tiny", (*SMALL, "train.epochs=4"))
+    first = train(old, tmp_path / "first", config, ALONE, say=print)
+    earlier = Continuation(tmp_path / "first")
+    again = changed_config(RunConfig, earlier.settings(), [])
+    second = train(new, tmp_path / "second", again, ALONE, continuation=earlier, say=print)
+    assert first.facts is not None
+    assert second.facts is not None
+    assert second.facts.words < 0.8 * first.facts.words / first.facts.epochs
+    sessions = [session.queries for session in new.sessions("validation")][:300]
+    before, after = (perplexity(load(tmp_path / name), sessions) for name in ("first", "second"))
+    assert after < before
+    card = (tmp_path / "second" / "README.md").read_text(encoding="utf-8")
+    assert "Went on from an earlier model" in card

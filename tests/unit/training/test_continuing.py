@@ -1,0 +1,125 @@
+"""Weights go with their words, and an epoch has what is new and some of what is not."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.conftest import make_untrained_hred
+
+from nextquery.errors import ArtifactError, ConfigError
+from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.provenance import continued_entry, data_entry, describe_forgotten
+from nextquery.model.hred import HRED
+from nextquery.model.settings import ModelConfig
+from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_sessions
+from nextquery.text.vocabulary import UNKNOWN, Vocabulary
+from nextquery.training.continuing import Continuation, choose_sessions, take_weights
+
+SIZES = {"embedding_size": 4, "query_size": 5, "session_size": 6}
+
+
+def model(words: list[str], seed: int, **settings: Any) -> HRED:
+    torch.manual_seed(seed)
+    return HRED(ModelConfig.model_validate({**SIZES, **settings}), Vocabulary(words))
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"factored": False}, {"tied": True, "output_bias": True}, {"copy": True}]
+)
+def test_the_rows_of_words_move_with_them(settings: dict[str, Any]) -> None:
+    before = model(["red", "blue"], 1, **settings)
+    after = model(["blue", "green", "red"], 2, **settings)
+    assert take_weights(after, before) == 1
+    old, new = before.output_matrix, after.output_matrix
+    ids = {word: before.vocabulary.id(word) for word in ("red", "blue", "<eoq>")}
+    for word, place in ids.items():
+        assert torch.equal(new[after.vocabulary.id(word)], old[place])
+    assert torch.equal(new[after.vocabulary.id("green")], old[UNKNOWN])
+    for text in ("red", "blue red"):
+        vectors = []
+        for each in (before, after):
+            ids_of = torch.tensor([each.vocabulary.encode(text)])
+            vectors.append(each.encode_queries(ids_of, torch.tensor([ids_of.shape[1]]))[0])
+        assert torch.allclose(vectors[0], vectors[1])
+
+
+def test_a_coincidence_of_sizes_moves_nothing() -> None:
+    """As many words as a state has numbers: matrices that are no word tables stay in order."""
+    before, after = model(["red", "blue"], 1), model(["blue", "red"], 2)
+    assert len(before.vocabulary) == before.config.query_size
+    take_weights(after, before)
+    assert torch.equal(after.decoder_start.weight, before.decoder_start.weight)
+
+
+def test_another_shape_is_refused_and_a_new_head_is_not() -> None:
+    with pytest.raises(ConfigError, match="another shape"):
+        take_weights(model(["red"], 1), model(["red"], 2, query_size=7))
+    take_weights(model(["red"], 1, usefulness=True), model(["red"], 2))
+
+
+@pytest.fixture
+def data(prepared: Any, tiny_log: Any) -> PreparedData:
+    sessions = [(f"u{n}", ("red shoes", "red boots")) for n in range(40)]
+    found: PreparedData = prepared(tiny_log(sessions, days=[n // 4 for n in range(40)]))
+    return found
+
+
+def encoded(data: PreparedData, folder: Path) -> EncodedSessions:
+    words = Vocabulary(["red", "shoes", "boots"])
+    return encode_sessions(data.sessions("background"), words, SessionLimits(20, 30), folder)
+
+
+class Until(Continuation):
+    """Goes on from a model that learnt until some day."""
+
+    day: int = 0
+
+    @property
+    def until(self) -> datetime | None:
+        return datetime(2024, 1, 1 + self.day)
+
+
+def test_an_epoch_has_the_new_and_as_many_of_the_old(data: PreparedData, tmp_path: Path) -> None:
+    sessions = encoded(data, tmp_path / "sessions")
+    earlier = Until(tmp_path, replay=2.0)
+    object.__setattr__(earlier, "day", 8)  # the sessions of day 9 and the later query of day 8
+    found = choose_sessions(earlier, data, sessions, seed=1)
+    assert found.new == 8
+    assert found.replayed == 16
+    assert set(range(32, 40)) <= set(found.sessions.ids.tolist())
+    assert len(set(found.sessions.ids.tolist())) == 24
+    again = choose_sessions(earlier, data, sessions, seed=1)
+    assert np.array_equal(again.sessions.ids, found.sessions.ids)
+
+
+def test_where_nothing_is_new_everything_is_gone_through(
+    data: PreparedData, tmp_path: Path
+) -> None:
+    earlier = Until(tmp_path)
+    object.__setattr__(earlier, "day", 20)
+    found = choose_sessions(earlier, data, encoded(data, tmp_path / "sessions"), seed=1)
+    assert (found.new, found.replayed, len(found.sessions)) == (0, 40, 40)
+
+
+def test_a_model_that_does_not_say_is_refused(data: PreparedData, tmp_path: Path) -> None:
+    make_untrained_hred(data, tmp_path / "model")
+    earlier = Continuation(tmp_path / "model")
+    with pytest.raises(ArtifactError, match="which days it was trained on"):
+        choose_sessions(earlier, data, encoded(data, tmp_path / "sessions"), seed=1)
+    with pytest.raises(ArtifactError, match="how it was trained"):
+        earlier.settings()
+    with pytest.raises(ConfigError, match="`replay`"):
+        Continuation(tmp_path, -1)
+
+
+def test_late_removals_are_called_approximate(data: PreparedData) -> None:
+    entry = data_entry(data)
+    assert str(entry["until"]).startswith("2024-01-10")
+    notes = [{"date": "2026-01-01", "users": 1}, {"date": "2026-02-01", "users": 2}]
+    assert continued_entry(data, {"data": {"forgotten": []}})["approximately"] == 0
+    late = {**entry, "forgotten": notes, "approximately": 1}
+    assert "The last 2 of them" in describe_forgotten(late)
+    assert "approximate" not in describe_forgotten({**entry, "forgotten": notes})
