@@ -13,10 +13,9 @@ import numpy as np
 
 from nextquery.evaluation.progress import Steps
 from nextquery.evaluation.record_json import OPTIONAL
-from nextquery.guard.guard import Guard
 from nextquery.ranking.candidates import BackgroundCounts
 from nextquery.records import Session
-from nextquery.suggesters.base import BatchSuggester, Suggester
+from nextquery.suggesters.base import BatchSuggester, Guarded, Suggester
 
 LISTED = 20
 SHOWN = 5
@@ -195,5 +194,4 @@ def _rank(texts: Sequence[str], wanted: str) -> float:
 
 def _refused(suggester: Suggester) -> int:
     """How many suggestions the suggester's guard has refused so far."""
-    guard = getattr(suggester, "guard", None)
-    return sum(guard.blocked().values()) if isinstance(guard, Guard) else 0
+    return sum(suggester.guard.blocked().values()) if isinstance(suggester, Guarded) else 0

@@ -1,0 +1,39 @@
+"""How `nextquery experiment` reads its options; the experiment itself runs in integration."""
+
+from pathlib import Path
+
+import pytest
+
+from nextquery.cli import experiment
+from nextquery.errors import InputError
+
+
+def test_a_folder_without_a_name_is_called_by_its_kind(served_models: dict[str, Path]) -> None:
+    folder = served_models["adjacency"]
+    assert experiment._named([str(folder), f"mine={folder}"]) == {
+        "adjacency": folder,
+        "mine": folder,
+    }
+    with pytest.raises(InputError, match="the name 'adjacency' is taken; write NAME=FOLDER"):
+        experiment._named([str(folder), str(folder)])
+
+
+def test_several_folders_are_an_ensemble(served_models: dict[str, Path]) -> None:
+    one, two = served_models["adjacency"], served_models["popularity"]
+    found = experiment._with_ensembles([f"both={one},{two}", str(one)])
+    assert found == {"both": (one, two), "adjacency": one}
+    with pytest.raises(InputError, match="the name is taken"):
+        experiment._with_ensembles([f"both={one},{two}", f"both={one}"])
+
+
+def test_configs_and_runs_have_names(tmp_path: Path) -> None:
+    assert experiment._fold_configs(["mine=tiny"]) == {"mine": "tiny"}
+    with pytest.raises(InputError, match="--fold-config: write NAME=CONFIG"):
+        experiment._fold_configs(["tiny"])
+    file = tmp_path / "run.txt"
+    file.write_text("1 Q0 a 1 2.0 x\n")
+    assert experiment._runs([f"theirs={file}"]) == {"theirs": file}
+    with pytest.raises(InputError, match="--run: write NAME=FILE"):
+        experiment._runs([str(file)])
+    with pytest.raises(InputError, match=r"--run .*gone.txt: no such file"):
+        experiment._runs([f"theirs={tmp_path / 'gone.txt'}"])

@@ -1,0 +1,71 @@
+"""The softmax of Eq. 9 by hand, and the same however it is cut."""
+
+from math import e, log
+
+import pytest
+import torch
+
+from nextquery.model.loss import log_likelihood
+
+VECTORS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+
+
+def test_a_likelihood_by_hand() -> None:
+    total, rows = log_likelihood(
+        torch.tensor([[1.0, 0.0], [0.0, 2.0]]),  # scores 1 0 0 and 0 2 0
+        VECTORS,
+        torch.tensor([0.0, 0.0, 1.0]),  # and the third word's bias of 1
+        torch.tensor([0, 1]),
+        None,
+        8,
+    )
+    expected = [1 - log(e + 1 + e), 2 - log(1 + e**2 + e)]
+    assert rows.tolist() == pytest.approx(expected)
+    assert total.item() == pytest.approx(sum(expected))
+
+
+def test_a_word_that_is_never_predicted_takes_no_probability() -> None:
+    bias = torch.tensor([0.0, 0.0, -torch.inf])
+    _, rows = log_likelihood(torch.tensor([[1.0, 0.0]]), VECTORS, bias, torch.tensor([0]), None, 8)
+    assert rows.item() == pytest.approx(1 - log(e + 1))
+
+
+def test_copying_adds_its_share() -> None:
+    omega, bias = torch.zeros(2, 2), torch.zeros(3)  # each word has 1/3
+    rival = torch.tensor([log(0.5), log(0.5)])
+    _, rows = log_likelihood(omega, VECTORS, bias, torch.tensor([1, -1]), rival, 8)
+    assert rows.tolist() == pytest.approx([log(1 / 3 + 0.5), log(0.5)])
+
+
+@pytest.mark.parametrize("with_rival", [False, True])
+def test_value_and_gradient_do_not_depend_on_the_chunk(with_rival: bool) -> None:
+    torch.manual_seed(1)
+    tensors = [torch.randn(7, 4), torch.randn(5, 4), torch.randn(5)]
+    rival = torch.randn(7) if with_rival else None
+    targets = torch.tensor([0, 1, 2, 3, 4, 0, -1 if with_rival else 1])
+
+    def slopes(chunk: int | None) -> list[torch.Tensor]:
+        omega, vectors, bias = (tensor.clone().requires_grad_() for tensor in tensors)
+        more = None if rival is None else rival.clone().requires_grad_()
+        if chunk is None:  # by PyTorch's own means, whole
+            scores = (omega @ vectors.t() + bias).log_softmax(1)
+            rows = scores.gather(1, targets.clamp(min=0)[:, None]).squeeze(1)
+            rows = rows.masked_fill(targets < 0, -torch.inf)
+            total = (rows if more is None else torch.logaddexp(rows, more)).sum()
+        else:
+            total, _ = log_likelihood(omega, vectors, bias, targets, more, chunk)
+        torch.autograd.backward(3 * total)
+        return [total, *(t.grad for t in (omega, vectors, bias, more) if t is not None)]  # type: ignore[list-item]
+
+    expected = slopes(None)
+    assert len(expected) == 4 + with_rival
+    for chunk in (1, 3, 100):
+        torch.testing.assert_close(slopes(chunk), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_nothing_is_kept_for_a_gradient_that_nobody_wants() -> None:
+    omega = torch.zeros(1, 2, requires_grad=True)
+    with torch.no_grad():
+        total, _ = log_likelihood(omega, VECTORS, torch.zeros(3), torch.tensor([0]), None, 8)
+    assert not total.requires_grad
+    assert total.item() == pytest.approx(-log(3))

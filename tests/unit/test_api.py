@@ -1,0 +1,63 @@
+"""The pipeline as Python functions: settings by name, tables in memory, paths or opened folders."""
+
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pytest
+
+import nextquery
+from nextquery.errors import ConfigError, InputError
+
+ROWS = {
+    "who": [f"u{n}" for n in range(4) for _ in range(3)],
+    "when": [f"2024-01-0{n + 1} 10:0{m}:00" for n in range(4) for m in range(3)],
+    "text": ["shoes", "red shoes", "boots"] * 4,
+}
+COLUMNS = {"user": "who", "time": "when", "query": "text"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> nextquery.PreparedData:
+    file = tmp_path / "log.csv"
+    pl.DataFrame(ROWS).write_csv(file)
+    return nextquery.prepare(file, tmp_path / "data", columns=COLUMNS, spelling=False, min_users=1)
+
+
+def queries(data: nextquery.PreparedData) -> list[tuple[str, tuple[str, ...]]]:
+    return [(each.user, tuple(each.queries)) for each in data.sessions("background")]
+
+
+def test_tables_in_memory_are_prepared_as_files_are(
+    data: nextquery.PreparedData, tmp_path: Path
+) -> None:
+    for name, table in {"pandas": pd.DataFrame(ROWS), "polars": pl.DataFrame(ROWS)}.items():
+        same = nextquery.prepare(
+            table, tmp_path / name, columns=COLUMNS, spelling=False, min_users=1
+        )
+        assert same.words() == data.words()
+        assert queries(same) == queries(data)
+
+
+def test_a_setting_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="prepare knows no setting 'spellling'"):
+        nextquery.prepare("log.tsv", tmp_path / "data", spellling=False)
+
+
+def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a log is a file, files or a table, not int"):
+        nextquery.prepare(7, tmp_path / "data")
+
+
+def test_a_model_is_fitted_from_a_folder_or_its_path_and_saved_where_asked(
+    data: nextquery.PreparedData, tmp_path: Path
+) -> None:
+    model = nextquery.fit(str(data.path), "adjacency", tmp_path / "model")
+    again = nextquery.load(tmp_path / "model")
+    texts = [each.text for each in model.suggest(["shoes"], 3)]
+    assert texts[0] == "red shoes"
+    assert [each.text for each in again.suggest(["shoes"], 3)] == texts
+    with pytest.raises(ConfigError, match="detph"):
+        nextquery.fit(data, "qvmm", detph=3)
+    with pytest.raises(InputError, match="nonsense"):
+        nextquery.fit(data, "nonsense")
