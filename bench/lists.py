@@ -5,7 +5,8 @@ contexts and over informational ones (the next query is not one of the log's 100
 the first five the best word overlap with the next query, the share of the 100 most frequent,
 near-copies of the last query, what they do to its terms, and nonsense: two words side by side that
 neither the log nor the session has. Means with the half width of a 95 % interval over contexts; of
-each setting of a model the paired t-test against the former defaults (`before`).
+each setting of a model the paired t-test against its former defaults (`before`), and of every
+further model against those of the first one (`against_first`).
 
 `NEXTQUERY_BENCH_MODELS=NAME=FOLDER,...` and `NEXTQUERY_BENCH_DATA` name models and the data folder;
 without them count models of a made-up log are fitted first. `NEXTQUERY_BENCH_SPLIT` is `validation`
@@ -78,15 +79,25 @@ def main(quick: bool) -> dict[str, Any]:
         most = int(os.environ.get("NEXTQUERY_BENCH_CONTEXTS", 1000))
         cases = held_out(prepared, 40 if quick else most)
         rows: dict[str, Any] = {"contexts": len(cases)}
+        first: Lists | None = None
         for name, folder in models.items():
-            rows |= rows_of(name, load(folder), cases, background)
+            found, before = rows_of(name, load(folder), cases, background, first)
+            rows |= found
+            first = first or before
         return rows
 
 
 def rows_of(
-    name: str, suggester: Suggester, cases: Sequence[Case], background: Background
-) -> dict[str, Any]:
-    """The rows of one model, each setting held against the first."""
+    name: str,
+    suggester: Suggester,
+    cases: Sequence[Case],
+    background: Background,
+    first: "Lists | None",
+) -> tuple[dict[str, Any], "Lists | None"]:
+    """The rows of one model, each setting held against its first, and the lists of that first one.
+
+    `first` are the lists of the first model at its former defaults.
+    """
     rows: dict[str, Any] = {}
     before = None
     for setting, make in settings(suggester).items():
@@ -96,8 +107,10 @@ def rows_of(
             row["against_before"] = difference(made, before, cases, background)
         elif setting == "before":
             before = made
+        if first is not None:
+            row["against_first"] = difference(made, first, cases, background)
         rows[f"{name}, {setting}"] = row
-    return rows
+    return rows, before
 
 
 def models_and_data(folder: Path) -> tuple[dict[str, Path], Path]:

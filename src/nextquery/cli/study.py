@@ -31,6 +31,13 @@ def create(
     ] = None,
     places: Annotated[int, typer.Option(min=1, help="Suggestions per model and topic.")] = 5,
     seed: Annotated[int, typer.Option(help="Decides draws and shuffles.")] = 1,
+    decode: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME:key=value: ask this model under another decode setting, so that one model's "
+            "old and new settings can be judged; repeat it."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Pool the suggestions of several models for every topic.
@@ -41,8 +48,8 @@ def create(
     from nextquery.inference.kernels.process_memory import keep_freed_memory
     from nextquery.logs.data_folder import PreparedData
     from nextquery.study.pool import check_names, create_study
+    from nextquery.study.study_models import open_models
     from nextquery.study.topics import add_contexts, read_topics, sample_topics
-    from nextquery.suggesters.loading import load
 
     keep_freed_memory()
     folders = dict(_named(value) for value in model)
@@ -56,7 +63,7 @@ def create(
         chosen = sample_topics(prepared, sample, seed)
     else:
         chosen = add_contexts(read_topics(topics), prepared, max_contexts, seed)
-    models = {name: load(folder) for name, folder in folders.items()}
+    models = open_models(folders, _by_model(decode or []))
     pool = create_study(out, chosen, models, places, seed)
     counts = {
         "topics": len(pool.topics),
@@ -170,3 +177,13 @@ def _named(value: str) -> tuple[str, Path]:
     if not separator or not name or not folder:
         raise InputError(f"--model {value}: write NAME=FOLDER")
     return name, Path(folder)
+
+
+def _by_model(values: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for value in values:
+        name, separator, setting = value.partition(":")
+        if not separator or "=" not in setting:
+            raise InputError(f"--decode {value}: write NAME:key=value")
+        found.setdefault(name, []).append(setting)
+    return found

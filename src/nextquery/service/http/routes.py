@@ -178,6 +178,7 @@ async def models(request: Request, owner: Owner) -> schemas.ModelsAnswer:
                 judges_usefulness=model.engine.judges_usefulness,
                 version=model.engine.version,
                 specificity=model.engine.specificity,
+                min_users=model.engine.min_users,
             )
             for model in service.models.served.values()
             if model.engine is not None

@@ -248,6 +248,7 @@ class ModelFacts(BaseModel):
     specificity: float = Field(
         description="How much what people type after anything is held back, unless a request says."
     )
+    min_users: int = Field(description="K of the guard: what fewer users typed is not shown.")
 
 
 class ModelsAnswer(BaseModel):

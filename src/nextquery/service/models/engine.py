@@ -63,6 +63,8 @@ class Engine(ABC):
     """Whether it has learnt how likely a query is useful."""
     specificity = 0.0
     """How much what people type after anything is held back, unless a question says otherwise."""
+    min_users = 1
+    """K of the guard: what fewer users typed is not shown."""
     states_found = 0
     states_missed = 0
     """How often the session's earlier queries were already encoded, and how often not."""
@@ -115,6 +117,7 @@ class LocalEngine(Engine):
         self.explains = isinstance(suggester, Explainer)
         if isinstance(suggester, UsefulnessJudge):
             self.judges_usefulness = suggester.judges_usefulness
+        self.min_users = suggester.guard.tables.min_users
         if isinstance(suggester, Adjustable):
             self.specificity = suggester.specificity
         self._watch = BlocklistWatch(suggester.guard, blocklist) if blocklist else None

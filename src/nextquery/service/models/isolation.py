@@ -194,7 +194,7 @@ class IsolatedEngine(Engine):
                 raise ModelFailedError(facts.error, *facts.places)
             raise facts
         self.kind, self.version, self.explains = facts.kind, facts.version, facts.explains
-        self.specificity = facts.specificity
+        self.specificity, self.min_users = facts.specificity, facts.min_users
         self.judges_usefulness = facts.judges_usefulness
 
     def _exchange(self, message: Batch | Check) -> Reply:

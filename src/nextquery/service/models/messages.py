@@ -27,6 +27,7 @@ class Facts:
     explains: bool
     specificity: float
     judges_usefulness: bool
+    min_users: int
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def open_model(connection: "Connection[Any, Any]") -> Answerer | None:
         connection.send(_failure(error))
         return None
     abilities = engine.explains, engine.specificity, engine.judges_usefulness
-    connection.send(Facts(engine.kind, engine.version, *abilities))
+    connection.send(Facts(engine.kind, engine.version, *abilities, engine.min_users))
 
     def unwanted() -> bool:
         try:

@@ -40,6 +40,7 @@ def test_it_opens_answers_and_counts(ends: tuple[Any, Any], served_models: dict[
         explains=False,
         specificity=0.0,
         judges_usefulness=False,
+        min_users=1,
     )
     question = SuggestQuestion(("red shoes",), SuggestOptions(n=1))
     reply = answer(Batch((question,)))

@@ -19,11 +19,11 @@ export class Lists {
     this.place.replaceChildren(...columns.map((column) => this.#column(column, columns.length > 1)));
   }
 
-  /** Say under each suggestion of a column why it stands there; `reasons` by text. */
+  /** Say under each suggestion of a column why it stands there; `reasons`: lines by text. */
   explain(index, reasons) {
     for (const button of this.place.children[index]?.querySelectorAll("button") ?? []) {
       const said = reasons.get(button.dataset.text);
-      if (said) button.append(element("span", { class: "why" }, said));
+      if (said) button.append(...said.map((line) => element("span", { class: "why" }, line)));
     }
   }
 

@@ -6,7 +6,7 @@ import { startAdministration } from "./administration.js";
 import { Chips } from "./chips.js";
 import { element } from "./elements.js";
 import { Lists } from "./lists.js";
-import { reason } from "./reasons.js";
+import { passed, reason } from "./reasons.js";
 import { Recovery } from "./recovery.js";
 import { startTheme } from "./theme.js";
 
@@ -175,8 +175,10 @@ async function askReasons(columns, signal) {
     try {
       const [here, alone] = await Promise.all([ask(state.queries), ask([])]);
       if (signal.aborted) return;
+      const users = state.models.find((each) => each.name === name)?.min_users;
       const said = here.scores.map((score, place) => [
-        score.text, reason(score.log_likelihood, alone.scores[place].log_likelihood),
+        score.text,
+        [reason(score.log_likelihood, alone.scores[place].log_likelihood), passed(suggestions[place].source, users)],
       ]);
       lists.explain(index, new Map(said));
     } catch {

@@ -13,6 +13,13 @@ export function reason(inSession, alone) {
   return `${likely}; ${lift(Math.exp(inSession - alone))}`;
 }
 
+/** Why the guard lets a suggestion pass, where `users` people must have typed what is shown. */
+export function passed(source, users) {
+  if (!(users > 1)) return "guard: nothing blocked in it";
+  if (source.startsWith("synthetic")) return `guard: new, of words and pairs that ${users} or more people typed`;
+  return `guard: ${users} or more people typed it`;
+}
+
 function odds(probability) {
   return probability > 0.1 ? `${Math.round(probability * 100)}% likely` : `1 in ${COUNT.format(1 / probability)}`;
 }
