@@ -16,83 +16,97 @@ if TYPE_CHECKING:
     from nextquery.evaluation.systems import SystemSource
 
 
+Data = Annotated[Path, typer.Argument(help="A prepared data folder.")]
+Model = Annotated[
+    list[str],
+    typer.Option(
+        help="A system under study: a model folder, or NAME=FOLDER; repeatable. "
+        "NAME=FOLDER,FOLDER is the mean of several models."
+    ),
+]
+Out = Annotated[Path, typer.Option(help="The report folder; a run that stopped goes on there.")]
+FeatureFrom = Annotated[
+    list[str] | None,
+    typer.Option(help="A model of any kind whose score feeds one more ranker; repeatable."),
+]
+Scenario = Annotated[list[str] | None, typer.Option(help="Only this scenario; repeatable.")]
+MinFollowers = Annotated[int, typer.Option(help="Followers that an anchor needs to count.")]
+Seeds = Annotated[int, typer.Option(help="Rankers trained for each learnt system.")]
+Seed = Annotated[int, typer.Option(help="Of everything that is drawn.")]
+RankerCases = Annotated[
+    int | None,
+    typer.Option(help="Cases of a split that teach the rankers, at most; all if not given."),
+]
+RankerPositions = Annotated[
+    str,
+    typer.Option(help="Rankers learn from the last query of a session, or from every one."),
+]
+Visitors = Annotated[
+    str,
+    typer.Option(help="known (the paper's rule), new (no case counts its own user) or both."),
+]
+NewVisitorCases = Annotated[
+    str,
+    typer.Option(help="With new visitors: sessions of the test split, or of all splits: all."),
+]
+Encoder = Annotated[
+    str | None,
+    typer.Option(help="module:function, a sentence encoder: also rank with its cosines."),
+]
+Run = Annotated[
+    list[str] | None,
+    typer.Option(help="NAME=FILE: a TREC run that others made of the test cases; repeatable."),
+]
+FoldConfig = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="NAME=CONFIG: train stand-ins of a --model that have not seen a new visitor."
+    ),
+]
+Folds = Annotated[int, typer.Option(help="Folds of users for --fold-config.")]
+LearningCurve = Annotated[
+    bool, typer.Option("--learning-curve", help="Also at five sizes of the background.")
+]
+LearningCurveConfig = Annotated[
+    str | None,
+    typer.Option(help="Train the first --model with this config at every size."),
+]
+GenerationContexts = Annotated[
+    int, typer.Option(help="Test contexts for which every system suggests by itself.")
+]
+CompletionContexts = Annotated[
+    int, typer.Option(help="Test contexts whose next query every system completes.")
+]
+BoundaryLabels = Annotated[
+    Path | None,
+    typer.Option(help="A CSV or TSV file with user, query, session: true session boundaries."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+
+
 def experiment(
-    data: Annotated[Path, typer.Argument(help="A prepared data folder.")],
-    model: Annotated[
-        list[str],
-        typer.Option(
-            help="A system under study: a model folder, or NAME=FOLDER; repeatable. "
-            "NAME=FOLDER,FOLDER is the mean of several models."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="The report folder; a run that stopped goes on there.")],
-    feature_from: Annotated[
-        list[str] | None,
-        typer.Option(help="A model of any kind whose score feeds one more ranker; repeatable."),
-    ] = None,
-    scenario: Annotated[
-        list[str] | None, typer.Option(help="Only this scenario; repeatable.")
-    ] = None,
-    min_followers: Annotated[
-        int, typer.Option(help="Followers that an anchor needs to count.")
-    ] = ExperimentSettings.min_followers,
-    seeds: Annotated[
-        int, typer.Option(help="Rankers trained for each learnt system.")
-    ] = ExperimentSettings.seeds,
-    seed: Annotated[
-        int, typer.Option(help="Of everything that is drawn.")
-    ] = ExperimentSettings.seed,
-    ranker_cases: Annotated[
-        int | None,
-        typer.Option(help="Cases of a split that teach the rankers, at most; all if not given."),
-    ] = ExperimentSettings.ranker_cases,
-    ranker_positions: Annotated[
-        str,
-        typer.Option(help="Rankers learn from the last query of a session, or from every one."),
-    ] = ExperimentSettings.ranker_positions,
-    visitors: Annotated[
-        str,
-        typer.Option(help="known (the paper's rule), new (no case counts its own user) or both."),
-    ] = ExperimentSettings.visitors,
-    new_visitor_cases: Annotated[
-        str,
-        typer.Option(help="With new visitors: sessions of the test split, or of all splits: all."),
-    ] = ExperimentSettings.new_visitor_cases,
-    encoder: Annotated[
-        str | None,
-        typer.Option(help="module:function, a sentence encoder: also rank with its cosines."),
-    ] = ExperimentSettings.encoder,
-    run: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=FILE: a TREC run that others made of the test cases; repeatable."),
-    ] = None,
-    fold_config: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME=CONFIG: train stand-ins of a --model that have not seen a new visitor."
-        ),
-    ] = None,
-    folds: Annotated[
-        int, typer.Option(help="Folds of users for --fold-config.")
-    ] = ExperimentSettings.folds,
-    learning_curve: Annotated[
-        bool, typer.Option("--learning-curve", help="Also at five sizes of the background.")
-    ] = ExperimentSettings.learning_curve,
-    learning_curve_config: Annotated[
-        str | None,
-        typer.Option(help="Train the first --model with this config at every size."),
-    ] = ExperimentSettings.learning_curve_config,
-    generation_contexts: Annotated[
-        int, typer.Option(help="Test contexts for which every system suggests by itself.")
-    ] = ExperimentSettings.generation_contexts,
-    completion_contexts: Annotated[
-        int, typer.Option(help="Test contexts whose next query every system completes.")
-    ] = ExperimentSettings.completion_contexts,
-    boundary_labels: Annotated[
-        Path | None,
-        typer.Option(help="A CSV or TSV file with user, query, session: true session boundaries."),
-    ] = ExperimentSettings.boundary_labels,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    data: Data,
+    model: Model,
+    out: Out,
+    feature_from: FeatureFrom = None,
+    scenario: Scenario = None,
+    min_followers: MinFollowers = ExperimentSettings.min_followers,
+    seeds: Seeds = ExperimentSettings.seeds,
+    seed: Seed = ExperimentSettings.seed,
+    ranker_cases: RankerCases = ExperimentSettings.ranker_cases,
+    ranker_positions: RankerPositions = ExperimentSettings.ranker_positions,
+    visitors: Visitors = ExperimentSettings.visitors,
+    new_visitor_cases: NewVisitorCases = ExperimentSettings.new_visitor_cases,
+    encoder: Encoder = ExperimentSettings.encoder,
+    run: Run = None,
+    fold_config: FoldConfig = None,
+    folds: Folds = ExperimentSettings.folds,
+    learning_curve: LearningCurve = ExperimentSettings.learning_curve,
+    learning_curve_config: LearningCurveConfig = ExperimentSettings.learning_curve_config,
+    generation_contexts: GenerationContexts = ExperimentSettings.generation_contexts,
+    completion_contexts: CompletionContexts = ExperimentSettings.completion_contexts,
+    boundary_labels: BoundaryLabels = ExperimentSettings.boundary_labels,
+    as_json: AsJson = False,
 ) -> None:
     """Run the paper's scenarios and analyses; write `results.json` and `index.html`.
 

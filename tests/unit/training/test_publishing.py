@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.provenance import data_entry
 from nextquery.model.settings import RunConfig
 from nextquery.training.perplexity import Perplexity
 from nextquery.training.publishing import RunFacts, draw_curve, duration, model_card
@@ -60,7 +61,7 @@ def test_the_card_says_what_the_run_was(prepared: Any, tiny_log: Any) -> None:
             object.__setattr__(self, "artifact", replace(made.artifact, manifest=manifest))
 
     data = WithCounts(prepared(tiny_log([("a", ("one", "two"))], min_users=1)))
-    card = model_card(RunConfig(), data, FACTS, 103, 75_000_000)
+    card = model_card(RunConfig(), data, FACTS, (103, 75_000_000), {"data": data_entry(data)})
     assert "| sessions | 1,500 | 70 |" in card
     assert "| all | 8.00 | 6.00 |" in card
     assert "| 1,200 | 1h 02m | 75,000,000 | 300.0 MB | 2,500 MB |" in card
