@@ -104,7 +104,7 @@ def _unclear(code: int, said: list[str]) -> str:
 
 
 def cases() -> Iterator[Case]:
-    """All cases: every parameter of every command with every hostile value of its type."""
+    """The valid call of every command, then each parameter with hostile values of its type."""
     import typer
 
     from nextquery.cli.main import app
@@ -113,6 +113,7 @@ def cases() -> Iterator[Case]:
         for name, child in getattr(command, "commands", {}).items():
             yield from walk(child, (*path, name))
         if path and not hasattr(command, "commands"):
+            yield Case(" ".join(path), "", "")
             for parameter in command.params:
                 for value in _values(str(parameter.type_descriptor.annotation), parameter.name):
                     yield Case(" ".join(path), max(parameter.opts, key=len), value)
@@ -184,6 +185,8 @@ def _furnish(place: Path) -> None:
 def _words(case: Case, place: Path, world: Path) -> list[str]:
     """The valid call with the value in its place."""
     words = arguments(case.command, place, world)
+    if not case.parameter:
+        return words
     if case.parameter.startswith("-"):
         if case.parameter in words:
             words[words.index(case.parameter) + 1] = case.value
@@ -262,6 +265,8 @@ def main(world: Path, share: float, seed: int, commands: list[str]) -> dict[str,
     for case in chosen:
         outcome = try_case(case, world)
         problem = outcome.problem()
+        if not case.parameter and outcome.code not in (0, 143) and case.command != "bench":
+            problem = f"the valid call fails: {outcome.errors[-300:]}"
         if problem:
             shown = f"{case.command} {case.parameter} {case.value[:40]!a}: {problem}"
             problems.append(shown)

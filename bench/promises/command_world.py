@@ -20,7 +20,8 @@ CALLS: dict[str, list[str]] = {
     "forget": ["{data}", "--user", "1", "--out", "{out}"],
     "inspect": ["{data}"],
     "trends": ["{data}"],
-    "vectors": ["{data}", "--from", "{vectors}", "--out", "{out}", "--size", "4"],
+    "vectors": ["{data}", "--from", "{vectors}", "--out", "{out}.safetensors",
+                "--size", "4"],
     "train": ["{data}", "--out", "{out}", "--config", "tiny", "--set", "train.epochs=1"],
     "fit": ["{data}", "--kind", "adjacency", "--out", "{out}"],
     "suggest": ["{adjacency}", "google"],
@@ -48,7 +49,7 @@ CALLS: dict[str, list[str]] = {
 }  # fmt: skip
 """Arguments by command; names in braces are files of the world, `out` a name that is free."""
 
-ENDLESS = ("serve", "study serve", "demo", "train")
+ENDLESS = ("serve", "study serve", "demo", "train", "experiment", "doctor")
 """Commands that go on until they are told to stop, or for long."""
 WRITTEN = ("reranked", "study")
 """What a command writes into, so that each call gets a copy."""
@@ -94,3 +95,8 @@ def _write_study(folder: Path) -> None:
     words = arguments("study create", folder, folder)
     subprocess.run([sys.executable, "-m", "nextquery", *words], check=True, capture_output=True)
     (folder / "out").rename(folder / "study")
+    from nextquery.study.judgements import JudgementStore
+
+    store = JudgementStore(folder / "study")
+    store.tokens(1)
+    store.judge(1, 0, "useful")

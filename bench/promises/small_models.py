@@ -93,6 +93,7 @@ def _write_reranked(folder: Path) -> None:
     from nextquery.feedback.reranking.training import publish_reranker, train_reranker
     from nextquery.feedback.settings import Bounds, RerankSettings
     from nextquery.feedback.simulated_visitors import (
+        Lister,
         SimulatedService,
         SimulatedVisitors,
         simulate,
@@ -105,7 +106,12 @@ def _write_reranked(folder: Path) -> None:
         [each for each in sessions if len(model.suggest(each, 5)) > 1],
         lambda session, text: 0.8 if len(text) < 12 else 0.1,
     )
-    service = SimulatedService({"adjacency": lambda session: model.suggest(session, 5)})
+    other = nextquery.load(folder / "qvmm")
+    models: dict[str, Lister] = {
+        "adjacency": lambda session: model.suggest(session, 5),
+        "qvmm": lambda session: other.suggest(session, 5),
+    }
+    service = SimulatedService(models, "interleave")
     log = FeedbackLog(folder / FEEDBACK)
     for event in simulate(visitors, service, 400, np.random.default_rng(1)):
         log.append(event)

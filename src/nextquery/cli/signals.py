@@ -40,10 +40,13 @@ def stop_on_signals() -> Iterator[None]:
             end_process(_received[0])
         raise
     finally:
-        signal.set_wakeup_fd(before)
-        os.close(told)
-        for number, handler in usual.items():
-            signal.signal(number, handler)
+        try:
+            signal.set_wakeup_fd(before)
+            os.close(told)
+            for number, handler in usual.items():
+                signal.signal(number, handler)
+        except Stopped:  # it came in the last moment
+            end_process(_received[0])
 
 
 def end_process(number: int) -> None:

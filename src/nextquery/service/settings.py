@@ -13,6 +13,21 @@ MAX_SUGGESTIONS = 50
 MAX_CANDIDATES = 100
 MAX_BATCH_REQUESTS = 64
 MAX_BODY_BYTES = 1 << 20
+BOUNDS: dict[str, tuple[float, float]] = {
+    "port": (0, 65_535),
+    "workers": (1, 256),
+    "threads": (0, 1024),
+    "queue_size": (1, 1_000_000),
+    "batch_size": (1, 10_000),
+    "batch_seconds": (0.001, 86_400),
+    "budget_ms": (1, 86_400_000),
+    "max_sessions": (1, 1_000_000_000),
+    "idle_minutes": (0.001, 525_600),
+    "cache_size": (0, 1_000_000_000),
+    "rate_per_second": (0, 1_000_000_000),
+    "drain_seconds": (0, 86_400),
+}
+"""The least and the most of every number: beyond is a slip, and some would wait for ever."""
 BODY_SECONDS = 10.0
 """A body that has not arrived after this long is refused, so that slow clients hold nothing."""
 
@@ -34,9 +49,9 @@ class ServiceSettings:
     control: Path
     """Folder through which the workers of one machine tell each other of a reload."""
     fallback: Path | None = None
+    """A count model that answers when the main model is late or overloaded."""
     rescue: Path | None = None
     """A rescue model: its lists come first after a query that a request says found nothing."""
-    """A count model that answers when the main model is late or overloaded."""
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
@@ -90,9 +105,11 @@ class ServiceSettings:
         self._check_trials(names)
         if self.feedback_days is not None and not (self.feedback and self.feedback_days >= 1):
             raise InputError("`feedback_days`: needs `feedback`, and must be at least 1")
-        for name in ("workers", "queue_size", "batch_size", "max_sessions", "budget_ms"):
-            if getattr(self, name) < 1:
-                raise InputError(f"`{name}` {getattr(self, name)}: must be at least 1")
+        for name, (least, most) in BOUNDS.items():
+            value = getattr(self, name)
+            if not least <= value <= most:  # nor may it be nan
+                known = f"at least {least:,}" if value < least else f"at most {most:,}"
+                raise InputError(f"`{name}` {value}: must be {known}")
 
     def _check_trials(self, served: list[str]) -> None:
         if self.interleave and (len(self.interleave) != 2 or len(set(self.interleave)) != 2):

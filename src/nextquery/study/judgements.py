@@ -17,6 +17,7 @@ from nextquery.errors import InputError
 USEFUL, SOMEWHAT, NOT_USEFUL = "useful", "somewhat useful", "not useful"
 GRADES = {USEFUL: 2, SOMEWHAT: 1, NOT_USEFUL: 0}
 FILE = "judgements.sqlite"
+MOST_ASSESSORS = 10_000
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS assessors (
@@ -54,6 +55,8 @@ class JudgementStore:
         """The token of each assessor, numbered from 1; missing ones are made, none is changed."""
         if assessors < 1:
             raise InputError("`assessors`: at least 1")
+        if assessors > MOST_ASSESSORS:
+            raise InputError(f"`assessors` {assessors}: at most {MOST_ASSESSORS:,}")
         with self._connection() as connection:
             for number in range(1, assessors + 1):
                 connection.execute(
@@ -102,6 +105,8 @@ class JudgementStore:
 
     def release(self, assessor: int) -> None:
         """Let the assessor's link be opened in another browser; the judgements stay."""
+        if not 0 < assessor <= MOST_ASSESSORS:
+            raise InputError(f"`release` {assessor}: the study has no such assessor")
         with self._connection() as connection:
             changed = connection.execute(
                 "UPDATE assessors SET browser = NULL WHERE number = ?", (assessor,)

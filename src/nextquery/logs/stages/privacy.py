@@ -39,11 +39,14 @@ _MAIL_PATTERNS = (
     r"[^\s@]@[^\s@]{2}",
     r"\w @ ?[\w-]+\.\w{2}",
     r"\w ?[\[(]at[\])] ?\w",
-    rf"\w+ at [\w-]+ dot (?:{_TOP_LEVEL})(?!\w)",
+    rf"\w at [\w-]+ dot (?:{_TOP_LEVEL})(?!\w)",
     # The at sign is gone from normalised text: a name before a mail host is what is left of it.
     rf"(?<!\w)(?!(?:{_NOT_A_NAME})\W)\w+[ .]+(?:{_MAIL_ONLY})[ .]+(?:{_TOP_LEVEL})(?!\w)",
     rf"(?<!\w)\w*\d\w*[ .]+(?:{_MAIL_AND_MORE})[ .]+(?:com|net|org)(?!\w)",
 )
+LONGEST_QUERY = 1000
+"""A longer text is no query but something pasted, such as a letter: taken for personal unread. The
+patterns would need time that grows with the square of its length."""
 _PERSONAL = re.compile("|".join((*_DIGIT_PATTERNS, *_MAIL_PATTERNS)))
 
 SUSPECT = (
@@ -58,7 +61,7 @@ Recogniser = Callable[[str], bool]
 
 def looks_personal(text: str) -> bool:
     """Whether a raw or normalised query looks like somebody's personal data."""
-    return _PERSONAL.search(_plain(text).lower()) is not None
+    return len(text) > LONGEST_QUERY or _PERSONAL.search(_plain(text).lower()) is not None
 
 
 def looks_personal_typed(text: str) -> bool:
@@ -113,7 +116,8 @@ def find_recogniser(place: str) -> Recogniser:
 def _marked(texts: "pl.Series", suspect: str, rule: Recogniser) -> "pl.Series":
     import polars as pl  # not above: a guard that serves needs the patterns alone
 
-    found = [index for index, text in _numbered(texts, texts.str.contains(suspect)) if rule(text)]
+    suspected = texts.str.contains(suspect) | (texts.str.len_chars() > LONGEST_QUERY)
+    found = [index for index, text in _numbered(texts, suspected) if rule(text)]
     marks = pl.repeat(False, len(texts), eager=True)
     return marks.scatter(found, True) if found else marks
 

@@ -14,6 +14,8 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise InputError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    except (UnicodeError, OverflowError):
+        raise InputError(f"cannot listen on {host}:{port}: no such host name or port") from None
 
 
 def address(host: str, listener: socket.socket) -> str:

@@ -1,3 +1,5 @@
+import time
+
 import polars as pl
 import pytest
 from hypothesis import given
@@ -5,6 +7,7 @@ from hypothesis import strategies as st
 
 from nextquery.errors import InputError
 from nextquery.logs.stages.privacy import (
+    LONGEST_QUERY,
     find_recogniser,
     looks_personal,
     looks_personal_typed,
@@ -143,3 +146,21 @@ def test_a_recogniser_that_is_not_there_is_an_error(place: str) -> None:
 def test_a_pseudonym_is_the_start_of_the_md5() -> None:
     # md5("42") = a1d0c6e83f027327..., of which the first 63 bits
     assert pseudonym("42") == 0xA1D0C6E83F027327 >> 1
+
+
+@pytest.mark.parametrize("filling", ["x", "1a", "x ", "é", "1 rue ", "x. ", ":1", "a-b "])
+def test_a_text_of_any_length_is_judged_at_once(filling: str) -> None:
+    text = filling * (300_000 // len(filling))
+    begin = time.process_time()
+    assert looks_personal(text)
+    assert looks_personal_typed(text)
+    assert mark_personal_typed(pl.Series(["shoes", text])).to_list() == [False, True]
+    assert time.process_time() - begin < 5
+
+
+@pytest.mark.parametrize("filling", ["x", "1a", "x ", "é", "1 rue ", "x. ", ":1", "a-b ", "1.2."])
+def test_the_longest_query_is_judged_in_little_time(filling: str) -> None:
+    text = (filling * LONGEST_QUERY)[:LONGEST_QUERY]
+    begin = time.process_time()
+    looks_personal_typed(text)
+    assert time.process_time() - begin < 2
