@@ -75,7 +75,10 @@ def test_a_secret_fades_when_training_goes_on_without_its_owner(
 
 
 def test_new_days_cost_what_they_are_and_are_predicted_better(tmp_path: Path) -> None:
-    """The last three weeks are new; an epoch is their sessions and as many older ones."""
+    """The last three weeks are new; an epoch is their sessions and as many older ones.
+
+    The model goes on in its own folder, as a nightly job has it.
+    """
     rows = write_log(tmp_path / "log.tsv", 2000, seed=1)
     earlier_days = rows.filter(rows["QueryTime"] < "2006-05-10")
     earlier_days.write_csv(tmp_path / "old.tsv", separator="\t", quote_style="never")
@@ -84,15 +87,16 @@ def test_new_days_cost_what_they_are_and_are_predicted_better(tmp_path: Path) ->
         prepare([tmp_path / f"{name}.tsv"], tmp_path / f"{name}-data", settings)
     old, new = (PreparedData(tmp_path / f"{name}-data") for name in ("old", "log"))
     config = load_config(RunConfig, "tiny", (*SMALL, "train.epochs=4"))
-    first = train(old, tmp_path / "first", config, ALONE, say=print)
-    earlier = Continuation(tmp_path / "first")
+    model = tmp_path / "model"
+    first = train(old, model, config, ALONE, say=print)
+    sessions = [session.queries for session in new.sessions("validation")][:300]
+    before = perplexity(load(model), sessions)
+    earlier = Continuation(model)
     again = changed_config(RunConfig, earlier.settings(), [])
-    second = train(new, tmp_path / "second", again, ALONE, continuation=earlier, say=print)
+    second = train(new, model, again, ALONE, continuation=earlier, say=print)
     assert first.facts is not None
     assert second.facts is not None
     assert second.facts.words < 0.8 * first.facts.words / first.facts.epochs
-    sessions = [session.queries for session in new.sessions("validation")][:300]
-    before, after = (perplexity(load(tmp_path / name), sessions) for name in ("first", "second"))
-    assert after < before
-    card = (tmp_path / "second" / "README.md").read_text(encoding="utf-8")
+    assert perplexity(load(model), sessions) < before
+    card = (model / "README.md").read_text(encoding="utf-8")
     assert "Went on from an earlier model" in card

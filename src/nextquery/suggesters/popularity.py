@@ -3,7 +3,8 @@
     P(q) = w(q) / (W + 1)        w(q) the sum of the weights of the query's occurrences, W of all
 
 An occurrence weighs 1, or, with a half-life, 1/2 for each half-life between its day and the last
-day of the background.
+day of the background. With `trending_days` only queries that rise weigh anything: as many as users
+typed them in the last days.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from nextquery.artifacts import Artifact
 from nextquery.artifacts.arrays import check_length, check_range, require
@@ -28,6 +30,12 @@ _LEAST = 2.0**-40
 
 class PopularitySettings(AgingSettings):
     """How popularity is measured."""
+
+    trending_days: int | None = Field(default=None, ge=1, le=3660)
+    """Only what rises in so many last days of the whole log, as `nextquery trends` finds it, by the
+    users of these days; none: all queries of the background."""
+    trending_past_days: int = Field(default=28, ge=1, le=3660)
+    """The days before them, which they are held against."""
 
 
 class Popularity(CountSuggester[PopularitySettings]):

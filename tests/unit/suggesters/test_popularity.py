@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from nextquery.errors import InputError
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.popularity import Popularity, PopularitySettings
 
@@ -58,3 +59,18 @@ def test_a_saved_decay_is_loaded(prepared: Any, tiny_log: Any, tmp_path: Path) -
     again = Popularity.load(tmp_path / "model")
     assert again.settings.half_life_days == 1
     assert again.suggest([], 4) == model.suggest([], 4)
+
+
+def test_with_trending_days_only_what_rises_is_suggested(prepared: Any, tiny_log: Any) -> None:
+    """Boots are typed every day; hats by twelve people on the last one."""
+    always = [(f"a{day}{n}", ("boots", "red boots")) for day in range(20) for n in range(3)]
+    lately = [(f"b{n}", ("hats", "red boots")) for n in range(12)]
+    days = [day for day in range(20) for _ in range(3)] + [19] * 12
+    data = prepared(tiny_log([*always, *lately], days=days))
+    rising = PopularitySettings(trending_days=2)
+    assert [each.text for each in fit_model(Popularity, data, rising).suggest([], 5)] == ["hats"]
+    assert fit_model(Popularity, data).suggest([], 1)[0].text == "red boots"
+    with pytest.raises(InputError, match="neither `half_life_days`"):
+        fit_model(Popularity, data, PopularitySettings(trending_days=2, window_days=3))
+    with pytest.raises(InputError, match="no known query rises"):
+        fit_model(Popularity, prepared(tiny_log(always, days=days[:60])), rising)

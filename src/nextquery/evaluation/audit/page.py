@@ -1,6 +1,6 @@
 """An audit in plain words, as lines of text. Knows results, not how they come about."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nextquery.evaluation.audit.audit_run import AuditResult, KindExposure
 from nextquery.evaluation.audit.measures import FIRST, SHOWN, Exposure
@@ -23,23 +23,22 @@ def _secrets(result: AuditResult) -> Iterator[str]:
         "nothing refused."
     )
     yield ""
-    head = ["typed by", "with guards: bits", "most", f"in first {SHOWN}"]
-    head += ["without: bits", "most", f"in first {SHOWN}"]
+    head = ["typed by", "guarded: bits", "most", "shown", "unguarded: bits", "most", "shown"]
     for each in result.exposures:
         yield each.kind
-        yield _row(head)
-        yield from _exposure_rows(each)
+        yield from _table([head, *_exposure_rows(each)])
+    yield f"(shown: among the first {SHOWN} suggestions after their context)"
 
 
 def _most(result: AuditResult) -> float:
     return float(result.secrets.bit_length() - 1)
 
 
-def _exposure_rows(found: KindExposure) -> Iterator[str]:
+def _exposure_rows(found: KindExposure) -> Iterator[list[str]]:
     without = {each.users: each for each in found.unguarded}
     for each in found.guarded:
-        who = "nobody" if not each.users else f"{each.users} users"
-        yield _row([who, *_cells(each), *_cells(without.get(each.users))])
+        who = {0: "nobody", 1: "1 user"}.get(each.users, f"{each.users} users")
+        yield [who, *_cells(each), *_cells(without.get(each.users))]
 
 
 def _cells(found: Exposure | None) -> list[str]:
@@ -56,13 +55,15 @@ def _poison(result: AuditResult) -> Iterator[str]:
         f"phrase then stands among the first {FIRST} suggestions, by the number of fake users:"
     )
     yield ""
-    if result.poisoning:
-        numbers = [str(point.fake_users) for point in result.poisoning[0].points]
-        yield _row(["model, K", *numbers, "half of them"])
+    if not result.poisoning:
+        return
+    numbers = [str(point.fake_users) for point in result.poisoning[0].points]
+    rows = [["model, K", *numbers, "half of them"]]
     for curve in result.poisoning:
         shares = [f"{point.pushed / point.contexts:.0%}" for point in curve.points]
-        needed = "more" if curve.needed is None else f"{curve.needed} users"
-        yield _row([f"{curve.kind}, {curve.min_users}", *shares, needed])
+        needed = "more" if curve.needed is None else f"with {curve.needed}"
+        rows.append([f"{curve.kind}, {curve.min_users}", *shares, needed])
+    yield from _table(rows)
 
 
 def _coverage(result: AuditResult) -> Iterator[str]:
@@ -89,6 +90,9 @@ def _left_out(result: AuditResult) -> Iterator[str]:
         yield f"Not made again: {reason}."
 
 
-def _row(cells: list[str]) -> str:
-    first, *rest = cells
-    return f"  {first:<16}" + "".join(f"{cell:>{max(9, len(cell) + 2)}}" for cell in rest)
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The rows with their columns aligned, the first at the left and the others at the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *rest in rows:
+        cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
+        yield "  " + "  ".join([first.ljust(widths[0]), *cells])

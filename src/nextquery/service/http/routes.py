@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from nextquery.inference.lists.relations import group
 from nextquery.records import Suggestion as FoundSuggestion
@@ -32,6 +32,9 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status in (400, 401, 408, 413, 422, 429, 431, 500, 503)
 }
 NOT_ABLE: dict[int | str, dict[str, Any]] = {501: {"model": schemas.ProblemDocument}}
+
+TRENDS = "trends"
+"""The name of the model whose list is `/v1/trends`."""
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["suggestions"])
 
@@ -163,6 +166,25 @@ async def delete_session(
         logging.log_failure("feedback cannot be removed", error, reason=str(error))
         raise BusyError("Feedback cannot be removed now.", 10) from None
     return Response(status_code=204)
+
+
+@router.get("/trends", responses=NOT_ABLE)
+async def trends(
+    request: Request, owner: Owner, n: Annotated[int, Query(ge=1, le=schemas.MAX_SUGGESTIONS)] = 10
+) -> schemas.TrendsAnswer:
+    """What rises: the list of the model that is served as `trends`, whatever the session."""
+    service = service_of(request)
+    if TRENDS not in service.models.served:
+        raise ProblemError(501, f"No model is served under the name {TRENDS!r} here.")
+    model = service.model(TRENDS)
+    question = SuggestQuestion((), SuggestOptions(n=n))
+    service.charge(request, [question])
+    found: list[FoundSuggestion] = []
+    if not service.control.killed:
+        found = (await service.ask(request, model, [question])).results[0]
+    return schemas.TrendsAnswer(
+        trends=_suggestions(found), model=model.name, took_ms=_took(request)
+    )
 
 
 @router.get("/models")

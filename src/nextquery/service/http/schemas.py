@@ -181,6 +181,14 @@ class ScoreAnswer(BaseModel):
     took_ms: float
 
 
+class TrendsAnswer(BaseModel):
+    """What rises."""
+
+    trends: list[Suggestion]
+    model: str
+    took_ms: float
+
+
 class CompleteAnswer(BaseModel):
     """How the query may end."""
 

@@ -5,6 +5,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nextquery.errors import InputError
+from nextquery.logs.trends import TrendSettings, find_trends
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.fitting.ages import DAY, Ages, with_day
 from nextquery.suggesters.fitting.background import count_background, heaviest_first
@@ -20,11 +22,35 @@ def fit_popularity(log: BackgroundLog, settings: PopularitySettings) -> Populari
     ages = log.ages(settings)
     if ages is not None:
         weights = _weighed(log, background, ages)
+    if settings.trending_days is not None:
+        weights = _trending(log, background, settings)
     factors = useful_factors(log, background, settings.useful_weight)
     if factors is not None:
         weights = weights * factors
     order = heaviest_first(background, weights)
     return Popularity(settings, background, weights, order[weights[order] > 0])
+
+
+def _trending(
+    log: BackgroundLog, background: Background, settings: PopularitySettings
+) -> NDArray[np.float64]:
+    """The weight of each query that rises: its users in the last days; the others weigh nothing.
+
+    What is not known to the background, and so to the guard, is left out.
+    """
+    if settings.ages:
+        raise InputError("`trending_days` goes with neither `half_life_days` nor `window_days`")
+    chosen = TrendSettings(settings.trending_days or 1, settings.trending_past_days)
+    found = find_trends(log.data, chosen).trends
+    known = [each for each in found if each.query in background.queries]
+    if not known:
+        raise InputError(
+            f"{log.data.path}: no known query rises in its last {settings.trending_days} days; "
+            "try other `trending_days`, or leave them out"
+        )
+    weights = np.zeros(len(background.counts))
+    weights[background.ids([each.query for each in known])] = [each.users for each in known]
+    return weights
 
 
 def _weighed(log: BackgroundLog, background: Background, ages: Ages) -> NDArray[np.float64]:

@@ -7,10 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 from nextquery.cli.main import app
-from nextquery.errors import ArtifactError
+from nextquery.errors import ArtifactError, InputError
+from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
+from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.popularity import Popularity
 
 
 @pytest.fixture(scope="module")
@@ -37,3 +40,25 @@ def test_json_is_one_document(data: Path) -> None:
 def test_what_is_no_data_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="no such folder"):
         CliRunner().invoke(app, ["inspect", str(tmp_path / "none")], catch_exceptions=False)
+
+
+def test_drift_is_shown_in_words_and_as_json(tmp_path: Path) -> None:
+    rows = write_log(tmp_path / "log.tsv", 400, 1)
+    early = rows.filter(rows["QueryTime"] < "2006-05-01")
+    early.write_csv(tmp_path / "old.tsv", separator="\t", quote_style="never")
+    settings = PrepareSettings(spelling=False, min_users=2)
+    for name in ("old", "log"):
+        prepare([tmp_path / f"{name}.tsv"], tmp_path / name, settings)
+    fit_model(Popularity, PreparedData(tmp_path / "old")).save(tmp_path / "model")
+    command = ["inspect", str(tmp_path / "log"), "--against", str(tmp_path / "old")]
+    told = CliRunner().invoke(app, [*command, "--model", str(tmp_path / "model")])
+    assert told.exit_code == 0, told.output
+    assert "unknown to the earlier log" in told.stdout
+    assert "(popularity): perplexity" in told.stdout
+    assert "retrain: " in told.stdout
+    found = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert found["new_sessions"] > 50
+    assert found["fit"] is None
+    alone = ["inspect", str(tmp_path / "log"), "--model", str(tmp_path / "model")]
+    with pytest.raises(InputError, match="--against"):
+        CliRunner().invoke(app, alone, catch_exceptions=False)

@@ -31,8 +31,8 @@ def test_the_page_says_it_in_words() -> None:
     page = describe(RESULT)
     rows = [line.split() for line in page.splitlines()]
     assert ["nobody", "1.3", "4.1", "0", "of", "10", "-", "-", "-"] in rows
-    assert ["1", "users", "1.5", "3.9", "0", "of", "10", "9.7", "10.0", "8", "of", "10"] in rows
-    assert ["adjacency,", "3", "0%", "60%", "5", "users"] in rows
+    assert ["1", "user", "1.5", "3.9", "0", "of", "10", "9.7", "10.0", "8", "of", "10"] in rows
+    assert ["adjacency,", "3", "0%", "60%", "with", "5"] in rows
     assert ["adjacency,", "10", "0%", "0%", "more"] in rows
     assert "1.4 bits is chance, 10 bits means that it is the first guess of 1,024" in page
     assert "7 known queries of the log hold one (1.23% of what was typed)" in page

@@ -1,11 +1,16 @@
 """The routes under `/v1`, asked in this process."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+
+from nextquery.service.app import build_app
+from nextquery.service.service import build_service
+from nextquery.service.settings import NamedModel, ServiceSettings
 
 Open = Callable[..., TestClient]
 
@@ -75,6 +80,24 @@ def test_feedback_is_written_where_there_is_a_folder(open_client: Open, tmp_path
     assert client.post("/v1/feedback", json=body).status_code == 204
     written = "".join(p.read_text() for p in (tmp_path / "feedback").rglob("*") if p.is_file())
     assert query_id in written
+
+
+def test_trends_are_the_list_of_the_model_of_that_name(
+    served_models: dict[str, Path], tmp_path: Path, open_client: Open
+) -> None:
+    names = (
+        NamedModel("adj", served_models["adjacency"]),
+        NamedModel("trends", served_models["popularity"]),
+    )
+    service = build_service(ServiceSettings(names, tmp_path))
+    with TestClient(build_app(service)) as client:
+        while client.get("/readyz").status_code != 200:
+            time.sleep(0.01)
+        answer = client.get("/v1/trends?n=2").json()
+        assert (answer["model"], len(answer["trends"])) == ("trends", 2)
+        assert client.get("/v1/trends?n=0").status_code == 422
+    refused = open_client().get("/v1/trends")
+    assert (refused.status_code, "trends" in refused.text) == (501, True)
 
 
 def test_models_are_listed_the_default_first(open_client: Open) -> None:
