@@ -15,6 +15,7 @@ from nextquery._version import __version__
 from nextquery.service.http import admin, pages, problems, routes
 from nextquery.service.http.door import Door
 from nextquery.service.http.gateway import CLIENT_LEFT, Gateway
+from nextquery.service.http.hot_routes import HotRoutes
 from nextquery.service.operation import logging
 from nextquery.service.service import Service
 from nextquery.service.trials import Trials
@@ -62,7 +63,8 @@ def build_api(service: Service) -> FastAPI:
 
 def build_app(service: Service) -> ASGIApp:
     """The routes behind the gateway: what the server runs."""
-    wrapped: ASGIApp = Door(build_api(service), service)
+    api = build_api(service)
+    wrapped: ASGIApp = Door(HotRoutes(api), service)
     if service.settings.cors_origins:
         wrapped = CORSMiddleware(
             wrapped,

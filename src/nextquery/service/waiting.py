@@ -23,6 +23,8 @@ async def finished(request: Request, jobs: Sequence[Job], budget: float, patient
     What the model has begun is worth waiting for, unless somebody else could answer: then the
     caller is not `patient`.
     """
+    if all(job.answer.done() for job in jobs):
+        return True
     deadline: float | None = time.monotonic() + budget
     leaving = asyncio.ensure_future(_gone(request.receive))
     try:

@@ -69,6 +69,7 @@ def test_a_full_queue_is_503_or_the_fallbacks_answer(
         def refuse(*_: object) -> None:
             raise QueueFullError(3.0)
 
+        monkeypatch.setattr(model.engine, "immediate", False)
         monkeypatch.setattr(model.batcher, "submit", refuse)
         asked: Any = service.suggest(request, model, [QUESTION])  # type: ignore[arg-type]
         if fallback:
@@ -99,6 +100,7 @@ def test_who_was_accepted_and_then_refused_gets_503(
                 job.answer.set_exception(QueueFullError(1.0))
             return jobs
 
+        monkeypatch.setattr(model.engine, "immediate", False)
         monkeypatch.setattr(model.batcher, "submit", late)
         with pytest.raises(BusyError):
             await service.suggest(Client(), model, [QUESTION])  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ knows no model.
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import Literal
 
 from nextquery.inference.lists.folding import folding_key
@@ -48,7 +49,7 @@ def relation(last_query: str, suggestion: str) -> Relation:
     >>> [str(relation("paris hotels", text)) for text in ("rome hotels", "louvre", "hotel paris")]
     ['replaces', 'new', 'same']
     """
-    before, after = (set(folding_key(normalise_query(text))) for text in (last_query, suggestion))
+    before, after = _terms(last_query), _terms(suggestion)
     if not before & after:
         return Relation.NEW
     if before == after:
@@ -56,6 +57,11 @@ def relation(last_query: str, suggestion: str) -> Relation:
     if before < after:
         return Relation.ADDS
     return Relation.DROPS if after < before else Relation.REPLACES
+
+
+@lru_cache(maxsize=8192)
+def _terms(text: str) -> frozenset[str]:
+    return frozenset(folding_key(normalise_query(text)))
 
 
 def group(context: Sequence[str], suggestion: str) -> Group:

@@ -57,6 +57,8 @@ class Engine(ABC):
     version: str
     blocklist = BlocklistState()
     """The blocklist of the moment."""
+    immediate = False
+    """Whether it answers an ordinary question in less time than it takes to hand it over."""
     explains = False
     """Whether it can say how much each query of a session counts."""
     judges_usefulness = False
@@ -110,6 +112,8 @@ class Engine(ABC):
 class LocalEngine(Engine):
     """A model in this process, asked for one list after the other."""
 
+    immediate = True
+
     def __init__(self, suggester: Served, version: str, blocklist: Path | None = None) -> None:
         self.suggester = suggester
         self.kind = suggester.kind
@@ -118,8 +122,10 @@ class LocalEngine(Engine):
         if isinstance(suggester, UsefulnessJudge):
             self.judges_usefulness = suggester.judges_usefulness
         self.min_users = suggester.guard.tables.min_users
-        if isinstance(suggester, Adjustable):
-            self.specificity = suggester.specificity
+        # Asked once: to see whether an object has what a protocol names takes as long as a look-up.
+        self._adjustable = suggester if isinstance(suggester, Adjustable) else None
+        if self._adjustable is not None:
+            self.specificity = self._adjustable.specificity
         self._watch = BlocklistWatch(suggester.guard, blocklist) if blocklist else None
         if self._watch is not None:
             self._watch.start()
@@ -154,9 +160,11 @@ class LocalEngine(Engine):
     ) -> list[list[Suggestion]]:
         """A list for each context."""
         specificity, diversity = options.specificity, options.diversity
-        assert isinstance(self.suggester, Adjustable), f"{self.kind} takes no options"
+        assert self._adjustable is not None, f"{self.kind} takes no options"
         return [
-            self.suggester.suggest(context, options.n, specificity=specificity, diversity=diversity)
+            self._adjustable.suggest(
+                context, options.n, specificity=specificity, diversity=diversity
+            )
             for context in contexts
         ]
 
@@ -172,6 +180,8 @@ class LocalEngine(Engine):
 
 class StatefulEngine(LocalEngine):
     """Contexts are decoded together and their states kept, so that only new queries are read."""
+
+    immediate = False
 
     def __init__(
         self,

@@ -6,7 +6,9 @@ nothing of HTTP.
 
 import asyncio
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from nextquery.errors import ArtifactError, NextqueryError
@@ -25,6 +27,9 @@ from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.suggesters.loading import model_kind
 
 SECONDS_BETWEEN_LOOKS = 0.25
+MOST_AT_ONCE = 4.0
+"""Questions of so much cost, together, are answered in the event loop where a model only looks
+things up: a thread would take longer to wake up than the answer takes."""
 SECONDS_WHEN_STOPPING = 4.0
 """A stopping service waits so long for a model that does not answer."""
 
@@ -103,10 +108,34 @@ class ServedModel:
     def submit(self, questions: Sequence[Question[Any]]) -> list[Job]:
         """Queue questions of one group for the model."""
         costs = [cost(question) for question in questions]
-        jobs = self.batcher.submit(questions[0].group, questions, costs)
+        engine, remember = self.engine, self._remember(self.engine)
+        if engine is not None and engine.immediate and sum(costs) <= MOST_AT_ONCE:
+            jobs = self._answered(engine, questions)
+        else:
+            jobs = self.batcher.submit(questions[0].group, questions, costs)
         for job in jobs:
-            if isinstance(job.question, SuggestQuestion):
-                job.answer.add_done_callback(self._remember(self.engine, job.question))
+            if not isinstance(job.question, SuggestQuestion):
+                continue
+            if job.answer.done():
+                remember(job.question, job.answer)
+            else:
+                job.answer.add_done_callback(partial(remember, job.question))
+        return jobs
+
+    def _answered(self, engine: Engine, questions: Sequence[Question[Any]]) -> list[Job]:
+        """Questions that are answered here and now, as if they had waited."""
+        loop, begin = asyncio.get_running_loop(), time.perf_counter()
+        jobs = [Job(question.group, question, loop.create_future()) for question in questions]
+        try:
+            answers = engine.answer(questions)
+        except Exception as error:
+            for job in jobs:
+                job.answer.set_exception(error)
+                job.answer.exception()  # read: whoever asked may be gone
+            return jobs
+        for job, answer in zip(jobs, answers, strict=True):
+            job.answer.set_result(answer)
+        self._on_batch(len(jobs), time.perf_counter() - begin)
         return jobs
 
     @property
@@ -166,10 +195,11 @@ class ServedModel:
         self._counted[what] = count
         return count - before if count >= before else count  # a restarted model begins at 0
 
-    def _remember(self, engine: Engine | None, question: SuggestQuestion) -> Any:
+    def _remember(self, engine: Engine | None) -> Callable[[SuggestQuestion, Any], None]:
+        """What keeps a list that is asked for now, if nothing has changed when it is there."""
         generation = engine.blocklist.generation if engine else -1
 
-        def store(answer: asyncio.Future[Any]) -> None:
+        def store(question: SuggestQuestion, answer: asyncio.Future[Any]) -> None:
             if engine is None or answer.cancelled() or answer.exception() is not None:
                 return
             # A list made by another model or under another blocklist must not outlive it.

@@ -56,12 +56,36 @@ def test_a_list_made_under_an_earlier_blocklist_is_not_remembered(
         model = models.served["main"]
         engine = model.engine
         assert engine is not None
+        monkeypatch.setattr(type(engine), "immediate", False)
         [job] = model.submit([QUESTION])
         # The list changes while the question waits.
         monkeypatch.setattr(type(engine), "blocklist", BlocklistState(1))
         await job.answer
         await asyncio.sleep(0)
         assert model.remembered(QUESTION) is None
+
+    with_models(settings, served_models["adjacency"], scenario)
+
+
+def test_a_model_that_looks_things_up_answers_at_once_and_a_dear_question_waits(
+    settings: ServiceSettings, served_models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(models: Models) -> None:
+        model = models.served["main"]
+        [job] = model.submit([QUESTION])
+        assert job.answer.done()
+        assert model.remembered(QUESTION) == job.answer.result()
+        dear = model.submit([QUESTION] * 20)
+        assert not any(each.answer.done() for each in dear)
+        assert [await each.answer for each in dear] == [job.answer.result()] * 20
+
+        def broken(self: object, questions: object) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(type(model.engine), "answer", broken)
+        [failed] = model.submit([QUESTION])
+        with pytest.raises(ZeroDivisionError):
+            failed.answer.result()
 
     with_models(settings, served_models["adjacency"], scenario)
 
