@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from nextquery.artifacts import write_text
 from nextquery.errors import InputError, LogError, MissingDependencyError
 from nextquery.extras import missing_message
+from nextquery.plain_files import read_plain_text
 
 _PAGE = 5_000
 _KEPT_OPEN = "5m"
@@ -33,6 +34,17 @@ _NO_TIME = 2**63 - 1
 _USER, _PASSWORD, _CERTIFICATES = (
     f"NEXTQUERY_OPENSEARCH_{name}" for name in ("USERNAME", "PASSWORD", "CA")
 )
+
+_NO_SUCH_ANSWER = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
+"""What comes of reading an answer, or a note, of another form."""
 
 Progress = Callable[[str, float], None]
 
@@ -125,6 +137,9 @@ def _fetch(client: Any, address: str, index: str, folder: Path, progress: Progre
                 raise _broken(address, index, state, error) from None
         except OpenSearchException as error:
             raise _broken(address, index, state, error) from None
+        except _NO_SUCH_ANSWER as error:
+            what = f"it answers as no OpenSearch does: {type(error).__name__}"
+            raise _broken(address, index, state, LogError(what)) from None
     return state
 
 
@@ -153,6 +168,8 @@ def _pages(
         read, total = 0, max(1, int(answer["hits"]["total"]["value"]))
         while page := _whole_page(answer):
             read += len(page)
+            if read > total + _PAGE:  # documents may come while it is read, but not for ever
+                raise OpenSearchException(f"{read:,} documents where there should be {total:,}")
             yield page, min(1.0, read / total)
             answer = client.scroll(body={"scroll_id": scroll, "scroll": _KEPT_OPEN})
             scroll = answer.get("_scroll_id", scroll)
@@ -169,6 +186,8 @@ def _whole_page(answer: Any) -> list[dict[str, Any]]:
     if shards.get("failed"):
         raise OpenSearchException(f"{shards['failed']} of {shards.get('total')} shards failed")
     found: list[dict[str, Any]] = answer["hits"]["hits"]
+    if not isinstance(found, list):
+        raise TypeError("hits")
     return found
 
 
@@ -218,8 +237,11 @@ def _read_state(folder: Path, address: str, index: str) -> FetchState:
     file = folder / f"{_stem(index)}.json"
     if not file.exists():
         return FetchState(address)
-    fields = json.loads(file.read_text(encoding="utf-8"))
-    state = FetchState(**{**fields, "ids": tuple(fields["ids"])})
+    try:
+        fields = json.loads(read_plain_text(file))
+        state = FetchState(**{**fields, "ids": tuple(fields["ids"])})
+    except (OSError, *_NO_SUCH_ANSWER):
+        raise InputError(f"{file}: cannot be read; remove {folder} and fetch again") from None
     if state.address != address:
         raise InputError(f"{folder}: holds what was fetched from {state.address}; remove it first")
     return state
