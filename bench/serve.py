@@ -100,6 +100,23 @@ def overload(models: Models, quick: bool) -> dict[str, Any]:
     }
 
 
+def overload_busy(models: Models, quick: bool) -> dict[str, Any]:
+    """The same beside a program that burns a core; also against the quiet machine's latency."""
+    with service(next(iter(models.hred.values()))) as server:
+        load(server, models.words, clients=2, requests=20)
+        quiet = load(server, models.words, clients=1, seconds=2 if quick else 10)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as burning:
+        try:
+            found = overload(models, quick)
+        finally:
+            burning.kill()
+    return {
+        **found,
+        "quiet_p99_ms": quiet["p99_ms"],
+        "p99_against_quiet": found["accepted_p99_ms"] / quiet["p99_ms"],
+    }
+
+
 def reloads(models: Models, quick: bool) -> dict[str, Any]:
     """Models loaded again under half of the capacity."""
     import hashlib
@@ -259,6 +276,7 @@ def _memory(model: Path, words: list[str], half: int) -> dict[str, Any]:
 SECTIONS: dict[str, Callable[[Models, bool], dict[str, Any]]] = {
     "latency": latency,
     "overload": overload,
+    "overload_busy": overload_busy,
     "reloads": reloads,
     "cancelled": cancelled,
     "shutdowns": shutdowns,

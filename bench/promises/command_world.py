@@ -24,6 +24,7 @@ CALLS: dict[str, list[str]] = {
                 "--size", "4"],
     "train": ["{data}", "--out", "{out}", "--config", "tiny", "--set", "train.epochs=1"],
     "fit": ["{data}", "--kind", "adjacency", "--out", "{out}"],
+    "blend": ["{hred}", "{adjacency}", "{qvmm}", "--data", "{data}", "--out", "{out}"],
     "suggest": ["{adjacency}", "google"],
     "score": ["{adjacency}", "--candidate", "google", "--context", "maps"],
     "complete": ["{adjacency}", "--prefix", "go"],

@@ -40,7 +40,8 @@ def make_models(folder: Path) -> list[Path]:
         nextquery.fit(data, kind, folder / kind)
     _write_hred(data, folder / "hred")
     _write_reranked(folder)
-    return [data.path, *(folder / name for name in (*KINDS, "hred", "reranked"))]
+    _write_blend(data, folder)
+    return [data.path, *(folder / name for name in (*KINDS, "hred", "reranked", "blend"))]
 
 
 def ask(folder: Path) -> Any:
@@ -118,3 +119,10 @@ def _write_reranked(folder: Path) -> None:
     feedback = read_feedback(folder / FEEDBACK, Bounds(per_origin=0))
     trained = train_reranker(feedback.impressions, "adjacency", RerankSettings(min_taken=50))
     publish_reranker(folder / "adjacency", folder / "reranked", trained)
+
+
+def _write_blend(data: Any, folder: Path) -> None:
+    from nextquery.suggesters.fitting.blend import BlendSettings, make_blend
+
+    members = [folder / "adjacency", folder / "qvmm"]
+    make_blend(folder / "hred", members, data, folder / "blend", BlendSettings())
