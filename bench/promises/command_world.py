@@ -33,6 +33,8 @@ CALLS: dict[str, list[str]] = {
     "neighbours": ["{hred}", "google"],
     "experiment": ["{data}", "--model", "{adjacency}", "--out", "{out}", "--seeds", "1",
                    "--generation-contexts", "5", "--completion-contexts", "5"],
+    "audit": ["{adjacency}", "{data}", "--canaries", "2", "--contexts", "2",
+              "--min-users", "1"],
     "study create": ["--data", "{data}", "--model", "a={adjacency}", "--model", "q={qvmm}",
                      "--out", "{out}", "--sample", "3"],
     "study serve": ["{study}", "--port", "0"],
@@ -50,7 +52,7 @@ CALLS: dict[str, list[str]] = {
 }  # fmt: skip
 """Arguments by command; names in braces are files of the world, `out` a name that is free."""
 
-ENDLESS = ("serve", "study serve", "demo", "train", "experiment", "doctor")
+ENDLESS = ("serve", "study serve", "demo", "train", "experiment", "doctor", "audit")
 """Commands that go on until they are told to stop, or for long."""
 WRITTEN = ("reranked", "study")
 """What a command writes into, so that each call gets a copy."""

@@ -7,10 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from nextquery.evaluation.audit.audit_run import AuditResult, AuditSettings, audit
+from nextquery.evaluation.audit.planting import PlantingSettings
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings
+from nextquery.logs.synthetic.log import write_log
 from nextquery.normalise import normalise_query
+from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import load
 from nextquery.suggesters.popularity import Popularity
@@ -73,6 +77,45 @@ def secrets(quick: bool) -> Row:
     return Row(AREA, promise, asked.questions, asked.held, "no guard", asked.leaked_without_guard)
 
 
+def audited(quick: bool) -> Iterator[Row]:
+    """What `nextquery audit` finds: planted secrets, and phrases that fake users push."""
+    with tempfile.TemporaryDirectory() as folder:
+        log, data = Path(folder, "log.tsv"), Path(folder, "data")
+        write_log(log, 2000 if quick else 5000, seed=4)
+        prepare([log], data, PrepareSettings(spelling=False, min_users=USERS))
+        fit_model(Adjacency, PreparedData(data)).save(Path(folder, "model"))
+        kinds = () if quick else ("popularity", "qvmm", "cacb", "shortcuts")
+        number = 4 if quick else 10
+        planting = PlantingSettings(canaries=number, contexts=number)
+        settings = AuditSettings(kinds, (1, USERS), planting=planting)
+        found = audit(Path(folder, "model"), PreparedData(data), settings)
+    rare = [each for kind in found.exposures for each in kind.guarded if each.users < USERS]
+    bare = [each for kind in found.exposures for each in kind.unguarded if each.users < USERS]
+    secrets = sum(each.secrets for each in rare)
+    shown = sum(each.shown for each in rare)
+    promise = f"planted secrets of fewer than {USERS} users are not suggested (audit)"
+    control = sum(each.shown for each in bare)
+    yield Row(AREA, promise, secrets, secrets - shown, "no guard", control)
+    few = [(curve.min_users, point) for curve in found.poisoning for point in curve.points
+           if point.fake_users < USERS]  # fmt: skip
+    tried = sum(point.contexts for least, point in few if least == USERS)
+    pushed = sum(point.pushed for least, point in few if least == USERS)
+    promise = f"fewer than {USERS} fake users push no phrase into the first five (audit)"
+    control = sum(point.pushed for least, point in few if least == 1)
+    note = _needed(found)
+    yield Row(AREA, promise, tried, tried - pushed, "K = 1", control, note)
+
+
+def _needed(found: AuditResult) -> str:
+    """How many fake users it takes, which no guard can change: a figure, not a promise."""
+    needed = [
+        f"{curve.kind} {curve.needed or 'over 50'}"
+        for curve in found.poisoning
+        if curve.min_users == USERS
+    ]
+    return f"half of the phrases are pushed by so many: {', '.join(needed)}"
+
+
 def _suspects_all(text: str) -> bool:
     return text not in ORDINARY
 
@@ -110,4 +153,4 @@ def _fitted(folder: Path, texts: Iterable[str], **settings: Any) -> Path:
     return folder / "model"
 
 
-TESTS = (disguises, personal_data, secrets)
+TESTS = (disguises, personal_data, secrets, audited)
