@@ -48,6 +48,9 @@ def prepare(
     time_zone: Annotated[
         str, typer.Option("--time-zone", help="Of times written without an offset.")
     ] = ReadSettings.time_zone,
+    encoding: Annotated[
+        str, typer.Option("--encoding", help="Of text files; UTF-16 is told by itself.")
+    ] = ReadSettings.encoding,
     idle_minutes: Annotated[
         int, typer.Option("--idle-minutes", help="A longer pause ends a session.")
     ] = PrepareSettings.idle_minutes,
@@ -108,6 +111,7 @@ def prepare(
             time_zone,
             max_rejected,
             excerpts=not no_excerpts,
+            encoding=encoding,
             parameter=parameter or None,
         ),
         idle_minutes=idle_minutes,

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+from nextquery.logs.formats.layouts.columns import REQUIRED
 from nextquery.logs.formats.layouts.delimited_format import DelimitedFormat, most_rows_match
 from nextquery.logs.formats.layouts.delimited_layout import DelimitedLayout
 from nextquery.logs.reading.samples import Sample
@@ -27,6 +28,8 @@ class AolFormat(DelimitedFormat):
         first = sample.lines[0]
         if first.lower() == HEADER.lower():
             return f"its first line is the header {', '.join(first.split(chr(9)))}"
+        if {*map(str.casefold, first.split("\t"))} >= set(REQUIRED):
+            return None  # a header of names that tsv knows, perhaps in another order
         if most_rows_match(sample.lines, (3, 5), lambda fields: _TIME.match(fields[2])):
             return "most of its first lines are user, query and time, between tabs"
         return None

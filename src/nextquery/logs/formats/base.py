@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple
 import polars as pl
 
 from nextquery.logs.reading.compression import LogFile
+from nextquery.logs.reading.encodings import UTF_8
 from nextquery.logs.reading.lines import BLOCK_BYTES, LineBlock, line_blocks
 from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
 from nextquery.logs.reading.samples import Sample
@@ -54,7 +55,8 @@ class LineFormat(LogFormat):
     def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
         """The lines of the file."""
         layout = self.layout(sample, settings)
-        return read_line_blocks(sample.file, partial(self.parse, layout, settings.time_zone))
+        parse = partial(self.parse, layout, settings.time_zone)
+        return read_line_blocks(sample.file, parse, settings.encoding)
 
     def parse(self, layout: Layout, time_zone: str, block: LineBlock) -> ParsedRows:
         """The rows of a block."""
@@ -80,8 +82,10 @@ class JoinedFormat(LogFormat):
         """Write the rows of the folder `staged`, joined, into the folder `rows`."""
 
 
-def read_line_blocks(path: Path, parse: Callable[[LineBlock], ParsedRows]) -> Iterator[FileBlock]:
+def read_line_blocks(
+    path: Path, parse: Callable[[LineBlock], ParsedRows], encoding: str = UTF_8
+) -> Iterator[FileBlock]:
     """A text file, plain or compressed, in blocks of whole lines."""
     with LogFile(path) as file:
-        for block in line_blocks(file.chunks(BLOCK_BYTES)):
+        for block in line_blocks(file.text(BLOCK_BYTES, encoding)):
             yield FileBlock(block.count, file.position(), partial(parse, block))

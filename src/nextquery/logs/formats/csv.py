@@ -74,7 +74,7 @@ def _recognise(sample: Sample, settings: ReadSettings, seen: str) -> str | None:
         where = f"line {index + 1}" if index else "its first line"
         return f"{where} {seen} and the columns were given"
     where = f"the header on line {index + 1}" if index else "its header"
-    named = _names(sample.lines[index]) >= set(REQUIRED)
+    named = _plain_names(sample.lines[index]) >= set(REQUIRED)
     return f"{where} names user, time and query" if named else None
 
 
@@ -87,11 +87,17 @@ def _header_index(sample: Sample, columns: Mapping[str, str] | None) -> int:
     if all(map(_NUMBER.fullmatch, wanted)):
         return 0
     lines = sample.lines[:_LONGEST_PREAMBLE]
-    return next((index for index, line in enumerate(lines) if _names(line) >= wanted), 0)
+    names = _names if columns else _plain_names
+    return next((index for index, line in enumerate(lines) if names(line) >= wanted), 0)
 
 
 def _names(line: str) -> set[str]:
     return {name.strip('" ') for name in re.split("[,;|\t]", line)}
+
+
+def _plain_names(line: str) -> set[str]:
+    """Names that nobody chose may be written in capitals."""
+    return {name.casefold() for name in _names(line)}
 
 
 def _layout(

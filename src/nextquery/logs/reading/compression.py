@@ -14,6 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from nextquery.errors import LogError
+from nextquery.logs.reading.encodings import UTF_8, text_chunks
 
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"BZh", "bz2"), (b"\x28\xb5\x2f\xfd", "zstd"))
 
@@ -37,6 +38,14 @@ class LogFile:
         """The unpacked bytes in pieces of `size`, the last one shorter."""
         while chunk := self._read(size):
             yield chunk
+
+    def text(self, size: int, encoding: str = UTF_8, *, lists: bool = True) -> Iterator[bytes]:
+        """The unpacked text in UTF-8, in pieces of about `size`; with `lists` those as lines."""
+        try:
+            yield from text_chunks(self.chunks(size), encoding, lists=lists)
+        except LogError as error:
+            known = str(error).startswith(str(self.path))
+            raise error if known else LogError(f"{self.path}: {error}") from None
 
     def position(self) -> int:
         """How many bytes of the file, as it lies on disk, have been read."""

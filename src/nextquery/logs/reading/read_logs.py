@@ -98,7 +98,7 @@ def read_logs(
     `write` writes the parts, except those of a format that is joined, which are Parquet.
     """
     check_settings(settings)
-    samples = [take_sample(path) for path in paths]
+    samples = [take_sample(path, settings.encoding) for path in paths]
     choice = choose_format(samples, settings)
     files: list[FileRows] = []
     blocks = _blocks(samples, choice.format, settings, progress or _silent, files)

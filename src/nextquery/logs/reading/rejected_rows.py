@@ -148,8 +148,15 @@ def check_share(accepted: int, reasons: dict[str, int], most: float) -> None:
     if share > most:
         raise LogError(
             f"{faulty} of {accepted + faulty} rows are bad ({share:.1%}, at most {most:.1%} "
-            f"allowed): {_first_three(bad)}; check `format`, or raise `max_rejected`"
+            f"allowed): {_first_three(bad)}; {_advice(bad)}, or raise `max_rejected`"
         )
+
+
+def _advice(bad: dict[str, int]) -> str:
+    """What to look at first."""
+    if next(iter(bad)) == MALFORMED_TEXT:
+        return "name its `encoding`, such as cp1252"
+    return "check `format`"
 
 
 def _first_three(reasons: dict[str, int]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nextquery.errors import InputError
+from nextquery.logs.reading.encodings import check_encoding
 
 UTC = "UTC"
 
@@ -25,6 +26,8 @@ class ReadSettings:
     """The largest share of bad rows with which the job goes on."""
     excerpts: bool = True
     """Whether the list of rejected rows shows the start of each."""
+    encoding: str = "utf-8"
+    """The encoding of text files; UTF-16 is told by itself."""
     parameter: str | None = None
     """Which parameter of an access log's addresses holds the query; None stands for `q`."""
 
@@ -35,5 +38,6 @@ class ReadSettings:
             from nextquery.logs.reading.times import check_time_zone
 
             check_time_zone(self.time_zone)
+        check_encoding(self.encoding)
         if not 0 <= self.max_rejected <= 1:
             raise InputError(f"`max_rejected` {self.max_rejected}: give a share from 0 to 1")

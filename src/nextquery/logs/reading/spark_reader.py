@@ -50,6 +50,10 @@ def read_addresses(
 ) -> ReadResult:
     """Read logs by address into `work`, as `read_logs` reads files."""
     check_settings(settings)
+    if settings.encoding != ReadSettings.encoding:
+        raise LogError(
+            f"`encoding` {settings.encoding}: Spark reads UTF-8 by address; convert first"
+        )
     samples = [_take_sample(spark, address) for address in addresses]
     choice = choose_format(samples, settings)
     if not isinstance(choice.format, LineFormat):

@@ -1,10 +1,10 @@
 """Times of a log as naive UTC.
 
 Understood: `2006-03-01 07:17:12` and its ISO 8601 variants (`T`, fractions, no seconds, `Z` or an
-offset), seconds since 1970 (up to 11 digits, a fraction allowed) and milliseconds since 1970 (12
-to 14 digits). A time without an offset is taken as the wall clock of the given zone: of the two
-readings of an hour that the clocks repeat the earlier one is meant, and a time that the clocks
-skipped is refused.
+offset), numbers since 1970 in seconds (up to 11 digits, a fraction allowed), milliseconds, micro-
+and nanoseconds, and what tables and servers write (`time_spellings`). A time without an offset is
+taken as the wall clock of the given zone: of the two readings of an hour that the clocks repeat the
+earlier one is meant, and a time that the clocks skipped is refused.
 """
 
 from datetime import datetime
@@ -13,15 +13,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import polars as pl
 
 from nextquery.errors import LogError
+from nextquery.logs.reading import time_spellings
 
 NOT_UNDERSTOOD = "time not understood"
 OUT_OF_RANGE = "time before 1990 or after 2099"
 SKIPPED = "time skipped by a clock change"
+AMBIGUOUS = "date with slashes, day or month first"
 
 USUAL = "%Y-%m-%d %H:%M:%S"
 _ISO = (
     r"^(?<date>\d{4}-\d{2}-\d{2})[Tt ](?<minute>\d{2}:\d{2})(?<second>:\d{2})?"
-    r"(?<fraction>[.,]\d{1,9})?\s?(?<offset>[Zz]|UTC|[+-]\d{2}(?::?\d{2})?)?$"
+    r"(?<fraction>[.,]\d{1,9})?\s?(?<half>[AaPp]\.?[Mm]\.?)?\s?"
+    r"(?<offset>[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?$"
 )
 _DATETIME = pl.Datetime("us")
 # Times outside are a wrong unit or a broken clock, not the time of a search.
@@ -53,7 +56,12 @@ def parse_times(texts: pl.Series, time_zone: str, pattern: str = USUAL) -> pl.Da
         odd = (wall.is_null() & texts.is_not_null()).arg_true()
         others = _other_spellings(texts.gather(odd))
         wall, utc = wall.scatter(odd, others["wall"]), utc.scatter(odd, others["utc"])
-    return resolve_times(wall, utc, time_zone)
+    found = resolve_times(wall, utc, time_zone)
+    if pattern != USUAL or not (found["fault"] == NOT_UNDERSTOOD).any():
+        return found
+    unsure = pl.Series(texts).str.contains(time_spellings.EITHER_FIRST)
+    fault = pl.when(unsure & (pl.col("fault") == NOT_UNDERSTOOD)).then(pl.lit(AMBIGUOUS))
+    return found.with_columns(fault=pl.coalesce(fault, "fault"))
 
 
 def resolve_times(wall: pl.Series, utc: pl.Series, time_zone: str) -> pl.DataFrame:
@@ -83,8 +91,19 @@ def _localised(wall: pl.Expr, time_zone: str) -> pl.Expr:
 
 
 def _other_spellings(texts: pl.Series) -> pl.DataFrame:
-    """Columns `wall` and `utc`, one of them filled, for ISO variants and numbers since 1970."""
-    text = texts.str.strip_chars().alias("text")
+    """Columns `wall` and `utc`, one of them filled where the text is understood."""
+    found = _iso_or_number(texts.str.strip_chars())
+    left = (found["wall"].is_null() & found["utc"].is_null() & texts.is_not_null()).arg_true()
+    if not len(left):
+        return found
+    again = _iso_or_number(time_spellings.as_iso(texts.gather(left).str.strip_chars()))
+    wall, utc = (found[name].scatter(left, again[name]) for name in ("wall", "utc"))
+    return pl.DataFrame({"wall": wall, "utc": utc})
+
+
+def _iso_or_number(texts: pl.Series) -> pl.DataFrame:
+    """The same for ISO variants and numbers since 1970."""
+    text = texts.alias("text")
     parts = pl.DataFrame([text, text.str.extract_groups(_ISO).alias("iso")]).unnest("iso")
     return parts.with_columns(iso=_iso_wall(), shift=_shift()).select(
         wall=pl.when(pl.col("offset").is_null()).then("iso"),
@@ -98,7 +117,15 @@ def _iso_wall() -> pl.Expr:
     digits = pl.col("fraction").str.slice(1, 6).str.pad_end(6, "0")
     microseconds = digits.cast(pl.Int64).fill_null(0)
     whole = joined.str.to_datetime(USUAL, time_unit="us", strict=False)
-    return whole + pl.duration(microseconds=microseconds)
+    return whole + pl.duration(microseconds=microseconds, hours=_half_day())
+
+
+def _half_day() -> pl.Expr:
+    """What `am` and `pm` add to the hour: 12 am is midnight."""
+    morning, noon = pl.col("minute") < "12", pl.col("minute").str.starts_with("12")
+    after = pl.col("half").str.to_lowercase().str.starts_with("p")
+    added = pl.when(after & morning).then(12).when(~after & noon).then(-12).otherwise(0)
+    return pl.when(pl.col("half").is_null()).then(0).otherwise(added)
 
 
 def _shift() -> pl.Expr:
@@ -114,7 +141,12 @@ def _shift() -> pl.Expr:
 
 def _since_1970(text: pl.Expr) -> pl.Expr:
     seconds = text.str.contains(r"^\d{1,11}(\.\d+)?$")
-    milliseconds = text.str.contains(r"^\d{12,14}(\.\d+)?$")
+    milliseconds = text.str.contains(r"^\d{12,13}(\.\d+)?$")
+    microseconds = text.str.contains(r"^\d{15,16}$")
+    nanoseconds = text.str.contains(r"^\d{18,19}$")
     value = text.cast(pl.Float64, strict=False)
-    scale = pl.when(seconds).then(1e6).when(milliseconds).then(1e3)
+    scale = (
+        pl.when(seconds).then(1e6).when(milliseconds).then(1e3)
+        .when(microseconds).then(1.0).when(nanoseconds).then(1e-3)
+    )  # fmt: skip
     return (value * scale).round().cast(pl.Int64).cast(_DATETIME)

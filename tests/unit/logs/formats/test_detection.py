@@ -101,9 +101,24 @@ def test_unknown_start_asks_for_help(tmp_path: Path, text: str) -> None:
         choose(tmp_path, text)
 
 
-def test_other_encodings_are_named(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"is UTF-16; convert it to UTF-8"):
-        choose(tmp_path, AOL_ROW.encode("utf-16"))
+def test_utf_16_is_told_by_its_mark(tmp_path: Path) -> None:
+    assert choose(tmp_path, AOL_ROW.encode("utf-16")) == "aol"
+
+
+def test_a_header_of_names_is_no_row_of_aol(tmp_path: Path) -> None:
+    rows = "7\tred\t2024-03-01 10:00:00\n" * 3
+    assert choose(tmp_path, f"User\tQuery\tTime\n{rows}") == "tsv"
+    assert choose(tmp_path, rows) == "aol"
+
+
+def test_a_list_of_objects_is_read_as_its_lines(tmp_path: Path) -> None:
+    row = '{"user": "7", "time": "2024-03-01 10:00:00", "query": "red"}'
+    assert choose(tmp_path, f"[{row},\n {row}]") == "ndjson"
+
+
+def test_the_visits_log_of_matomo_as_a_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"Matomo's visits log as a table.*export it as JSON"):
+        choose(tmp_path, "idSite,idVisit,visitorId,actionDetails_0_type\n1,2,3,search\n")
 
 
 def test_a_given_format_is_taken_as_given(tmp_path: Path) -> None:

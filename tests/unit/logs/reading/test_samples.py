@@ -32,9 +32,8 @@ def test_the_first_bytes_are_kept(tmp_path: Path) -> None:
     assert take_sample(path).start.startswith(b"PAR1")
 
 
-def test_utf_16_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"is UTF-16; convert it to UTF-8"):
-        sample(tmp_path, "user".encode("utf-16"))
+def test_utf_16_is_read(tmp_path: Path) -> None:
+    assert sample(tmp_path, "user\tq\n".encode("utf-16")) == ("user\tq",)
 
 
 def test_a_header_of_many_columns_is_seen_whole(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from nextquery.logs.reading.text_rows import Row
 
 _SEARCH_URL = re.compile(r"^/1/indexes/[^/?]+/(?:queries|query)(?:$|\?)")
 _STRING = r'"(?:[^"\\]|\\.)*"'
-_QUERIES = re.compile(rf'"(query|params)"\s*:\s*({_STRING})')
+_QUERIES = re.compile(rf'"(query|params|userToken)"\s*:\s*({_STRING})')
 """Bodies are cut after 1,000 characters, so that they are seldom whole JSON."""
 
 # Within half a minute: typed further, or shortened on the way to something else.
@@ -127,18 +127,22 @@ def _click_rows(event: dict[str, Any]) -> Iterator[Row]:
 
 
 def _searches(body: str) -> list[tuple[str, str | None]]:
-    """The query texts of a request's body, each with the user token that stands beside it."""
+    """The query texts of a request's body, each with the user token that stands beside it.
+
+    A request is one visitor's: a token outside the parameters is that of all its queries.
+    """
     found: list[tuple[str, str | None]] = []
+    common: str | None = None
     for name, quoted in _QUERIES.findall(body):
         try:
             value = json.loads(quoted)
         except ValueError:
             continue
-        if name == "query":
+        if name == "userToken":
+            common = value
+        elif name == "query":
             found.append((value, None))
-            continue
-        parameters = parse_qs(value)
-        if "query" in parameters:
+        elif "query" in (parameters := parse_qs(value)):
             token = parameters.get("userToken", [None])[0]
             found.append((parameters["query"][0], token))
-    return found
+    return [(query, token or common) for query, token in found]

@@ -18,6 +18,7 @@ import polars as pl
 from nextquery.errors import LogError
 from nextquery.logs.formats.base import FileBlock, LogFormat
 from nextquery.logs.reading.compression import LogFile
+from nextquery.logs.reading.encodings import UTF_8
 from nextquery.logs.reading.rows import ParsedRows, validate_rows
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
@@ -46,7 +47,7 @@ class DocumentFormat(LogFormat):
         """The rows of all objects, some ten thousand at a time."""
         waiting: list[Row] = []
         first = 1
-        for position, found in read_objects(sample.file, self.list_name):
+        for position, found in read_objects(sample.file, self.list_name, settings.encoding):
             waiting += self.rows(found)
             if len(waiting) >= _BLOCK_ROWS:
                 yield self._block(waiting, first, position, settings)
@@ -93,12 +94,14 @@ def sample_document(sample: Sample, list_name: str = "") -> list[dict[str, Any]]
     return found
 
 
-def read_objects(path: Path, list_name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_objects(
+    path: Path, list_name: str, encoding: str = UTF_8
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """All objects of a file, each with the bytes of the file that have been read by then."""
     wrapper = _wrapper(list_name)
     with LogFile(path) as file:
         decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
-        chunks = file.chunks(_CHUNK)
+        chunks = file.text(_CHUNK, encoding, lists=False)
         text, place, ended, count = "", 0, False, 0
         while True:
             place = _skip(text, place, wrapper)

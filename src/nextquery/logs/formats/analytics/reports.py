@@ -34,6 +34,7 @@ _REPORTS = (
         "use a log of the site's own search",
     ),
 )
+_VISITS = {"idvisit", "visitorid"}
 _MOST_LINES = 30
 
 
@@ -47,6 +48,11 @@ def describe_report(sample: Sample) -> str | None:
     """
     for line in sample.lines[:_MOST_LINES]:
         names = {re.sub(r"[^a-z]", "", name.lower()) for name in re.split(r'[,;\t{}:"]', line)}
+        if names >= _VISITS and "{" not in line:
+            return (
+                "Matomo's visits log as a table, which has its searches in numbered columns; "
+                "export it as JSON, format=json in the address (format matomo)"
+            )
         for columns, service, instead in _REPORTS:
             if columns <= names:
                 return (

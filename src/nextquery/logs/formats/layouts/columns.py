@@ -29,12 +29,13 @@ def find_columns(
 ) -> dict[str, str]:
     """The name of each wanted column; without a choice, columns called user, time and query.
 
-    >>> find_columns(Path("log.csv"), None, ["time", "user", "query", "page"])
-    {'user': 'user', 'time': 'time', 'query': 'query'}
+    >>> find_columns(Path("log.csv"), None, ["Time", "user", "query", "page"])
+    {'user': 'user', 'time': 'Time', 'query': 'query'}
     """
-    wanted = dict(columns) if columns else {name: name for name in REQUIRED}
-    if columns is None and "click" in names:
-        wanted["click"] = "click"
+    written = {name.strip().casefold(): name for name in reversed(names)}
+    wanted = dict(columns) if columns else {name: written.get(name, name) for name in REQUIRED}
+    if columns is None and "click" in written:
+        wanted["click"] = written["click"]
     missing = [name for name in wanted.values() if name not in names]
     if missing:
         raise LogError(

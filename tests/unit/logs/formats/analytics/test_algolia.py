@@ -138,3 +138,16 @@ def test_other_requests_and_failures_are_set_aside(tmp_path: Path) -> None:
     result, rows = read(tmp_path, {"logs": [*others, request("hat", 60)]})
     assert [query for _, query, _ in rows] == ["hat"]
     assert result.reasons == {rejected_rows.NOT_A_SEARCH: 4}
+
+
+def test_a_token_in_the_body_names_the_visitor(tmp_path: Path) -> None:
+    log = tmp_path / "logs.json"
+    found = []
+    for user in ("u1", "u2"):
+        asked = request("red shoes", 0)
+        body = {"requests": [{"indexName": "p", "query": "red shoes"}], "userToken": user}
+        found.append(asked | {"query_body": json.dumps(body), "inner_queries": []})
+    log.write_text(json.dumps({"logs": found}))
+    read_logs([log], ReadSettings(), tmp_path / "work")
+    rows = pl.read_parquet(tmp_path / "work" / "rows" / "*.parquet")
+    assert sorted(rows["user"]) == ["u1", "u2"]
