@@ -175,16 +175,17 @@ def _changed(name: str, changes: Mapping[str, str]) -> str:
 
 def _report(folder: Path, arguments: Sequence[str]) -> Any:
     """The results of an experiment, which goes on where it was stopped."""
-    _run(["experiment", *arguments, "--out", str(folder)])
+    run(["experiment", *arguments, "--out", str(folder)])
     return json.loads((folder / "results.json").read_text())
 
 
 def _make(target: Path, arguments: Sequence[str]) -> None:
     if not target.exists():
-        _run(arguments)
+        run(arguments)
 
 
-def _run(arguments: Sequence[str]) -> None:
+def run(arguments: Sequence[str]) -> None:
+    """One command, shown before it is run."""
     print("nextquery", *arguments, flush=True)
     paths = [str(ROOT / "src"), str(ROOT / "bench"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
