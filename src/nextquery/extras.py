@@ -13,6 +13,7 @@ EXTRAS = {
     "redis": ("redis",),
     "excel": ("python_calamine",),
     "opensearch": ("opensearchpy",),
+    "onnx": ("onnx", "onnxruntime"),
 }
 """What each extra adds, by the name under which it is imported."""
 CORE = (

@@ -1,6 +1,7 @@
 """<nextquery-box> from a plain file server: the exported lists, and no Python behind them."""
 
 import functools
+import gzip
 import random
 import shutil
 import threading
@@ -14,9 +15,10 @@ import pytest
 from playwright.sync_api import expect
 
 from nextquery.export.export import export_model
-from nextquery.export.static import static_suggestions
+from nextquery.export.static import StaticLists
 from nextquery.normalise import normalise_query
 from nextquery.suggesters.loading import load
+from nextquery.word_breaks import join_words
 
 from .hostile_texts import hostile_texts
 
@@ -34,7 +36,7 @@ document.querySelector("nextquery-box").client = new StaticClient({ url: "/sugge
 TYPED = [
     *("Red Shoes", "red  shoes!", "paris", "PARIS hotels", "none of it", "ke$ha", "bj's", "a@b"),
     *("zero\u200bwidth", "ＦＵＬＬ width", "ΌΔΟΣ", "İstanbul", "می\u200cخواهم", "naïve café"),
-    *("東京 ホテル", "１２３", "e\u0301"),
+    *("東京 ホテル", "便宜的北京酒店", "iphone手机壳", "ที่พัก กรุงเทพ", "１２３", "e\u0301"),
 ]
 
 
@@ -83,7 +85,8 @@ def test_the_browser_gives_the_lists_that_python_gives(tab: Any, site: Path) -> 
       return (await Promise.all(answers)).map(answer => answer.suggestions.map(one => one.text));
     }"""
     found = tab.evaluate(script, TYPED)
-    assert found == [static_suggestions(site / "suggestions", [normalise_query(t)]) for t in TYPED]
+    lists = StaticLists(site / "suggestions")
+    assert found == [lists.suggest([normalise_query(text)]) for text in TYPED]
     assert sum(map(bool, found)) >= 4
 
 
@@ -100,8 +103,27 @@ def test_queries_are_normalised_as_in_python(tab: Any) -> None:
     assert len(known) > 1000
     texts = [*TYPED, *hostile_texts(), *known]
     found = tab.evaluate("texts => texts.map(normaliseQuery)", texts)
-    different = [t for t, one in zip(texts, found, strict=True) if normalise_query(t) != one]
-    assert different == []
+    expected = [join_words(normalise_query(text)) for text in texts]
+    pairs = zip(texts, expected, found, strict=True)
+    assert [each for each in pairs if each[1] != each[2]] == []
+
+
+def test_files_that_the_server_sends_unpacked_are_read_too(tab: Any, site: Path) -> None:
+    """Apache and others send a .gz file with `Content-Encoding: gzip`."""
+
+    def unpacked(route: Any) -> None:
+        file = site / "suggestions" / "shards" / route.request.url.rpartition("/")[2]
+        if file.is_file():
+            route.fulfill(body=gzip.decompress(file.read_bytes()))
+        else:
+            route.fulfill(status=404)
+
+    tab.route("**/shards/*", unpacked)
+    script = """async () => {
+      const client = new StaticClient({ url: "/suggestions", session: null });
+      return (await client.suggest("red shoes")).suggestions.map((one) => one.text);
+    }"""
+    assert tab.evaluate(script) == StaticLists(site / "suggestions").suggest(["red shoes"])
 
 
 def test_what_the_session_has_is_left_out_and_missing_files_are_no_error(tab: Any) -> None:
@@ -109,12 +131,16 @@ def test_what_the_session_has_is_left_out_and_missing_files_are_no_error(tab: An
       const client = new StaticClient({ url: "/suggestions" });
       client.session.add("red boots");
       const after = await client.suggest("red shoes");
-      const unknown = await client.suggest("__proto__");
+      const before = await client.suggest("never typed");
+      const visitor = new StaticClient({ url: "/suggestions", session: null });
+      const unknown = await visitor.suggest("__proto__");
       const lost = new StaticClient({ url: "/nowhere" });
       const nowhere = await lost.suggest("x").catch((error) => error.status);
-      return [after.suggestions.map((one) => one.text), unknown.suggestions, nowhere];
+      const texts = [after, before].map((answer) => answer.suggestions.map((one) => one.text));
+      return [...texts, unknown.suggestions, nowhere];
     }"""
-    texts, unknown, nowhere = tab.evaluate(script)
+    texts, before, unknown, nowhere = tab.evaluate(script)
+    assert before == texts, "a query without a list: that of the one before it"
     assert texts
     assert "red boots" not in texts
     assert (unknown, nowhere) == ([], 404)

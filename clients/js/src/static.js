@@ -7,15 +7,22 @@ const INVISIBLE =
   /[\p{Cf}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\u{e0000}-\u{e0fff}]/gu;
 const PERSIAN_NON_JOINER = /(?<=[\u0600-\u06ff])\u200c(?=[\u0600-\u06ff])/g;
 
+// Chinese, Japanese and Thai are written without spaces, and so are the keys of the files.
+const UNSPACED =
+  "々〇\\u3400-\\u4dbf\\u4e00-\\u9fff\\uf900-\\ufaff\\u{20000}-\\u{3ffff}\\u3040-\\u30ff\\u31f0-\\u31ff\\u0e00-\\u0e7f";
+const RUN = new RegExp(`[${UNSPACED}]+`, "gu");
+const GAP = new RegExp(`(?<=[${UNSPACED}]) +(?=[${UNSPACED}])`, "gu");
+
 const visible = (text) => text.replace(PERSIAN_NON_JOINER, " ").replace(INVISIBLE, "");
 
-/** A query as the export has it: as `normalise_query` of the Python package. */
+/** A query as the export has it: as `normalise_query` of the Python package, words written as people do. */
 export function normaliseQuery(text) {
   const lowered = visible(text).normalize("NFKC").toLowerCase().normalize("NFKC");
   const read = visible(lowered)
     .replace(/['’ʼ＇`]/g, "")
     .replace(/(?<=\p{L})[@$]+(?=\p{L})/gu, (symbols) => symbols.replaceAll("@", "a").replaceAll("$", "s"));
-  return read.replace(/[^\p{L}\p{N}\p{M}]+/gu, " ").normalize("NFKC").trim();
+  const words = read.replace(/[^\p{L}\p{N}\p{M}]+/gu, " ").normalize("NFKC");
+  return words.replace(RUN, " $& ").replace(GAP, "").replace(/ +/g, " ").trim();
 }
 
 export class StaticClient {
@@ -29,10 +36,14 @@ export class StaticClient {
   /** The list after a query, without what the session already has. */
   async suggest(query, { n = 5, context, signal } = {}) {
     if (query) this.session?.add(query);
-    const typed = normaliseQuery(query);
-    const earlier = (context ?? this.session?.queries ?? []).map(normaliseQuery);
-    const lists = await this.#lists(typed, signal);
-    const fresh = Object.hasOwn(lists, typed) ? lists[typed].filter((text) => !earlier.includes(text)) : [];
+    const all = [...(context ?? this.session?.queries ?? []), query].map(normaliseQuery);
+    let fresh = [];
+    // Where a query has no list, that of the one before it serves: its shard is here already.
+    for (const typed of [...new Set(all.toReversed())]) {
+      const lists = await this.#lists(typed, signal);
+      fresh = Object.hasOwn(lists, typed) ? lists[typed].filter((text) => !all.includes(text)) : [];
+      if (fresh.length) break;
+    }
     const suggestions = fresh.slice(0, n).map((text, place) => ({ text, score: -place, source: "exported" }));
     return { suggestions, model: "static", fallback: false, query_id: "", took_ms: 0 };
   }
@@ -57,7 +68,8 @@ export class StaticClient {
     const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(query));
     const hash = [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
     const name = hash.slice(0, this.#index.characters);
-    if (!this.#shards.has(name)) this.#shards.set(name, await this.#file(`shards/${name}.json`, signal));
+    const file = `shards/${name}.json${this.#index.version > 1 ? ".gz" : ""}`;
+    if (!this.#shards.has(name)) this.#shards.set(name, await this.#file(file, signal));
     return this.#shards.get(name);
   }
 
@@ -73,6 +85,10 @@ export class StaticClient {
     }
     if (response.status === 404 && name !== "index.json") return {};
     if (!response.ok) throw new NextqueryError(response.status, `No file ${name}.`);
-    return response.json();
+    const bytes = await response.arrayBuffer();
+    // Some servers send a .gz file as what it unpacks to: then it is unpacked already.
+    const [first, second] = new Uint8Array(bytes);
+    if (first !== 0x1f || second !== 0x8b) return JSON.parse(new TextDecoder().decode(bytes));
+    return new Response(new Response(bytes).body.pipeThrough(new DecompressionStream("gzip"))).json();
   }
 }

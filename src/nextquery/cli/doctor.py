@@ -19,6 +19,7 @@ COMMANDS = {
     "redis": "serve --sessions redis://...",
     "excel": "prepare with .xlsx and .xls files",
     "opensearch": "prepare --from opensearch URL",
+    "onnx": "export --to onnx",
 }
 
 

@@ -1,6 +1,6 @@
 """Exporting a model: one folder of files for an engine or a page, complete or not at all."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,17 @@ from nextquery.export.engines import ENGINES
 from nextquery.export.exported import exported_queries
 from nextquery.export.settings import ExportSettings
 from nextquery.export.static import write_static
+from nextquery.export.static_quality import StaticQuality, measure_static
+from nextquery.extras import require
+from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Suggester
 
 KIND = "export"
 STATIC = "static"
-TARGETS = (*ENGINES, STATIC)
+ONNX = "onnx"
+LIST_TARGETS = (*ENGINES, STATIC)
+"""Targets that take lists, which any model has."""
+TARGETS = (*LIST_TARGETS, ONNX)
 
 
 @dataclass(frozen=True)
@@ -24,12 +30,22 @@ class ExportFacts:
     target: str
     queries: int
     next_queries: int
+    largest_difference: float | None = None
+    """ONNX: between log-likelihoods of the graphs and of the model."""
+    quality: StaticQuality | None = None
+    """Static lists: what they are worth beside the model, if it was measured."""
 
 
 def export_model(
-    model: Suggester, target: str, out: Path, settings: ExportSettings | None = None
+    model: Suggester,
+    target: str,
+    out: Path,
+    settings: ExportSettings | None = None,
+    measure: Path | None = None,
 ) -> ExportFacts:
     """Write the suggestions of a model for `target` into the folder `out`.
+
+    `measure` is a data folder by whose test sessions static lists are held against the model.
 
     >>> import nextquery
     >>> data = nextquery.prepare(LOG, "data", spelling=False)
@@ -39,14 +55,35 @@ def export_model(
     """
     if target not in TARGETS:
         raise InputError(f"`to` {target}: must be one of {', '.join(TARGETS)}")
+    if measure is not None and target != STATIC:
+        raise InputError(f"`measure` is for static lists, not for {target}")
+    data = None if measure is None else PreparedData(measure)
     chosen = settings or ExportSettings()
+    entries: dict[str, Any] = {"model_kind": model.kind, "settings": asdict(chosen)}
+    if target == ONNX:
+        require(ONNX)
+        return _export_onnx(model, out, chosen, entries)
     queries = list(exported_queries(model, chosen))
     facts = ExportFacts(target, len(queries), sum(len(query.following) for query in queries))
-    entries: dict[str, Any] = {"model_kind": model.kind, "settings": asdict(chosen)}
     entries["counts"] = asdict(facts)
     with publish(out, KIND, entries) as folder:
         if target == STATIC:
             write_static(queries, folder)
+            if data is not None:
+                facts = replace(facts, quality=measure_static(folder, model, data))
+                entries["counts"] = asdict(facts)
         else:
             ENGINES[target](queries, folder)
+    return facts
+
+
+def _export_onnx(
+    model: Suggester, out: Path, settings: ExportSettings, entries: dict[str, Any]
+) -> ExportFacts:
+    from nextquery.export.onnx_export import write_onnx  # needs an extra of its own
+
+    with publish(out, KIND, entries) as folder:
+        known, difference = write_onnx(model, folder, settings)
+        facts = ExportFacts(ONNX, known, 0, difference)
+        entries["counts"] = asdict(facts)
     return facts

@@ -47,6 +47,11 @@ class HREDSuggester:
         suggester.prepare()
         return suggester
 
+    @property
+    def limits(self) -> ContextLimits:
+        """How much of a session is read."""
+        return self._predictor.encoder.limits
+
     def prepare(self) -> None:
         """Make now what the first suggestion would have to wait for."""
         self._predictor.decoder(self.config.output_mode(len(self.model.vocabulary)))

@@ -1,0 +1,288 @@
+"""HRED's steps as ONNX graphs, built from the weights alone (docs/model.md has the equations).
+
+    query_encoder    words of queries          -> query vectors                       (Eq. 4)
+    session_encoder  a session, one more query -> the next session state              (Eq. 5)
+    decoder          a prefix, one more word   -> its state, what may come next       (Eq. 7-10)
+
+Only operators of every runtime are used. Knows nothing of files.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from nextquery.errors import InputError
+from nextquery.inference.network.network import Network, Recurrence
+from nextquery.inference.network.weights import AGES, Floats
+from nextquery.text.vocabulary import PADDING
+
+OPSET = 17
+IR_VERSION = 8
+"""What runtimes of 2022 and later read."""
+_LARGEST = 2**31 - 2**20
+"""A file of ONNX is one message of at most 2 GB."""
+
+Name = str
+Shape = Sequence[int | str]
+
+
+class _Graph:
+    """A graph on its way: every operator is added by a call and named by what it gives."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self._nodes: list[onnx.NodeProto] = []
+        self._arrays: dict[Name, NDArray[Any]] = {}
+        self._inputs: list[onnx.ValueInfoProto] = []
+        self._outputs: list[onnx.ValueInfoProto] = []
+
+    def add(self, operator: str, *inputs: Name, outputs: int = 1, **attributes: Any) -> Any:
+        """One operator; the name of its output, or a tuple of names if there are several."""
+        number = len(self._nodes)
+        names = tuple(f"{operator.lower()}_{number}_{place}" for place in range(outputs))
+        self._nodes.append(helper.make_node(operator, inputs, names, **attributes))
+        return names[0] if outputs == 1 else names
+
+    def array(self, name: Name, values: NDArray[Any]) -> Name:
+        """An array of the graph, once, however often it is asked for."""
+        self._arrays.setdefault(name, values)
+        return name
+
+    def weight(self, name: Name) -> Name:
+        """A weight of the model by its name."""
+        return self.array(name, self.network.weights[name])
+
+    def input(self, name: Name, shape: Shape, kind: int = TensorProto.FLOAT) -> Name:
+        self._inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        return name
+
+    def output(self, name: Name, value: Name, shape: Shape) -> None:
+        self._nodes.append(helper.make_node("Identity", [value], [name]))
+        self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+
+    def product(self, value: Name, weight: Name, *bias: Name) -> Name:
+        """`x W^T`, plus a bias."""
+        return str(self.add("Gemm", value, weight, *bias, transB=1))
+
+    def project(self, name: Name, words: Name) -> Name:
+        """A matrix over one-hot words (Eq. 3 and 10)."""
+        matrix = self.weight(f"{name}.matrix.weight")
+        if not self.network.config.factored:
+            return str(self.add("Gather", matrix, words))
+        return self.product(self.add("Gather", self.weight("word_vectors.weight"), words), matrix)
+
+    def recurrence(self, name: Name, projected: Name, state: Name, size: int) -> Name:
+        """One step of the GRU of Eq. 3; `projected` is (rows, 3 d)."""
+        if f"{name}.bias" in self.network.weights:
+            projected = self.add("Add", projected, self.weight(f"{name}.bias"))
+        parts = self.array(f"{name}.parts", np.array([2 * size, size]))
+        gates_input, candidate_input = self.add("Split", projected, parts, outputs=2, axis=1)
+        raw = self.add("Add", self.product(state, self.weight(f"{name}.gates")), gates_input)
+        halves = self.array(f"{name}.halves", np.array([size, size]))
+        reset, update = self.add("Split", self.add("Sigmoid", raw), halves, outputs=2, axis=1)
+        kept = self.product(self.add("Mul", reset, state), self.weight(f"{name}.candidate"))
+        candidate = self.add("Tanh", self.add("Add", kept, candidate_input))
+        change = self.add("Mul", update, self.add("Sub", candidate, state))
+        return str(self.add("Add", state, change))
+
+    def model(self, name: str) -> onnx.ModelProto:
+        """The whole graph, checked."""
+        size = sum(values.nbytes for values in self._arrays.values())
+        if size > _LARGEST:
+            raise InputError(
+                f"{name}.onnx would have {size / 1e9:.1f} GB, and a file of ONNX at most 2; "
+                "train with factored = true or a smaller vocabulary"
+            )
+        arrays = [
+            numpy_helper.from_array(np.ascontiguousarray(values), key)
+            for key, values in self._arrays.items()
+        ]
+        graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, arrays)
+        opsets = [helper.make_opsetid("", OPSET)]
+        model = helper.make_model(
+            graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="nextquery"
+        )
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
+
+def query_encoder(network: Network) -> onnx.ModelProto:
+    """Eq. 4: `words` (queries, words) with `lengths` (queries,) become query vectors.
+
+    ONNX's GRU keeps the share of the old state, not of the new one: the update gate is negated.
+    """
+    graph, size = _Graph(network), network.config.query_size
+    words = graph.input("words", ["queries", "words"], TensorProto.INT64)
+    lengths = graph.input("lengths", ["queries"], TensorProto.INT64)
+    matrix = network.weights["encoder_input.matrix.weight"]
+    if network.config.factored:
+        table = graph.weight("word_vectors.weight")
+    else:
+        table, matrix = graph.weight("encoder_input.matrix.weight"), np.eye(3 * size, dtype="f4")
+    rows = graph.add("Transpose", graph.add("Gather", table, words), perm=[1, 0, 2])
+    own = np.concatenate([network.encoder.gates, network.encoder.candidate])
+    states, last = graph.add(
+        "GRU",
+        rows,
+        graph.array("encoder.input", _gru(matrix)[None]),
+        graph.array("encoder.own", _gru(own)[None]),
+        graph.array("encoder.bias", _gru_bias(network.encoder, size)),
+        graph.add("Cast", lengths, to=TensorProto.INT32),
+        outputs=2,
+        hidden_size=size,
+    )
+    first = graph.array("first", np.array([0]))
+    graph.output("query_vector", graph.add("Squeeze", last, first), ["queries", size])
+    if network.config.copying:
+        direction = graph.array("direction", np.array([1]))
+        turned = graph.add("Transpose", graph.add("Squeeze", states, direction), perm=[1, 0, 2])
+        graph.output("word_states", turned, ["queries", "words", size])
+    return graph.model("query_encoder")
+
+
+def _gru(rows: Floats) -> Floats:
+    """Our order (reset, update, candidate) in ONNX's (update, reset, candidate)."""
+    reset, update, candidate = np.split(rows, 3)
+    return np.concatenate([-update, reset, candidate])
+
+
+def _gru_bias(recurrence: Recurrence, size: int) -> Floats:
+    bias = np.zeros(3 * size, dtype=np.float32) if recurrence.bias is None else recurrence.bias
+    return np.concatenate([_gru(bias), np.zeros_like(bias)])[None]
+
+
+def session_encoder(network: Network) -> onnx.ModelProto:
+    """Eq. 5: `s_m` from `s_{m-1}` and the vector of query m, for any number of sessions."""
+    graph, config = _Graph(network), network.config
+    state = graph.input("session_state", ["sessions", config.session_size])
+    vector = graph.input("query_vector", ["sessions", config.query_size])
+    projected = graph.product(vector, graph.weight("session_input.weight"))
+    after = graph.recurrence("session_encoder", projected, state, config.session_size)
+    graph.output("next_session_state", after, ["sessions", config.session_size])
+    return graph.model("session_encoder")
+
+
+def decoder(network: Network) -> onnx.ModelProto:
+    """Eq. 7 to 10: prefixes with one more word each, and what may come next.
+
+    The word 0 (padding) begins a query: the state that is given then counts for nothing.
+    """
+    graph, config = _Graph(network), network.config
+    session = graph.input("session_state", ["prefixes", config.session_size])
+    before = graph.input("decoder_state", ["prefixes", config.query_size])
+    word = graph.input("word", ["prefixes"], TensorProto.INT64)
+    begins = graph.add(
+        "Unsqueeze",
+        graph.add("Equal", word, graph.array("padding", np.array([PADDING]))),
+        graph.array("columns", np.array([1])),
+    )
+    state = graph.add(
+        "Where", begins, _first_state(graph, session), _next_state(graph, session, before, word)
+    )
+    nothing = graph.array("nothing", np.zeros(1, dtype=np.float32))
+    previous = graph.add("Where", begins, nothing, graph.project("output_word", word))
+    weights = (graph.weight("output_state.weight"), graph.weight("output_state.bias"))
+    omega = graph.add("Add", graph.product(state, *weights), previous)
+    if "output_session.weight" in network.weights:
+        seen = graph.product(session, graph.weight("output_session.weight"))
+        omega = graph.add("Add", omega, seen)
+    pointer = _copying(graph, state, previous) if config.copying else None
+    if pointer is not None:
+        omega = graph.add("Add", omega, pointer.omega)
+    softmax = graph.add("LogSoftmax", graph.product(omega, *_output(graph)), axis=1)
+    graph.output("next_decoder_state", state, ["prefixes", config.query_size])
+    if pointer is not None:
+        softmax = graph.add("Add", softmax, pointer.softmax_share)
+        graph.output("copy_log_probabilities", pointer.log_attention, ["prefixes", "sources"])
+    graph.output("log_probabilities", softmax, ["prefixes", len(network.vocabulary)])
+    return graph.model("decoder")
+
+
+def _first_state(graph: _Graph, session: Name) -> Name:
+    """Eq. 7: `d_0`, after a step on a zero input with `zero_step`."""
+    weights = (graph.weight("decoder_start.weight"), graph.weight("decoder_start.bias"))
+    start = str(graph.add("Tanh", graph.product(session, *weights)))
+    if not graph.network.config.zero_step:
+        return start
+    size = graph.network.config.query_size
+    if "decoder_session.weight" in graph.network.weights:
+        projected = graph.product(session, graph.weight("decoder_session.weight"))
+    else:
+        projected = graph.array("zero_input", np.zeros((1, 3 * size), dtype=np.float32))
+    return graph.recurrence("decoder", projected, start, size)
+
+
+def _next_state(graph: _Graph, session: Name, before: Name, word: Name) -> Name:
+    """Eq. 8: `d_n`."""
+    projected = graph.project("decoder_input", word)
+    if "decoder_session.weight" in graph.network.weights:
+        seen = graph.product(session, graph.weight("decoder_session.weight"))
+        projected = graph.add("Add", projected, seen)
+    return graph.recurrence("decoder", projected, before, graph.network.config.query_size)
+
+
+def _output(graph: _Graph) -> tuple[Name, Name]:
+    """The output vectors of Eq. 9, and what is added to each word's score: padding is no word."""
+    network = graph.network
+    added = np.zeros(len(network.vocabulary), dtype=np.float32)
+    added += network.weights.get("output_bias", np.float32(0.0))
+    added[PADDING] = -np.inf
+    name = "word_vectors.weight" if network.config.tied else "output_vectors.weight"
+    return graph.weight(name), graph.array("output.added", added)
+
+
+class _Pointer:
+    """What copying adds to the decoder: names of the graph's values."""
+
+    def __init__(self, omega: Name, log_attention: Name, softmax_share: Name) -> None:
+        self.omega, self.log_attention, self.softmax_share = omega, log_attention, softmax_share
+
+
+def _copying(graph: _Graph, state: Name, previous: Name) -> _Pointer:
+    """Attention over the words of the session so far, which all prefixes share."""
+    size = graph.network.config.query_size
+    sources = graph.input("source_states", ["sources", size])
+    ages = graph.input("source_ages", ["sources"], TensorProto.INT64)
+    here = graph.add("Concat", state, previous, axis=1)
+    asked = graph.product(here, graph.weight("copying.query.weight"))
+    keys = graph.product(sources, graph.weight("copying.key.weight"))
+    scale = graph.array("scale", np.array([size**-0.5], dtype=np.float32))
+    near = graph.add("Mul", graph.product(asked, keys), scale)
+    # A source of age 0 is none: an empty session has one of these, so that no tensor is empty.
+    zero, one, most = (graph.array(f"age_{age}", np.array(age)) for age in (0, 1, AGES))
+    absent = graph.add("Equal", ages, zero)
+    places = graph.add("Sub", graph.add("Min", graph.add("Max", ages, one), most), one)
+    scores = graph.add("Add", near, graph.add("Gather", graph.weight("copying.age"), places))
+    never, nothing = (graph.array(f"float_{n}", np.array(n, "f4")) for n in (-np.inf, 0))
+    least = graph.array("least", np.array(-1e9, dtype=np.float32))
+    scores = graph.add("Where", absent, least, scores)
+    log_attention = graph.add("LogSoftmax", scores, axis=1)
+    attention = graph.add("Where", absent, nothing, graph.add("Exp", log_attention))
+    seen = graph.add("MatMul", attention, sources)
+    parts = graph.add("Concat", here, seen, axis=1)
+    gate = graph.product(
+        parts, graph.weight("copying.gate.weight"), graph.weight("copying.gate.bias")
+    )
+    copied, generated = (_log_sigmoid(graph, each) for each in (gate, graph.add("Neg", gate)))
+    empty = graph.add("Equal", graph.add("ReduceMax", ages, keepdims=0), zero)
+    return _Pointer(
+        graph.product(seen, graph.weight("copying.output.weight")),
+        graph.add("Where", absent, never, graph.add("Add", log_attention, copied)),
+        graph.add("Where", empty, nothing, generated),
+    )
+
+
+def _log_sigmoid(graph: _Graph, value: Name) -> Name:
+    """`-softplus(-x)`."""
+    return str(graph.add("Neg", graph.add("Softplus", graph.add("Neg", value))))
+
+
+GRAPHS = {
+    "query_encoder": query_encoder,
+    "session_encoder": session_encoder,
+    "decoder": decoder,
+}
