@@ -10,7 +10,7 @@ session, and known queries are preferred, as the decode config says. Knows what 
 knows nothing of how they do it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
@@ -137,10 +137,31 @@ class Blend:
         written = self._trained.suggest_after(trained, max(n, WRITTEN), config=plain)
         offered = [self.parts.offers(state.queries, max(n, OFFERED)) for state in states]
         pools = [_pool(own, others, config) for own, others in zip(written, offered, strict=True)]
-        scores = self._trained.score_after(trained, [list(pool) for pool in pools])
+        scores = self._scores(trained, pools, written)
         return [
             self._list(state.queries, row_of(list(map(bool, others))), pool, scored, n, config)
             for state, others, pool, scored in zip(states, offered, pools, scores, strict=True)
+        ]
+
+    def _scores(
+        self,
+        states: Sequence[Any],
+        pools: Sequence[Mapping[str, str]],
+        written: Sequence[Sequence[Suggestion]],
+    ) -> list[list[ScoredQuery]]:
+        """The trained model's scores of each pool; what a list says already is not asked again."""
+        said = [
+            {each.text: each.log_likelihood for each in own if each.log_likelihood is not None}
+            for own in written
+        ]
+        asked = [
+            [text for text in pool if text not in own]
+            for pool, own in zip(pools, said, strict=True)
+        ]
+        scores = self._trained.score_after(states, asked)
+        return [
+            [*(ScoredQuery(text, own[text], len(text.split()) + 1) for text in own), *others]
+            for own, others in zip(said, scores, strict=True)
         ]
 
     def _list(
