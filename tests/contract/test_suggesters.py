@@ -68,7 +68,7 @@ def _blend(data: PreparedData, folder: Path) -> None:
     for part, make in zip(parts, (_hred, _fit("qvmm"), _fit("shortcuts")), strict=True):
         make(data, part)
     weights = np.array([[0.8, 0.1, 0.1], [0.4, 0.5, 0.1], [0.4, 0.1, 0.5], [0.2, 0.5, 0.3]])
-    publish_blend(folder, parts[0], parts[1:], Mixture(weights), BlendSettings())
+    publish_blend(folder, parts[0], parts[1:], Mixture.of(weights), BlendSettings())
 
 
 MAKERS: dict[str, Callable[[PreparedData, Path], None]] = {

@@ -11,14 +11,14 @@ from nextquery.inference.lists.folding import AUTO, languages
 
 Mode = Literal["exact", "fast"]
 
-SPECIFICITY = 0.5
+SPECIFICITY = 0.3
 """How much of its log-likelihood without a session a query loses, unless asked otherwise."""
 
 SPECIFIC_BEAM = 30
 """Beam search looks at this many queries before it orders them by specificity or usefulness."""
 
-KNOWN_BONUS = 2.0
-"""What a known query gains where known ones are preferred: as if it were e^2 times as likely."""
+KNOWN_BONUS = 1.0
+"""What a known query gains where known ones are preferred: as if it were e times as likely."""
 
 MOST_LOGITS = 7 << 20
 """Scores over the vocabulary that are held at one time: 28 MB."""

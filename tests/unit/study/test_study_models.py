@@ -17,7 +17,7 @@ def test_one_folder_is_asked_in_two_ways(served_models: dict[str, Path]) -> None
     assert isinstance(old, Decoding)
     assert isinstance(new, Decoding)
     assert (old.config.specificity, old.config.known) == (0.0, "free")
-    assert (new.config.specificity, new.config.known) == (0.5, "prefer")
+    assert (new.config.specificity, new.config.known) == (0.3, "prefer")
     asked = old.config.model_copy()
     assert old.suggest(["a"], 5) == new.suggest(["a"], 5, config=asked)
 

@@ -27,7 +27,7 @@ Specificity = Annotated[
     typer.Option(
         min=0.0,
         max=1.0,
-        help="How much what people type after anything is held back; HRED: 0.5 by default.",
+        help="How much what people type after anything is held back; HRED: 0.3 by default.",
     ),
 ]
 Usefulness = Annotated[

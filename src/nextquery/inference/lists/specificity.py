@@ -1,6 +1,6 @@
 """Ranking by what the session adds to a query, not by what people type after anything.
 
-    value(q) = log P(q | session) - specificity * log P(q | no session)  [+ 2 if q is known]
+    value(q) = log P(q | session) - specificity * log P(q | no session)  [+ 1 if q is known]
 
 The last term only where known queries are preferred. A word that the vocabulary lacks, copied from
 the session, is one of many behind the unknown word: without a session it is given that word's

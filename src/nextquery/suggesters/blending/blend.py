@@ -29,7 +29,7 @@ from nextquery.normalise import normalise_query
 from nextquery.records import QueryWeight, ScoredQuery, Suggestion
 from nextquery.suggesters.base import State, Suggester, Trained
 from nextquery.suggesters.blending.blend_parts import Parts
-from nextquery.suggesters.blending.mixture import Mixture, row_of
+from nextquery.suggesters.blending.mixture import Mixture
 from nextquery.suggesters.count_suggester import clean
 from nextquery.suggesters.loading import load_artifact
 
@@ -92,9 +92,11 @@ class Blend:
         members: list[str] = self._artifact.entry("members")
         names = [self._artifact.entry("base"), *members]
         found = {}
-        for row, weights in enumerate(self.parts.mixture.weights.tolist()):
+        *rows, _ = self.parts.mixture.weights.tolist()
+        for row, weights in enumerate(rows):
             speaking = [name for place, name in enumerate(members) if row >> place & 1]
-            who = f"{' and '.join(speaking) or 'no count model'} has candidates"
+            who = " and ".join(speaking) or "no count model"
+            who += " have candidates" if len(speaking) > 1 else " has candidates"
             found[who] = dict(zip(names, weights, strict=True))
         return found
 
@@ -139,9 +141,12 @@ class Blend:
         pools = [_pool(own, others, config) for own, others in zip(written, offered, strict=True)]
         scores = self._scores(trained, pools, written)
         return [
-            self._list(state.queries, row_of(list(map(bool, others))), pool, scored, n, config)
+            self._list(state.queries, self._row(state, others), pool, scored, n, config)
             for state, others, pool, scored in zip(states, offered, pools, scores, strict=True)
         ]
+
+    def _row(self, state: BlendState[Any], offered: Sequence[Sequence[Suggestion]]) -> int:
+        return self.parts.mixture.row(state.queries, [bool(found) for found in offered])
 
     def _scores(
         self,
@@ -271,7 +276,7 @@ def _stored(artifact: Artifact, members: int) -> tuple[Mixture, float]:
         specificity = float(artifact.entry("specificity"))
     except (TypeError, ValueError):
         weights, specificity = np.empty(0), 0.0
-    fits = weights.shape == (1 << members, members + 1) and 0 <= specificity <= 1
+    fits = weights.shape == ((1 << members) + 1, members + 1) and 0 <= specificity <= 1
     if not fits or (weights < 0).any() or not np.allclose(weights.sum(axis=1), 1.0):
         raise ArtifactError(f"{artifact.path}: its weights do not fit; make it again")
     return Mixture(weights), specificity

@@ -11,7 +11,7 @@ import numpy as np
 from nextquery.inference.lists.specificity import Priors
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.base import Completer, Suggester, Trained
-from nextquery.suggesters.blending.mixture import Floats, Mixture, row_of
+from nextquery.suggesters.blending.mixture import Floats, Mixture
 
 
 class Parts:
@@ -37,7 +37,7 @@ class Parts:
 
     def row(self, queries: Sequence[str]) -> int:
         """The row of weights of a session: who has anything to suggest."""
-        return row_of([bool(offered) for offered in self.offers(queries, 1)])
+        return self.mixture.row(queries, [bool(offered) for offered in self.offers(queries, 1)])
 
     def logs(self, queries: Sequence[str], scored: Sequence[ScoredQuery]) -> Floats:
         """The log-likelihoods (parts, n) of queries that the trained model scored.

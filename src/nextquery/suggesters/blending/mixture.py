@@ -4,7 +4,8 @@
 
 A count model that never saw the last query has no candidates and gives every query its prior: that
 says nothing about this session, so the others' weights must be larger there. Each combination of
-members that speak is a row of weights of its own. Knows numbers only.
+members that speak is a row of weights of its own. After no session nothing is learnt: there, in the
+last row, all weigh the same. Knows numbers only.
 """
 
 from collections.abc import Sequence
@@ -23,9 +24,29 @@ CASES_OF_ALL = 20.0
 
 @dataclass(frozen=True)
 class Mixture:
-    """The weights of a mixture: (rows, members), the first member always speaks."""
+    """The weights of a mixture, whose first member always speaks."""
 
     weights: Floats
+    """(rows, members): a row for each combination of further members, and one for no session."""
+
+    @classmethod
+    def of(cls, learnt: Floats) -> "Mixture":
+        """The mixture of learnt rows, with that of no session behind them."""
+        members = learnt.shape[1]
+        return cls(np.concatenate([learnt, np.full((1, members), 1.0 / members)]))
+
+    def row(self, queries: Sequence[str], speaks: Sequence[bool]) -> int:
+        """The row of a session in which these of the further members have candidates.
+
+        >>> mixture = Mixture.of(np.full((4, 3), 1 / 3))
+        >>> mixture.row(["a"], [True, False]), mixture.row(["a"], [True, True])
+        (1, 3)
+        >>> mixture.row([], [True, False])
+        4
+        """
+        if not queries:
+            return len(self.weights) - 1
+        return sum(1 << place for place, each in enumerate(speaks) if each)
 
     def log(self, row: int, logs: Floats) -> Floats:
         """The mixture's log-probabilities (n,) from those of the members (members, n).
@@ -39,15 +60,6 @@ class Mixture:
         return np.asarray(np.logaddexp.reduce(weighted, axis=0))
 
 
-def row_of(speaks: Sequence[bool]) -> int:
-    """The row of weights where these of the further members have candidates.
-
-    >>> row_of([False, False]), row_of([True, False]), row_of([True, True])
-    (0, 1, 3)
-    """
-    return sum(1 << place for place, each in enumerate(speaks) if each)
-
-
 def fit_mixture(rows: Integers, logs: Floats) -> Mixture:
     """The weights that make what came next likeliest, by expectation maximisation.
 
@@ -59,7 +71,7 @@ def fit_mixture(rows: Integers, logs: Floats) -> Mixture:
     found = [
         _maximised(logs[rows == row], common, CASES_OF_ALL) for row in range(1 << (members - 1))
     ]
-    return Mixture(np.array(found))
+    return Mixture.of(np.array(found))
 
 
 def _maximised(logs: Floats, start: Floats, prior_cases: float) -> Floats:

@@ -28,7 +28,7 @@ TOGETHER = 32
 class BlendSettings(Section):
     """How a blend is made."""
 
-    specificity: float = Field(default=0.2, ge=0.0, le=1.0)
+    specificity: float = Field(default=0.25, ge=0.0, le=1.0)
     """How much of its log-likelihood without a session a suggestion loses, unless a call asks
     otherwise."""
     cases: int = Field(default=2000, ge=1)
@@ -81,8 +81,8 @@ def learn_mixture(
     trained: Trained[Any], members: Sequence[Suggester], cases: Sequence[Case]
 ) -> Mixture:
     """The weights under which what was typed next is likeliest."""
-    alone = np.zeros((1 << len(members), len(members) + 1))
-    parts = Parts(trained, members, Mixture(alone))
+    nothing = np.zeros((1 << len(members), len(members) + 1))
+    parts = Parts(trained, members, Mixture.of(nothing))
     rows, logs = [], []
     for start in range(0, len(cases), TOGETHER):
         some = cases[start : start + TOGETHER]

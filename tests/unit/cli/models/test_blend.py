@@ -61,7 +61,7 @@ def test_weights_and_settings_are_printed(folder: Path) -> None:
     ]
     found = json.loads(printed(*words, "--out", folder / "again", "--json"))
     assert list(found["weights"]) == ["no count model has candidates", "adjacency has candidates"]
-    assert found["settings"]["specificity"] == 0.2
+    assert found["settings"]["specificity"] == 0.25
 
 
 def test_every_command_that_asks_a_model_takes_it(folder: Path) -> None:

@@ -36,9 +36,9 @@ def test_values_by_hand() -> None:
 
 def test_known_queries_gain_a_bonus_where_they_are_preferred() -> None:
     plain = DecodeConfig(specificity=0.0, known="prefer")
-    assert values(plain, {"louvre hours"}, {}) == {"google": -2.0, "louvre hours": -2.0}
+    assert values(plain, {"louvre hours"}, {}) == {"google": -2.0, "louvre hours": -3.0}
     both = DecodeConfig(specificity=0.5, known="prefer")
-    assert values(both, {"google"}, PRIORS) == {"louvre hours": 2.0, "google": 1.5}
+    assert values(both, {"google"}, PRIORS) == {"louvre hours": 2.0, "google": 0.5}
     free = DecodeConfig(specificity=0.5, known="free")
     assert values(free, {"google"}, PRIORS)["google"] == -0.5
 

@@ -57,13 +57,13 @@ def test_a_likelihood_is_the_mixture_of_the_parts(blend: Blend, parts: list[Path
 
 
 def test_a_value_is_the_formula(blend: Blend) -> None:
-    """Likelihood, less what is likely after anything, and 2 for a query that people typed."""
+    """Likelihood, less what is likely after anything, and 1 for a query that people typed."""
     (likely,) = blend.score(CONTEXT, ["oslo hotel prices"])
     (before,) = blend.score((), ["oslo hotel prices"])
-    for specificity in (0.0, 0.2, 1.0):
+    for specificity in (0.0, 0.25, 1.0):
         config = blend.config.model_copy(update={"specificity": specificity})
         shown = {each.text: each for each in blend.suggest(CONTEXT, 9, config=config)}
-        value = likely.log_likelihood - specificity * before.log_likelihood + 2
+        value = likely.log_likelihood - specificity * before.log_likelihood + 1
         assert shown["oslo hotel prices"].score == pytest.approx(value, abs=1e-3)
     assert shown["oslo hotel prices"].log_likelihood == pytest.approx(
         likely.log_likelihood, abs=1e-3
@@ -113,7 +113,7 @@ def test_a_service_keeps_its_states(blend: Blend, tmp_path: Path) -> None:
     assert model_kind(tmp_path / "blend").neural
     engine = open_engine(tmp_path / "blend", None, 100)
     assert isinstance(engine, StatefulEngine)
-    assert engine.specificity == blend.config.specificity == 0.2
+    assert engine.specificity == blend.config.specificity == 0.25
     found = engine.suggest([CONTEXT], SuggestOptions(n=4, diversity=0.5))
     assert len(found[0]) == 4
     assert engine.explains

@@ -16,12 +16,12 @@ from nextquery.suggesters.blending.mixture import Mixture
 def asked(parts: list[Path]) -> Parts:
     trained, *members = map(load, parts)
     assert isinstance(trained, Trained)
-    return Parts(trained, members, Mixture(np.full((4, 3), 1 / 3)))
+    return Parts(trained, members, Mixture.of(np.full((4, 3), 1 / 3)))
 
 
 def test_the_row_says_who_has_candidates(asked: Parts) -> None:
     assert asked.row(("oslo hotels",)) == 3
-    assert asked.row(()) == 0
+    assert asked.row(()) == 4
     assert asked.row(("museum in oslo",)) == 2  # its words are known, the query is not
 
 
