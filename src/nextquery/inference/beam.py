@@ -53,8 +53,7 @@ class Results:
         self._config, self._wanted = config, wanted
         self._found: list[FinishedQuery] = []
         self._best: dict[object, float] = {}
-        self.bound = -np.inf
-        """Prefixes that are no likelier than this are given up."""
+        self._bound: float | None = -np.inf  # None: to be found anew
 
     def add(self, found: FinishedQuery) -> None:
         """One more; near-copies that will be folded count once."""
@@ -62,9 +61,18 @@ class Results:
         config = self._config
         key = folding_key(found.text, config.language) if config.fold else found.text
         self._best[key] = max(found.log_likelihood, self._best.get(key, -np.inf))
-        if len(self._best) >= self._wanted:
-            best = sorted(self._best.values(), reverse=True)
-            self.bound = np.inf if config.length_normalised else best[self._wanted - 1]
+        self._bound = None
+
+    @property
+    def bound(self) -> float:
+        """Prefixes that are no likelier than this are given up."""
+        if self._bound is None:
+            self._bound = -np.inf
+            if len(self._best) >= self._wanted:
+                best = sorted(self._best.values(), reverse=True)
+                normalised = self._config.length_normalised
+                self._bound = np.inf if normalised else best[self._wanted - 1]
+        return self._bound
 
     def ranked(self) -> list[FinishedQuery]:
         """All of them, best first, ties by text."""
@@ -183,13 +191,17 @@ class BeamSearch:
         """Take what ends and may be shown."""
         if live.length < self._config.min_words:
             return
-        for place in np.flatnonzero(extensions.words == END_OF_QUERY).tolist():
-            row = extensions.rows[place]
-            context = live.contexts[row]
-            text = rules[context].text(live.words[row].tolist())
+        ends = np.flatnonzero(extensions.words == END_OF_QUERY)
+        rows = extensions.rows[ends]
+        for context, words, total in zip(
+            live.contexts[rows].tolist(),
+            live.words[rows].tolist(),
+            extensions.totals[ends].tolist(),
+            strict=True,
+        ):
+            text = rules[context].text(words)
             if rules[context].takes(text):
-                total = float(extensions.totals[place])
-                results[context].add(FinishedQuery(text, total, live.length + 1))
+                results[context].add(FinishedQuery(text, total, len(words) + 1))
 
     def _pruned(
         self, extensions: Extensions, live: LivePrefixes, results: Sequence[Results]

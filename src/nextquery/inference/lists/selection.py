@@ -23,9 +23,9 @@ def choose(
     each lies."""
     if config.fold:
         found = [found[place] for place in fold((each.text for each in found), config.language)]
+    if config.diversity == 0.0 or len(found) < 2:
+        return [_suggestion(each, config, source(each.text)) for each in found[:n]]
     shown = [_suggestion(each, config, source(each.text)) for each in found]
-    if config.diversity == 0.0 or len(shown) < 2:
-        return shown[:n]
     values = np.array([each.score for each in shown])
     places = vectors([each.text for each in shown]).astype(np.float64)
     return [shown[place] for place in diversify(values, places, n, config.diversity)]

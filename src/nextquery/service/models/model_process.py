@@ -7,6 +7,7 @@ that is still answering, and imports nothing heavy before that is seen to.
 """
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -33,6 +34,7 @@ def main() -> None:
         with ThreadPoolExecutor(1, initializer=begin) as loading:
             answer = loading.submit(_load, connection).result()
         give_back()
+        gc.freeze()  # the vocabulary's words need not be looked through again and again
         while answer is not None:
             said = answer(connection.recv())
             if said is not None:
