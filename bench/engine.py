@@ -4,8 +4,8 @@ The model is that of `NEXTQUERY_BENCH_MODEL` (its data folder `NEXTQUERY_BENCH_D
 sessions), or one trained on a made-up log. Plain PyTorch is what one would write first: HRED's own
 steps, one context, log-softmax over the vocabulary, a flat top-k, finished queries put aside. All
 times are milliseconds per list, the least of some runs over the same contexts: `_ms` of the
-processor, `_wall_ms` by the clock. `default_*` has the settings that nobody changed; `default_first`
-is the mean over contexts that were not asked about before, when nothing is remembered of them.
+processor, `_wall_ms` by the clock. `default_*` has the settings that nobody changed;
+`default_first` is the mean over contexts that were not asked about before.
 """
 
 import subprocess
@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
 
+from decode import plain_score
 from nextquery.inference.kernels.library import native_library
 from nextquery.inference.kernels.process_memory import keep_freed_memory
 from nextquery.inference.settings import DecodeConfig
@@ -28,7 +29,6 @@ from nextquery.model.hred import HRED
 from nextquery.suggesters.loading import load
 from nextquery.suggesters.neural import HREDSuggester
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN
-from decode import plain_score
 from quality import model_and_data, validation_cases
 
 BEAM = 10

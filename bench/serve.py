@@ -20,6 +20,7 @@ from serving.processes import Load, Redis, Server, load, plain, service
 
 ADMIN = "a-key-for-the-benchmark-only"
 PATIENT = ("--budget-ms", "60000", "--queue-size", "512")
+ALIKE: dict[str, Any] = {"specificity": 0, "known": "free"}
 CLIENTS_AT_CAPACITY = 8
 """Two batches: one is computed while the other waits, so that the model never pauses and nobody is
 refused. More clients would measure how fast the service refuses."""
@@ -30,38 +31,106 @@ def main(quick: bool) -> dict[str, Any]:
     names = [name for name in chosen.split(",") if name] or list(SECTIONS)
     with tempfile.TemporaryDirectory() as folder:
         models = make_models(Path(folder), quick, paper_size="latency" in names)
-        return {name: SECTIONS[name](models, quick) for name in names}
+        return {name: section(name, models, quick) for name in names}
+
+
+def section(name: str, models: Models, quick: bool) -> dict[str, Any]:
+    """One section; what it cannot do costs no other its figures."""
+    try:
+        return SECTIONS[name](models, quick)
+    except Exception as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return {"not_run": f"{type(error).__name__}: {error}"[:500]}
 
 
 def latency(models: Models, quick: bool) -> dict[str, Any]:
-    """p50/p95/p99 unloaded, requests/s with 16 clients; ratios against the plain handler."""
-    seconds = 3 if quick else 8
+    """p50/p95/p99 unloaded, requests/s with 16 clients; ratios against the plain handler.
+
+    `alike` ranks as the plain handler does, by likelihood with beam 10; `default` is what a request
+    gets that asks for nothing else.
+    """
+    seconds = 2 if quick else 5
+    found: dict[str, Any] = {}
+    for size, path in models.hred.items():
+        with plain(path) as server:
+            against = _measured(server, models.words, seconds, size == "paper")
+        found[size] = {"plain handler": against}
+        for workers in (1, 2):
+            with service(path, *PATIENT, workers=workers) as server:
+                for settings, options in (("alike", ALIKE), ("default", {})):
+                    asked = (server, models.words, seconds, size == "paper", options)
+                    found[size][_named(settings, workers)] = _against(_measured(*asked), against)
+    return found
+
+
+def redis_latency(models: Models, quick: bool) -> dict[str, Any]:
+    """The same with sessions in Redis, one and two workers."""
+    seconds, path = 2 if quick else 5, next(iter(models.hred.values()))
     redis = Redis()
     try:
-        found: dict[str, Any] = {}
-        for size, path in models.hred.items():
-            with plain(path) as server:
-                against = _measured(server, models.words, seconds, size == "paper")
-            found[size] = {"plain handler": against}
-            for workers in (1, 2):
-                for store in ("memory", redis.url):
-                    options = (*PATIENT, "--sessions", store)
-                    with service(path, *options, workers=workers) as server:
-                        own = _measured(server, models.words, seconds, size == "paper")
-                    own["throughput_ratio"] = own["requests_per_s"] / against["requests_per_s"]
-                    own["p50_ratio"] = own["p50_ms"] / against["p50_ms"]
-                    store_name = "memory" if store == "memory" else "redis"
-                    found[size][f"{store_name}, {workers} worker{'s' * (workers > 1)}"] = own
+        found = {}
+        for workers in (1, 2):
+            options = (*PATIENT, "--sessions", redis.url)
+            with service(path, *options, workers=workers) as server:
+                found[_named("default", workers)] = _measured(server, models.words, seconds, False)
         return found
     finally:
         redis.kill()
 
 
-def _measured(server: Server, words: list[str], seconds: float, large: bool) -> dict[str, float]:
-    load(server, words, clients=1, requests=5)
-    alone = load(server, words, clients=1, seconds=seconds, sessions=True)
+def counts(models: Models, quick: bool) -> dict[str, Any]:
+    """Requests a second of a count model, one and two workers, and the processor time of each."""
+    seconds, found = 2 if quick else 6, {}
+    for workers in (1, 2):
+        with service(models.adjacency, *PATIENT, workers=workers) as server:
+            found[_named("adjacency", workers)] = _measured(server, models.words, seconds, False)
+    return found
+
+
+def offered(models: Models, quick: bool) -> dict[str, Any]:
+    """Latency against offered load, one and two workers, the default settings."""
+    seconds, path = 2 if quick else 5, next(iter(models.hred.values()))
+    found: dict[str, Any] = {}
+    for workers in (1, 2):
+        with service(path, workers=workers) as server:
+            load(server, models.words, clients=2, requests=20)
+            busy = load(server, models.words, clients=CLIENTS_AT_CAPACITY, seconds=seconds)
+            capacity = busy["answered_per_s"]
+            found[str(workers)] = {"capacity_per_s": capacity, "points": []}
+            for share in (0.2, 0.4, 0.6, 0.8, 0.9, 1.0, 1.2):
+                rate = share * capacity
+                seen = load(server, models.words, rate=rate, seconds=seconds, seed=1)
+                point = {key: seen[key] for key in ("p50_ms", "p99_ms", "answered_per_s")}
+                point |= {"share": share, "offered_per_s": rate, "statuses": seen["statuses"]}
+                found[str(workers)]["points"].append(point)
+    return found
+
+
+def _named(settings: str, workers: int) -> str:
+    return f"{settings}, {workers} worker{'s' * (workers > 1)}"
+
+
+def _against(own: dict[str, float], plainly: dict[str, float]) -> dict[str, float]:
+    return {
+        **own,
+        "throughput_ratio": own["requests_per_s"] / plainly["requests_per_s"],
+        "p50_ratio": own["p50_ms"] / plainly["p50_ms"],
+        "cpu_ratio": plainly["cpu_ms_per_request"] / own["cpu_ms_per_request"],
+    }
+
+
+def _measured(
+    server: Server,
+    words: list[str],
+    seconds: float,
+    large: bool,
+    options: dict[str, Any] | None = None,
+) -> dict[str, float]:
+    every = {"sessions": True, "options": options or {}}
+    load(server, words, clients=1, requests=5, options=every["options"])
+    alone = load(server, words, clients=1, seconds=seconds, **every)
     before = server.cpu_seconds()
-    busy = load(server, words, clients=8 if large else 16, seconds=seconds, sessions=True, seed=1)
+    busy = load(server, words, clients=8 if large else 16, seconds=seconds, seed=1, **every)
     used = server.cpu_seconds() - before
     return {
         **{key: alone[key] for key in ("p50_ms", "p95_ms", "p99_ms")},
@@ -275,6 +344,9 @@ def _memory(model: Path, words: list[str], half: int) -> dict[str, Any]:
 
 SECTIONS: dict[str, Callable[[Models, bool], dict[str, Any]]] = {
     "latency": latency,
+    "redis_latency": redis_latency,
+    "counts": counts,
+    "offered": offered,
     "overload": overload,
     "overload_busy": overload_busy,
     "reloads": reloads,

@@ -1,7 +1,8 @@
 """Load on a service, from a process of its own: `python load.py PLAN.json` prints what it saw.
 
-A plan has `url`, `words` (to make queries of), `seconds` or `requests`, and either `clients` (each
-asks again as soon as it is answered) or `rate` (requests a second, whatever the answers do).
+A plan has `url`, `words` (to make queries of), `seconds` or `requests`, perhaps `options` (further
+fields of every request), and either `clients` (each asks again as soon as it is answered) or `rate`
+(requests a second, whatever the answers do).
 Speaks plain HTTP/1.1 over kept connections, so that it costs little beside the service.
 """
 
@@ -11,6 +12,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ class Plan:
         self.path = plan.get("path", "/v1/suggest")
         self.words: list[str] = plan["words"]
         self.sessions = bool(plan.get("sessions"))
+        self.options: dict[str, Any] = plan.get("options", {})
         self.random = random.Random(plan.get("seed", 0))
         self.sent = 0
         self.most: int = plan.get("requests", 10**12)
@@ -44,6 +47,7 @@ class Plan:
         self.sent += 1
         queries = [" ".join(self.random.choices(self.words, k=2)) for _ in range(3)]
         asked: dict[str, Any] = {"query": queries[2], "context": queries[:2], "n": 5}
+        asked |= self.options
         if self.sessions:
             asked["session_id"] = f"load-{self.sent}-{self.random.randrange(10**9)}"
         return json.dumps(asked).encode()
@@ -127,12 +131,22 @@ def quantile(values: list[float], share: float) -> float:
     return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """With uvloop where it is installed: what the load costs, the service does not have."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(work)
+    else:
+        uvloop.run(work)
+
+
 def main() -> None:
     given = json.loads(Path(sys.argv[1]).read_text())
     plan = Plan(given)
     begin = time.perf_counter()
     work = closed(plan, given["clients"]) if "clients" in given else opened(plan, given["rate"])
-    asyncio.run(work)
+    run(work)
     seconds = time.perf_counter() - begin
     print(
         json.dumps(

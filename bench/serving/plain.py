@@ -1,18 +1,25 @@
 """What the service is measured against: a FastAPI handler that calls the model, one at a time.
 
-`python plain.py MODEL PORT`. The model is called in the handler, as a first version would.
+`python plain.py MODEL PORT`. Plain PyTorch, called in the handler, as a first version would: HRED's
+own steps, beam 10 by likelihood, without copying, guard or ranking (`engine.plain_search`).
 """
 
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from nextquery import load
+from decode import plain_state
+from engine import plain_search
+from nextquery.model.hred import HRED
 
 app = FastAPI()
-suggester = load(sys.argv[1])
+model = HRED.from_pretrained(sys.argv[1])
+model.eval()
 
 
 class Asked(BaseModel):
@@ -33,8 +40,9 @@ async def readyz() -> dict[str, str]:
 @app.post("/v1/suggest")
 async def suggest(asked: Asked) -> dict[str, list[dict[str, object]]]:
     """The list for a context."""
-    found = suggester.suggest([*asked.context, asked.query], asked.n)
-    return {"suggestions": [{"text": item.text, "score": item.score} for item in found]}
+    state = plain_state(model, [*asked.context, asked.query])
+    found = plain_search(model, state)[: asked.n]
+    return {"suggestions": [{"text": model.vocabulary.decode(words)} for words in found]}
 
 
 if __name__ == "__main__":
