@@ -143,7 +143,6 @@ def _with_vectors(work: Path, data: Path) -> str:
     return _changed(
         "small",
         {
-            'decoder_context = "first"': 'decoder_context = "all"',
             "epochs = 15": "epochs = 3",
             "query_vectors = 0": "query_vectors = 64",
             'query_vectors = ""': f'query_vectors = "{queries.resolve()}"',
