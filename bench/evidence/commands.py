@@ -5,7 +5,6 @@ Everything goes through the command line, so that each figure of the page can be
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 from evidence.curves import CurveWriter, watched
 from evidence.leak import study
-from evidence.summary import Document, summarise
+from evidence.summary import summarise
 from evidence.tables import RESULTS, ROOT
 from nextquery.logs.data_folder import PreparedData
 
@@ -96,67 +95,40 @@ def train_plain(work: Path, data: Path, form: str, seed: int, epochs: int = 3) -
 
 
 def aol(work: Path, logs: Sequence[Path]) -> None:
-    """New visitors on the given AOL logs: fold models with word and query vectors from MiniLM.
-
-    All sessions in next query and robust, with rankers taught by last queries and by every one;
-    the test split in `every_context`.
-    """
+    """New visitors on all sessions of the given AOL logs; the models' word vectors from MiniLM."""
     data, model, config = work / "data", work / "hred", work / "fold.toml"
+    vectors = work / "vectors.safetensors"
     _make(data, ["prepare", *map(str, logs), "--out", str(data), *LAST_WEEKS])
-    config.write_text(_with_vectors(work, data))
+    _make(vectors, ["vectors", str(data), "--out", str(vectors), *MINILM, "--words", "20000"])
+    changes = {
+        "epochs = 15": "epochs = 4",
+        'decoder_context = "all"': 'decoder_context = "first"',
+        'word_vectors = ""': f'word_vectors = "{vectors.resolve()}"',
+    }
+    config.write_text(_changed("small", changes))
     # With new visitors its fold models take this one's place: it only has to be there.
     short = ["--config", str(config), "--set", "train.epochs=1"]
     _make(model, ["train", str(data), "--out", str(model), *short])
-    common = [str(data), f"--model=hred={model}", f"--fold-config=hred={config}", *MINILM]
-    common += ["--visitors", "new", "--min-followers", "5"]
-    common += ["--generation-contexts", "50", "--completion-contexts", "20"]
-    followers = [*common, "--scenario", "next_query", "--scenario", "robust"]
-    followers += ["--new-visitor-cases", "all"]
-    contexts = [*common, "--scenario", "every_context", "--ranker-cases", "3000", "--seeds", "3"]
-    found = [
-        _report(_with_folds(work, name), arguments)
-        for name, arguments in (
-            ("report", followers),
-            ("report-positions", [*followers, "--ranker-positions", "every"]),
-            ("report-contexts", contexts),
-        )
-    ]
-    _save("aol", aol_summary(*found))
-
-
-def aol_summary(last: Document, every: Document, contexts: Document) -> dict[str, Any]:
-    """The three reports as one document."""
-    whole = summarise(last)
-    return {
-        **whole,
-        "new_visitors": whole["new_visitors"] | summarise(contexts)["new_visitors"],
-        "every_position": summarise(every)["new_visitors"],
-    }
-
-
-def _with_vectors(work: Path, data: Path) -> str:
-    """The config of the fold models: `small` with vectors of words and of queries from MiniLM."""
-    words, queries = work / "words.safetensors", work / "queries.safetensors"
-    _make(words, ["vectors", str(data), "--out", str(words), *MINILM, "--words", "20000"])
-    texts = ["--words", "8000", "--queries", "10000", "--size", "64"]
-    _make(queries, ["vectors", str(data), "--out", str(queries), *MINILM, *texts])
-    return _changed(
-        "small",
-        {
-            "epochs = 15": "epochs = 3",
-            "query_vectors = 0": "query_vectors = 64",
-            'query_vectors = ""': f'query_vectors = "{queries.resolve()}"',
-            'word_vectors = ""': f'word_vectors = "{words.resolve()}"',
-        },
+    report = _report(
+        work / "report",
+        [
+            *(str(data), f"--model=hred={model}", f"--fold-config=hred={config}", *MINILM),
+            *("--visitors", "new", "--new-visitor-cases", "all", "--min-followers", "5"),
+            *("--scenario", "next_query", "--scenario", "robust"),
+        ],
     )
+    _save("aol", summarise(report))
 
 
-def _with_folds(work: Path, name: str) -> Path:
-    """A report folder that has the fold models of the first one, if they are there already."""
-    folder, trained = work / name, work / "report" / "folds"
-    if trained.is_dir() and not (folder / "folds").exists():
-        shutil.copytree(trained, folder / "folds")
-    return folder
+def aol_known(work: Path, logs: Sequence[Path]) -> None:
+    """Known visitors on the given AOL logs: `small` with copying, the paper's form, six epochs."""
+    data, model = work / "data", work / "copying"
+    _make(data, ["prepare", *map(str, logs), "--out", str(data), *LAST_WEEKS])
+    sets = ["--set", "train.epochs=6", "--set", "model.decoder_context=first"]
+    _make(model, ["train", str(data), "--out", str(model), "--config", "small", *sets])
+    given = [str(data), f"--model=hred={model}", "--visitors", "known", "--min-followers", "5"]
+    given += ["--scenario", "next_query", "--scenario", "robust"]
+    _save("aol_known", summarise(_report(work / "report-known", given)))
 
 
 def leak(work: Path, data: Path) -> None:

@@ -135,6 +135,21 @@ def new_visitors(study: str) -> str:
     return table(heads, rows)
 
 
+def known_visitors() -> str:
+    """The rankers on known visitors, and the model alone."""
+    heads = ["known visitors", "test cases", "users", "ADJ", "HRED alone", "Baseline"]
+    heads += ["+ HRED, sum only", "p by user", "+ HRED", "95% interval", "p by user"]
+    rows = []
+    for name, each in read("aol_known")["scenarios"].items():
+        gains, mrr = each["gains"], each["mrr"]
+        only, chosen = (gains[f"baseline+hred{form} over baseline"] for form in (":sum", ""))
+        cells = [TITLES[name], f"{each['cases']['test']:,}", f"{each['users']:,}"]
+        cells += [_mrr(mrr[system]) for system in ("adj", "hred", "baseline")]
+        cells += [gain(only), p_value(only["p_by_user"]), gain(chosen), interval(chosen)]
+        rows.append([*cells, p_value(chosen["p_by_user"])])
+    return table(heads, rows)
+
+
 def meaning(study: str) -> str:
     """What a sentence encoder adds to the Baseline Ranker, and HRED to both."""
     heads = ["new visitors", "test cases", "Baseline", "with the encoder", "its gain over Baseline"]
@@ -218,6 +233,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "made_up intent": intent,
     "control gains": lambda: made_up_gains("control"),
     "aol new visitors": lambda: new_visitors("aol"),
+    "aol known": known_visitors,
     "aol leak": leak,
     "aol meaning": lambda: meaning("aol"),
 }
