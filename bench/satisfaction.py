@@ -45,7 +45,7 @@ def main(quick: bool) -> dict[str, Any]:
             folder = Path(work) / log
             data, cases = make_cases(folder, log, 3000 if quick else 60_000)
             found[log] = {kind: count_change(data, cases, kind) for kind in KINDS}
-            data, cases = make_cases(folder, log, 1500 if quick else 20_000)
+            data, cases = make_cases(folder, log, 3000 if quick else 20_000)
             found[log]["hred"] = trained_change(data, cases, folder / "hred", quick)
     return found
 
@@ -57,7 +57,8 @@ def make_cases(
     folder.mkdir(exist_ok=True)
     raw, out = folder / f"{sessions}.tsv", folder / f"data-{sessions}"
     write_log(raw, sessions, SEED, satisfaction=log)
-    prepare([raw], out, PrepareSettings(spelling=False))
+    few = sessions < 10_000
+    prepare([raw], out, PrepareSettings(spelling=False, min_users=1 if few else 3))
     data = PreparedData(out)
     truth = make_log(sessions, SEED, satisfaction=log).queries.select(
         pl.from_epoch("time", time_unit="s").cast(pl.Datetime("us")).alias("time"),
@@ -154,11 +155,11 @@ def changes(
     found = {}
     for name, wanted in (("satisfied", np.array(marks)), ("not_satisfied", ~np.array(marks))):
         first, change = np.array(before)[wanted], (np.array(after) - np.array(before))[wanted]
-        error = float(change.std(ddof=1)) / len(change) ** 0.5
+        error = float(change.std(ddof=1)) / len(change) ** 0.5 if len(change) > 1 else 0.0
         found[name] = {
             "cases": len(change),
-            "mrr": float(first.mean()),
-            "change": float(change.mean()),
+            "mrr": float(first.mean()) if len(change) else 0.0,
+            "change": float(change.mean()) if len(change) else 0.0,
             "z": float(change.mean()) / error if error else 0.0,
         }
     return found

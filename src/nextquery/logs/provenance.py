@@ -52,6 +52,19 @@ def forgotten_since(model: Mapping[str, Any], data: PreparedData) -> int | None:
     return sum(int(note["users"]) for note in _forgotten(data.artifact.manifest)[known:])
 
 
+def approximately_forgotten(entry: Mapping[str, Any]) -> int:
+    """Of how many users a model includes the removal only approximately.
+
+    `entry` is what its manifest says of its data: it went on from one that knew them.
+
+    >>> notes = [{"date": "2026-11-16", "users": 2}, {"date": "2026-11-17", "users": 3}]
+    >>> approximately_forgotten({"forgotten": notes, "approximately": 1})
+    3
+    """
+    late = int(entry.get("approximately", 0))
+    return sum(int(note["users"]) for note in entry["forgotten"][-late:]) if late else 0
+
+
 def describe_forgotten(entry: Mapping[str, Any]) -> str:
     """A sentence for a model card.
 
@@ -65,10 +78,9 @@ def describe_forgotten(entry: Mapping[str, Any]) -> str:
         return "Nobody had been removed from its data on request when this model was made."
     listed = ", ".join(f"{note['users']:,} on {note['date']}" for note in notes)
     told = f"Before this model was made, users were removed from its data on request: {listed}."
-    late = entry.get("approximately", 0)
-    if not late:
+    users = approximately_forgotten(entry)
+    if not users:
         return told
-    users = sum(int(note["users"]) for note in notes[-late:])
     return (
         f"{told} The last {users:,} of them were known to the model that this one went on from: "
         "their removal is approximate."

@@ -51,6 +51,7 @@ def forget(
         lines = [
             _summary(revision, len(set(users)), out or data),
             *map(_model_line, behind.items()),
+            *filter(None, map(_approximate_line, model or ())),
         ]
         typer.echo("\n".join(lines))
 
@@ -70,6 +71,16 @@ def _model_line(found: tuple[str, int | None]) -> str:
     if users:
         return f"{path}: made before {users:,} users were forgotten; make it again"
     return f"{path}: includes every removal"
+
+
+def _approximate_line(path: Path) -> str:
+    """What to say of a model that went on from one that knew somebody; "" of any other."""
+    from nextquery.artifacts import open_artifact
+    from nextquery.logs.provenance import approximately_forgotten
+
+    entry = open_artifact(path).manifest.get("data")
+    users = approximately_forgotten(entry) if entry else 0
+    return f"{path}: the removal of {users:,} users is approximate; train anew" if users else ""
 
 
 def _listed(file: Path | None) -> list[str]:

@@ -32,6 +32,16 @@ def test_a_model_that_is_behind_is_named(data: Path, tmp_path: Path) -> None:
     assert json.loads(again.stdout)["models_forgotten_since"] == {str(tmp_path / "model"): 1}
 
 
+def test_an_approximate_removal_is_called_so(data: Path, tmp_path: Path) -> None:
+    """A model that went on from one that knew somebody: its manifest says of how many."""
+    model = fit_model(Popularity, PreparedData(data))
+    notes = [{"date": "2026-11-16", "users": 2}, {"date": "2026-11-17", "users": 3}]
+    model.data_entry = {**(model.data_entry or {}), "forgotten": notes, "approximately": 1}
+    model.save(tmp_path / "model")
+    command = ["forget", str(data), "--user", "nobody", "--model", str(tmp_path / "model")]
+    assert "the removal of 3 users is approximate" in CliRunner().invoke(app, command).stdout
+
+
 def test_a_file_that_cannot_be_read_is_named(data: Path, tmp_path: Path) -> None:
     arguments = ["forget", str(data), "--users-file", str(tmp_path / "none")]
     with pytest.raises(InputError, match="`users_file`"):

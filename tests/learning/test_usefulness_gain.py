@@ -1,0 +1,36 @@
+"""Learning from clicks brings more satisfying next queries where clicks mean something, only there.
+
+The figures of docs/feedback.md come from the same functions (`nextquery bench satisfaction`).
+"""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+BENCH = runpy.run_path(str(Path(__file__).parents[2] / "bench" / "satisfaction.py"))
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Any:
+    def measure(log: str) -> Any:
+        data, cases = BENCH["make_cases"](tmp_path / log, log, 12_000)
+        return BENCH["count_change"](data, cases, "adjacency")
+
+    return measure
+
+
+def test_satisfying_queries_rise_where_satisfaction_follows_from_the_query(changed: Any) -> None:
+    found = changed("outcome")
+    assert found["satisfied"]["cases"] > 500
+    assert found["satisfied"]["z"] > 3
+    assert found["not_satisfied"]["z"] < -3
+
+
+def test_by_chance_nothing_rises(changed: Any) -> None:
+    found = changed("chance")
+    assert abs(found["satisfied"]["z"]) < 2.6
+    assert abs(found["not_satisfied"]["z"]) < 2.6
