@@ -1,0 +1,44 @@
+"""The audit trains HRED on the planted log, if asked: its lists keep what its scores know."""
+
+from pathlib import Path
+
+import pytest
+
+from nextquery import fit, prepare
+from nextquery.config import shipped_configs
+from nextquery.evaluation.audit.audit_run import AuditSettings, audit
+from nextquery.evaluation.audit.planting import PlantingSettings
+from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.synthetic.log import write_log
+from nextquery.model.files import KIND
+
+FEW = PlantingSettings(
+    canary_users=(0, 1, 8), canaries=3, fake_users=(2, 20), contexts=2, decoys=63
+)
+CHANGED = {"epochs = 6": "epochs = 3", "copy = true": "copy = false"}
+
+
+@pytest.mark.slow
+def test_hred_is_trained_on_the_planted_log(tmp_path: Path) -> None:
+    write_log(tmp_path / "log.tsv", 1500, seed=1)
+    prepare(tmp_path / "log.tsv", tmp_path / "data", spelling=False)
+    fit(tmp_path / "data", "adjacency", tmp_path / "model")
+    config = shipped_configs()["tiny"].read_text(encoding="utf-8")
+    for old, new in CHANGED.items():
+        assert old in config
+        config = config.replace(old, new)
+    (tmp_path / "short.toml").write_text(config, encoding="utf-8")
+    settings = AuditSettings(min_users=(3,), config=str(tmp_path / "short.toml"), planting=FEW)
+    result = audit(tmp_path / "model", PreparedData(tmp_path / "data"), settings)
+    found = {each.kind: each for each in result.exposures}
+    assert list(found) == ["adjacency", KIND]
+    assert [each.users for each in found[KIND].guarded] == [0, 1, 8]
+    bits = [
+        [each.mean_bits for each in side] for side in (found[KIND].guarded, found[KIND].unguarded)
+    ]
+    assert bits[0] == bits[1], "scores know no guard"
+    assert found[KIND].guarded[1].shown == 0, "what one person typed is not listed"
+    assert [(curve.kind, curve.min_users) for curve in result.poisoning] == [
+        ("adjacency", 3),
+        (KIND, 3),
+    ]
