@@ -229,7 +229,9 @@ def served_models(prepared: DataMaker, tmp_path_factory: pytest.TempPathFactory)
     return {name: folder / name for name in ("adjacency", "popularity", "hred")}
 
 
-def make_untrained_hred(data: PreparedData, target: Path, seed: int = 0) -> None:
+def make_untrained_hred(
+    data: PreparedData, target: Path, seed: int = 0, *, usefulness: bool = False
+) -> None:
     """A folder as training leaves it, with random weights."""
     import torch
 
@@ -242,7 +244,11 @@ def make_untrained_hred(data: PreparedData, target: Path, seed: int = 0) -> None
     torch.manual_seed(seed)
     words = sorted(data.counts("words").select("word").collect()["word"])
     config = ModelConfig(
-        vocabulary_size=len(words), embedding_size=8, query_size=12, session_size=16
+        vocabulary_size=len(words),
+        embedding_size=8,
+        query_size=12,
+        session_size=16,
+        usefulness=usefulness,
     )
     model = HRED(config, Vocabulary(words))
     with torch.no_grad():

@@ -7,6 +7,7 @@ queries only: their words go through the decoder once more, without the output l
 of its work. Knows the network; knows nothing of search.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -94,14 +95,20 @@ class UsefulnessHead:
         """The lists ordered by their value plus `weight` times log P(useful), ties by text."""
         found = self.probabilities(contexts, [[each.text for each in some] for some in lists])
         return [
-            sorted(
-                (_with_use(*pair, weight) for pair in zip(some, useful, strict=True)),
-                key=lambda each: (-each.value(length_normalised), each.text),
-            )
+            rank_by_use(some, useful, weight, length_normalised)
             for some, useful in zip(lists, found, strict=True)
         ]
 
 
-def _with_use(found: FinishedQuery, useful: float, weight: float) -> FinishedQuery:
-    bonus = found.bonus + weight * float(np.log(useful))
-    return replace(found, usefulness=useful, bonus=bonus)
+def rank_by_use(
+    found: Sequence[FinishedQuery],
+    usefulness: Sequence[float],
+    weight: float,
+    length_normalised: bool,
+) -> list[FinishedQuery]:
+    """The queries by their value plus `weight` times log P(useful), highest first, ties by text."""
+    weighed = [
+        replace(each, usefulness=useful, bonus=each.bonus + weight * math.log(useful))
+        for each, useful in zip(found, usefulness, strict=True)
+    ]
+    return sorted(weighed, key=lambda each: (-each.value(length_normalised), each.text))

@@ -25,9 +25,10 @@ from nextquery.inference.beam import FinishedQuery
 from nextquery.inference.lists.selection import choose
 from nextquery.inference.lists.specificity import behind, rank
 from nextquery.inference.settings import DecodeConfig
+from nextquery.inference.usefulness_head import NO_HEAD, rank_by_use
 from nextquery.normalise import normalise_query
 from nextquery.records import QueryWeight, ScoredQuery, Suggestion
-from nextquery.suggesters.base import State, Suggester, Trained
+from nextquery.suggesters.base import State, Suggester, Trained, UsefulnessJudge
 from nextquery.suggesters.blending.blend_parts import Parts
 from nextquery.suggesters.blending.mixture import Mixture
 from nextquery.suggesters.count_suggester import clean
@@ -187,11 +188,27 @@ class Blend:
         ]
         priors = self.parts.log_priors(texts) if config.specificity else {}
         ranked = rank(found, config, priors, self.guard.tables.queries)
+        if config.usefulness:
+            [useful] = self.usefulness_many([queries], [[each.text for each in ranked]])
+            ranked = rank_by_use(ranked, useful, config.usefulness, config.length_normalised)
         if config.known == "prefer":
             seen = {each.text for each in ranked if self._has_seen_pairs(each.text, queries)}
             fine = [each for each in ranked if each.text in seen]
             ranked = behind(fine, [each for each in ranked if each.text not in seen], config)
         return choose(ranked, n, config, pool.__getitem__, self._trained.query_vectors)
+
+    @property
+    def judges_usefulness(self) -> bool:
+        """Whether the trained model has learnt how likely a query is useful."""
+        return isinstance(self._trained, UsefulnessJudge) and self._trained.judges_usefulness
+
+    def usefulness_many(
+        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
+        """P(useful | query, session) of each context's candidates, by the trained model."""
+        if not isinstance(self._trained, UsefulnessJudge):
+            raise InputError(NO_HEAD)
+        return self._trained.usefulness_many(contexts, candidates)
 
     def _has_seen_pairs(self, text: str, queries: Sequence[str]) -> bool:
         """Whether its words have stood side by side, in the log or in the session."""
@@ -244,7 +261,8 @@ class Blend:
         found += self.parts.completions(context, prefix, max(n, WRITTEN))
         pool = {each.text: each.source for each in reversed(found)}
         queries, (scored,) = clean(context), self._trained.score_many([context], [list(pool)])
-        plain = config.model_copy(update={"specificity": 0.0, "diversity": 0.0})
+        without = {"specificity": 0.0, "diversity": 0.0, "usefulness": 0.0}
+        plain = config.model_copy(update=without)
         return self._list(queries, self.parts.row(queries), pool, scored, n, plain)
 
     def explain(self, context: Sequence[str]) -> list[QueryWeight]:

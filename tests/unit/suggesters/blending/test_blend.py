@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.conftest import make_untrained_hred
 
-from nextquery import load
+from nextquery import PreparedData, load
 from nextquery.artifacts import further_entries, open_artifact, publish
-from nextquery.errors import ArtifactError
+from nextquery.errors import ArtifactError, InputError
 from nextquery.inference.settings import DecodeConfig
 from nextquery.service.models.engine import StatefulEngine, open_engine
 from nextquery.service.models.questions import SuggestOptions
@@ -23,6 +24,7 @@ from nextquery.suggesters.base import (
     Wrapping,
 )
 from nextquery.suggesters.blending.blend import Blend
+from nextquery.suggesters.fitting.blend import BlendSettings, make_blend
 from nextquery.suggesters.loading import model_kind
 
 CONTEXT = ("oslo hotels",)
@@ -135,3 +137,23 @@ def test_a_damaged_part_is_refused(blend: Blend, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "blend/members/0")
     with pytest.raises(ArtifactError):
         load(tmp_path / "blend")
+
+
+def test_usefulness_counts_by_the_trained_model_s_head(
+    blend: Blend, parts: list[Path], town_data: PreparedData, tmp_path: Path
+) -> None:
+    assert not blend.judges_usefulness
+    weighed = blend.config.model_copy(update={"usefulness": 2.0})
+    with pytest.raises(InputError, match="no usefulness head"):
+        blend.suggest(CONTEXT, 3, config=weighed)
+    make_untrained_hred(town_data, tmp_path / "hred", usefulness=True)
+    settings = BlendSettings(cases=200)
+    other = make_blend(tmp_path / "hred", parts[1:], town_data, tmp_path / "blend", settings)
+    assert other.judges_usefulness
+    plain = {each.text: each.score for each in other.suggest(CONTEXT, 40)}
+    weighed = other.config.model_copy(update={"usefulness": 2.0})
+    found = other.suggest(CONTEXT, 5, config=weighed)
+    [judged] = other.usefulness_many([CONTEXT], [[each.text for each in found]])
+    for each, useful in zip(found, judged, strict=True):
+        assert each.usefulness == pytest.approx(useful)
+        assert each.score == pytest.approx(plain[each.text] + 2 * math.log(useful), abs=1e-3)
