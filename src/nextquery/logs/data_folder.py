@@ -148,7 +148,13 @@ def _check_table(file: Path, name: str, columns: Sequence[str]) -> None:
         if missing:
             raise ArtifactError(f"{name} has no column {missing[0]!r}")
         every = pl.all()
-        facts = rows.select(every.hash().sum(), every.null_count().name.suffix(" nulls"))
+        years = [pl.col(c).dt.year() for c, kind in found.items() if isinstance(kind, pl.Datetime)]
+        facts = rows.select(
+            every.hash().sum(),
+            every.null_count().name.suffix(" nulls"),
+            *(year.min().name.suffix(" first") for year in years),
+            *(year.max().name.suffix(" last") for year in years),
+        )
         nulls = facts.collect(engine="streaming").row(0, named=True)
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -157,3 +163,6 @@ def _check_table(file: Path, name: str, columns: Sequence[str]) -> None:
         fits = found[column] == pl.String if column in _TEXTS else found[column].is_integer()
         if not fits or nulls[f"{column} nulls"]:
             raise ArtifactError(f"{name} has a column {column!r} that is not as it should be")
+    for fact, year in nulls.items():
+        if fact.endswith((" first", " last")) and year is not None and not 1000 < year < 9000:
+            raise ArtifactError(f"{name} has a time of the year {year}")

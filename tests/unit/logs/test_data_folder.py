@@ -1,9 +1,15 @@
 """A prepared folder is read back session by session, however its files are cut."""
 
+import json
+import shutil
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from nextquery.artifacts import write_manifest
+from nextquery.errors import ArtifactError
 from nextquery.logs import data_folder
 from nextquery.records import Session
 
@@ -18,3 +24,22 @@ def test_sessions_do_not_depend_on_how_many_rows_are_read(
     data = prepared(tiny_log(SESSIONS))
     expected = [Session(n, user, queries) for n, (user, queries) in enumerate(SESSIONS)]
     assert list(data.sessions("background")) == expected
+
+
+HARMED = {
+    "a time beyond all calendars": pl.lit(2**62).cast(pl.Datetime("us")).alias("time"),
+    "a text in the place of numbers": pl.lit("x").alias("session"),
+    "nothing": pl.lit(None, pl.String).alias("query"),
+}
+
+
+@pytest.mark.parametrize("harm", HARMED)
+def test_tables_that_do_not_fit_are_refused_even_with_a_manifest_that_does(
+    prepared: Any, tiny_log: Any, tmp_path: Path, harm: str
+) -> None:
+    folder = shutil.copytree(prepared(tiny_log(SESSIONS)).path, tmp_path / "data")
+    file = folder / "sessions" / "background" / "part-00000.parquet"
+    pl.read_parquet(file).with_columns(HARMED[harm]).write_parquet(file)
+    write_manifest(folder, "data", json.loads((folder / "manifest.json").read_text()))
+    with pytest.raises(ArtifactError, match=r"background/part-00000\.parquet has a"):
+        data_folder.PreparedData(folder)
