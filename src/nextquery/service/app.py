@@ -34,6 +34,16 @@ LINKS = {
         },
         "description": "Tell what the user did with the list.",
     },
+    "NextInThisSession": {
+        "operationId": "suggest_v1_suggest_post",
+        "requestBody": {"query": "next query", "session_id": "$request.body#/session_id"},
+        "description": "The session is kept under its id: the earlier queries need not be sent.",
+    },
+    "ForgetThisSession": {
+        "operationId": "delete_session_v1_sessions__session_id__delete",
+        "parameters": {"session_id": "$request.body#/session_id"},
+        "description": "Forget what was typed in the session.",
+    },
 }
 """What can be done with an answer of `/v1/suggest`."""
 
