@@ -43,6 +43,7 @@ PLACES = ("folder", "empty", "pipe", "zero", "full", "null", "unreadable",
           "no/such/parent", "loop", "dangling", "x" * 300, "file/below", "", ".", "/",
           "socket", "binary", "link", "odd [a]*{b}\\ \udcff", "/proc/self/mem", "-",
           "readonly/new")  # fmt: skip
+FULL_DISK = "(bytes that fit into a file)"
 SECONDS = 20.0
 PATIENCE = 1.5
 """Commands that go on until they are stopped are given this long to say what is wrong."""
@@ -114,6 +115,7 @@ def cases() -> Iterator[Case]:
             yield from walk(child, (*path, name))
         if path and not hasattr(command, "commands"):
             yield Case(" ".join(path), "", "")
+            yield from (Case(" ".join(path), FULL_DISK, size) for size in ("512", "6000", "50000"))
             for parameter in command.params:
                 for value in _values(str(parameter.type_descriptor.annotation), parameter.name):
                     yield Case(" ".join(path), max(parameter.opts, key=len), value)
@@ -144,7 +146,8 @@ def try_case(case: Case, world: Path) -> Outcome:
         with tempfile.TemporaryFile() as errors:
             child = os.fork()
             if not child:
-                _call(words, place, errors.fileno())
+                room = int(case.value) if case.parameter == FULL_DISK else 1 << 30
+                _call(words, place, errors.fileno(), room)
             code, stopped, usage = _wait(child, PATIENCE if case.command in ENDLESS else SECONDS)
             errors.seek(0)
             text = errors.read().decode("utf-8", "replace")
@@ -185,7 +188,7 @@ def _furnish(place: Path) -> None:
 def _words(case: Case, place: Path, world: Path) -> list[str]:
     """The valid call with the value in its place."""
     words = arguments(case.command, place, world)
-    if not case.parameter:
+    if case.parameter in ("", FULL_DISK):
         return words
     if case.parameter.startswith("-"):
         if case.parameter in words:
@@ -201,18 +204,19 @@ def _words(case: Case, place: Path, world: Path) -> list[str]:
     return words if position < len(words) else [*words, case.value]
 
 
-def _call(words: list[str], place: Path, errors: int) -> None:
+def _call(words: list[str], place: Path, errors: int, room: int) -> None:
     """In the child: the command as `nextquery` runs it."""
     code = 1
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.chdir(place)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for number, target in ((0, nowhere), (1, nowhere), (2, errors)):
             os.dup2(target, number)
         os.environ.update(XDG_CACHE_HOME=str(place / "cache"), COLUMNS="200")
         resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         sys.argv = ["nextquery", *words]
@@ -231,6 +235,7 @@ def _call(words: list[str], place: Path, errors: int) -> None:
 
 def _wait(child: int, seconds: float) -> tuple[int, bool, Any]:
     """Exit code (below 0: the signal), whether it was told to stop, what it used."""
+    signal.signal(signal.SIGTERM, lambda *_: _end_with(child))
     stopped, end = False, time.monotonic() + seconds
     while True:
         pid, status, usage = os.wait4(child, os.WNOHANG)
@@ -246,6 +251,12 @@ def _wait(child: int, seconds: float) -> tuple[int, bool, Any]:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # what it started must not outlive the case
     return os.waitstatus_to_exitcode(status), stopped, usage
+
+
+def _end_with(child: int) -> None:
+    """This program is ended: what it tries must not outlive it."""
+    os.killpg(child, signal.SIGKILL)
+    os._exit(143)
 
 
 def main(world: Path, share: float, seed: int, commands: list[str]) -> dict[str, Any]:
