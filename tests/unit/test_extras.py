@@ -2,6 +2,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from nextquery.errors import MissingDependencyError
 from nextquery.extras import (
@@ -33,7 +35,7 @@ def test_nothing_heavy_is_in_the_core() -> None:
 
 
 def test_torch_is_a_range_in_the_metadata_and_pinned_in_the_constraints() -> None:
-    assert PROJECT["optional-dependencies"]["neural"] == ["torch>=2.6"]
+    assert PROJECT["optional-dependencies"]["neural"] == ["torch>=2.13"]
     constraints = (ROOT / "constraints.txt").read_text("utf-8")
     assert "\ntorch==2.13.0\n" in constraints
 
@@ -54,3 +56,22 @@ def test_what_is_required_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(EXTRAS, "train", ("torch", "no_such_module"))
     with pytest.raises(MissingDependencyError, match=r"no_such_module .* 'nextquery\[train\]'"):
         require("train")
+
+
+def test_the_oldest_versions_that_were_run_are_the_floors_of_the_metadata() -> None:
+    """`constraints-oldest.txt` is what the metadata allows; PyTorch is pinned by hand."""
+    left_out = {"all", "dev", "spark"}
+    extras = [
+        names for name, names in PROJECT["optional-dependencies"].items() if name not in left_out
+    ]
+    wanted = [Requirement(text) for text in sum(extras, PROJECT["dependencies"])]
+    floors = {
+        each.name: Version(spec.version)
+        for each in wanted
+        for spec in each.specifier
+        if each.name not in ("nextquery", "torch")
+    }
+    listed = (ROOT / "constraints-oldest.txt").read_text("utf-8").splitlines()
+    oldest = [Requirement(line) for line in listed if not line.startswith("#")]
+    run = {each.name: Version(spec.version) for each in oldest for spec in each.specifier}
+    assert run == floors

@@ -4,7 +4,6 @@ One process is the same code with nothing to exchange. CUDA is used when it is t
 (device choice, nccl) is the only one that a machine without a GPU cannot run.
 """
 
-import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,10 +33,8 @@ class Processes:
         """The module with gradients averaged over all processes."""
         if self.count == 1:
             return module
-        # The buffers are constants. PyTorch 2.13 has a new name for this and warns of the old one.
-        if "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters:
-            return DistributedDataParallel(module, forward_sync_buffers=False)
-        return DistributedDataParallel(module, broadcast_buffers=False)
+        # The buffers are constants.
+        return DistributedDataParallel(module, forward_sync_buffers=False)
 
     def total(self, values: list[float]) -> list[float]:
         """Each value summed over all processes."""

@@ -35,7 +35,18 @@ def test_days_outside_the_window_do_not_count(prepared: Any, tiny_log: Any) -> N
     assert followers(model, "a") == {"b": 1, "c": 1}
 
 
-def test_usefulness_and_age_are_not_mixed(prepared: Any, tiny_log: Any) -> None:
+def test_usefulness_and_age_multiply(prepared: Any, tiny_log: Any) -> None:
+    clicks = [("u1", "b", "/b"), ("u2", "b", "/b")]
+    data = prepared(tiny_log(SESSIONS, clicks=clicks, days=[0, 2, 4]))
+    aged = followers(fit_model(Adjacency, data, AdjacencySettings(half_life_days=2)), "a")
+    useful = followers(fit_model(Adjacency, data, AdjacencySettings(useful_weight=3)), "a")
     settings = AdjacencySettings(useful_weight=3, half_life_days=2)
-    with pytest.raises(InputError, match="`useful_weight` goes with neither"):
-        fit_model(Adjacency, prepared(tiny_log(SESSIONS)), settings)
+    both = followers(fit_model(Adjacency, data, settings), "a")
+    factor = {"b": useful["b"] / 2, "c": useful["c"] / 1}
+    assert factor["b"] > factor["c"]
+    assert both == pytest.approx({query: aged[query] * factor[query] for query in "bc"})
+
+
+def test_usefulness_needs_clicks(prepared: Any, tiny_log: Any) -> None:
+    with pytest.raises(InputError, match="no query was clicked"):
+        fit_model(Adjacency, prepared(tiny_log(SESSIONS)), AdjacencySettings(useful_weight=3))
