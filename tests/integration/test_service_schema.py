@@ -16,7 +16,8 @@ def test_schemathesis_finds_nothing(
 ) -> None:
     key, admin = new_key("tester"), new_key("operator")
     service = start_service(
-        served_models["hred"], "--feedback", tmp_path / "feedback", "--budget-ms", "20000",
+        served_models["hred"], "--compare", f"trends={served_models['popularity']}",
+        "--feedback", tmp_path / "feedback", "--budget-ms", "20000",
         "--queue-size", "100", "--public", "docs",
         NEXTQUERY_KEYS=key.line, NEXTQUERY_ADMIN_KEYS=admin.line,
     )  # fmt: skip

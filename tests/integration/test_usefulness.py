@@ -67,7 +67,7 @@ def test_clicks_become_a_head_that_commands_and_service_ask(
         each["text"] for each in listed["suggestions"]
     ]
     refused = service.post("/v1/suggest", body | {"model": "b"})
-    assert refused.status_code == 501
+    assert refused.status_code == 409
     assert "no usefulness head" in refused.text
     judges = [each["judges_usefulness"] for each in service.get("/v1/models").json()["models"]]
     assert judges == [True, False]

@@ -32,6 +32,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status in (400, 401, 408, 413, 422, 429, 431, 500, 503)
 }
 NOT_ABLE: dict[int | str, dict[str, Any]] = {501: {"model": schemas.ProblemDocument}}
+NOT_LEARNT: dict[int | str, dict[str, Any]] = {409: {"model": schemas.ProblemDocument}}
+NOT_SERVED: dict[int | str, dict[str, Any]] = {404: {"model": schemas.ProblemDocument}}
 
 TRENDS = "trends"
 """The name of the model whose list is `/v1/trends`."""
@@ -39,7 +41,7 @@ TRENDS = "trends"
 router = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["suggestions"])
 
 
-@router.post("/suggest", responses=NOT_ABLE)
+@router.post("/suggest", responses=NOT_LEARNT)
 async def suggest(
     asked: schemas.SuggestRequest, request: Request, owner: Owner
 ) -> schemas.SuggestAnswer:
@@ -54,7 +56,7 @@ async def suggest(
     return _list_answer(request, made, question.context)
 
 
-@router.post("/suggest/batch", responses=NOT_ABLE)
+@router.post("/suggest/batch", responses=NOT_LEARNT)
 async def suggest_batch(
     asked: schemas.SuggestBatchRequest, request: Request, owner: Owner
 ) -> schemas.SuggestBatchAnswer:
@@ -168,14 +170,14 @@ async def delete_session(
     return Response(status_code=204)
 
 
-@router.get("/trends", responses=NOT_ABLE)
+@router.get("/trends", responses=NOT_SERVED)
 async def trends(
     request: Request, owner: Owner, n: Annotated[int, Query(ge=1, le=schemas.MAX_SUGGESTIONS)] = 10
 ) -> schemas.TrendsAnswer:
     """What rises: the list of the model that is served as `trends`, whatever the session."""
     service = service_of(request)
     if TRENDS not in service.models.served:
-        raise ProblemError(501, f"No model is served under the name {TRENDS!r} here.")
+        raise ProblemError(404, f"No model is served under the name {TRENDS!r} here.")
     model = service.model(TRENDS)
     question = SuggestQuestion((), SuggestOptions(n=n))
     service.charge(request, [question])
@@ -218,7 +220,7 @@ def _check_usefulness(service: Service, chosen: Chosen, asked: schemas.SuggestRe
     """Refuse to rank by usefulness with a model that has not learnt it."""
     engines = [service.model(name).engine for name in chosen.models] if asked.usefulness else []
     if not all(engine is None or engine.judges_usefulness for engine in engines):
-        raise ProblemError(501, "The model has no usefulness head: it was trained without clicks.")
+        raise ProblemError(409, "The model has no usefulness head: it was trained without clicks.")
 
 
 def _list_answer(request: Request, made: MadeList, context: Sequence[str]) -> schemas.SuggestAnswer:

@@ -81,7 +81,7 @@ class SuggestRequest(InSession):
         ge=0,
         le=100,
         description="How often log P(useful) is added to the value of a suggestion, by a model "
-        "that has learnt from clicks what is useful; 501 by any other.",
+        "that has learnt from clicks what is useful; 409 by any other.",
     )
 
     results: Results | None = Field(
