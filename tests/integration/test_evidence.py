@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
-from evidence import plots, tables  # noqa: E402
+from evidence import leaderboard, plots, tables  # noqa: E402
 from evidence.summary import summarise  # noqa: E402
 
 STUDIES = sorted(path.stem for path in tables.RESULTS.glob("*.json"))
@@ -30,6 +30,23 @@ def test_the_page_says_what_the_committed_aggregates_say() -> None:
 
     assert tables.fill(page) == page, "run scripts/evidence page"
     assert page.count("<!-- evidence: ") >= len(STUDIES)
+
+
+def test_the_leaderboard_says_what_the_committed_aggregates_say() -> None:
+    page = leaderboard.page()
+
+    assert leaderboard.PAGE.read_text() == page, "run scripts/leaderboard page"
+    for name in leaderboard.NAMES.values():
+        assert f"| {name}" in page
+
+
+def test_the_seeds_of_one_form_are_one_row() -> None:
+    names = ["adj", "all-1", "all-2", "baseline+all-1:sum", "baseline+all-2:sum"]
+    found = leaderboard._by_form(dict.fromkeys(names, 0.5))
+
+    assert list(found) == ["adj", "all", "baseline+all:sum"]
+    assert leaderboard._title("baseline+all:sum").endswith("session at every step, sum only")
+    assert leaderboard._shown([0.25, 0.35]) == ".300 (.250-.350)"
 
 
 def test_the_figures_are_drawn_from_the_committed_aggregates(tmp_path: Path) -> None:

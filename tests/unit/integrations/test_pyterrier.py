@@ -1,4 +1,4 @@
-"""Rewriting by the data frames that PyTerrier documents; PyTerrier itself is not installed here."""
+"""Rewriting by the data frames that PyTerrier documents, and in a pipeline of PyTerrier itself."""
 
 import sys
 from pathlib import Path
@@ -66,3 +66,19 @@ def test_wrong_topics_and_a_missing_library_are_named(
     monkeypatch.setitem(sys.modules, "pyterrier", None)
     with pytest.raises(MissingDependencyError, match="pip install python-terrier"):
         query_rewriter(model)
+
+
+def test_it_joins_pipelines_of_pyterrier_itself(model: Any, known: str) -> None:
+    import pyterrier
+
+    rewriter = query_rewriter(model, n=2)
+    assert isinstance(rewriter, pyterrier.Transformer)
+    counted = rewriter >> pyterrier.apply.generic(lambda topics: topics.assign(rows=len(topics)))
+    found = counted(pd.DataFrame({"qid": ["1"], "query": [known]}))
+    expected = rewrite(pd.DataFrame({"qid": ["1"], "query": [known]}), model, n=2)
+    assert found["query"].tolist() == expected["query"].tolist()
+    assert found["rows"].tolist() == [1]
+    assert rewriter.search(known)["query_0"].tolist() == [known]
+    outputs = pyterrier.inspect.transformer_outputs(rewriter, ["qid", "query"])
+    assert outputs == ["qid", "query_0", "query"]
+    assert not pyterrier.java.started(), "no Java is needed to rewrite"

@@ -191,7 +191,7 @@ function report(columns) {
   const count = columns.reduce((sum, column) => sum + (column.suggestions?.length ?? 0), 0);
   const from = columns.map((column) => column.name).join(", ");
   const note = columns.length === 1 ? ` · ${columns[0].note}` : "";
-  $("status").textContent = `${count} suggestions · ${from}${note}`;
+  $("status").textContent = `${count} suggestion${count === 1 ? "" : "s"} · ${from}${note}`;
   $("status").classList.remove("hidden");
   const [first] = columns;
   const query = state.queries.at(-1);
