@@ -96,7 +96,7 @@ HOSTILE: tuple[Damage, ...] = (flip, flip, scatter, overwrite, cut, append, repl
 def main(folder: Path, mode: str, trials: int, seed: int) -> Counter[str]:
     """Try `trials` folders; the models lie below `folder`."""
     draw = random.Random(seed)
-    models = sorted(path for path in folder.iterdir() if (path / "manifest.json").is_file())
+    models = sorted(path for path in folder.iterdir() if _kind(path) not in ("", "study"))
     _import_everything()
     expected = {model: _answers(model) for model in models}
     if mode.endswith("-unchecked"):
@@ -116,6 +116,11 @@ def main(folder: Path, mode: str, trials: int, seed: int) -> Counter[str]:
             if outcome in ("error", "crash", "hang", "other") and not mode.endswith("-unchecked"):
                 print(f"{model.name}/{name}: {outcome}", file=sys.stderr)
     return outcomes
+
+
+def _kind(folder: Path) -> str:
+    file = folder / "manifest.json"
+    return str(json.loads(file.read_text(encoding="utf-8"))["kind"]) if file.is_file() else ""
 
 
 def _damage(folder: Path, draw: random.Random, kinds: tuple[Damage, ...]) -> str:

@@ -14,10 +14,13 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE_SECONDS = 3.0
+CHILDREN_SECONDS = 2.0
+"""How long children may take to end by themselves."""
 _received: list[int] = []
 
 
@@ -50,7 +53,11 @@ def stop_on_signals() -> Iterator[None]:
 
 
 def end_process(number: int) -> None:
-    """Remove what is half-written, say why, and end at once: no thread is waited for."""
+    """Remove what is half-written, say why, and end at once: no thread is waited for.
+
+    What this process has started (Spark's Java, the steps of `demo`) ends with it.
+    """
+    _end_children()
     artifacts = sys.modules.get("nextquery.artifacts")
     if artifacts is not None:
         artifacts.abandon()
@@ -63,6 +70,23 @@ def end_process(number: int) -> None:
         sys.stderr.write(f"stopped by {name}\n")
         sys.stderr.flush()
     os._exit(128 + number)
+
+
+def _end_children() -> None:
+    """Tell all children to end, and end those that do not; where there is no `/proc`, none."""
+    children: list[int] = []
+    for task in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # a thread that has just ended
+            children += map(int, task.read_text(encoding="ascii").split())
+    for pid in children:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    end = time.monotonic() + CHILDREN_SECONDS
+    for pid in children:
+        with suppress(ChildProcessError, ProcessLookupError):
+            while os.waitpid(pid, os.WNOHANG) == (0, 0) and time.monotonic() < end:
+                time.sleep(0.01)
+            os.kill(pid, signal.SIGKILL)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

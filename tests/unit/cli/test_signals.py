@@ -85,3 +85,24 @@ def test_a_command_of_the_program_is_stopped(tmp_path: Path) -> None:
     assert (process.returncode, errors.splitlines()[-1:]) == (130, ["stopped by Ctrl-C"])
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
+
+
+WITH_A_CHILD = f"""
+import signal, subprocess, sys
+stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN)"
+stubborn += "; print(1, flush=True); time.sleep(99)"
+child = subprocess.Popen([sys.executable, "-c", stubborn], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+{BEGIN}    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
+def test_what_a_command_started_ends_with_it(tmp_path: Path) -> None:
+    code, errors, child = stopped(WITH_A_CHILD, tmp_path, signal.SIGTERM)
+    assert (code, errors) == CODES[signal.SIGTERM]
+    end = time.monotonic() + 10
+    while Path(f"/proc/{child}/cmdline").exists() and time.monotonic() < end:
+        time.sleep(0.05)  # killed, and about to be taken off the table
+    assert not Path(f"/proc/{child}/cmdline").exists()
