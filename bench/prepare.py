@@ -23,7 +23,7 @@ def main(quick: bool) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.tsv"
-        rows = len(write_log(log, SESSIONS[quick], 1))
+        rows = write_log(log, SESSIONS[quick], 1).rows
         versions = ("pandas", "polars", "duckdb", "polars with spelling")
         measured = {name: _measure(name, log) for name in versions}
     pandas, polars = measured["pandas"], measured["polars"]

@@ -79,10 +79,9 @@ def _write_sessions(
     for name in reversed(splits):  # the background, the largest, when memory is free again
         chosen = rows.filter((nw.col("split") == SPLIT_CODES[name]) & ~nw.col("single"))
         chosen = chosen.select("session", "position", "user_id", "time", "query_id", "clicks")
-        chosen = engine.lookup(chosen, texts.queries, "query_id")
-        chosen = engine.lookup(chosen, texts.users, "user_id")
         file = folder / "sessions" / name / "part-00000.parquet"
-        engine.write(chosen, file, table_schemas.SESSIONS, ["session", "position"])
+        by_id = {"query_id": texts.queries, "user_id": texts.users}
+        engine.write(chosen, file, table_schemas.SESSIONS, ["session", "position"], by_id)
 
 
 def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -25,6 +25,7 @@ from nextquery.config import stored_section
 from nextquery.errors import ArtifactError
 from nextquery.model.copying import CopyAttention
 from nextquery.model.files import KIND, QUERY_VECTORS, VOCABULARY, WEIGHTS, stored_table
+from nextquery.model.products import Linear
 from nextquery.model.recurrence import GRU
 from nextquery.model.settings import ModelConfig
 from nextquery.text.query_vectors import QueryVectorTable
@@ -43,7 +44,7 @@ class WordProjection(nn.Module):
         self.matrix = (
             nn.Embedding(words, size, padding_idx=PADDING)
             if vectors is None
-            else nn.Linear(vector_size, size, bias=False)
+            else Linear(vector_size, size, bias=False)
         )
 
     def forward(self, words: Tensor) -> Tensor:
@@ -92,20 +93,20 @@ class HRED(nn.Module):
         self.word_vectors = vectors
         self.encoder_input = WordProjection(vectors, words, (d_e, 3 * d_h))
         self.encoder = GRU(d_h, config.gru_biases)
-        self.session_input = nn.Linear(d_h + config.query_vectors, 3 * d_s, bias=False)
+        self.session_input = Linear(d_h + config.query_vectors, 3 * d_s, bias=False)
         self.session_encoder = GRU(d_s, config.gru_biases)
-        self.decoder_start = nn.Linear(d_s, d_h)  # D_0, b_0
+        self.decoder_start = Linear(d_s, d_h)  # D_0, b_0
         self.decoder_input = WordProjection(vectors, words, (d_e, 3 * d_h))
         self.decoder = GRU(d_h, config.gru_biases)
-        self.output_state = nn.Linear(d_h, d_e)  # H_o, b_o
+        self.output_state = Linear(d_h, d_e)  # H_o, b_o
         self.output_word = WordProjection(vectors, words, (d_e, d_e))  # E_o
         self.output_vectors = (
             vectors if config.tied and vectors is not None else nn.Embedding(words, d_e)
         )  # o_v
         self.output_bias = nn.Parameter(torch.zeros(words)) if config.output_bias else None
         at_steps, in_omega = config.decoder_context == "all", config.decoder_context != "first"
-        self.decoder_session = nn.Linear(d_s, 3 * d_h, bias=False) if at_steps else None  # S
-        self.output_session = nn.Linear(d_s, d_e, bias=False) if in_omega else None  # S_o
+        self.decoder_session = Linear(d_s, 3 * d_h, bias=False) if at_steps else None  # S
+        self.output_session = Linear(d_s, d_e, bias=False) if in_omega else None  # S_o
         self.copying = CopyAttention(d_h, d_e) if config.copying else None
         self.usefulness = nn.Linear(d_h, 1) if config.usefulness else None  # of the last d_n
         self.dropout = nn.Dropout(config.dropout)

@@ -17,6 +17,7 @@ from torch.nn import functional
 from nextquery.model.copying import pointed
 from nextquery.model.hred import HRED, SessionInputs
 from nextquery.model.loss import log_likelihood
+from nextquery.model.products import round_size
 from nextquery.model.sampled_softmax import Candidates
 from nextquery.text.batching import Batch
 from nextquery.text.vocabulary import PADDING
@@ -96,10 +97,20 @@ class SessionLikelihood(nn.Module):
         if candidates is None:
             bias = self.never if own is None else self.never + own
             return model.output_matrix, bias, batch.targets
-        words, bias = tensor(model, candidates.words), tensor(model, candidates.correction)
+        filled = filled_up(candidates)
+        words, bias = tensor(model, filled.words), tensor(model, filled.correction)
         if own is not None:
             bias = bias + _rows(own[:, None], words).squeeze(1)
         return model.output_vectors(words), bias, candidates.index(batch.targets)
+
+
+def filled_up(candidates: Candidates) -> Candidates:
+    """A round number of candidates: the padding symbol, which is never predicted, fills up."""
+    more = round_size(len(candidates.words)) - len(candidates.words)
+    return Candidates(
+        np.pad(candidates.words, (0, more), constant_values=PADDING),
+        np.pad(candidates.correction, (0, more), constant_values=-np.inf),
+    )
 
 
 def tensor(model: HRED, array: NDArray) -> Tensor:  # type: ignore[type-arg]

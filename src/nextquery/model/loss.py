@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from nextquery.model.products import times_transposed, transposed_times
+
 
 def log_likelihood(
     omega: Tensor,
@@ -69,8 +71,8 @@ class _ChunkedLikelihood(Function):
                 rival_slope[part] = 1 - share
             slope = scores.mul_((-share / normaliser)[:, None])  # d total / d scores
             slope.scatter_add_(1, targets[part].clamp(min=0)[:, None], share[:, None])
-            torch.mm(slope, vectors, out=omega_slope[part])
-            vectors_slope.addmm_(slope.t(), omega[part])
+            omega_slope[part] = times_transposed(slope, vectors.t())
+            vectors_slope += transposed_times(slope, omega[part])
             if bias_slope is not None:
                 bias_slope += slope.sum(dim=0)
         if wanted:
@@ -97,7 +99,7 @@ def _softmax(
     omega: Tensor, vectors: Tensor, bias: Tensor, targets: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """log p of the targets, and `exp(scores - highest)` with its sums over the candidates."""
-    scores = torch.addmm(bias, omega, vectors.t())
+    scores = times_transposed(omega, vectors, bias)
     right = scores.gather(1, targets.clamp(min=0)[:, None]).squeeze(1)
     highest = scores.amax(dim=1)
     normaliser = scores.sub_(highest[:, None]).exp_().sum(dim=1)

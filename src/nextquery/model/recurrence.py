@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
 
+from nextquery.model.products import PackedMatrix, transposed_times
+
 
 class GRU(nn.Module):
     """The recurrence of Eq. 3; inputs arrive already multiplied by `I_r`, `I_u` and `I`.
@@ -76,16 +78,17 @@ class _Packed(Function):
         total, (sequences, d) = len(projected), state.shape
         before, states, kept, candidates = (state.new_empty((total, d)) for _ in range(4))
         gates = state.new_empty((total, 2 * d))  # r_n beside u_n
+        rows_per_step = sizes[0] if sizes else 0
+        gate_product = PackedMatrix(gate_matrix, rows_per_step)
+        candidate_product = PackedMatrix(candidate_matrix, rows_per_step)
         for rows in _steps(sizes):
-            previous = state[: rows.stop - rows.start]
-            before[rows] = previous
-            torch.addmm(projected[rows, : 2 * d], previous, gate_matrix.t(), out=gates[rows])
+            previous = before[rows].copy_(state[: rows.stop - rows.start])
+            gate_product.add_product(projected[rows, : 2 * d], previous, out=gates[rows])
             reset, update = gates[rows].sigmoid_().chunk(2, dim=1)
-            torch.mul(reset, previous, out=kept[rows])
-            torch.addmm(
-                projected[rows, 2 * d :], kept[rows], candidate_matrix.t(), out=candidates[rows]
-            )
-            state = torch.lerp(previous, candidates[rows].tanh_(), update, out=states[rows])
+            here, candidate = kept[rows], candidates[rows]
+            torch.mul(reset, previous, out=here)
+            candidate_product.add_product(projected[rows, 2 * d :], here, out=candidate)
+            state = torch.lerp(previous, candidate.tanh_(), update, out=states[rows])
         ctx.save_for_backward(before, kept, candidates, gates, gate_matrix, candidate_matrix)
         ctx.sizes, ctx.sequences = sizes, sequences
         return states
@@ -96,26 +99,41 @@ class _Packed(Function):
         d = before.shape[1]
         inputs = before.new_empty((len(before), 3 * d))  # d loss / d projected
         carried = before.new_zeros((0, d))  # d loss / d state, from the step behind
+        rows_per_step = ctx.sizes[0] if ctx.sizes else 0
+        gate_product = PackedMatrix(gate_matrix.t(), rows_per_step)
+        candidate_product = PackedMatrix(candidate_matrix.t(), rows_per_step)
         for rows in reversed(_steps(ctx.sizes)):
             slope = slopes[0][rows].clone()
             slope[: len(carried)] += carried
             reset, update = gates[rows].chunk(2, dim=1)
             candidate, previous = candidates[rows], before[rows]
-            inputs[rows, 2 * d :] = slope * update * (1 - candidate * candidate)
-            inputs[rows, d : 2 * d] = slope * (candidate - previous) * update * (1 - update)
-            kept_slope = inputs[rows, 2 * d :] @ candidate_matrix
-            inputs[rows, :d] = kept_slope * previous * reset * (1 - reset)
-            carried = torch.addcmul(slope * (1 - update), kept_slope, reset)
-            carried.addmm_(inputs[rows, : 2 * d], gate_matrix)
+            reset_slope, update_slope, candidate_slope = inputs[rows].chunk(3, dim=1)
+            taken = slope * update
+            _tanh_slope(taken, candidate, out=candidate_slope)
+            _sigmoid_slope((candidate - previous).mul_(slope), update, out=update_slope)
+            kept_slope = candidate_product.product(candidate_slope)
+            _sigmoid_slope(kept_slope * previous, reset, out=reset_slope)
+            passed = slope.sub_(taken).addcmul_(kept_slope, reset)
+            carried = gate_product.add_product(passed, inputs[rows, : 2 * d], out=passed)
         # Sequences without a step have no influence through this recurrence.
         start = functional.pad(carried, (0, 0, 0, ctx.sequences - len(carried)))
         return (
             inputs,
             start,
-            inputs[:, : 2 * d].t() @ before,
-            inputs[:, 2 * d :].t() @ kept,
+            transposed_times(inputs[:, : 2 * d], before),
+            transposed_times(inputs[:, 2 * d :], kept),
             None,
         )
+
+
+def _sigmoid_slope(slope: Tensor, value: Tensor, out: Tensor) -> None:
+    """`slope value (1 - value)`: back through a sigmoid."""
+    torch.ops.aten.sigmoid_backward.grad_input(slope, value, grad_input=out)
+
+
+def _tanh_slope(slope: Tensor, value: Tensor, out: Tensor) -> None:
+    """`slope (1 - value^2)`: back through a tanh."""
+    torch.ops.aten.tanh_backward.grad_input(slope, value, grad_input=out)
 
 
 def _steps(sizes: Sequence[int]) -> list[slice]:

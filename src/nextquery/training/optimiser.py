@@ -14,6 +14,8 @@ from torch.optim import Adam, Optimizer, SparseAdam
 
 DECAY, MOMENTUM, EPSILON = 0.95, 0.9, 1e-4
 """RMSProp's constants in the paper's reference (Graves 2013, Eq. 38 to 41)."""
+_BLOCK = 1 << 16
+"""Numbers that are updated at a time."""
 
 
 class RMSProp(Optimizer):
@@ -45,7 +47,10 @@ class RMSProp(Optimizer):
                 state[name] = torch.zeros_like(parameter)
         moments = state["square_avg"], state["grad_avg"], state["momentum_buffer"]
         if not gradient.is_sparse:
-            parameter -= rate * self._velocity(moments, gradient)
+            # A block at a time, which stays in the cache from the first operation to the last.
+            arrays = (parameter, gradient, *moments)
+            for part, slope, *moment in zip(*(_blocks(array) for array in arrays), strict=True):
+                part -= rate * self._velocity(tuple(moment), slope)
             return
         gradient = gradient.coalesce()
         rows = gradient.indices()[0]
@@ -63,6 +68,10 @@ class RMSProp(Optimizer):
         variance = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0)
         spread = variance.add_(EPSILON).sqrt_() if self._inside else variance.sqrt_().add_(EPSILON)
         return velocity.mul_(MOMENTUM).addcdiv_(gradient, spread)
+
+
+def _blocks(array: Tensor) -> tuple[Tensor, ...]:
+    return torch.split(array.view(-1), _BLOCK) if array.is_contiguous() else (array,)
 
 
 class Optimiser:

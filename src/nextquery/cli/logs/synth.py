@@ -1,6 +1,7 @@
 """`nextquery synth`: write a made-up query log with known structure."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,14 @@ def synth(
             "searched for, or, as the control, by chance.",
         ),
     ] = "none",
+    extra_words: Annotated[
+        int,
+        typer.Option(
+            help="Made-up words beside the lexicon's 2,700, as names of things to search for.",
+            min=0,
+            max=1_000_000,
+        ),
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Write a made-up query log in AOL format, for the demo, tests and experiments.
@@ -35,23 +44,28 @@ def synth(
     from nextquery.logs.synthetic.log import check_satisfaction, write_log
 
     kind = check_satisfaction(satisfaction)
-    rows = write_log(out, sessions, seed, shuffled=shuffled, titles=titles, satisfaction=kind)
+    summary = write_log(
+        out,
+        sessions,
+        seed,
+        shuffled=shuffled,
+        titles=titles,
+        satisfaction=kind,
+        extra_words=extra_words,
+    )
     found = {
         "path": str(out),
         "sessions": sessions,
-        "rows": len(rows),
-        "users": rows["AnonID"].n_unique(),
-        "distinct_queries": rows["Query"].n_unique(),
-        "first": rows["QueryTime"].min(),
-        "last": rows["QueryTime"].max(),
+        **asdict(summary),
         "seed": seed,
         "shuffled": shuffled,
         "satisfaction": satisfaction,
+        "extra_words": extra_words,
     }
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
     typer.echo(
-        f"{out}: {found['rows']:,} rows, {sessions:,} sessions of {found['users']:,} users, "
-        f"{found['distinct_queries']:,} different queries, {found['first']} to {found['last']}"
+        f"{out}: {summary.rows:,} rows, {sessions:,} sessions of {summary.users:,} users, "
+        f"{summary.distinct_queries:,} different queries, {summary.first} to {summary.last}"
     )

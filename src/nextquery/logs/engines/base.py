@@ -7,6 +7,7 @@ write sorted Parquet. Knows nothing of queries or sessions.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import narwhals as nw
@@ -23,6 +24,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 ROW_GROUP = 1 << 18
+NO_TEXTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Engine(Protocol):
@@ -72,12 +74,34 @@ class Engine(Protocol):
         """The rows such that `ordered` sees them by user, time and row."""
         ...
 
+    def by_users(
+        self,
+        rows: Rows,
+        function: Callable[[Rows], tuple[Frame, ...]],
+        names: Sequence[str],
+    ) -> tuple[Frame, ...]:
+        """What `function` makes of the rows of `sort_rows`, kept under these names.
+
+        It may be given the rows of some users at a time, so it must not look beyond a user.
+        """
+        ...
+
     def ordered(self, expression: nw.Expr) -> nw.Expr:
         """An expression that looks at earlier or later rows, over the rows of `sort_rows`."""
         ...
 
-    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
-        """Write the rows sorted by `by` (`-name`: highest first); returns how many there were."""
+    def write(
+        self,
+        frame: Frame,
+        file: Path,
+        schema: pa.Schema,
+        by: Sequence[str],
+        texts: Mapping[str, Frame] = NO_TEXTS,
+    ) -> int:
+        """Write the rows sorted by `by` (`-name`: highest first); returns how many there were.
+
+        `texts` has tables to `lookup` by their keys, for engines that do so as they write.
+        """
         ...
 
     def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:

@@ -62,6 +62,8 @@ def _field(column: pl.Series, downwards: bool) -> Field:
 
 def sort_rows(rows: pl.DataFrame, names: Sequence[str], downwards: Sequence[bool]) -> pl.DataFrame:
     """Sort rows; those with equal keys keep their order."""
+    if len(names) == 1 and not downwards[0] and rows[names[0]].is_sorted():
+        return rows
     packed = pack(rows, names, downwards)
     if packed is None:
         return rows.sort(names, descending=list(downwards), maintain_order=True)

@@ -1,6 +1,6 @@
 """The Polars engine: scans and joins stream, intermediate tables stay in memory as integers."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,8 +8,10 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from polars.io.plugins import register_io_source
 
 from nextquery.logs.engines.base import (
+    NO_TEXTS,
     ROW_GROUP,
     BatchFunction,
     Frame,
@@ -23,6 +25,8 @@ from nextquery.logs.engines.packing import count_packed, sort_rows
 from nextquery.logs.reading.part_files import PartWriter, read_arrow, unify, write_arrow
 
 _BATCH_ROWS = 1 << 15
+_PART_ROWS = 1 << 21
+"""Rows that are taken together where it can be done by user, and those of one more user."""
 
 
 class PolarsEngine:
@@ -76,34 +80,70 @@ class PolarsEngine:
         return nw.from_native(rows.with_columns(added.get_columns()).lazy())
 
     def count_with_users(self, frame: Frame, keys: Sequence[str]) -> Frame:
-        """Sort ids and user packed into one number, or group where they do not fit into one."""
-        tallied = count_packed(_collect(frame.select(*keys, "user_id")), keys, "user_id")
-        return (
-            count_rows_with_users(frame, keys)
-            if tallied is None
-            else nw.from_native(tallied.lazy())
-        )
+        """Sort ids and user packed into one number, or group where they do not fit into one.
+
+        Some users at a time, where rows lie by user: their counts add up.
+        """
+        rows = _collect(frame.select(*keys, "user_id"))
+        parts = [count_packed(part, keys, "user_id") for part in _user_parts(rows)]
+        counted = [part for part in parts if part is not None]
+        if len(counted) < len(parts):
+            return count_rows_with_users(frame, keys)
+        if len(counted) == 1:
+            return nw.from_native(counted[0].lazy())
+        del rows
+        return nw.from_native(pl.concat(counted).group_by(keys).sum().lazy())
 
     def sort_rows(self, frame: Frame, name: str) -> Rows:
         """The rows sorted in memory, so that an expression over them needs no window."""
-        rows = sort_rows(_collect(frame), ["row"], [False])
+        rows = sort_rows(_in_memory(frame), ["row"], [False])
         return nw.from_native(sort_rows(rows, ["user_id", "time"], [False] * 2), eager_only=True)
+
+    def by_users(
+        self,
+        rows: Rows,
+        function: Callable[[Rows], tuple[Frame, ...]],
+        names: Sequence[str],
+    ) -> tuple[Frame, ...]:
+        """Some users at a time: what a part needs on the way is small beside the whole."""
+        parts = []
+        for part in _user_parts(rows.to_native()):
+            found = function(nw.from_native(part, eager_only=True))
+            parts.append([_collect(frame) for frame in found])
+        joined = (pl.concat(column, rechunk=False) for column in zip(*parts, strict=True))
+        return tuple(nw.from_native(each.lazy()) for each in joined)
 
     def ordered(self, expression: nw.Expr) -> nw.Expr:
         """The expression itself: the rows lie in order."""
         return expression
 
-    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
-        """Write the rows sorted."""
-        rows = sort_rows(_collect(frame), *sort_keys(by)).select(schema.names)
-        rows = rows.cast(pl.DataFrame(schema.empty_table()).schema)
+    def write(
+        self,
+        frame: Frame,
+        file: Path,
+        schema: pa.Schema,
+        by: Sequence[str],
+        texts: Mapping[str, Frame] = NO_TEXTS,
+    ) -> int:
+        """Write the rows sorted; texts are looked up for one row group after the other."""
+        rows = sort_rows(_collect(frame), *sort_keys(by))
+        tables = {key: _collect(table).drop(key) for key, table in texts.items()}
+        types = pl.DataFrame(schema.empty_table()).schema
+
+        def groups(*_: object) -> Iterator[pl.DataFrame]:
+            for part in rows.iter_slices(ROW_GROUP):
+                for key, table in tables.items():
+                    part = part.with_columns(table.select(pl.all().gather(part[key])).get_columns())
+                yield part.select(types.names()).cast(types)
+
         file.parent.mkdir(parents=True, exist_ok=True)
-        rows.write_parquet(
+        register_io_source(groups, schema=types).sink_parquet(
             file,
             compression="zstd",
             compression_level=1,
             statistics=False,
             row_group_size=ROW_GROUP,
+            maintain_order=True,
         )
         return len(rows)
 
@@ -120,6 +160,26 @@ class PolarsEngine:
 def _collect(frame: Frame) -> pl.DataFrame:
     native: pl.LazyFrame = frame.to_native()
     return native.collect(engine="streaming")
+
+
+def _in_memory(frame: Frame) -> pl.DataFrame:
+    """The rows of a frame that is kept: they are not copied."""
+    native: pl.LazyFrame = frame.to_native()
+    return native.collect(engine="in-memory")
+
+
+def _user_parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The rows in parts that have no user in common, if they lie by user; else all at once."""
+    users = rows["user_id"]
+    if len(rows) <= _PART_ROWS or not users.is_sorted():
+        yield rows
+        return
+    start = 0
+    while start < len(rows):
+        last = users[min(start + _PART_ROWS, len(rows)) - 1]
+        end = int(users.search_sorted(last, side="right"))
+        yield rows.slice(start, end - start)
+        start = end
 
 
 def _encode(texts: pl.Series) -> pa.DictionaryArray:

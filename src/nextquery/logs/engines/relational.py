@@ -10,7 +10,15 @@ from pathlib import Path
 import narwhals as nw
 import pyarrow as pa
 
-from nextquery.logs.engines.base import Frame, Rows, T, U, count_rows_with_users, sort_keys
+from nextquery.logs.engines.base import (
+    NO_TEXTS,
+    Frame,
+    Rows,
+    T,
+    U,
+    count_rows_with_users,
+    sort_keys,
+)
 from nextquery.logs.reading.part_files import PartWriter, write_parquet
 
 
@@ -65,12 +73,31 @@ class RelationalEngine(ABC):
         """The rows as they are: the windows of `ordered` sort them."""
         return self.materialise(frame, name)
 
+    def by_users(
+        self,
+        rows: Rows,
+        function: Callable[[Rows], tuple[Frame, ...]],
+        names: Sequence[str],
+    ) -> tuple[Frame, ...]:
+        """All rows at once: the engine keeps its memory in bounds itself."""
+        found = function(rows)
+        return tuple(self.materialise(*each) for each in zip(found, names, strict=True))
+
     def ordered(self, expression: nw.Expr) -> nw.Expr:
         """The expression over a user's rows by time and row."""
         return expression.over("user_id", order_by=["time", "row"])
 
-    def write(self, frame: Frame, file: Path, schema: pa.Schema, by: Sequence[str]) -> int:
-        """Sort the rows and write them."""
+    def write(
+        self,
+        frame: Frame,
+        file: Path,
+        schema: pa.Schema,
+        by: Sequence[str],
+        texts: Mapping[str, Frame] = NO_TEXTS,
+    ) -> int:
+        """Join the texts, sort the rows and write them."""
+        for key, table in texts.items():
+            frame = self.lookup(frame, table, key)
         names, downwards = sort_keys(by)
         rows = frame.sort(names, descending=downwards).select(*schema.names)
         return self.write_rows(rows, file, schema)

@@ -20,13 +20,19 @@ ROWS = "journal/rows.parquet"
 REJECTED_OWNERS = "journal/rejected.parquet"
 
 
-def write_journal(engine: Engine, rows: Frame, texts: Texts, file: Path) -> None:
-    """Write rows (user_id, time, row, place, query_id, url_id, drop), in the order of `row`."""
-    rows = engine.lookup(rows, texts.queries, "query_id")
-    rows = engine.lookup(rows, texts.users, "user_id")
-    rows = engine.lookup(rows, texts.urls, "url_id")
-    rows = rows.with_columns(click=nw.when(nw.col("drop").is_null()).then(nw.col("click")))
-    engine.write(rows, file, table_schemas.JOURNAL, ["row"])
+def write_journal(
+    engine: Engine, rows: Frame, texts: Texts, file: Path, reasons: Frame | None = None
+) -> None:
+    """Write rows (user_id, time, row, place, query_id, url_id, drop), in the order of `row`.
+
+    With `reasons` (raw_id, drop) rows have `raw_id` instead of `drop`.
+    """
+    # A query that was dropped has no id, and what was clicked for it is not kept either.
+    kept = nw.when(~nw.col("query_id").is_null()).then(nw.col("url_id"))
+    by_id = {"query_id": texts.queries, "user_id": texts.users, "url_id": texts.urls}
+    if reasons is not None:
+        by_id["raw_id"] = reasons
+    engine.write(rows.with_columns(url_id=kept), file, table_schemas.JOURNAL, ["row"], by_id)
     file.chmod(0o600)
 
 

@@ -66,8 +66,7 @@ def read_events(
     )
     known = Texts(names, queries, urls)
     if journal:
-        reasons = engine.lookup(rows, texts.select("raw_id", "drop"), "raw_id")
-        write_journal(engine, _placed(reasons), known, journal)
+        write_journal(engine, _placed(rows), known, journal, texts.select("raw_id", "drop"))
     kept = rows.filter(~nw.col("query_id").is_null())
     kept = engine.lookup(kept, users.select("user_id", "held_out"), "user_id")
     kept = kept.select("user_id", "held_out", "time", "row", "query_id", "url_id")

@@ -34,18 +34,20 @@ def find_sessions(engine: Engine, events: Frame, split: nw.Expr, idle_minutes: i
 
     `split` looks at the columns of a session's first row.
     """
-    marked = mark_sessions(engine.sort_rows(events, "ordered"), engine, split, idle_minutes)
-    marked = marked.select(*_MARKED)
-    clicked = marked.lazy().filter(~nw.col("url_id").is_null())
-    clicks = engine.materialise(
-        clicked.select("user_id", "query_id", "url_id", "split"), "session_clicks"
-    )
-    merged = number_queries(merge_repeats(marked, engine), engine).lazy()
-    queries = merged.select(
-        *("user_id", "session", "position", "time", "query_id", "next_id", "clicks"),
-        *("split", "starts", "single"),
-    )
-    return SessionRows(engine.materialise(queries, "session_queries"), clicks)
+
+    def cut(rows: Rows) -> tuple[Frame, ...]:
+        marked = mark_sessions(rows, engine, split, idle_minutes).select(*_MARKED)
+        clicked = marked.lazy().filter(~nw.col("url_id").is_null())
+        merged = number_queries(merge_repeats(marked, engine), engine).lazy()
+        queries = merged.select(
+            *("user_id", "session", "position", "time", "query_id", "next_id", "clicks"),
+            *("split", "starts", "single"),
+        )
+        return queries, clicked.select("user_id", "query_id", "url_id", "split")
+
+    ordered = engine.sort_rows(events, "ordered")
+    queries, clicks = engine.by_users(ordered, cut, ["session_queries", "session_clicks"])
+    return SessionRows(queries, clicks)
 
 
 def mark_sessions(rows: Rows, engine: Engine, split: nw.Expr, idle_minutes: int) -> Rows:

@@ -5,9 +5,11 @@ a few columns of integers, and its queries are read from one list of phrases.
 """
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import islice
 from typing import Any
 
 from nextquery.errors import InputError
@@ -16,6 +18,9 @@ from nextquery.errors import InputError
 FAMILIES, MEMBERS, FACETS, QUALITIES, DETAILS = 4, 5, 6, 24, 28
 INTENTS, SIGNALS, OUTCOMES = 4, 13, 4
 ENTITIES = FAMILIES * MEMBERS
+_CONSONANTS, _VOWELS = "bcdfghjklmnprstvwxyz", "aeiou"
+_NAMES = 100**4  # of four syllables
+_STRIDE = 61_803_399  # no common factor with `_NAMES`: neighbours in rank look different
 
 
 @dataclass(frozen=True)
@@ -34,22 +39,40 @@ class Lexicon:
     """The name of each intent, by domain."""
     navigational: int
     """How many navigational queries there are."""
+    members: int = MEMBERS
+    """Entities of each family."""
+
+    @property
+    def entities(self) -> int:
+        """Entities of each domain."""
+        return FAMILIES * self.members
 
 
 @cache
-def load_lexicon() -> Lexicon:
-    """The lexicon that comes with the package."""
+def load_lexicon(extra_words: int = 0) -> Lexicon:
+    """The lexicon that comes with the package, with so many made-up words more.
+
+    >>> load_lexicon().members, load_lexicon(1000).members  # 64 families
+    (5, 21)
+    """
     file = resources.files("nextquery.logs.synthetic").joinpath("words.toml")
-    return parse_lexicon(tomllib.loads(file.read_text(encoding="utf-8")))
+    return parse_lexicon(tomllib.loads(file.read_text(encoding="utf-8")), extra_words)
 
 
-def parse_lexicon(document: dict[str, Any]) -> Lexicon:
-    """Check a lexicon document and lay its phrases out in one list."""
+def parse_lexicon(document: dict[str, Any], extra_words: int = 0) -> Lexicon:
+    """Check a lexicon document and lay its phrases out in one list.
+
+    `extra_words` more words are names of entities, shared out over all families, each less
+    frequent than those of the document.
+    """
     domains = {name: part for name, part in document.items() if isinstance(part, dict)}
     kinds: dict[str, list[str]] = {"navigational": list(document["navigational"])}
+    more = -(-extra_words // (FAMILIES * len(domains)))  # of each family
+    names = made_up_names()
     for name, domain in domains.items():
         phrases = _phrases(domain)
         _check(name, phrases)
+        phrases["entities"] += islice(names, more * FAMILIES)
         for kind, texts in phrases.items():
             kinds.setdefault(kind, []).extend(texts)
     laid_out, starts = [""], {}
@@ -62,7 +85,22 @@ def parse_lexicon(document: dict[str, Any]) -> Lexicon:
         domains=tuple(domains),
         intents=tuple(intent for domain in domains.values() for intent in domain["intents"]),
         navigational=len(document["navigational"]),
+        members=MEMBERS + more,
     )
+
+
+def made_up_names() -> Iterator[str]:
+    """Words of four syllables, each once, always in the same order.
+
+    >>> list(islice(made_up_names(), 3))
+    ['zujoware', 'zosirago', 'zibelexa']
+    """
+    for number in range(1, _NAMES):
+        place, name = number * _STRIDE % _NAMES, ""
+        for _ in range(4):
+            place, syllable = divmod(place, len(_CONSONANTS) * len(_VOWELS))
+            name += _CONSONANTS[syllable // len(_VOWELS)] + _VOWELS[syllable % len(_VOWELS)]
+        yield name
 
 
 def _phrases(domain: dict[str, Any]) -> dict[str, list[str]]:

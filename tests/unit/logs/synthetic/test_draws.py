@@ -1,8 +1,11 @@
+"""Random integers: the same everywhere, and by their weights."""
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.logs.synthetic.draws import Draws, zipf
+from nextquery.logs.synthetic.draws import Draws, Wheel, zipf
 
 
 @given(st.integers(0, 2**32), st.integers(1, 10**6))
@@ -19,9 +22,32 @@ def test_weights_decide_how_often_an_index_comes() -> None:
     assert abs(found[2] / found[1] - 3) < 0.2
 
 
+@pytest.mark.parametrize("weights", [[7], [3, 0, 2], zipf(5, 1), zipf(40, 2), zipf(30_000, 7)])
+def test_a_number_falls_in_the_share_that_a_search_finds(weights: list[int]) -> None:
+    wheel, bounds = Wheel(np.array(weights)), np.cumsum(weights)
+    assert wheel.total == bounds[-1]
+    numbers = np.unique(
+        np.concatenate(
+            [Draws(1).below(wheel.total, 20_000), bounds[:-1], bounds - 1, np.array([0])]
+        )
+    )
+    assert (wheel.find(numbers) == np.searchsorted(bounds, numbers, side="right")).all()
+
+
+def test_a_window_is_a_part_of_every_draw() -> None:
+    whole, weights = Draws(5), np.array([5, 1, 9])
+    whole.below(10, 77)
+    part = whole.window(20, 50, 100)
+    drawn = [whole.below(1000, 100), whole.weighted(weights, 100), whole.chance(30, 100)]
+    at = np.array([3, 4, 29])
+    assert (part.below(1000, 100) == drawn[0][20:50]).all()
+    assert (part.weighted(weights, 100, at) == drawn[1][20:50][at]).all()
+    assert (part.chance(30, 100) == drawn[2][20:50]).all()
+
+
 def test_every_row_draws_by_its_own_weights() -> None:
     weights = np.array([[10, 0, 0], [0, 0, 10]])
-    assert Draws(1).weighted_rows(weights, np.array([0, 1, 1, 0])).tolist() == [0, 2, 2, 0]
+    assert Draws(1).weighted_rows(weights, np.array([0, 1, 1, 0]), 4).tolist() == [0, 2, 2, 0]
 
 
 def test_chance_and_permutation() -> None:

@@ -48,3 +48,14 @@ def test_a_word_that_gives_the_answer_away_is_named(document: dict[str, Any]) ->
     intents["family"]["signals"][0] = "hostels"
     with pytest.raises(InputError, match="travel has hostels in a signal and in an outcome"):
         parse_lexicon(document)
+
+
+def test_extra_words_are_names_of_their_own_behind_the_lexicon_s() -> None:
+    plain, larger = load_lexicon(), load_lexicon(2000)
+    assert larger.members == 5 + 32, "64 families share them"
+    known = {word for phrase in plain.phrases for word in phrase.split()}
+    words = {word for phrase in larger.phrases for word in phrase.split()}
+    assert len(words - known) == 32 * 64
+    start = larger.starts["entities"]
+    assert larger.phrases[start : start + 20] == plain.phrases[start : start + 20]
+    assert larger.phrases[start + larger.entities] == plain.phrases[start + plain.entities]
