@@ -8,8 +8,8 @@ Adam. All compute in float32 on the CPU with the same threads; the rate is that 
 padding not counted. On a busy machine the ratio of processor times says more than that of times on
 the clock.
 
-`share_of_limit` is the arithmetic that the step needs (`operations`) at the rate at which the
-machine multiplies large matrices by its best library, over the time that the step took.
+`share_of_limit` is the processor time that the arithmetic of a step (`operations`) would take at the
+rate at which the machine multiplies large matrices by its best library, over that of the step.
 """
 
 import json
@@ -76,7 +76,7 @@ def _figures(measured: dict[str, float]) -> dict[str, float]:
     }
     if "operations_per_word" in measured:
         possible = measured["operations_per_second"] / measured["operations_per_word"]
-        figures["share_of_limit"] = 1 / seconds / possible
+        figures["share_of_limit"] = 1 / processor / possible
         figures["limit_gflops"] = measured["operations_per_second"] / 1e9
     return figures
 
@@ -183,14 +183,14 @@ def operations(config: ModelConfig, step: TrainingStep) -> float:
 
 
 def best_rate(size: int = 2048) -> float:
-    """Operations per second of the product of two large matrices, by the quicker library."""
+    """Operations per processor second of a product of large matrices, by the quicker library."""
     left, right = torch.randn(size, size), torch.randn(size, size)
     rates = []
     for product in (times_transposed, torch.matmul):
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             product(left, right)
-            rates.append(2.0 * size**3 / (time.perf_counter() - start))
+            rates.append(2.0 * size**3 / (time.process_time() - start))
     return max(rates)
 
 
