@@ -8,8 +8,8 @@ Adam. All compute in float32 on the CPU with the same threads; the rate is that 
 padding not counted. On a busy machine the ratio of processor times says more than that of times on
 the clock.
 
-`share_of_limit` is the processor time that the arithmetic of a step (`operations`) would take at the
-rate at which the machine multiplies large matrices by its best library, over that of the step.
+`share_of_limit` is the processor time that the arithmetic of a step (`operations`) would take at
+the rate at which the machine multiplies large matrices by its best library, over that of the step.
 """
 
 import json

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -43,7 +44,8 @@ def test_what_is_no_data_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_drift_is_shown_in_words_and_as_json(tmp_path: Path) -> None:
-    rows = write_log(tmp_path / "log.tsv", 400, 1)
+    write_log(tmp_path / "log.tsv", 400, 1)
+    rows = pl.read_csv(tmp_path / "log.tsv", separator="\t", quote_char=None)
     early = rows.filter(rows["QueryTime"] < "2006-05-01")
     early.write_csv(tmp_path / "old.tsv", separator="\t", quote_style="never")
     settings = PrepareSettings(spelling=False, min_users=2)
