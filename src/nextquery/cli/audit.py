@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from nextquery.cli.option_names import in_options
+
 
 def audit(
     model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
@@ -59,4 +61,4 @@ def audit(
             curve["needed"] = found.needed
         typer.echo(json.dumps(document, ensure_ascii=False))
     else:
-        typer.echo(describe(result))
+        typer.echo(in_options(describe(result), {"config": "--config"}))

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import make_untrained_hred
 
 from nextquery.errors import InputError
 from nextquery.evaluation.audit.audit_run import AuditResult, AuditSettings, audit
+from nextquery.evaluation.audit.page import describe
 from nextquery.evaluation.audit.planting import PlantingSettings
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fitting.fit import fit_model
@@ -58,3 +60,15 @@ def test_other_kinds_are_made_if_asked_for(folders: tuple[Any, Path]) -> None:
     assert [curve.kind for curve in found.poisoning] == ["adjacency", "popularity"]
     with pytest.raises(InputError, match="`kinds` nonsense"):
         audit(model, data, AuditSettings(kinds=("nonsense",), planting=FEW))
+
+
+def test_a_trained_model_is_not_trained_again_unasked(
+    folders: tuple[Any, Path], tmp_path: Path
+) -> None:
+    data, _ = folders
+    make_untrained_hred(data, tmp_path / "hred")
+    found = audit(tmp_path / "hred", data, AuditSettings(min_users=(3,), planting=FEW))
+    assert (found.exposures, found.poisoning) == ((), ())
+    assert "give a `config`" in found.not_made[0]
+    assert found.coverage.lists > 0
+    assert "Not made again: hred" in describe(found)
