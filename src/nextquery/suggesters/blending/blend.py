@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact, further_entries, open_artifact, publish, read_artifact
 from nextquery.errors import ArtifactError, InputError
+from nextquery.guard.fingerprints import Keys
 from nextquery.guard.guard import Guard
 from nextquery.inference.beam import FinishedQuery
 from nextquery.inference.lists.selection import choose
@@ -141,8 +142,11 @@ class Blend:
         offered = [self.parts.offers(state.queries, max(n, OFFERED)) for state in states]
         pools = [_pool(own, others, config) for own, others in zip(written, offered, strict=True)]
         scores = self._scores(trained, pools, written)
+        texts = list(dict.fromkeys(text for pool in pools for text in pool))
+        priors = self.parts.log_priors(texts) if config.specificity else {}
+        ask = _Ask(n, config, priors)
         return [
-            self._list(state.queries, self._row(state, others), pool, scored, n, config)
+            self._list(state.queries, self._row(state, others), pool, scored, ask)
             for state, others, pool, scored in zip(states, offered, pools, scores, strict=True)
         ]
 
@@ -176,26 +180,25 @@ class Blend:
         row: int,
         pool: dict[str, str],
         scored: Sequence[ScoredQuery],
-        n: int,
-        config: DecodeConfig,
+        ask: "_Ask",
     ) -> list[Suggestion]:
         """The best of a pool, which says of each text where it comes from."""
-        texts = [each.text for each in scored]
+        config = ask.config
         values = self.parts.log(queries, row, scored).tolist()
         found = [
             FinishedQuery(each.text, value, each.words)
             for each, value in zip(scored, values, strict=True)
         ]
-        priors = self.parts.log_priors(texts) if config.specificity else {}
-        ranked = rank(found, config, priors, self.guard.tables.queries)
+        ranked = rank(found, config, ask.priors, self.guard.tables.queries)
         if config.usefulness:
             [useful] = self.usefulness_many([queries], [[each.text for each in ranked]])
             ranked = rank_by_use(ranked, useful, config.usefulness, config.length_normalised)
         if config.known == "prefer":
-            seen = {each.text for each in ranked if self._has_seen_pairs(each.text, queries)}
+            own = self.guard.session_pairs(queries)
+            seen = {each.text for each in ranked if self._has_seen_pairs(each.text, own)}
             fine = [each for each in ranked if each.text in seen]
             ranked = behind(fine, [each for each in ranked if each.text not in seen], config)
-        return choose(ranked, n, config, pool.__getitem__, self._trained.query_vectors)
+        return choose(ranked, ask.n, config, pool.__getitem__, self._trained.query_vectors)
 
     @property
     def judges_usefulness(self) -> bool:
@@ -210,12 +213,12 @@ class Blend:
             raise InputError(NO_HEAD)
         return self._trained.usefulness_many(contexts, candidates)
 
-    def _has_seen_pairs(self, text: str, queries: Sequence[str]) -> bool:
-        """Whether its words have stood side by side, in the log or in the session."""
+    def _has_seen_pairs(self, text: str, own: Keys) -> bool:
+        """Whether its words have stood side by side, in the log or in the session's `own` pairs."""
+        if text in self.guard.tables.queries:
+            return True
         keys = self.guard.word_keys(text.split())
-        own = self.guard.session_pairs(queries)
-        known = text in self.guard.tables.queries
-        return known or bool(self.guard.seen_pairs(keys[:-1], keys[1:], own).all())
+        return bool(self.guard.seen_pairs(keys[:-1], keys[1:], own).all())
 
     def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
         """The mixture's natural-log likelihood of each candidate, in the given order."""
@@ -263,7 +266,7 @@ class Blend:
         queries, (scored,) = clean(context), self._trained.score_many([context], [list(pool)])
         without = {"specificity": 0.0, "diversity": 0.0, "usefulness": 0.0}
         plain = config.model_copy(update=without)
-        return self._list(queries, self.parts.row(queries), pool, scored, n, plain)
+        return self._list(queries, self.parts.row(queries), pool, scored, _Ask(n, plain, {}))
 
     def explain(self, context: Sequence[str]) -> list[QueryWeight]:
         """How much each query of the context counts for the trained model."""
@@ -272,6 +275,15 @@ class Blend:
     def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
         """The trained model's update gate of each query of each context: (queries, d_s)."""
         return self._trained.update_gates_many(contexts)
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """How lists are wanted, and the likelihoods of their candidates without a session."""
+
+    n: int
+    config: DecodeConfig
+    priors: Mapping[str, float]
 
 
 def _pool(
