@@ -25,7 +25,7 @@ def blend(
 ) -> None:
     """Blend a trained model with count models: one list of what it writes and what people typed.
 
-    Example: `nextquery blend models/hred models/qvmm models/ss --data DATA --out models/blend`
+    Example: `nextquery blend models/hred models/adj models/ss --data DATA --out models/blend`
     """
     from rich.console import Console
 
