@@ -7,7 +7,7 @@ import pytest
 from nextquery.errors import InputError
 from nextquery.feedback.assignment import Share
 from nextquery.service.operation.listening import listen
-from nextquery.service.settings import NamedModel, ServiceSettings
+from nextquery.service.settings import BOUNDS, NamedModel, ServiceSettings
 
 
 @pytest.mark.parametrize("name", ["workers", "queue_size", "batch_size", "max_sessions"])
@@ -46,3 +46,10 @@ def test_a_trial_that_cannot_be_run_is_refused(
     models = (NamedModel("a", tmp_path), NamedModel("b", tmp_path))
     with pytest.raises(InputError, match=message):
         ServiceSettings(models=models, control=tmp_path, **{"feedback": tmp_path, **trial})
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, 1 << 70])
+def test_every_number_has_bounds(settings: ServiceSettings, name: str, value: float) -> None:
+    with pytest.raises(InputError, match=rf"`{name}` \S+: must be at"):
+        replace(settings, **{name: value})  # type: ignore[arg-type]

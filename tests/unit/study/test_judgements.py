@@ -66,3 +66,12 @@ def test_several_assessors_write_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(5) as threads:
         list(threads.map(judge_twenty, range(5)))
     assert len(store.current()) == 100
+
+
+@pytest.mark.parametrize("number", [0, -1, 1 << 63, 10**30])
+def test_assessors_that_cannot_be_are_refused(tmp_path: Path, number: int) -> None:
+    store = JudgementStore(tmp_path)
+    with pytest.raises(InputError, match="no such assessor"):
+        store.release(number)
+    with pytest.raises(InputError, match=r"at (least|most)"):
+        store.tokens(number)

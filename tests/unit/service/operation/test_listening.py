@@ -24,3 +24,9 @@ def test_a_taken_port_is_named() -> None:
 def test_a_host_that_is_not_this_one_is_named() -> None:
     with pytest.raises(InputError, match=r"cannot listen on 192\.0\.2\.1:0: "):
         listen("192.0.2.1", 0)
+
+
+@pytest.mark.parametrize("host", ["\udcff", "a/../..", "\u202e", "x" * 300, "a..b"])
+def test_a_host_that_is_no_name_is_refused(host: str) -> None:
+    with pytest.raises(InputError, match="cannot listen on "):
+        listen(host, 0)
