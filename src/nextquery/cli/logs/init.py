@@ -1,6 +1,7 @@
 """`nextquery init`: look at a log and say what to run next."""
 
 import json
+import shlex
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nextquery.cli.option_names import in_options
+from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.settings import PrepareSettings
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ def init(
     columns: Annotated[
         str, typer.Option(help="user=...,time=...,query=...[,click=...], if they are not found.")
     ] = "",
+    format: Annotated[
+        str, typer.Option(help="auto, or the name of a format.")
+    ] = ReadSettings.format,
     min_users: Annotated[
         int, typer.Option(min=1, help="Users who must have typed a word or query.")
     ] = PrepareSettings.min_users,
@@ -41,6 +46,7 @@ def init(
             logs,
             Path(folder) / "data",
             columns=parse_columns(columns),
+            format=format,
             min_users=min_users,
             spelling=False,
         )
@@ -57,14 +63,15 @@ def init(
     if as_json:
         typer.echo(json.dumps(document, indent=2))
         return
-    typer.echo(_readable(document, logs, advice))
+    given = {"--columns": columns, "--format": "" if format == ReadSettings.format else format}
+    words = [*map(str, logs), *(word for pair in given.items() if pair[1] for word in pair)]
+    typer.echo(_readable(document, shlex.join(words), advice))
 
 
-def _readable(document: dict[str, Any], logs: list[Path], advice: "tuple[Advice, ...]") -> str:
+def _readable(document: dict[str, Any], log: str, advice: "tuple[Advice, ...]") -> str:
     counts = document["counts"]
     sessions = ", ".join(f"{name} {count:,}" for name, count in counts["sessions"].items())
     known = document["seen_before"].get("test", 0.0)
-    names = " ".join(str(log) for log in logs)
     options = {"min_users": "--min-users"}
     lines = [
         f"format    {document['format']}: {document['reason']}",
@@ -74,7 +81,7 @@ def _readable(document: dict[str, Any], logs: list[Path], advice: "tuple[Advice,
         f"repeats   {known:.1%} of the test queries were typed before",
         "",
         "next:",
-        f"  nextquery prepare {names} --out DATA",
+        f"  nextquery prepare {log} --out DATA",
     ]
     for item in advice:
         lines.append(f"  # {in_options(item.text, options)}")

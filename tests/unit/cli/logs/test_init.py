@@ -29,3 +29,16 @@ def test_the_same_as_json(tmp_path: Path) -> None:
     assert found["format"] == "aol"
     assert found["counts"]["rows_rejected"] == 0
     assert found["advice"]
+
+
+def test_what_had_to_be_said_is_part_of_the_next_command(tmp_path: Path) -> None:
+    log = tmp_path / "a log.csv"
+    rows = [f"u{n % 9},2024-01-{n % 27 + 1:02} 10:0{n % 9}:00,query {n % 5}\n" for n in range(200)]
+    log.write_text("who,when,what\n" + "".join(rows))
+    columns = "user=who,time=when,query=what"
+
+    result = CliRunner().invoke(app, ["init", str(log), "--columns", columns, "--format", "csv"])
+
+    assert result.exit_code == 0, result.output
+    command = f"nextquery prepare '{log}' --columns {columns} --format csv --out DATA"
+    assert command in result.output
