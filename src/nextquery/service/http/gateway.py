@@ -8,8 +8,10 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any
 
+from prometheus_client import Counter, Histogram
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -39,6 +41,13 @@ class Gateway:
         self._app = app
         self._metrics = metrics
         self._draining = draining
+        # To look a metric up by its labels takes longer than to count with it. Templates and
+        # statuses are few: both are the service's own.
+        self._metrics_of = cache(self._labelled)
+
+    def _labelled(self, template: str, status: int) -> tuple[Counter, Histogram]:
+        labelled = self._metrics.requests.labels(template, str(status))
+        return labelled, self._metrics.latency.labels(template)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on to the app."""
@@ -78,8 +87,9 @@ class Gateway:
         seconds = time.perf_counter() - scope["arrived"]
         # Starlette leaves the matched route in the scope; without one the area is known at most.
         template = getattr(scope.get("route"), "path", scope.get("area", "unmatched"))
-        self._metrics.requests.labels(template, str(status)).inc()
-        self._metrics.latency.labels(template).observe(seconds)
+        counter, latency = self._metrics_of(template, status)
+        counter.inc()
+        latency.observe(seconds)
         if template not in _QUIET:
             logging.log_event(
                 "request",
