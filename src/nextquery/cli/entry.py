@@ -45,6 +45,13 @@ def run() -> None:
         except MemoryError:
             sys.stderr.write(f"error: {_NO_MEMORY}\n")
             sys.exit(1)
+        except Exception as error:
+            # Polars has errors of its own for a full disk; the system's stands in their text.
+            number = _system_error(error)
+            if not number:
+                raise
+            sys.stderr.write(f"error: {described(OSError(number, os.strerror(number)))}\n")
+            sys.exit(2 if number in _ADVICE.keys() - _NOT_THE_INPUT else 1)
 
 
 def described(error: OSError) -> str:
@@ -63,8 +70,12 @@ def described(error: OSError) -> str:
 
 def _number(error: OSError) -> int:
     """The system's number of an error; Rust's libraries have it in the text only."""
+    return error.errno or _system_error(error)
+
+
+def _system_error(error: Exception) -> int:
     found = re.search(r"\(os error (\d+)\)", str(error))
-    return error.errno or (int(found[1]) if found else 0)
+    return int(found[1]) if found else 0
 
 
 def _print_any_name() -> None:

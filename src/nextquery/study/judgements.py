@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nextquery.errors import InputError
+from nextquery.errors import ArtifactError, InputError
 
 USEFUL, SOMEWHAT, NOT_USEFUL = "useful", "somewhat useful", "not useful"
 GRADES = {USEFUL: 2, SOMEWHAT: 1, NOT_USEFUL: 0}
@@ -136,6 +136,11 @@ class JudgementStore:
             connection.execute("PRAGMA synchronous=FULL")
             with connection:
                 yield connection
+        except sqlite3.DatabaseError as error:
+            raise ArtifactError(
+                f"{self.path}: the judgements cannot be read or written ({error}); look at the "
+                "disk, or bring the file back from a copy"
+            ) from error
         finally:
             connection.close()
 

@@ -71,3 +71,23 @@ def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (tmp_path / name).is_file()
     assert_one_line(command("inspect", str(tmp_path / name)), name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [6000, 50_000])
+def test_a_full_disk_while_rows_are_removed(tmp_path: Path, prepared_log: Path, size: int) -> None:
+    done = command(
+        "forget", str(prepared_log), "--user", "1", "--out", str(tmp_path / "out"), file_size=size
+    )
+    assert_one_line(done, "File too large")
+    assert done.returncode == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def prepared_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prepared")
+    assert command("synth", str(folder / "log.tsv"), "--sessions", "2000").returncode == 0
+    options = ("--min-users", "1", "--no-spelling", "--out", str(folder / "data"))
+    assert command("prepare", str(folder / "log.tsv"), *options).returncode == 0
+    return folder / "data"

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.errors import InputError
-from nextquery.study.judgements import NOT_USEFUL, USEFUL, Judgement, JudgementStore
+from nextquery.errors import ArtifactError, InputError
+from nextquery.study.judgements import FILE, NOT_USEFUL, USEFUL, Judgement, JudgementStore
 
 
 def test_the_last_judgement_stands_and_undo_takes_it_back(tmp_path: Path) -> None:
@@ -75,3 +75,10 @@ def test_assessors_that_cannot_be_are_refused(tmp_path: Path, number: int) -> No
         store.release(number)
     with pytest.raises(InputError, match=r"at (least|most)"):
         store.tokens(number)
+
+
+@pytest.mark.parametrize("content", [b"no database at all " * 100, bytes(range(256)) * 40])
+def test_a_file_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"judgements\.sqlite: the judgements cannot be read"):
+        JudgementStore(tmp_path)

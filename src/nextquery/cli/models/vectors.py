@@ -9,6 +9,8 @@ import typer
 if TYPE_CHECKING:
     from nextquery.text.word_vectors import WordVectors
 
+_MOST_QUERIES = 1 << 31
+
 
 def vectors(
     data: Annotated[Path, typer.Argument(help="A folder made by `nextquery prepare`.")],
@@ -46,7 +48,9 @@ def vectors(
     opened = PreparedData(data)
     known = opened.words()[:words]
     if queries:
-        frequent = opened.counts("queries").head(queries).collect()["query"].to_list()
+        frequent = (
+            opened.counts("queries").head(min(queries, _MOST_QUERIES)).collect()["query"].to_list()
+        )
         known = list(dict.fromkeys([*known, *frequent]))
     found = _found(known, source, encoder).reduced(size)
     found.save(out)
