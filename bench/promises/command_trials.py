@@ -43,6 +43,8 @@ PLACES = ("folder", "empty", "pipe", "zero", "full", "null", "unreadable",
           "no/such/parent", "loop", "dangling", "x" * 300, "file/below", "", ".", "/",
           "socket", "binary", "link", "odd [a]*{b}\\ \udcff", "/proc/self/mem", "-",
           "readonly/new")  # fmt: skip
+REFUSES = ("bench", "feedback rerank")
+"""Their valid calls are refused here: no such benchmark, too little feedback to learn from."""
 FULL_DISK = "(bytes that fit into a file)"
 SECONDS = 20.0
 PATIENCE = 1.5
@@ -276,7 +278,7 @@ def main(world: Path, share: float, seed: int, commands: list[str]) -> dict[str,
     for case in chosen:
         outcome = try_case(case, world)
         problem = outcome.problem()
-        if not case.parameter and outcome.code not in (0, 143) and case.command != "bench":
+        if not case.parameter and outcome.code not in (0, 143) and case.command not in REFUSES:
             problem = f"the valid call fails: {outcome.errors[-300:]}"
         if problem:
             shown = f"{case.command} {case.parameter} {case.value[:40]!a}: {problem}"
