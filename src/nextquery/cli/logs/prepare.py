@@ -19,83 +19,98 @@ _SPLIT_HELP = (
 )
 
 
+Logs = Annotated[
+    list[str],
+    typer.Argument(
+        help="Log files or folders of them; with Spark also addresses.", metavar="LOG..."
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", help="The data folder to make.")]
+Source = Annotated[
+    str,
+    typer.Option("--from", help="files, opensearch (LOG is its address) or ir_datasets."),
+]
+Index = Annotated[str, typer.Option("--index", help="With --from opensearch: its indices, A,B.")]
+Format = Annotated[
+    str,
+    typer.Option("--format", help="auto, or the name of a format."),
+]
+Columns = Annotated[
+    str,
+    typer.Option("--columns", help="user=...,time=...,query=...[,click=...]."),
+]
+Parameter = Annotated[
+    str, typer.Option("--parameter", help="Of an access log's addresses: the one with queries.")
+]
+TimeZone = Annotated[str, typer.Option("--time-zone", help="Of times written without an offset.")]
+Encoding = Annotated[
+    str, typer.Option("--encoding", help="Of text files; UTF-16 is told by itself.")
+]
+IdleMinutes = Annotated[int, typer.Option("--idle-minutes", help="A longer pause ends a session.")]
+SplitAt = Annotated[str, typer.Option("--split-at", help=_SPLIT_HELP)]
+HoldoutUsers = Annotated[
+    float, typer.Option("--holdout-users", help="Share of users kept for evaluation only.")
+]
+VocabularySize = Annotated[
+    int, typer.Option("--vocabulary-size", help="Most frequent words that are kept.")
+]
+MinUsers = Annotated[
+    int, typer.Option("--min-users", help="Users who must have typed a word or query.")
+]
+NoSpelling = Annotated[bool, typer.Option("--no-spelling", help="Leave the spelling alone.")]
+KeepPersonalData = Annotated[
+    bool, typer.Option("--keep-personal-data", help="Keep queries that look personal.")
+]
+KeepRobots = Annotated[
+    bool, typer.Option("--keep-robots", help="Keep visitors that no person can be.")
+]
+DropUrls = Annotated[
+    bool, typer.Option("--drop-urls", help="Drop queries that look like addresses.")
+]
+Recogniser = Annotated[
+    str,
+    typer.Option("--recogniser", help="module:function that is asked for personal data, too."),
+]
+Engine = Annotated[str, typer.Option("--engine", help="polars, duckdb, spark or auto.")]
+SparkMaster = Annotated[str, typer.Option("--spark-master", help="Master URL for --engine spark.")]
+MaxRejected = Annotated[
+    float, typer.Option("--max-rejected", help="Share of bad rows that stops the job.")
+]
+NoExcerpts = Annotated[
+    bool, typer.Option("--no-excerpts", help="List rejected rows without their text.")
+]
+NoJournal = Annotated[
+    bool, typer.Option("--no-journal", help="Keep no rows for `forget` and `update`.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the manifest's entries.")]
+
+
 def prepare(
-    logs: Annotated[
-        list[str],
-        typer.Argument(
-            help="Log files or folders of them; with Spark also addresses.", metavar="LOG..."
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", help="The data folder to make.")],
-    source: Annotated[
-        str,
-        typer.Option("--from", help="files, opensearch (LOG is its address) or ir_datasets."),
-    ] = "files",
-    index: Annotated[
-        str, typer.Option("--index", help="With --from opensearch: its indices, A,B.")
-    ] = "",
-    format: Annotated[
-        str,
-        typer.Option("--format", help="auto, or the name of a format."),
-    ] = ReadSettings.format,
-    columns: Annotated[
-        str,
-        typer.Option("--columns", help="user=...,time=...,query=...[,click=...]."),
-    ] = "",
-    parameter: Annotated[
-        str, typer.Option("--parameter", help="Of an access log's addresses: the one with queries.")
-    ] = "",
-    time_zone: Annotated[
-        str, typer.Option("--time-zone", help="Of times written without an offset.")
-    ] = ReadSettings.time_zone,
-    encoding: Annotated[
-        str, typer.Option("--encoding", help="Of text files; UTF-16 is told by itself.")
-    ] = ReadSettings.encoding,
-    idle_minutes: Annotated[
-        int, typer.Option("--idle-minutes", help="A longer pause ends a session.")
-    ] = PrepareSettings.idle_minutes,
-    split_at: Annotated[str, typer.Option("--split-at", help=_SPLIT_HELP)] = "",
-    holdout_users: Annotated[
-        float, typer.Option("--holdout-users", help="Share of users kept for evaluation only.")
-    ] = PrepareSettings.holdout_users,
-    vocabulary_size: Annotated[
-        int, typer.Option("--vocabulary-size", help="Most frequent words that are kept.")
-    ] = PrepareSettings.vocabulary_size,
-    min_users: Annotated[
-        int, typer.Option("--min-users", help="Users who must have typed a word or query.")
-    ] = PrepareSettings.min_users,
-    no_spelling: Annotated[
-        bool, typer.Option("--no-spelling", help="Leave the spelling alone.")
-    ] = not PrepareSettings.spelling,
-    keep_personal_data: Annotated[
-        bool, typer.Option("--keep-personal-data", help="Keep queries that look personal.")
-    ] = PrepareSettings.keep_personal_data,
-    keep_robots: Annotated[
-        bool, typer.Option("--keep-robots", help="Keep visitors that no person can be.")
-    ] = PrepareSettings.keep_robots,
-    drop_urls: Annotated[
-        bool, typer.Option("--drop-urls", help="Drop queries that look like addresses.")
-    ] = PrepareSettings.drop_urls,
-    recogniser: Annotated[
-        str,
-        typer.Option("--recogniser", help="module:function that is asked for personal data, too."),
-    ] = "",
-    engine: Annotated[
-        str, typer.Option("--engine", help="polars, duckdb, spark or auto.")
-    ] = PrepareSettings.engine,
-    spark_master: Annotated[
-        str, typer.Option("--spark-master", help="Master URL for --engine spark.")
-    ] = PrepareSettings.spark_master,
-    max_rejected: Annotated[
-        float, typer.Option("--max-rejected", help="Share of bad rows that stops the job.")
-    ] = ReadSettings.max_rejected,
-    no_excerpts: Annotated[
-        bool, typer.Option("--no-excerpts", help="List rejected rows without their text.")
-    ] = not ReadSettings.excerpts,
-    no_journal: Annotated[
-        bool, typer.Option("--no-journal", help="Keep no rows for `forget` and `update`.")
-    ] = not PrepareSettings.journal,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest's entries.")] = False,
+    logs: Logs,
+    out: Out,
+    source: Source = "files",
+    index: Index = "",
+    format: Format = ReadSettings.format,
+    columns: Columns = "",
+    parameter: Parameter = "",
+    time_zone: TimeZone = ReadSettings.time_zone,
+    encoding: Encoding = ReadSettings.encoding,
+    idle_minutes: IdleMinutes = PrepareSettings.idle_minutes,
+    split_at: SplitAt = "",
+    holdout_users: HoldoutUsers = PrepareSettings.holdout_users,
+    vocabulary_size: VocabularySize = PrepareSettings.vocabulary_size,
+    min_users: MinUsers = PrepareSettings.min_users,
+    no_spelling: NoSpelling = not PrepareSettings.spelling,
+    keep_personal_data: KeepPersonalData = PrepareSettings.keep_personal_data,
+    keep_robots: KeepRobots = PrepareSettings.keep_robots,
+    drop_urls: DropUrls = PrepareSettings.drop_urls,
+    recogniser: Recogniser = "",
+    engine: Engine = PrepareSettings.engine,
+    spark_master: SparkMaster = PrepareSettings.spark_master,
+    max_rejected: MaxRejected = ReadSettings.max_rejected,
+    no_excerpts: NoExcerpts = not ReadSettings.excerpts,
+    no_journal: NoJournal = not PrepareSettings.journal,
+    as_json: AsJson = False,
 ) -> None:
     """Turn raw logs into sessions, splits, a vocabulary and counts.
 
