@@ -9,6 +9,7 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from nextquery.cli.main import app
+from nextquery.suggesters.loading import MODEL_KINDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,3 +52,18 @@ def test_every_option_is_documented(name: str, command: TyperCommand) -> None:
 def test_every_help_has_an_example(name: str, command: TyperCommand) -> None:
     assert command.help is not None
     assert f"nextquery {name}" in command.help
+
+
+def test_no_page_holds_both_sides_of_a_merge() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("configs/*.toml")]
+    marked = [page.name for page in pages if re.search(r"^(<{7}|>{7}) ", page.read_text(), re.M)]
+    assert marked == []
+
+
+def test_every_kind_of_model_is_in_the_page_of_files() -> None:
+    kinds = next(
+        line
+        for line in (ROOT / "docs" / "files.md").read_text().splitlines()
+        if line.startswith("| `kind`")
+    )
+    assert [kind for kind in MODEL_KINDS if f"`{kind}`" not in kinds] == []
