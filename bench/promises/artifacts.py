@@ -74,7 +74,7 @@ def hostile_folders(quick: bool) -> Row:
     """Content made to harm, with a manifest that fits: refused or answered, never a crash."""
     trials = 24 if quick else 700
     found = _trials("hostile", trials)
-    control = _trials("hostile-unchecked", trials // 2)
+    control = _trials("hostile-unchecked", 60 if quick else trials // 2, seed=2)
     held = sum(found.get(kind, 0) for kind in ("refused", "same", "other"))
     ended = sum(control.get(kind, 0) for kind in ("error", "crash", "hang"))
     note = "answers of a hostile model are its author's"
@@ -116,8 +116,8 @@ def _script(name: str, *arguments: object) -> dict[str, int]:
     return found
 
 
-def _trials(mode: str, trials: int) -> dict[str, int]:
-    return _script("folder_trials.py", _models(), mode, trials, 1)
+def _trials(mode: str, trials: int, seed: int = 1) -> dict[str, int]:
+    return _script("folder_trials.py", _models(), mode, trials, seed)
 
 
 @cache
