@@ -15,8 +15,10 @@ def test_schemathesis_finds_nothing(
     start_service: Any, served_models: dict[str, Path], tmp_path: Path
 ) -> None:
     key, admin = new_key("tester"), new_key("operator")
+    # A model with gates stands under every name: what a count model cannot explain is answered by a
+    # documented 501, which counts as a fault here.
     service = start_service(
-        served_models["hred"], "--compare", f"trends={served_models['popularity']}",
+        served_models["hred"], "--compare", f"trends={served_models['hred']}",
         "--feedback", tmp_path / "feedback", "--budget-ms", "20000",
         "--queue-size", "100", "--public", "docs",
         NEXTQUERY_KEYS=key.line, NEXTQUERY_ADMIN_KEYS=admin.line,

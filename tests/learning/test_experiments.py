@@ -47,7 +47,7 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ScenarioRes
         THREE, seeds=1, generation_contexts=20, boundary_queries=1000, visitors="known"
     )
     folder = tmp_path_factory.mktemp("learnt")
-    return scenarios(folder, 20_000, 4, settings, shuffled=False)
+    return scenarios(folder, 26_000, 6, settings, shuffled=False)
 
 
 @pytest.fixture(scope="module")

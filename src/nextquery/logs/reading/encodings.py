@@ -37,8 +37,8 @@ def text_chunks(
 ) -> Iterator[bytes]:
     """The same text in UTF-8, and with `lists` a list of JSON objects as lines.
 
-    >>> list(text_chunks(iter([b'[{"a": 1}, ', b'{"a": 2}]'])))
-    [b'{"a": 1}\\n{"a": 2}\\n']
+    >>> b"".join(text_chunks(iter([b'[{"a": 1}, ', b'{"a": 2}]'])))
+    b'{"a": 1}\\n{"a": 2}\\n'
     """
     start, chunks = _peeked(chunks)
     found = _encoding(start, encoding)

@@ -126,7 +126,7 @@ def slip(text: str, number: int) -> str:
     """Swap, drop or double a letter inside a word.
 
     >>> slip("paris hotels", 7), slip("paris hotels", 3), slip("paris hotels", 2)
-    ('paris hotesl', 'pars hotels', 'paaris hotels')
+    ('pars hotels', 'pairs hotels', 'paaris hotels')
     """
     inner = _inner(text)
     if not inner:

@@ -32,7 +32,7 @@ def server(served_models: dict[str, Path], tmp_path: Path) -> Server:
 @pytest.mark.parametrize(
     ("more", "before", "threads"),
     [
-        ({"workers": 1000}, None, "1"),  # a share of no core is one
+        ({"workers": 256}, None, "1"),  # a share of no core is one
         ({"threads": 3}, "7", "3"),  # the operator's word is the last
         ({}, "7", "7"),
     ],
