@@ -1,6 +1,9 @@
+from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import pytest
+from tests.unit.feedback.drawn_trials import DrawnTrials
 from tests.unit.feedback.made_up import acceptance, days, ranked, run
 
 from nextquery.errors import InputError
@@ -16,14 +19,21 @@ ENOUGH = {"interleave": 600, "split": 1600}
 """Visitors of a trial."""
 
 
+@cache
+def served_trial(kind: str, better: str = "B") -> Feedback:
+    """A trial of 1,500 visitors that several tests look at."""
+    models = {"A": BAD, "B": GOOD} if better == "B" else {"A": GOOD, "B": BAD}
+    return run(models, kind, 1500, 1)
+
+
 def test_the_made_up_models_differ_by_a_fifth() -> None:
     assert acceptance(GOOD) / acceptance(BAD) - 1 == pytest.approx(0.206, abs=0.001)
 
 
 @pytest.mark.parametrize("kind", ["interleave", "split"])
 def test_the_better_model_wins_whichever_side_it_is_on(kind: str) -> None:
-    for models, winner in (({"A": BAD, "B": GOOD}, "B"), ({"A": GOOD, "B": BAD}, "A")):
-        [found] = compare(run(models, kind, 1500, 1), EFFECT, LATER).trials
+    for winner in ("A", "B"):
+        [found] = compare(served_trial(kind, winner), EFFECT, LATER).trials
         assert (found.winner, found.kind, found.needed) == (winner, kind, 0)
         assert found.p < 0.05
 
@@ -49,7 +59,7 @@ def test_the_trial_ends_at_its_horizon() -> None:
 
 
 def test_a_day_counts_when_it_is_over() -> None:
-    feedback = run({"A": BAD, "B": GOOD}, "interleave", 1100, 1)
+    feedback = served_trial("interleave")
     first, _, third = days(feedback)
     [found] = compare(feedback, EFFECT, third).trials
     assert found.impressions == 2000
@@ -59,7 +69,7 @@ def test_a_day_counts_when_it_is_over() -> None:
 
 def test_a_visitor_counts_once() -> None:
     """One who comes back every day and always prefers B is one vote."""
-    feedback = run({"A": BAD, "B": GOOD}, "interleave", 1500, 1)
+    feedback = served_trial("interleave")
     same = [replace(each, visitor="the same") for each in feedback.impressions]
     [found] = compare(Feedback(tuple(same)), EFFECT, LATER).trials
     assert found.first.visitors + found.second.visitors == 1
@@ -93,27 +103,45 @@ def test_lists_outside_a_trial_say_nothing() -> None:
         compare(run({"A": GOOD}, "", 50, 1), EFFECT, LATER)
 
 
+@pytest.mark.parametrize("kind", ["interleave", "split"])
+def test_drawn_trials_are_like_those_of_the_service(kind: str) -> None:
+    """The share of each model's places that was taken, by place: within four standard errors."""
+    served = _taken_by_place(served_trial(kind))
+    drawn = _taken_by_place(DrawnTrials({"A": BAD, "B": GOOD}, kind).run(6000, 1))
+    assert served.keys() == drawn.keys()
+    for place, (shown, taken) in served.items():
+        many, expected = drawn[place][0], drawn[place][1] / drawn[place][0]
+        error = (expected * (1 - expected) * (1 / shown + 1 / many)) ** 0.5
+        assert taken / shown == pytest.approx(expected, abs=4 * error), place
+
+
+def _taken_by_place(feedback: Feedback) -> dict[tuple[str, int], tuple[int, int]]:
+    shown: Counter[tuple[str, int]] = Counter()
+    taken: Counter[tuple[str, int]] = Counter()
+    for each in feedback.impressions:
+        places = [(listed.model, place) for place, listed in enumerate(each.suggestions)]
+        shown.update(places)
+        taken.update(places[place] for place in each.taken)
+    return {place: (shown[place], taken[place]) for place in shown}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["interleave", "split"])
 def test_right_in_95_of_100_trials(kind: str) -> None:
     """Models that differ by 20.6%, a stated effect of 20%, alpha .05, power .95."""
-    winners = [
-        compare(run({"A": BAD, "B": GOOD}, kind, ENOUGH[kind], seed), EFFECT, LATER)
-        .trials[0]
-        .winner
-        for seed in range(100)
-    ]
-    assert winners.count("B") >= 95
-    assert winners.count("A") == 0
+    winners = _winners(DrawnTrials({"A": BAD, "B": GOOD}, kind), ENOUGH[kind])
+    assert winners["B"] >= 95
+    assert winners["A"] == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["interleave", "split"])
 def test_no_winner_in_95_of_100_trials_of_equals(kind: str) -> None:
-    winners = [
-        compare(run({"A": GOOD, "B": GOOD}, kind, ENOUGH[kind], seed), EFFECT, LATER)
-        .trials[0]
-        .winner
-        for seed in range(100)
-    ]
-    assert winners.count(None) >= 95
+    winners = _winners(DrawnTrials({"A": GOOD, "B": GOOD}, kind), ENOUGH[kind])
+    assert winners[None] >= 95
+
+
+def _winners(trials: DrawnTrials, visitors: int) -> Counter[str | None]:
+    """How often each model won 100 trials."""
+    found = (compare(trials.run(visitors, seed), EFFECT, LATER) for seed in range(100))
+    return Counter(each.trials[0].winner for each in found)

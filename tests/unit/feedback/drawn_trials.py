@@ -1,0 +1,73 @@
+"""Trials of the made-up visitors, drawn at once: what `made_up.run` gives, without its events.
+
+Every list is one that the simulated service made, for one of `HANDS` visitors in each session; so
+a list is served once and not once for everybody who sees it. What visitors take is drawn place by
+place as `SimulatedVisitors.place_taken` does, for a whole trial in one array.
+"""
+
+from datetime import datetime
+from functools import cache
+
+import numpy as np
+from tests.unit.feedback.made_up import SESSIONS, VISITORS
+
+from nextquery.feedback.events import ServedList
+from nextquery.feedback.impressions import Feedback, Impression
+from nextquery.feedback.simulated_visitors import Lister, SimulatedService, Visit
+
+HANDS = 256
+"""Visitors whose coins, or arms, are drawn; the next visitor has those of the first again."""
+NOTHING = len(VISITORS.examination)
+TAKEN = [frozenset({place}) for place in range(NOTHING)] + [frozenset[int]()]
+
+
+class DrawnTrials:
+    """Trials of the same models, one per seed."""
+
+    def __init__(self, models: dict[str, Lister], kind: str) -> None:
+        service = SimulatedService(models, kind)
+        self._served = [[_served(service, hand, s) for s in SESSIONS] for hand in range(HANDS)]
+        # (hands, sessions, places): how likely a place is looked at and its suggestion attracts.
+        self._chances = np.array([[_chances(each) for each in row] for row in self._served])
+
+    def run(self, visitors: int, seed: int) -> Feedback:
+        """The feedback of so many visitors."""
+        draw = np.random.default_rng(seed)
+        who = np.repeat(np.arange(visitors), VISITORS.lists)
+        sessions = draw.integers(len(SESSIONS), size=len(who))
+        chances = self._chances[who % HANDS, sessions]
+        takes = draw.random(chances.shape) < chances
+        places = np.where(takes.any(axis=1), takes.argmax(axis=1), NOTHING)
+        rows = zip(who.tolist(), _times(visitors), sessions.tolist(), places.tolist(), strict=True)
+        return Feedback(tuple(self._impression(*row) for row in rows))
+
+    def _impression(self, who: int, time: datetime, session: int, place: int) -> Impression:
+        served = self._served[who % HANDS][session]
+        return Impression(
+            list_id="",
+            visitor=f"visitor-{who}",
+            time=time,
+            context=(),
+            query=served.query,
+            suggestions=served.suggestions,
+            taken=TAKEN[place],
+            dismissed=False,
+            model=served.model,
+            trial=served.trial,
+        )
+
+
+def _served(service: SimulatedService, hand: int, session: tuple[str, ...]) -> ServedList:
+    return service.serve(Visit(f"visitor-{hand}", "", _times(1)[0], session))
+
+
+def _chances(served: ServedList) -> list[float]:
+    session = (served.query,)
+    places = zip(VISITORS.examination, served.suggestions, strict=True)
+    return [looked * VISITORS.attraction(session, each.text) for looked, each in places]
+
+
+@cache
+def _times(visitors: int) -> list[datetime]:
+    """When so many visitors come, as `SimulatedVisitors.visits` says."""
+    return [visit.time for visit in VISITORS.visits(visitors, np.random.default_rng(0))]
