@@ -1,6 +1,7 @@
 """The documents name every command and option that the program has."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +53,54 @@ def test_every_option_is_documented(name: str, command: TyperCommand) -> None:
 def test_every_help_has_an_example(name: str, command: TyperCommand) -> None:
     assert command.help is not None
     assert f"nextquery {name}" in command.help
+
+
+@pytest.mark.parametrize(("name", "command"), COMMANDS, ids=IDS)
+def test_every_example_uses_options_that_exist(name: str, command: TyperCommand) -> None:
+    example = re.search(r"Example: `(.+?)`", command.help or "", re.S)
+    assert example
+    words = shlex.split(example[1])
+    assert " ".join(words).startswith(f"nextquery {name}")
+    known = {spelt for parameter in command.params for spelt in parameter.opts}
+    used = {word.split("=")[0] for word in words if word.startswith("-")}
+    required = {p.opts[0] for p in command.params if p.required and p.opts[0].startswith("-")}
+    assert required <= used <= known
+
+
+@pytest.mark.parametrize(("name", "command"), COMMANDS, ids=IDS)
+def test_every_option_and_argument_is_explained(name: str, command: TyperCommand) -> None:
+    for parameter in command.params:
+        text = getattr(parameter, "help", None)
+        assert text, f"nextquery {name}: {parameter.name} has no help"
+        assert text.endswith((".", "=3")), f"nextquery {name}: {parameter.name}: {text}"
+
+
+def _shown_commands(page: Path) -> Iterator[list[str]]:
+    """The nextquery commands that lines of a page's blocks begin with, comments left out."""
+    blocks = re.findall(
+        r"^```(?:sh|bash|console)?\n(.*?)^```", page.read_text("utf-8"), re.M | re.S
+    )
+    for line in "".join(blocks).replace("\\\n", " ").splitlines():
+        command = line.removeprefix("$ ")
+        if command.startswith("nextquery "):
+            yield shlex.split(command, comments=True)[1:]
+
+
+PAGES = [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_the_commands_that_a_page_shows_exist(page: Path) -> None:
+    known = dict(COMMANDS)
+    for words in _shown_commands(page):
+        options = [word.split("=")[0] for word in words if word.startswith("-")]
+        name = " ".join(words[:2]) if " ".join(words[:2]) in known else " ".join(words[:1])
+        if options[:1] == words[:1]:
+            assert words[0] in ("--version", "--help", "--install-completion")
+            continue
+        assert name in known, f"{page.name}: nextquery {' '.join(words)}"
+        spelt = {each for p in known[name].params for each in [*p.opts, *p.secondary_opts]}
+        assert set(options) <= spelt | {"--help"}, f"{page.name}: nextquery {' '.join(words)}"
 
 
 def test_no_page_holds_both_sides_of_a_merge() -> None:

@@ -17,17 +17,22 @@ def audit(
         typer.Option("--kind", help="A further count model to be audited; may be repeated."),
     ] = None,
     config: Annotated[
-        str | None, typer.Option(help="Train HRED on the planted log, too, with this config: tiny.")
+        str | None,
+        typer.Option(help="Also train HRED on the planted log with this config, e.g. tiny."),
     ] = None,
     blocklist: Annotated[
         Path | None, typer.Option(help="The site's blocklist, to see what it holds back.")
     ] = None,
     min_users: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="A K under which poisoning is tried; may be repeated."),
+        typer.Option(min=1, help="Try poisoning under this K of prepare; may be repeated."),
     ] = None,
-    canaries: Annotated[int, typer.Option(min=1, help="Planted secrets of each number.")] = 10,
-    contexts: Annotated[int, typer.Option(min=1, help="Contexts that are poisoned, each.")] = 10,
+    canaries: Annotated[
+        int, typer.Option(min=1, help="Planted secrets for each number of people who type one.")
+    ] = 10,
+    contexts: Annotated[
+        int, typer.Option(min=1, help="Contexts that are poisoned for each number of fake users.")
+    ] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Decides what is planted.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

@@ -29,17 +29,28 @@ FeatureFrom = Annotated[
     list[str] | None,
     typer.Option(help="A model of any kind whose score feeds one more ranker; repeatable."),
 ]
-Scenario = Annotated[list[str] | None, typer.Option(help="Only this scenario; repeatable.")]
-MinFollowers = Annotated[int, typer.Option(help="Followers that an anchor needs to count.")]
-Seeds = Annotated[int, typer.Option(help="Rankers trained for each learnt system.")]
-Seed = Annotated[int, typer.Option(help="Of everything that is drawn.")]
+Scenario = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Only this scenario: next_query, robust, long_tail or every_context; repeatable."
+    ),
+]
+MinFollowers = Annotated[
+    int, typer.Option(help="Only sessions whose anchor has so many known next queries.")
+]
+Seeds = Annotated[
+    int, typer.Option(help="How many rankers each learnt system trains; their mean counts.")
+]
+Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")]
 RankerCases = Annotated[
     int | None,
     typer.Option(help="Cases of a split that teach the rankers, at most; all if not given."),
 ]
 RankerPositions = Annotated[
     str,
-    typer.Option(help="Rankers learn from the last query of a session, or from every one."),
+    typer.Option(
+        help="Rankers learn from the last query of a session, or from every one: last or every."
+    ),
 ]
 Visitors = Annotated[
     str,
@@ -47,7 +58,9 @@ Visitors = Annotated[
 ]
 NewVisitorCases = Annotated[
     str,
-    typer.Option(help="With new visitors: sessions of the test split, or of all splits: all."),
+    typer.Option(
+        help="With new visitors: test (sessions of the test split) or all (of all splits)."
+    ),
 ]
 Encoder = Annotated[
     str | None,
@@ -65,7 +78,7 @@ FoldConfig = Annotated[
 ]
 Folds = Annotated[int, typer.Option(help="Folds of users for --fold-config.")]
 LearningCurve = Annotated[
-    bool, typer.Option("--learning-curve", help="Also at five sizes of the background.")
+    bool, typer.Option("--learning-curve", help="Also run at five sizes of the background.")
 ]
 LearningCurveConfig = Annotated[
     str | None,

@@ -19,7 +19,6 @@ from nextquery.extras import EXTRAS, missing, missing_message
 app = typer.Typer(
     name="nextquery",
     cls=LazyGroup,
-    help="Query suggestions learnt from a site's own query log.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -36,10 +35,17 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def main(
     version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+        False,
+        "--version",
+        callback=_print_version,
+        is_eager=True,
+        help="Print the version and which extras are installed.",
     ),
 ) -> None:
-    """Query suggestions learnt from a site's own query log."""
+    """Query suggestions learnt from a site's own query log.
+
+    Begin with `nextquery demo`, or with your own log: `nextquery init queries.tsv.gz`
+    """
 
 
 def run() -> None:

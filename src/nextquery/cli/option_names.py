@@ -6,6 +6,7 @@ where no option has that name.
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -31,6 +32,8 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
     'nothing left; try a lower --min-users'
     >>> in_options("no clicks; try `satisfactory=false`", {})
     'no clicks; try --set satisfactory=false'
+    >>> in_options("try `columns=user=Visitor ID`", {"columns": "--columns"})
+    "try --columns 'user=Visitor ID'"
     """
 
     def spoken(match: re.Match[str]) -> str:
@@ -38,7 +41,7 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
         option = options.get(name)
         if value is None:
             return option or name
-        return f"{option} {value}" if option else f"--set {name}={value}"
+        return f"{option} {shlex.quote(value)}" if option else f"--set {name}={value}"
 
     return _SETTING.sub(spoken, message)
 

@@ -50,7 +50,7 @@ Rescue = Annotated[
     Path | None,
     typer.Option(help="Rescue model that leads the list after a query without results."),
 ]
-BudgetMs = Annotated[int, typer.Option(help="How long a request may wait for MODEL.")]
+BudgetMs = Annotated[int, typer.Option(help="Milliseconds that a request may wait for MODEL.")]
 Workers = Annotated[int, typer.Option(help="Processes that share the port.")]
 Threads = Annotated[
     int, typer.Option(min=0, help="Threads of the model in each worker; 0 shares the cores.")
@@ -66,7 +66,12 @@ IdleMinutes = Annotated[
     float, typer.Option(min=0.001, help="A session ends after so long without a query.")
 ]
 CacheSize = Annotated[int, typer.Option(min=0, help="Answers and encoded contexts kept for reuse.")]
-Keys = Annotated[Path | None, typer.Option(help="File of API keys, hashed.")]
+Keys = Annotated[
+    Path | None,
+    typer.Option(
+        help="File of API keys, as --new-key prints them; without one nobody needs a key."
+    ),
+]
 AdminKeys = Annotated[
     Path | None, typer.Option(help="File of admin keys; without one there is no /admin.")
 ]
@@ -95,11 +100,11 @@ CorsOrigin = Annotated[
 ]
 Feedback = Annotated[Path | None, typer.Option(help="Folder for the feedback log (UBI format).")]
 FeedbackDays = Annotated[
-    int | None, typer.Option(help="Delete feedback files older than the last days.")
+    int | None, typer.Option(help="Delete feedback files that are older than so many days.")
 ]
 Blocklist = Annotated[Path | None, typer.Option(help="File of words and phrases never to suggest.")]
 KillSwitch = Annotated[
-    Path | None, typer.Option(help="While this file exists every list is empty.")
+    Path | None, typer.Option(help="While this file exists, every list is empty.")
 ]
 DrainSeconds = Annotated[
     float, typer.Option(min=0, help="Time between losing readiness and closing the port.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nextquery.cli.option_names import in_options
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.reading.settings import FORMAT_NAMES, ReadSettings
 from nextquery.logs.settings import PrepareSettings
 
 if TYPE_CHECKING:
@@ -18,15 +18,24 @@ if TYPE_CHECKING:
 
 
 def init(
-    logs: Annotated[list[Path], typer.Argument(help="Log files, plain or compressed.")],
+    logs: Annotated[
+        list[Path], typer.Argument(help="Log files, plain or compressed.", metavar="LOG")
+    ],
     columns: Annotated[
-        str, typer.Option(help="user=...,time=...,query=...[,click=...], if they are not found.")
+        str,
+        typer.Option(
+            help="Which columns to read, where they are not found: "
+            "user=...,time=...,query=...[,click=...]."
+        ),
     ] = "",
     format: Annotated[
-        str, typer.Option(help="auto, or the name of a format.")
+        str, typer.Option(help=f"auto, or one of {', '.join(FORMAT_NAMES)}.")
     ] = ReadSettings.format,
     min_users: Annotated[
-        int, typer.Option(min=1, help="Users who must have typed a word or query.")
+        int,
+        typer.Option(
+            min=1, help="K: a word or query of fewer users is never counted or suggested."
+        ),
     ] = PrepareSettings.min_users,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nextquery.errors import InputError
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.reading.settings import FORMAT_NAMES, ReadSettings
 from nextquery.logs.settings import PrepareSettings
 
 _SPLIT_HELP = (
@@ -22,67 +22,98 @@ _SPLIT_HELP = (
 Logs = Annotated[
     list[str],
     typer.Argument(
-        help="Log files or folders of them; with Spark also addresses.", metavar="LOG..."
+        help="Log files, plain or compressed, or folders of them; with Spark also addresses.",
+        metavar="LOG",
     ),
 ]
 Out = Annotated[Path, typer.Option("--out", help="The data folder to make.")]
 Source = Annotated[
     str,
-    typer.Option("--from", help="files, opensearch (LOG is its address) or ir_datasets."),
+    typer.Option(
+        "--from",
+        help="files, opensearch (LOG is its address) or ir_datasets (LOG is a dataset's name).",
+    ),
 ]
 Index = Annotated[str, typer.Option("--index", help="With --from opensearch: its indices, A,B.")]
 Format = Annotated[
     str,
-    typer.Option("--format", help="auto, or the name of a format."),
+    typer.Option("--format", help=f"auto, or one of {', '.join(FORMAT_NAMES)}."),
 ]
 Columns = Annotated[
     str,
-    typer.Option("--columns", help="user=...,time=...,query=...[,click=...]."),
+    typer.Option(
+        "--columns",
+        help="Which columns to read, where they are not found: "
+        "user=...,time=...,query=...[,click=...].",
+    ),
 ]
 Parameter = Annotated[
-    str, typer.Option("--parameter", help="Of an access log's addresses: the one with queries.")
+    str,
+    typer.Option(
+        "--parameter",
+        help="Access logs: which parameter of an address is the query; q if not given.",
+    ),
 ]
-TimeZone = Annotated[str, typer.Option("--time-zone", help="Of times written without an offset.")]
+TimeZone = Annotated[
+    str,
+    typer.Option(
+        "--time-zone", help="Time zone of times written without an offset, e.g. Europe/Berlin."
+    ),
+]
 Encoding = Annotated[
-    str, typer.Option("--encoding", help="Of text files; UTF-16 is told by itself.")
+    str,
+    typer.Option("--encoding", help="Encoding of text files, e.g. cp1252; UTF-16 is recognised."),
 ]
-IdleMinutes = Annotated[int, typer.Option("--idle-minutes", help="A longer pause ends a session.")]
+IdleMinutes = Annotated[
+    int, typer.Option("--idle-minutes", help="A pause of more minutes ends a session.")
+]
 SplitAt = Annotated[str, typer.Option("--split-at", help=_SPLIT_HELP)]
 HoldoutUsers = Annotated[
     float, typer.Option("--holdout-users", help="Share of users kept for evaluation only.")
 ]
 VocabularySize = Annotated[
-    int, typer.Option("--vocabulary-size", help="Most frequent words that are kept.")
+    int, typer.Option("--vocabulary-size", help="How many of the most frequent words are kept.")
 ]
 MinUsers = Annotated[
-    int, typer.Option("--min-users", help="Users who must have typed a word or query.")
+    int,
+    typer.Option(
+        "--min-users",
+        help="K: a word or query of fewer users is never counted, learnt or suggested.",
+    ),
 ]
-NoSpelling = Annotated[bool, typer.Option("--no-spelling", help="Leave the spelling alone.")]
+NoSpelling = Annotated[bool, typer.Option("--no-spelling", help="Do not correct spelling.")]
 KeepPersonalData = Annotated[
     bool, typer.Option("--keep-personal-data", help="Keep queries that look personal.")
 ]
 KeepRobots = Annotated[
-    bool, typer.Option("--keep-robots", help="Keep visitors that no person can be.")
+    bool, typer.Option("--keep-robots", help="Keep visitors with more queries than a person types.")
 ]
 DropUrls = Annotated[
     bool, typer.Option("--drop-urls", help="Drop queries that look like addresses.")
 ]
 Recogniser = Annotated[
     str,
-    typer.Option("--recogniser", help="module:function that is asked for personal data, too."),
+    typer.Option("--recogniser", help="module:function that also says which queries are personal."),
 ]
-Engine = Annotated[str, typer.Option("--engine", help="polars, duckdb, spark or auto.")]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine", help="polars, duckdb (larger than memory), spark (a cluster) or auto."
+    ),
+]
 SparkMaster = Annotated[str, typer.Option("--spark-master", help="Master URL for --engine spark.")]
 MaxRejected = Annotated[
-    float, typer.Option("--max-rejected", help="Share of bad rows that stops the job.")
+    float, typer.Option("--max-rejected", help="A larger share of unreadable rows stops the job.")
 ]
 NoExcerpts = Annotated[
     bool, typer.Option("--no-excerpts", help="List rejected rows without their text.")
 ]
 NoJournal = Annotated[
-    bool, typer.Option("--no-journal", help="Keep no rows for `forget` and `update`.")
+    bool, typer.Option("--no-journal", help="Keep no rows; then forget and update cannot be used.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the manifest's entries.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document: the manifest's entries.")
+]
 
 
 def prepare(

@@ -12,11 +12,11 @@ def update(
     data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
     logs: Annotated[
         list[str] | None,
-        typer.Argument(help="New log files or folders, of the same format.", metavar="[LOG]..."),
+        typer.Argument(help="New log files or folders, of the same format.", metavar="LOG"),
     ] = None,
     keep_days: Annotated[
         int | None,
-        typer.Option("--keep-days", help="Let rows go that are older than the last days."),
+        typer.Option("--keep-days", help="Keep the last so many days of the log; older rows go."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Write here and leave the folder as it is.")

@@ -16,35 +16,47 @@ Blocklist = Annotated[
     Path | None, typer.Option(help="A file of words and phrases never to be suggested.")
 ]
 Beam = Annotated[
-    int | None, typer.Option(min=1, help="HRED: prefixes kept at every step (10 by default).")
+    int | None,
+    typer.Option(
+        min=1,
+        help="HRED: prefixes kept at every step; 10 by default, and 30 at least where a list is "
+        "ordered by more than likelihood.",
+    ),
 ]
 Diversity = Annotated[
     float | None,
-    typer.Option(min=0.0, max=1.0, help="How much unlikeness counts; 0 by default."),
+    typer.Option(
+        min=0.0, max=1.0, help="How much unlikeness to the suggestions above counts; 0 by default."
+    ),
 ]
 Specificity = Annotated[
     float | None,
     typer.Option(
         min=0.0,
         max=1.0,
-        help="How much what people type after anything is held back; HRED: 0.3 by default.",
+        help="How much what people type after anything is held back; by default 0.3 with HRED, "
+        "0.25 with a blend, 0 with others.",
     ),
 ]
 Usefulness = Annotated[
     float | None,
     typer.Option(
         min=0.0,
-        help="HRED with a usefulness head: how often log P(useful) is added; 0 by default.",
+        help="HRED with a usefulness head: add so many times log P(useful); 0 by default.",
     ),
 ]
 Known = Annotated[
     str | None,
     typer.Option(help="HRED: free, prefer (default) or only queries that at least K users typed."),
 ]
-Mode = Annotated[str | None, typer.Option(help="HRED: auto, exact or fast (docs/inference.md).")]
+Mode = Annotated[
+    str | None, typer.Option(help="HRED: the output layer: exact, fast (8 bits) or auto, by size.")
+]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="HRED: a decode setting as key=value; may be repeated."),
+    typer.Option(
+        "--set", help="HRED: a decode setting as key=value, e.g. max_words=8; may be repeated."
+    ),
 ]
 
 

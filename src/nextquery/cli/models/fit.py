@@ -24,7 +24,10 @@ def fit(
     out: Annotated[Path, typer.Option(help="The model folder to write.")],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting as key=value, e.g. depth=3; may be repeated."),
+        typer.Option(
+            "--set",
+            help="A setting of the kind as key=value, e.g. depth=3 of qvmm; may be repeated.",
+        ),
     ] = None,
     hits: Annotated[
         Path | None,

@@ -13,12 +13,12 @@ from nextquery.errors import LogError
 from nextquery.logs.formats.layouts.columns import REQUIRED, find_columns
 from nextquery.logs.formats.layouts.delimited_format import DelimitedFormat
 from nextquery.logs.formats.layouts.delimited_layout import DelimitedLayout
+from nextquery.logs.formats.layouts.header_lines import LONGEST_PREAMBLE, likely_header
 from nextquery.logs.formats.layouts.json_fields import sample_objects
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
 
 _SEPARATORS = (",", ";", "|")
-_LONGEST_PREAMBLE = 30
 _NUMBER = re.compile("[0-9]{1,9}")
 
 
@@ -81,14 +81,19 @@ def _recognise(sample: Sample, settings: ReadSettings, seen: str) -> str | None:
 def _header_index(sample: Sample, columns: Mapping[str, str] | None) -> int:
     """Which of the first lines has the wanted names: reports have a title above the header.
 
-    The first one, if none has, or if the columns are numbers.
+    If none has, the line that looks like a header, so that its names can be told; the first one
+    if the columns are numbers.
     """
     wanted = set(columns.values()) if columns else set(REQUIRED)
     if all(map(_NUMBER.fullmatch, wanted)):
         return 0
-    lines = sample.lines[:_LONGEST_PREAMBLE]
+    lines = sample.lines[:LONGEST_PREAMBLE]
     names = _names if columns else _plain_names
-    return next((index for index, line in enumerate(lines) if names(line) >= wanted), 0)
+    found = next((index for index, line in enumerate(lines) if names(line) >= wanted), None)
+    if found is not None or not columns:
+        return found or 0
+    header = likely_header(sample.lines)
+    return header.place if header else 0
 
 
 def _names(line: str) -> set[str]:

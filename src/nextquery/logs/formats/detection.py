@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from nextquery.errors import LogError
 from nextquery.logs.formats.analytics.reports import describe_report
 from nextquery.logs.formats.base import LogFormat
-from nextquery.logs.formats.layouts.columns import check_columns, guess_columns
+from nextquery.logs.formats.layouts.columns import check_columns, guess_columns, listed
+from nextquery.logs.formats.layouts.header_lines import likely_header
 from nextquery.logs.formats.layouts.json_fields import sample_objects
 from nextquery.logs.formats.table import FORMATS, format_named
 from nextquery.logs.reading.samples import Sample
@@ -68,15 +69,24 @@ def _recognise(sample: Sample, settings: ReadSettings) -> FormatChoice:
     if report:
         raise LogError(f"{sample.file}: {report}")
     raise LogError(
-        f"{sample.file}: the format cannot be told (it starts with {sample.lines[0][:60]!r}); "
+        f"{sample.file}: the format cannot be told ({_seen(sample)}); "
         f"name it with `format`, or the columns with `columns={_likely_columns(sample)}`"
     )
 
 
+def _seen(sample: Sample) -> str:
+    """What the file starts with, and the header that may stand below."""
+    start = f"it starts with {sample.lines[0][:60]!r}"
+    header = likely_header(sample.lines)
+    if header is None or not header.place:
+        return start
+    return f"{start}, and line {header.place + 1} looks like a header: {listed(header.names)}"
+
+
 def _likely_columns(sample: Sample) -> str:
-    """Columns by the names in the first line or object that look like them, or what to fill in."""
-    objects = sample_objects(sample)
-    names = list(objects[0]) if objects else re.split("[,;|\t]", sample.lines[0])
-    plain = [name.strip('" ') for name in names]
+    """Columns by the names in a header or object that look like them, or what to fill in."""
+    objects, header = sample_objects(sample), likely_header(sample.lines)
+    names: Sequence[str] = header.names if header else re.split("[,;|\t]", sample.lines[0])
+    plain = [name.strip('" ') for name in (objects[0] if objects else names)]
     found = guess_columns([name for name in plain if re.fullmatch(r"[\w.@ -]{1,40}", name)])
     return ",".join(f"{field}={name}" for field, name in found.items()) or _BLANK

@@ -7,6 +7,11 @@ from nextquery.errors import InputError
 from nextquery.logs.reading.encodings import check_encoding
 
 UTC = "UTC"
+FORMAT_NAMES = (
+    "aol", "excite", "csv", "tsv", "ndjson", "parquet", "excel", "access", "elastic", "ubi", "ga4",
+    "matomo", "algolia",
+)  # fmt: skip
+"""Every format of `formats/table.py`, here so that `--help` can name them without reading it."""
 
 
 @dataclass(frozen=True)

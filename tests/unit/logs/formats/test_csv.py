@@ -143,6 +143,13 @@ def test_a_complete_row_above_the_header_is_no_row(tmp_path: Path) -> None:
     assert (result.rows_accepted, result.reasons) == (2, {"above the header": 1})
 
 
+def test_a_wrong_choice_is_answered_with_the_names_below_the_preamble(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(PREAMBLE + "who,when,what\n" + ROWS)
+    settings = ReadSettings(columns=COLUMNS | {"user": "visitor"})
+    with pytest.raises(LogError, match="no column 'visitor'; it has who, when, what: say which"):
+        read_logs([tmp_path / "log"], settings, tmp_path / "work")
+
+
 def test_columns_by_number_look_for_no_header(tmp_path: Path) -> None:
     numbers = {"user": "1", "time": "2", "query": "3"}
     (tmp_path / "log").write_text(ROWS + "1,2006-03-01 07:17:12,3 2\n1,2,3\n")

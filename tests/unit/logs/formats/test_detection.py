@@ -101,6 +101,15 @@ def test_unknown_start_asks_for_help(tmp_path: Path, text: str) -> None:
         choose(tmp_path, text)
 
 
+def test_a_header_below_a_preamble_is_named_with_the_columns_to_give(tmp_path: Path) -> None:
+    above = "# Site search\n# March\n\n"
+    text = f"{above}Visitor ID;Search term;Date and time\n7;red;01.03.2024 10:00:00\n"
+    wanted = "`columns=user=Visitor ID,time=Date and time,query=Search term`"
+    header = "line 4 looks like a header: Visitor ID, Search term, Date and time"
+    with pytest.raises(LogError, match=f"{header}.*{wanted}"):
+        choose(tmp_path, text)
+
+
 def test_utf_16_is_told_by_its_mark(tmp_path: Path) -> None:
     assert choose(tmp_path, AOL_ROW.encode("utf-16")) == "aol"
 

@@ -9,6 +9,7 @@ import nextquery.logs.formats
 from nextquery.errors import LogError
 from nextquery.logs.formats.base import LogFormat
 from nextquery.logs.formats.table import FORMATS, format_named
+from nextquery.logs.reading.settings import FORMAT_NAMES
 
 FOLDER = Path(next(iter(nextquery.logs.formats.__path__)))
 
@@ -21,6 +22,10 @@ def test_every_format_of_the_folder_is_in_the_table() -> None:
         classes = [each for each in vars(module).values() if isinstance(each, type)]
         found |= {each for each in classes if issubclass(each, LogFormat) and hasattr(each, "name")}
     assert {type(each) for each in FORMATS.values()} == found
+
+
+def test_help_names_every_format_once() -> None:
+    assert sorted(FORMAT_NAMES) == sorted(FORMATS)
 
 
 def test_formats_are_found_by_their_names() -> None:

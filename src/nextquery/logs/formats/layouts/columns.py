@@ -6,9 +6,12 @@ from pathlib import Path
 from nextquery.errors import LogError
 
 _USUAL = {
-    "user": "user userid visitor visitorid client clientid uid anonid idvisitor sessionid session",
-    "time": "time timestamp datetime date eventtime servertime querytime createdat ts when",
-    "query": "query q searchterm searchquery userquery keyword keywords term search searchphrase",
+    "user": "user userid visitor visitorid client clientid uid anonid idvisitor sessionid session "
+    "who",
+    "time": "time timestamp datetime date eventtime servertime querytime createdat dateandtime "
+    "searchtime ts when",
+    "query": "query q searchterm searchquery userquery keyword keywords term search searchphrase "
+    "what",
 }
 """How the columns of a log are often called, the likeliest first."""
 REQUIRED = ("user", "time", "query")
@@ -40,7 +43,7 @@ def find_columns(
     if missing:
         raise LogError(
             f"{file}: has no column {', '.join(map(repr, missing))}; it has "
-            f"{_listed(names)}: say which with `columns=user=...,time=...,query=...`"
+            f"{listed(names)}: say which with `columns=user=...,time=...,query=...`"
         )
     twice = sorted({name for name in wanted.values() if names.count(name) > 1})
     if twice:
@@ -66,7 +69,8 @@ def guess_columns(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """The first names of a header, for a message."""
     start = [name[:60] for name in names[:20]]
     shown = ", ".join(name if name.isprintable() else repr(name) for name in start)
     return shown if len(names) <= 20 else f"{shown} and {len(names) - 20} more"
