@@ -1,17 +1,20 @@
 """The figures of docs/experiments.md, drawn from the committed aggregates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 
+from evidence.log_sizes import FEATURE, committed
+from evidence.size_tables import TITLES_OF_CURVES
 from evidence.tables import ROOT, TITLES, read
 from nextquery.evaluation.report.plot_style import FAINT, INK, svg_plot
 
 FIGURES = ROOT / "docs" / "figures"
 COLOURS = {"all": "#c8403f", "first": "#35618f"}
 NAMES = {"all": "session at every decoder step", "first": "the paper's form"}
+SIZE_COLOURS = {"copying": "#c8403f", "plain": "#35618f"}
 CHANCE, TOLD = 2.77, 1.5
 """Nats of a model that sees no intent, and of one that is told it."""
 
@@ -29,6 +32,42 @@ def draw_all(folder: Path = FIGURES) -> None:
     with svg_plot(folder / "evidence_contexts.svg", 9.0, 3.2, len(found["scenarios"])) as axes:
         for axis, (name, scenario) in zip(axes, found["scenarios"].items(), strict=True):
             _contexts(axis, name, scenario)
+    sizes = committed()
+    if sizes:
+        with svg_plot(folder / "evidence_sizes.svg", 11.0, 3.4, 3) as axes:
+            _sizes(axes, sizes)
+
+
+def _sizes(axes: Sequence[Axes], curves: Document) -> None:
+    """Gain, coverage and perplexity against the number of background sessions."""
+    for name, points in curves.items():
+        sessions = [point["sessions"] for point in points]
+        gains = [point["gains"][FEATURE] for point in points]
+        bases = [point["mrr"]["baseline"] for point in points]
+        low, high = (
+            [each[end] / base * 100 for each, base in zip(gains, bases, strict=True)]
+            for end in ("difference_low", "difference_high")
+        )
+        shown = [each["relative"] * 100 for each in gains]
+        text = TITLES_OF_CURVES[name]
+        axes[0].plot(sessions, shown, "o-", color=SIZE_COLOURS[name], label=f"+ HRED {text}")
+        axes[0].fill_between(sessions, low, high, color=SIZE_COLOURS[name], alpha=0.2)
+        for axis, value in ((axes[1], "coverage"), (axes[2], "perplexity")):
+            for system, style in (("hred", "o-"), ("qvmm", "x:"), ("adj", "+:")):
+                if system == "adj" and value == "perplexity":
+                    continue  # it has no probability for most queries
+                shown = [point["alone"][system][value] for point in points]
+                label = f"HRED {text}" if system == "hred" else f"{system.upper()}, its log"
+                axis.plot(sessions, shown, style, color=SIZE_COLOURS[name], label=label)
+    axes[0].axhline(0, color=FAINT, linewidth=1)
+    axes[0].set_title("gain over the Baseline Ranker, %")
+    axes[1].set_title("contexts with a suggestion")
+    axes[2].set_title("perplexity per word")
+    axes[2].set_yscale("log")
+    for axis in axes:
+        axis.set_xscale("log")
+        axis.set_xlabel("background sessions")
+        axis.legend(frameon=False, fontsize=8)
 
 
 def _form(model: str) -> str:

@@ -25,7 +25,14 @@ def summarise(results: Document) -> dict[str, Any]:
     }
 
 
-_SETTINGS = ("min_followers", "seeds", "ranker_cases", "visitors", "new_visitor_cases")
+_SETTINGS = (
+    "min_followers",
+    "seeds",
+    "ranker_cases",
+    "ranker_positions",
+    "visitors",
+    "new_visitor_cases",
+)
 
 
 def _training(facts: Document) -> dict[str, Any]:
@@ -56,6 +63,7 @@ def _scenario(found: Document, models: Sequence[str]) -> dict[str, Any]:
         },
         "gains": {f"{a} over {b}": gain for (a, b), gain in compared.items()},
         "by_session_length": _by_length(found.get("by_session_length", {}), models),
+        "by_user_group": _by_group(found.get("by_user_group", {})),
         "by_context_length": {
             model: _by_context(model, each)
             for model, each in found.get("by_context_length", {}).items()
@@ -77,6 +85,23 @@ def _by_length(lengths: Document, models: Sequence[str]) -> dict[str, Any]:
             },
         }
     return kept
+
+
+def _by_group(groups: Document) -> dict[str, Any]:
+    """The systems on the cases of some users."""
+    return {
+        name: {
+            "cases": found["cases"],
+            "mrr": {system: round(each["mrr"], 4) for system, each in found["systems"].items()},
+            "gains": {
+                f"{each['a']} over {each['b']}": _gain(each)
+                for each in found["comparisons"]
+                if each["b"] != "adj"
+            },
+        }
+        for name, found in groups.items()
+        if found.get("systems")
+    }
 
 
 def _by_context(model: str, found: Document) -> dict[str, Any]:

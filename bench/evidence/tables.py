@@ -1,19 +1,13 @@
-"""The tables of docs/experiments.md from the committed aggregates, written between markers.
-
-A block of the page begins with `<!-- evidence: NAME -->` and ends with `<!-- end -->`; NAME is a
-key of `TABLES`. What stands between is written here and nowhere else.
-"""
+"""The tables of docs/experiments.md about models and visitors, from the committed aggregates."""
 
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 Document = Mapping[str, Any]
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
-PAGE = ROOT / "docs" / "experiments.md"
 TITLES = {
     "next_query": "next query",
     "robust": "robust",
@@ -21,17 +15,12 @@ TITLES = {
     "every_context": "every context",
 }
 LENGTHS = ("short", "medium", "long")
-_BLOCK = re.compile(r"(<!-- evidence: ([a-z_ ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+KNOWN_MODELS = {"hred": "copying", "plain": "plain"}
 
 
 def read(name: str) -> Any:
     """The committed aggregates of one study."""
     return json.loads((RESULTS / f"{name}.json").read_text())
-
-
-def fill(text: str) -> str:
-    """The page with every block written anew."""
-    return _BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}\n{found[3]}", text)
 
 
 def gain(found: Document) -> str:
@@ -97,7 +86,7 @@ def by_context() -> str:
     rows = []
     for name, each in found["scenarios"].items():
         for model, seen in each["by_context_length"].items():
-            mrr = [_mrr(seen["mrr"][queries]) for queries in ("1", "2", "3", "all")]
+            mrr = [mrr_text(seen["mrr"][queries]) for queries in ("1", "2", "3", "all")]
             cells = [TITLES[name], model, f"{seen['cases']:,}", *mrr]
             rows.append([*cells, gain(seen["gains"]["all over 2"])])
     return table(heads, rows)
@@ -112,7 +101,7 @@ def intent() -> str:
     for model, probe in found["hidden_intent"].items():
         far = [f"{each['nats']:.2f}" for each in probe["by_distance"]]
         perplexity = f"{found['models'][model]['validation_perplexity']:.2f}"
-        rows.append([model, perplexity, f"{probe['nats']:.2f}", _mrr(probe["intent"]), *far])
+        rows.append([model, perplexity, f"{probe['nats']:.2f}", mrr_text(probe["intent"]), *far])
     return table(heads, rows)
 
 
@@ -129,24 +118,27 @@ def new_visitors(study: str) -> str:
         gains, mrr = each["gains"], each["mrr"]
         chosen = gains["baseline+hred over baseline"]
         authors = gains["baseline_authors+hred:sum over baseline_authors"]
-        cells = [_mrr(mrr[system]) for system in ("adj", "hred", "baseline")]
+        cells = [mrr_text(mrr[system]) for system in ("adj", "hred", "baseline")]
         cells += [gain(gains["baseline+hred:sum over baseline"]), gain(chosen), interval(chosen)]
         rows.append([*facts, *cells, p_value(chosen["p_by_user"]), gain(authors)])
     return table(heads, rows)
 
 
 def known_visitors() -> str:
-    """The rankers on known visitors, and the model alone."""
-    heads = ["known visitors", "test cases", "users", "ADJ", "HRED alone", "Baseline"]
+    """The rankers on known visitors, and each model alone."""
+    heads = ["known visitors", "test cases", "users", "ADJ", "Baseline", "model", "alone"]
     heads += ["+ HRED, sum only", "p by user", "+ HRED", "95% interval", "p by user"]
+    found = read("aol_known")
     rows = []
-    for name, each in read("aol_known")["scenarios"].items():
-        gains, mrr = each["gains"], each["mrr"]
-        only, chosen = (gains[f"baseline+hred{form} over baseline"] for form in (":sum", ""))
-        cells = [TITLES[name], f"{each['cases']['test']:,}", f"{each['users']:,}"]
-        cells += [_mrr(mrr[system]) for system in ("adj", "hred", "baseline")]
-        cells += [gain(only), p_value(only["p_by_user"]), gain(chosen), interval(chosen)]
-        rows.append([*cells, p_value(chosen["p_by_user"])])
+    for name, each in found["scenarios"].items():
+        for model in found["models"] if "mrr" in each else ():
+            gains, mrr = each["gains"], each["mrr"]
+            only, chosen = (gains[f"baseline+{model}{form} over baseline"] for form in (":sum", ""))
+            cells = [TITLES[name], f"{each['cases']['test']:,}", f"{each['users']:,}"]
+            cells += [mrr_text(mrr[system]) for system in ("adj", "baseline")]
+            cells += [KNOWN_MODELS[model], mrr_text(mrr[model]), gain(only)]
+            cells += [p_value(only["p_by_user"]), gain(chosen), interval(chosen)]
+            rows.append([*cells, p_value(chosen["p_by_user"])])
     return table(heads, rows)
 
 
@@ -158,9 +150,12 @@ def meaning(study: str) -> str:
     for name, each in read(study)["new_visitors"].items():
         gains, mrr = each["gains"], each["mrr"]
         added = gains["baseline_semantic+hred over baseline_semantic"]
-        cells = [TITLES[name], f"{each['cases']['test']:,}", _mrr(mrr["baseline"])]
-        cells += [_mrr(mrr["baseline_semantic"]), gain(gains["baseline_semantic over baseline"])]
-        cells += [_mrr(mrr["baseline_semantic+hred"]), gain(added), interval(added)]
+        cells = [TITLES[name], f"{each['cases']['test']:,}", mrr_text(mrr["baseline"])]
+        cells += [
+            mrr_text(mrr["baseline_semantic"]),
+            gain(gains["baseline_semantic over baseline"]),
+        ]
+        cells += [mrr_text(mrr["baseline_semantic+hred"]), gain(added), interval(added)]
         rows.append([*cells, p_value(added["p_by_user"])])
     return table(heads, rows)
 
@@ -188,8 +183,10 @@ def leak() -> str:
                 f"{each['users']:,}",
             ]
             names = ("adj", "frequency", "baseline", "importance_of_frequency")
-            best = (_mrr(each["best"]), p_value(each["p_by_user"])) if "best" in each else ("", "")
-            rows.append([*cells, *(_mrr(each[name]) for name in names), *best])
+            best = (
+                (mrr_text(each["best"]), p_value(each["p_by_user"])) if "best" in each else ("", "")
+            )
+            rows.append([*cells, *(mrr_text(each[name]) for name in names), *best])
     return table(heads, rows)
 
 
@@ -198,14 +195,20 @@ def _facts(name: str, each: Document, first: bool) -> list[str]:
         return ["", "", "", ""]
     mrr = each["mrr"]
     cases = f"{each['cases']['test']:,}"
-    return [TITLES[name], cases, _mrr(mrr["adj"]), _mrr(mrr["baseline"])]
+    return [TITLES[name], cases, mrr_text(mrr["adj"]), mrr_text(mrr["baseline"])]
 
 
 def _model_cells(each: Document, model: str) -> list[str]:
     gains, mrr = each["gains"], each["mrr"]
     chosen = gains[f"baseline+{model} over baseline"]
     only = gains[f"baseline+{model}:sum over baseline"]
-    found = [model, _mrr(mrr[model]), gain(only), _mrr(mrr[f"baseline+{model}"]), gain(chosen)]
+    found = [
+        model,
+        mrr_text(mrr[model]),
+        gain(only),
+        mrr_text(mrr[f"baseline+{model}"]),
+        gain(chosen),
+    ]
     return [*found, interval(chosen), p_value(chosen["p_by_user"])]
 
 
@@ -218,23 +221,10 @@ def _with_first(models: Iterable[str]) -> list[tuple[bool, str]]:
     return [(place == 0, model) for place, model in enumerate(models)]
 
 
-def _mrr(value: float) -> str:
+def mrr_text(value: float) -> str:
+    """An MRR with three digits."""
     return f"{value:.3f}".lstrip("0")
 
 
 def _signed(value: float) -> str:
     return f"{value:+.3f}".replace("0.", ".", 1)
-
-
-TABLES: Mapping[str, Callable[[], str]] = {
-    "made_up gains": made_up_gains,
-    "made_up lengths": by_length,
-    "made_up contexts": by_context,
-    "made_up intent": intent,
-    "control gains": lambda: made_up_gains("control"),
-    "aol new visitors": lambda: new_visitors("aol"),
-    "aol known": known_visitors,
-    "aol leak": leak,
-    "aol meaning": lambda: meaning("aol"),
-}
-"""Every block of the page by name."""

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
-from evidence import leaderboard, plots, tables  # noqa: E402
+from evidence import leaderboard, page, plots, tables  # noqa: E402
 from evidence.summary import summarise  # noqa: E402
 
 STUDIES = sorted(path.stem for path in tables.RESULTS.glob("*.json"))
@@ -26,18 +26,18 @@ def quality(mrr: float) -> dict[str, Any]:
 
 
 def test_the_page_says_what_the_committed_aggregates_say() -> None:
-    page = tables.PAGE.read_text()
+    text = page.PAGE.read_text()
 
-    assert tables.fill(page) == page, "run scripts/evidence page"
-    assert page.count("<!-- evidence: ") >= len(STUDIES)
+    assert page.fill(text) == text, "run scripts/evidence page"
+    assert text.count("<!-- evidence: ") >= len(STUDIES)
 
 
 def test_the_leaderboard_says_what_the_committed_aggregates_say() -> None:
-    page = leaderboard.page()
+    text = leaderboard.page()
 
-    assert leaderboard.PAGE.read_text() == page, "run scripts/leaderboard page"
+    assert leaderboard.PAGE.read_text() == text, "run scripts/leaderboard page"
     for name in leaderboard.NAMES.values():
-        assert f"| {name}" in page
+        assert f"| {name}" in text
 
 
 def test_the_seeds_of_one_form_are_one_row() -> None:
@@ -52,10 +52,10 @@ def test_the_seeds_of_one_form_are_one_row() -> None:
 def test_the_figures_are_drawn_from_the_committed_aggregates(tmp_path: Path) -> None:
     plots.draw_all(tmp_path)
 
-    page = tables.PAGE.read_text()
+    text = page.PAGE.read_text()
     drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
     assert drawn
-    assert all(f"(figures/{name})" in page for name in drawn)
+    assert all(f"(figures/{name})" in text for name in drawn)
     assert all((plots.FIGURES / name).is_file() for name in drawn)
 
 
@@ -91,7 +91,7 @@ def test_a_summary_keeps_the_paper_s_comparisons_and_rounds_them() -> None:
     results = {
         "versions": {"nextquery": "1", "torch": "2", "polars": "3"},
         "settings": dict.fromkeys(("min_followers", "seeds", "ranker_cases", "visitors"), 1)
-        | {"new_visitor_cases": "all", "seed": 5},
+        | {"new_visitor_cases": "all", "ranker_positions": "last", "seed": 5},
         "data": {"counts": {"sessions": {"test": 50}}},
         "systems": {"models": ["m"]},
         "training": {"m": {"training": None}},

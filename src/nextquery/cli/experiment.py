@@ -70,6 +70,10 @@ Run = Annotated[
     list[str] | None,
     typer.Option(help="NAME=FILE: a TREC run that others made of the test cases; repeatable."),
 ]
+UsersApart = Annotated[
+    list[str] | None,
+    typer.Option(help="NAME=FILE of user ids: also report their test cases apart; repeatable."),
+]
 FoldConfig = Annotated[
     list[str] | None,
     typer.Option(
@@ -112,6 +116,7 @@ def experiment(
     new_visitor_cases: NewVisitorCases = ExperimentSettings.new_visitor_cases,
     encoder: Encoder = ExperimentSettings.encoder,
     run: Run = None,
+    users_apart: UsersApart = None,
     fold_config: FoldConfig = None,
     folds: Folds = ExperimentSettings.folds,
     learning_curve: LearningCurve = ExperimentSettings.learning_curve,
@@ -145,7 +150,8 @@ def experiment(
         encoder=encoder,
         fold_configs=_fold_configs(fold_config or []),
         folds=folds,
-        runs=_runs(run or []),
+        runs=_files("--run", run or []),
+        users_apart=_files("--users-apart", users_apart or []),
         learning_curve=learning_curve or learning_curve_config is not None,
         learning_curve_config=learning_curve_config,
         generation_contexts=generation_contexts,
@@ -209,14 +215,14 @@ def _fold_configs(options: list[str]) -> dict[str, str]:
     return {name: config for name, _, config in pairs}
 
 
-def _runs(options: list[str]) -> dict[str, Path]:
-    """Run files by the name of their system."""
-    pairs = [option.partition("=") for option in options]
+def _files(option: str, given: list[str]) -> dict[str, Path]:
+    """Files by the name that stands before each."""
+    pairs = [each.partition("=") for each in given]
     if not all(name and file for name, _, file in pairs):
-        raise InputError("--run: write NAME=FILE")
+        raise InputError(f"{option}: write NAME=FILE")
     missing = [file for _, _, file in pairs if not Path(file).is_file()]
     if missing:
-        raise InputError(f"--run {missing[0]}: no such file")
+        raise InputError(f"{option} {missing[0]}: no such file")
     return {name: Path(file) for name, _, file in pairs}
 
 

@@ -117,6 +117,7 @@ def _basis(
     return [
         data.artifact.manifest["files"],
         {name: sha256(path) for name, path in settings.runs.items()},
+        {name: sha256(path) for name, path in settings.users_apart.items()},
         found,
         folded,
         versions(),

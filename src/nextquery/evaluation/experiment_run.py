@@ -38,6 +38,7 @@ from nextquery.evaluation.ranking.parts import (
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
 from nextquery.evaluation.ranking.scenario_run import RankingSettings, run_scenario
 from nextquery.evaluation.ranking.scenarios import Rules
+from nextquery.evaluation.ranking.user_groups import read_user_groups
 from nextquery.evaluation.results import DataFacts, ExperimentResults, SystemNames
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.step_store import StepStore
@@ -65,7 +66,13 @@ class ExperimentRun:
         self._store = store
         self._steps = steps
         rules = Rules(settings.min_followers, settings.seed)
-        self._ranking = RankingSettings(rules, settings.seeds, settings.ranker_cases, settings.runs)
+        self._ranking = RankingSettings(
+            rules,
+            settings.seeds,
+            settings.ranker_cases,
+            settings.runs,
+            read_user_groups(settings.users_apart),
+        )
         self._evaluation: EvaluationData = read_evaluation_data(data)
 
     def results(self, training: Mapping[str, TrainingFacts]) -> ExperimentResults:
@@ -96,7 +103,7 @@ class ExperimentRun:
     def learning_curve(self, folder: Path, models: Mapping[str, SystemSource]) -> LearningCurve:
         """How everything depends on the number of background sessions."""
         settings = CurveSettings(
-            replace(self._ranking, runs={}),
+            replace(self._ranking, runs={}, groups={}),
             self._settings.generation_contexts,
             self._settings.learning_curve_config,
         )

@@ -2,8 +2,9 @@
 
 The background is cut to nested shares of its users. Count models and rankers are fitted again at
 every size; a given model is not: it was trained elsewhere, on whatever it was trained on. With a
-config, the first model under study is trained again at every size, too. Knows subsets, systems and
-the steps that measure them.
+config, the first model under study is trained again at every size, too, with as many steps at most
+as the whole background takes: fewer sessions are gone through more often, and early stopping ends
+it. Knows subsets, systems and the steps that measure them.
 """
 
 import shutil
@@ -155,6 +156,7 @@ def _measure(
                 keep_share(share),
                 ("background",),
                 f"{share} of the users",
+                repeats=round(1 / share),
             )
         with open_systems(part, folder / "count_models", taking_part, {}, {}, FITTED) as systems:
             return _measure_systems(part, folder, systems, settings, steps)

@@ -54,6 +54,8 @@ class ExperimentSettings:
     boundary_labels: Path | None = None
     runs: Mapping[str, Path] = field(default_factory=dict)
     """TREC runs that others made of the test cases, by the name of their system."""
+    users_apart: Mapping[str, Path] = field(default_factory=dict)
+    """Files of user ids, one per line, by name: their test cases are reported apart as well."""
 
     def __post_init__(self) -> None:
         # Not above: the command line reads its defaults here and answers `--help` at once.

@@ -45,9 +45,13 @@ def train_on_users(
     keep: KeepUser,
     splits: Sequence[str],
     subset: str,
+    repeats: int = 1,
 ) -> Path:
-    """The folder of a model trained on the users kept in `splits`; `subset` names who they are."""
-    chosen = load_config(RunConfig, config)
+    """The folder of a model trained on the users kept in `splits`; `subset` names who they are.
+
+    With `repeats` it may go through their sessions so many times as often as the config says.
+    """
+    chosen = _repeated(load_config(RunConfig, config), repeats)
     basis = fingerprint([data.artifact.manifest["files"], chosen.model_dump(mode="json"), subset])
     marker = out.with_name(f"{out.name}.json")
     if out.is_dir() and _read_marker(marker) == basis:
@@ -60,6 +64,11 @@ def train_on_users(
     shutil.rmtree(part.path)
     write_text(marker, json.dumps({"fingerprint": basis, "trained": subset}) + "\n")
     return out
+
+
+def _repeated(config: RunConfig, repeats: int) -> RunConfig:
+    train_config = config.train.model_copy(update={"epochs": config.train.epochs * repeats})
+    return config.model_copy(update={"train": train_config})
 
 
 def _quiet(text: str) -> None:

@@ -32,8 +32,8 @@ def test_configs_and_runs_have_names(tmp_path: Path) -> None:
         experiment._fold_configs(["tiny"])
     file = tmp_path / "run.txt"
     file.write_text("1 Q0 a 1 2.0 x\n")
-    assert experiment._runs([f"theirs={file}"]) == {"theirs": file}
+    assert experiment._files("--run", [f"theirs={file}"]) == {"theirs": file}
     with pytest.raises(InputError, match="--run: write NAME=FILE"):
-        experiment._runs([str(file)])
+        experiment._files("--run", [str(file)])
     with pytest.raises(InputError, match=r"--run .*gone.txt: no such file"):
-        experiment._runs([f"theirs={tmp_path / 'gone.txt'}"])
+        experiment._files("--run", [f"theirs={tmp_path / 'gone.txt'}"])

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.artifacts import open_artifact
-from nextquery.evaluation.subset_models import train_fold_models
+from nextquery.evaluation.subset_models import train_fold_models, train_on_users
 from nextquery.logs.data_folder import PreparedData
 from nextquery.ranking.user_folds import user_fold
 from nextquery.suggesters.loading import load
@@ -49,3 +49,27 @@ def test_each_fold_model_has_not_seen_its_users_and_is_trained_once(
     assert [(path / "manifest.json").stat().st_mtime_ns for path in again] == before
     assert load(paths[0]).suggest(["paris"]) is not None
     assert not list((tmp_path / "folds").glob("*.data"))
+
+
+@pytest.mark.slow
+def test_fewer_users_can_be_gone_through_more_often(
+    small_data: PreparedData, tmp_path: Path, config: str
+) -> None:
+    out = train_on_users(
+        small_data,
+        tmp_path / "eighth",
+        config,
+        lambda user: user_fold(user, 8) == 0,
+        ("background",),
+        "an eighth",
+        repeats=2,
+    )
+    words = sum(
+        len(query.split()) + 1
+        for session in small_data.sessions("background")
+        for query in session.queries
+        if user_fold(session.user, 8) == 0
+    )
+    found = open_artifact(out).manifest
+    assert found["training"]["words"] == 2 * words
+    assert found["settings"]["train"]["epochs"] == 2

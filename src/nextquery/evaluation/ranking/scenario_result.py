@@ -20,6 +20,8 @@ class SplitResult:
     """Of short, medium and long sessions (the paper's Figure 5)."""
     by_last_click: Mapping[str, RankingResult] = field(default_factory=dict, metadata=OPTIONAL)
     """Of sessions whose last query was `clicked` and of those where it was `not_clicked`."""
+    by_user_group: Mapping[str, RankingResult] = field(default_factory=dict, metadata=OPTIONAL)
+    """Of the users of each file of `users_apart`."""
 
     def comparison(self, a: str, b: str) -> Comparison | None:
         """The comparison of two systems, if it was made."""

@@ -3,7 +3,7 @@
 Knows the order of the work; each part of it is a module of its own.
 """
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from nextquery.evaluation.ranking.rankers import RankerGroup, RankerTrainer, tra
 from nextquery.evaluation.ranking.scenario_result import RankerFacts, ScenarioResult, SplitResult
 from nextquery.evaluation.ranking.scenarios import Rules
 from nextquery.evaluation.ranking.trec import read_run, write_cases, write_qrels, write_run
+from nextquery.evaluation.ranking.user_groups import UserGroups, by_user_group
 from nextquery.evaluation.systems import Systems
 from nextquery.logs.data_folder import UNSEEN_USERS
 from nextquery.ranking.cases import CaseSet, Floats
@@ -60,6 +61,8 @@ class RankingSettings:
     """At most this many cases of a split teach the rankers; None: all."""
     runs: Mapping[str, Path] = field(default_factory=dict)
     """Runs that others made, by system; the file's name begins with its scenario and a dot."""
+    groups: UserGroups = field(default_factory=dict)
+    """Users whose test cases are reported apart as well."""
 
 
 def run_scenario(
@@ -90,7 +93,7 @@ def run_scenario(
     scores["test"] |= _foreign_scores(title, settings.runs, scores["test"], parts["test"].cases)
     _export(trec, title, parts["test"].cases, scores["test"])
     measured = {
-        split: _measure(parts[split].cases, found, settings.runs, evaluation.clicked)
+        split: _measure(parts[split].cases, found, settings, evaluation.clicked)
         for split, found in scores.items()
     }
     groups, choices = halves[0]
@@ -100,6 +103,7 @@ def run_scenario(
         comparisons=measured["test"].comparisons,
         by_session_length=measured["test"].by_session_length,
         by_last_click=measured["test"].by_last_click,
+        by_user_group=measured["test"].by_user_group,
         unseen_users=measured.get(UNSEEN_USERS),
         rankers={system: _ranker_facts(group) for system, group in groups.items()},
         form_choices=choices,
@@ -189,10 +193,12 @@ def system_scores(
 
 
 def _measure(
-    cases: CaseSet, scores: Mapping[str, Floats], runs: Collection[str], clicked: Set[int]
+    cases: CaseSet, scores: Mapping[str, Floats], settings: RankingSettings, clicked: Set[int]
 ) -> SplitResult:
     ranked = rank_systems(cases, scores)
-    foreign = [(name, base) for name in runs if name in scores for base in ("adj", "baseline")]
+    foreign = [
+        (name, base) for name in settings.runs if name in scores for base in ("adj", "baseline")
+    ]
     found = ranked.summary([*system_pairs(ranked.ranks), *foreign])
     return SplitResult(
         too_few=found.too_few,
@@ -200,6 +206,7 @@ def _measure(
         comparisons=found.comparisons,
         by_session_length=by_session_length(ranked),
         by_last_click=by_last_click(ranked, clicked),
+        by_user_group=by_user_group(ranked, settings.groups),
     )
 
 

@@ -186,6 +186,8 @@ def _lengths(out: Path, results: ExperimentResults) -> str:
         ),
         report_tables.length_gains(results),
     ]
+    apart = report_tables.user_groups(results)
+    parts += [html.heading("Users apart"), apart] if apart else []
     clicks = report_tables.last_clicks(results)
     if clicks:
         parts += [

@@ -123,6 +123,25 @@ def last_clicks(results: ExperimentResults) -> str:
     return table(head, rows) if rows else ""
 
 
+def user_groups(results: ExperimentResults) -> str:
+    """The MRR of the rankers on the users that were named, and their gains; "" if none were."""
+    rows: list[Row] = []
+    for name, found in results.reported.items():
+        for group, measured in found.by_user_group.items():
+            for system in results.main_systems:
+                quality = measured.systems.get(system)
+                bounds = "" if quality is None else interval(quality.mrr_low, quality.mrr_high)
+                rows.append(
+                    [
+                        f"{SCENARIOS[name].title}, {group}, {label(system)}",
+                        f"{measured.cases:,}",
+                        Cell("too few" if quality is None else f"{quality.mrr:.3f}", "", bounds),
+                        _gain(find_comparison(measured.comparisons, system, "baseline")),
+                    ]
+                )
+    return table(["Users apart", "cases", "MRR", "over Baseline"], rows) if rows else ""
+
+
 def generation(results: ExperimentResults) -> str:
     """Everything measured of the systems' own suggestions."""
     columns = {

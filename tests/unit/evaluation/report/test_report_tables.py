@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from nextquery.evaluation.ranking.comparison import RankingResult
 from nextquery.evaluation.report import report_tables
 from nextquery.evaluation.results import ExperimentResults
 
@@ -31,6 +32,18 @@ def test_gains_by_length_leave_out_what_is_too_little(results: ExperimentResults
     assert text.count("+30.0%") == 2
     assert text.count("+25.0%") == 2
     assert text.count("too few<small>7 cases</small>") == 2
+
+
+def test_users_apart_stand_with_their_cases_and_gains(results: ExperimentResults) -> None:
+    assert report_tables.user_groups(results) == ""
+    found = results.scenarios["next_query"]
+    measured = RankingResult(64, systems=found.systems, comparisons=found.comparisons)
+    apart = replace(found, by_user_group={"staff": measured, "few": RankingResult(3, "3 cases")})
+    text = report_tables.user_groups(replace(results, scenarios={"next_query": apart}))
+
+    assert "staff, Baseline Ranker</th><td>64</td><td>0.400" in text
+    assert text.count("+30.0%") == 1
+    assert text.count("too few") == 4
 
 
 def test_lists_samples_gates_and_boundaries(results: ExperimentResults) -> None:

@@ -1,0 +1,100 @@
+"""The AOL studies of docs/experiments.md: new visitors, every context, known visitors.
+
+The logs are not shipped. Of what is measured only aggregates are kept.
+"""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from evidence.commands import changed, make, report_of, save
+from evidence.summary import summarise
+
+LAST_WEEKS = ("--split-at", "2006-05-01,2006-05-15,2006-05-23", "--min-users", "1", "--no-spelling")
+MINILM = ("--encoder", "evidence.minilm:encode")
+NEXT_QUERY = ("--scenario", "next_query", "--scenario", "robust", "--min-followers", "5")
+QUICK = ("--generation-contexts", "20", "--completion-contexts", "10")
+"""What is not asked here is asked of few contexts."""
+
+
+def new_visitors(work: Path, logs: Sequence[Path]) -> None:
+    """New visitors on all sessions of the logs, taught by last queries and by every one."""
+    given = [*_folded(work, logs), *NEXT_QUERY, *QUICK, "--visitors", "new"]
+    given += ["--new-visitor-cases", "all", *MINILM]
+    _share_folds(work, work / "report")
+    save("aol", summarise(report_of(work / "report", given)))
+    _share_folds(work, work / "report-every")
+    given += ["--ranker-positions", "every"]
+    save("aol_every", summarise(report_of(work / "report-every", given)))
+
+
+def contexts(work: Path, logs: Sequence[Path]) -> None:
+    """Every context of new visitors in the test weeks: Baseline, + HRED, + encoder, + both."""
+    given = [*_folded(work, logs), *QUICK, "--scenario", "every_context", "--visitors", "new"]
+    given += [*MINILM, "--seeds", "3", "--ranker-cases", "4000"]
+    _share_folds(work, work / "report-contexts")
+    save("aol_contexts", summarise(report_of(work / "report-contexts", given)))
+
+
+def known_visitors(work: Path, logs: Sequence[Path]) -> None:
+    """Known visitors, with copying and plain; the users of the last log are reported apart, too."""
+    data = _data(work, logs)
+    apart = _users_of(logs[-1], work / "full.txt")
+    copying = ["train.epochs=6", "model.decoder_context=first"]
+    models = [
+        f"--model=hred={_trained(work, 'copying', copying)}",
+        f"--model=plain={_trained(work, 'plain', ['model.copy=false'])}",
+    ]
+    given = [str(data), *models, *NEXT_QUERY, *QUICK, "--visitors", "known"]
+    given += ["--users-apart", f"full={apart}"]
+    save("aol_known", summarise(report_of(work / "report-known", given)))
+    given += ["--ranker-positions", "every"]
+    save("aol_known_every", summarise(report_of(work / "report-known-every", given)))
+
+
+def _data(work: Path, logs: Sequence[Path]) -> Path:
+    data = work / "data"
+    make(data, ["prepare", *map(str, logs), "--out", str(data), *LAST_WEEKS])
+    return data
+
+
+def _trained(work: Path, name: str, settings: Sequence[str]) -> Path:
+    folder = work / name
+    sets = [f"--set={setting}" for setting in settings]
+    make(folder, ["train", str(work / "data"), "--out", str(folder), "--config", "small", *sets])
+    return folder
+
+
+def _folded(work: Path, logs: Sequence[Path]) -> list[str]:
+    """The data, a model and the config of its fold models, whose word vectors begin with MiniLM's.
+
+    With new visitors the fold models take the model's place: it only has to be there.
+    """
+    data, model, config = _data(work, logs), work / "hred", work / "fold.toml"
+    vectors = work / "vectors.safetensors"
+    make(vectors, ["vectors", str(data), "--out", str(vectors), *MINILM, "--words", "20000"])
+    values = {
+        "epochs": "3",
+        "decoder_context": '"first"',
+        "word_vectors": f'"{vectors.resolve()}"',
+    }
+    config.write_text(changed("small", values))
+    short = ["--config", str(config), "--set", "train.epochs=1"]
+    make(model, ["train", str(data), "--out", str(model), *short])
+    return [str(data), f"--model=hred={model}", f"--fold-config=hred={config}"]
+
+
+def _share_folds(work: Path, report: Path) -> None:
+    """Fold models that another report of this study has trained need not be trained again."""
+    reports = [each for each in sorted(work.glob("report*")) if (each / "folds").is_dir()]
+    if reports and not (report / "folds").exists():
+        shutil.copytree(reports[0] / "folds", report / "folds")
+
+
+def _users_of(log: Path, file: Path) -> Path:
+    """The users of a log in AOL's format, one per line."""
+    rows = pl.read_csv(log, separator="\t", quote_char=None, columns=["AnonID"], infer_schema=False)
+    file.write_text("".join(f"{user}\n" for user in rows["AnonID"].unique().sort()))
+    return file

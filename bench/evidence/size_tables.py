@@ -1,0 +1,111 @@
+"""The tables of docs/experiments.md about the size of a log, and about AOL's users apart."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from evidence.log_sizes import FEATURE, begins_to_pay, committed
+from evidence.tables import TITLES, gain, interval, mrr_text, p_value, read, table
+
+Document = Mapping[str, Any]
+TITLES_OF_CURVES = {"copying": "with copying", "plain": "without copying"}
+
+
+def sizes() -> str:
+    """Of each curve every size: the rankers, the model alone, coverage and perplexity."""
+    heads = ["model", "background sessions", "cases", "ADJ", "Baseline", "HRED alone"]
+    heads += ["+ HRED, sum only", "95% interval", "+ HRED", "coverage ADJ / QVMM / HRED"]
+    heads += ["perplexity QVMM / HRED"]
+    rows = [
+        [TITLES_OF_CURVES[name] if place == 0 else "", *_size_cells(point)]
+        for name, points in committed().items()
+        for place, point in enumerate(points)
+    ]
+    return table(heads, rows)
+
+
+def _size_cells(point: Document) -> list[str]:
+    mrr, alone, only = point["mrr"], point["alone"], point["gains"][FEATURE]
+    cells = [f"{point['sessions']:,}", f"{point['cases']:,}"]
+    cells += [mrr_text(mrr[system]) for system in ("adj", "baseline", "hred")]
+    cells += [gain(only), interval(only), gain(point["gains"]["baseline+hred"])]
+    cells.append(" / ".join(f"{alone[name]['coverage']:.0%}" for name in ("adj", "qvmm", "hred")))
+    cells.append(" / ".join(f"{alone[name]['perplexity']:,.1f}" for name in ("qvmm", "hred")))
+    return cells
+
+
+def sentences() -> str:
+    """From which size on each model pays."""
+    said = []
+    for name, points in committed().items():
+        begins = begins_to_pay(points)
+        said.append(
+            f"**HRED {TITLES_OF_CURVES[name]} begins to pay at about {begins:,} background "
+            "sessions.**"
+            if begins
+            else f"**HRED {TITLES_OF_CURVES[name]} does not pay (p < .01) at "
+            f"{points[-1]['sessions']:,} background sessions.**"
+        )
+    return "\n".join(said)
+
+
+def contexts() -> str:
+    """Every context of new visitors: Baseline, + HRED, + encoder, + both."""
+    found = read("aol_contexts")["new_visitors"]["every_context"]
+    gains, mrr = found["gains"], found["mrr"]
+    pairs = [
+        ("+ HRED, sum only", "baseline+hred:sum", "baseline"),
+        ("+ HRED", "baseline+hred", "baseline"),
+        ("+ encoder", "baseline_semantic", "baseline"),
+        ("+ encoder and HRED", "baseline_semantic+hred", "baseline_semantic"),
+    ]
+    heads = ["ranker", "MRR", "over", "gain", "95% interval", "p by user"]
+    rows = [["Baseline", mrr_text(mrr["baseline"]), "", "", "", ""]]
+    for title, system, base in pairs:
+        each = gains[f"{system} over {base}"]
+        over = "Baseline" if base == "baseline" else "Baseline + encoder"
+        cells = [gain(each), interval(each), p_value(each["p_by_user"])]
+        rows.append([title, mrr_text(mrr[system]), over, *cells])
+    return table(heads, rows)
+
+
+def positions() -> str:
+    """Rankers taught by last queries against rankers taught by every next query."""
+    heads = ["visitors", "scenario", "taught by", "cases that teach", "test cases", "Baseline"]
+    heads += ["+ HRED, sum only", "+ HRED", "95% interval", "p by user"]
+    rows = []
+    for visitors, part, studies in (
+        ("known", "scenarios", ("aol_known", "aol_known_every")),
+        ("new", "new_visitors", ("aol", "aol_every")),
+    ):
+        for study in studies:
+            for name, each in read(study)[part].items():
+                if "mrr" in each:
+                    taught = "every query" if study.endswith("every") else "the last query"
+                    rows.append([visitors, TITLES[name], taught, *_position_cells(each)])
+    return table(heads, rows)
+
+
+def _position_cells(each: Document) -> list[str]:
+    gains = each["gains"]
+    chosen = gains["baseline+hred over baseline"]
+    cells = [f"{each['cases']['training']:,}", f"{each['cases']['test']:,}"]
+    cells += [mrr_text(each["mrr"]["baseline"]), gain(gains["baseline+hred:sum over baseline"])]
+    return [*cells, gain(chosen), interval(chosen), p_value(chosen["p_by_user"])]
+
+
+def full_users() -> str:
+    """Known visitors on AOL, those apart whose every query was kept."""
+    heads = ["scenario", "cases", "ADJ", "Baseline", "model", "alone", "+ HRED, sum only"]
+    heads += ["+ HRED", "95% interval", "p by user"]
+    rows = []
+    found = read("aol_known")
+    for name, each in found["scenarios"].items():
+        for group in each.get("by_user_group", {}).values():
+            for model in found["models"]:
+                gains, mrr = group["gains"], group["mrr"]
+                chosen = gains[f"baseline+{model} over baseline"]
+                cells = [TITLES[name], f"{group['cases']:,}", mrr_text(mrr["adj"])]
+                cells += [mrr_text(mrr["baseline"]), model, mrr_text(mrr[model])]
+                cells += [gain(gains[f"baseline+{model}:sum over baseline"]), gain(chosen)]
+                rows.append([*cells, interval(chosen), p_value(chosen["p_by_user"])])
+    return table(heads, rows)
