@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from importlib import util
 from pathlib import Path
 from random import Random
@@ -16,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nextquery.errors import NextqueryError
+from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.formats.table import FORMATS
 from nextquery.logs.reading.read_logs import read_logs
 from nextquery.logs.reading.settings import ReadSettings
@@ -23,6 +23,7 @@ from nextquery.logs.synthetic.log import write_log
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from promises.log_files import mutate, seeds
+from promises.stopped_jobs import end_in_the_middle, end_job, held_at, names, nextquery
 
 SEEDS = seeds()
 COLUMNS = st.sampled_from(
@@ -85,26 +86,38 @@ def small_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def _command(log: Path, out: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "nextquery", "prepare", str(log), "--out", str(out), *options]
-
-
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("after", ["work", "sessions"])
 def test_a_signal_ends_the_job_in_one_line_and_leaves_nothing(
     engine: str, number: signal.Signals, after: str, log: Path, tmp_path: Path
 ) -> None:
-    command = _command(log, tmp_path / "data", "--engine", engine)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as job:
-        while not any(tmp_path.rglob(after)) and job.poll() is None:
-            time.sleep(0.005)
-        job.send_signal(number)
-        _, said = job.communicate()
-    name = "Ctrl-C" if number == signal.SIGINT else number.name
-    assert said.decode().splitlines() == [f"stopped by {name}"]
-    assert job.returncode == 128 + number
-    assert list(tmp_path.iterdir()) == []
+    data = tmp_path / "data"
+    ending = end_in_the_middle(
+        nextquery("prepare", log, "--out", data, "--engine", engine),
+        number,
+        published=data.exists,
+        begun=lambda: any(tmp_path.rglob(after)),
+        clear=lambda: shutil.rmtree(data, ignore_errors=True),
+    )
+    assert not ending.late
+    assert ending.is_orderly(number), ending
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_folder_is_in_its_place_leaves_all_of_it(
+    number: signal.Signals, small_log: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    # Beside the target lies an empty folder by then; its removal is the last step.
+    held = held_at("shutil.rmtree", ".partial", "prepare", small_log, "--out", data)
+    ending = end_job(held, number, published=data.exists)
+    assert ending.late
+    assert ending.code == 128 + number, "it was told to end before it had said what it did"
+    assert ending.is_orderly(number), ending
+    assert names(tmp_path) == ["data"]
+    assert PreparedData(data).artifact.entry("counts")["rows_read"] > 300
 
 
 NO_TEXT = b"no utf-8 \xff\xfe"
@@ -129,7 +142,8 @@ def test_log_and_folder_may_have_any_name(
     shutil.copy(small_log, odd)
     with odd.open("ab") as stream:
         stream.write(b"broken\n")
-    command = _command(odd, odd.parent / "data", "--engine", engine, "--no-spelling")
+    out = odd.parent / "data"
+    command = nextquery("prepare", odd, "--out", out, "--engine", engine, "--no-spelling")
     ended = subprocess.run(command, capture_output=True)
     if engine == "spark" and name == NO_TEXT:
         assert ended.returncode == 2

@@ -27,8 +27,8 @@ from nextquery.errors import ArtifactError
 
 _LONGEST_NAME = 200
 """Bytes of a target's name that fit into the name of the folder beside it."""
-_active: set[Path] = set()
-"""The folders that this process is writing into."""
+_active: dict[Path, tuple[Path, list[Path]]] = {}
+"""Folders that this process writes into, each with its target and the folders made for it."""
 
 
 @contextlib.contextmanager
@@ -79,9 +79,16 @@ def remains(target: Path) -> list[Path]:
 
 
 def abandon() -> None:
-    """Remove what this process has half-written; for a process that is about to end at once."""
-    for staging in list(_active):
-        shutil.rmtree(staging, ignore_errors=True)
+    """Remove what this process has half-written; for a process that is about to end at once.
+
+    A thread that goes on writing meanwhile cannot publish what is being removed: its folder has
+    another name by then.
+    """
+    for staging, (target, made) in list(_active.items()):
+        with contextlib.suppress(OSError):
+            staging = staging.rename(_free_name(target))
+        _discard(staging, target)
+        _remove_empty(made)
     for file in list(disk.being_written):
         with contextlib.suppress(OSError):
             file.unlink(missing_ok=True)
@@ -91,32 +98,45 @@ def abandon() -> None:
 def _staging(target: Path) -> Iterator[Path]:
     """A locked folder beside `target` that is gone at the end, with folders made for it."""
     missing = [folder for folder in target.parents if not folder.exists()]
+    staging, lock = target, None
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _clear_remains(target)
-        staging, lock = _locked_folder(target)
-    except OSError as error:
-        _remove_empty(missing)
-        raise ArtifactError(f"{target}: cannot be made ({_reason(error)})") from error
-    try:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _clear_remains(target)
+            staging, lock = _locked_folder(target, missing)
+        except OSError as error:
+            raise ArtifactError(f"{target}: cannot be made ({_reason(error)})") from error
         yield staging
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
-        lock.release()
-        _active.discard(staging)
+        if lock is not None:
+            _discard(staging, target)
+            lock.release()
+            _active.pop(staging, None)
         _remove_empty(missing)
 
 
-def _locked_folder(target: Path) -> tuple[Path, Any]:
+def _locked_folder(target: Path, made: list[Path]) -> tuple[Path, Any]:
     """A new folder and its lock; another job may take it for remains until it is locked."""
     while True:
-        staging = target.with_name(f".{_stem(target)}.{uuid.uuid4().hex[:8]}.partial")
-        _active.add(staging)
+        staging = _free_name(target)
+        _active[staging] = target, made
         staging.mkdir(mode=0o700)
         lock = _lock(staging)
         if lock is not None and staging.is_dir():
             return staging, lock
-        _active.discard(staging)
+        _active.pop(staging)
+
+
+def _free_name(target: Path) -> Path:
+    """A name beside `target` that `remains` knows."""
+    return target.with_name(f".{_stem(target)}.{uuid.uuid4().hex[:8]}.partial")
+
+
+def _discard(staging: Path, target: Path) -> None:
+    """Remove a folder beside `target`; an artifact that stands between two renames goes back."""
+    if (staging / "old" / MANIFEST).is_file() and not target.exists():
+        (staging / "old").replace(target)
+    shutil.rmtree(staging, ignore_errors=True)
 
 
 def _remove_empty(folders: list[Path]) -> None:
@@ -144,9 +164,7 @@ def _clear_remains(target: Path) -> None:
         lock = _lock(staging)
         if lock is None:
             continue
-        if (staging / "old" / MANIFEST).is_file() and not target.exists():
-            (staging / "old").replace(target)  # killed between the two renames of `_swap`
-        shutil.rmtree(staging, ignore_errors=True)
+        _discard(staging, target)
         lock.release()
 
 
@@ -156,12 +174,8 @@ def _swap(staging: Path, target: Path) -> None:
     if not target.exists():
         content.replace(target)
     elif not disk.exchange(content, target):
-        target.replace(staging / "old")
-        try:
-            content.replace(target)
-        except OSError:
-            (staging / "old").replace(target)
-            raise
+        target.replace(staging / "old")  # whatever comes now, `_discard` brings it back
+        content.replace(target)
     disk.sync(staging)
     disk.sync(target.parent)
 

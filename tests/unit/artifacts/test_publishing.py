@@ -1,6 +1,7 @@
 """An artifact appears complete or not at all, and nothing else is touched."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,60 @@ def test_a_kill_between_two_renames_is_put_right(
         raise RuntimeError
     assert content(tmp_path / "out") == "old"
     assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(5, "Input/output error")])
+@pytest.mark.parametrize("way", ["raised", "abandoned"])
+def test_an_end_between_two_renames_brings_the_old_one_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, way: str
+) -> None:
+    replace = Path.replace
+
+    def fail(path: Path, other: Path) -> Path:
+        if path.name == "content":
+            if way == "abandoned":  # what a thread does that ends the process
+                publishing.abandon()
+            raise error
+        return replace(path, other)
+
+    make(tmp_path / "out", "old")
+    monkeypatch.setattr(disk, "exchange", lambda one, other: False)
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises((KeyboardInterrupt, OSError)):
+        make(tmp_path / "out", "new")
+    assert content(tmp_path / "out") == "old"
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_stop_before_the_first_file_takes_the_folders_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(target: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(publishing, "_clear_remains", stop)
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path / "a" / "b" / "out", "new")
+    assert names(tmp_path) == []
+
+
+def test_nothing_is_published_while_it_is_being_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = publish(tmp_path / "new" / "out", "data", {})
+    (running.__enter__() / "part.txt").write_text("half")
+    rmtree = shutil.rmtree
+
+    def late(path: Path, ignore_errors: bool) -> None:
+        """The job goes on at the very moment of the removal."""
+        monkeypatch.setattr(shutil, "rmtree", rmtree)
+        with pytest.raises(OSError, match="No such file"):
+            running.__exit__(None, None, None)
+        rmtree(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", late)
+    publishing.abandon()
+    assert names(tmp_path) == []
 
 
 def test_everything_is_on_the_disk_before_the_old_one_goes(
