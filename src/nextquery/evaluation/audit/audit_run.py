@@ -4,12 +4,13 @@ Knows the order of the work. Everything is made in a temporary folder and gone a
 and its data are only read.
 """
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nextquery.artifacts import open_artifact
+from nextquery.artifacts import further_entries, open_artifact, publish
 from nextquery.config import stored_section
 from nextquery.errors import InputError
 from nextquery.evaluation.audit.coverage import Coverage, coverage
@@ -22,7 +23,9 @@ from nextquery.evaluation.audit.measures import (
 )
 from nextquery.evaluation.audit.planted_log import write_planted
 from nextquery.evaluation.audit.planting import Plan, PlantingSettings, make_plan
+from nextquery.guard.build_tables import write_tables
 from nextquery.guard.guard import Guard
+from nextquery.guard.guard_tables import FOLDER as GUARD
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.files import KIND
 from nextquery.suggesters.fitting.fit import ASKS_FOR_HITS, fit_model
@@ -40,7 +43,7 @@ class AuditSettings:
     min_users: tuple[int, ...] = (1, 3, 5, 10)
     """The values of K under which poisoning is tried; that of the log is always among them."""
     config: str | None = None
-    """A training config: HRED is trained on the planted log, too."""
+    """A training config: HRED is trained on the planted log, too, once for every K."""
     blocklist: Path | None = None
     planting: PlantingSettings = field(default_factory=PlantingSettings)
 
@@ -84,15 +87,21 @@ def audit(
     plan = make_plan(data, settings.planting)
     with TemporaryDirectory(prefix="nextquery-audit-") as work:
         measured = Measured()
-        for level in sorted({data.min_users, *settings.min_users}):
+        trained: Path | None = None
+        # The log's own K first: HRED is trained once, on that copy, and then guarded by each K.
+        for level in sorted(
+            {data.min_users, *settings.min_users}, key=lambda k: k != data.min_users
+        ):
+            own = level == data.min_users
             say(f"planting {len(plan.sessions()):,} sessions, K = {level}")
             folder = Path(work) / str(level)
             planted = write_planted(data, folder / "data", plan.sessions(), level)
             for name, made in _made(kinds, planted, model, folder, say):
-                measured.add(name, made, level, plan, own=level == data.min_users, bare=level == 1)
-            if settings.config is not None and level == data.min_users:
-                made = _trained(planted, folder / KIND, settings.config, say)
-                measured.add(KIND, made, level, plan, own=True, bare=True)
+                measured.add(name, made, level, plan, own=own, bare=level == 1)
+            if settings.config is not None:
+                trained = trained or _trained(planted, folder / "trained", settings.config, say)
+                made = guarded_copy(trained, planted, folder / KIND)
+                measured.add(KIND, made, level, plan, own=own, bare=own)
     say("asking the model for lists")
     guard = Guard.open(model, settings.blocklist)
     lists = load(model, blocklist=settings.blocklist), load(model, guarded=False)
@@ -167,6 +176,22 @@ def _trained(planted: PreparedData, out: Path, config: str, say: Say) -> Path:
     say(f"training HRED with the config {config}")
     with processes("auto") as group:
         train(planted, out, load_config(RunConfig, config), group, say=say)
+    return out
+
+
+def guarded_copy(trained: Path, planted: PreparedData, out: Path) -> Path:
+    """A trained model under the guard of another K.
+
+    K decides which words a model is trained with, too; the planted phrases are of frequent words,
+    which every K knows.
+    """
+    artifact = open_artifact(trained, KIND)
+    with publish(out, KIND, further_entries(artifact.manifest)) as folder:
+        for name in artifact.manifest["files"]:
+            if Path(name).parts[0] != GUARD:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(trained / name, folder / name)
+        write_tables(planted, folder)
     return out
 
 

@@ -7,9 +7,10 @@ import pytest
 from tests.conftest import make_untrained_hred
 
 from nextquery.errors import InputError
-from nextquery.evaluation.audit.audit_run import AuditResult, AuditSettings, audit
+from nextquery.evaluation.audit.audit_run import AuditResult, AuditSettings, audit, guarded_copy
 from nextquery.evaluation.audit.page import describe
 from nextquery.evaluation.audit.planting import PlantingSettings
+from nextquery.guard.guard import Guard
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fitting.fit import fit_model
 
@@ -72,3 +73,16 @@ def test_a_trained_model_is_not_trained_again_unasked(
     assert "give a `config`" in found.not_made[0]
     assert found.coverage.lists > 0
     assert "Not made again: hred" in describe(found)
+
+
+def test_a_trained_model_is_guarded_by_another_k(
+    folders: tuple[Any, Path], prepared: Any, tiny_log: Any, tmp_path: Path
+) -> None:
+    data, _ = folders
+    make_untrained_hred(data, tmp_path / "hred")
+    strict = prepared(tiny_log([("one", ("word1 word2", "word1 word3"))], min_users=1))
+    copy = guarded_copy(tmp_path / "hred", strict, tmp_path / "copy")
+    weights = "model.safetensors"
+    assert (copy / weights).read_bytes() == (tmp_path / "hred" / weights).read_bytes()
+    first, second = (Guard.open(path) for path in (tmp_path / "hred", copy))
+    assert (first.tables.min_users, second.tables.min_users) == (3, 1)
