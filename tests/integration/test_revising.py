@@ -144,12 +144,15 @@ def test_updating_gives_what_preparing_everything_at_once_gives(
     _same_bytes(tmp_path / "data", tmp_path / "fresh")
 
 
-def test_with_cut_times_too_and_day_by_day(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "cuts", [{"split_at": "2006-05-01,2006-05-15,2006-05-23"}, {"split_days": "9,3,2"}]
+)
+def test_with_other_cuts_too_and_day_by_day(cuts: dict[str, str], tmp_path: Path) -> None:
     header, *lines = _made_up(tmp_path)
     files = [
         _write(tmp_path / f"{n}.tsv", [header, *lines[n::5]]) for n in range(5)
     ]  # users and sessions are spread over all days
-    settings = _settings(split_at="2006-05-01,2006-05-15,2006-05-23")
+    settings = _settings(**cuts)
     prepare(files[:1], tmp_path / "data", settings)
     for file in files[1:]:
         update(tmp_path / "data", [file])

@@ -23,7 +23,7 @@ from nextquery.logs.stages.journal import REJECTED_OWNERS, ROWS
 from nextquery.logs.stages.numbered_rows import read_events
 from nextquery.logs.stages.privacy import recogniser_name
 from nextquery.logs.stages.robots import ROBOTS
-from nextquery.logs.stages.splits import SplitRule, parse_cuts
+from nextquery.logs.stages.splits import SplitRule, parse_cuts, parse_days
 from nextquery.logs.tables import Progress, split_rule, write_tables
 
 __all__ = ["PrepareSettings", "Progress", "prepare"]
@@ -38,6 +38,8 @@ def prepare(
     """Make the data folder `out` of raw logs; returns the entries of its manifest."""
     if settings.split_at:
         parse_cuts(settings.split_at, settings.read.time_zone)
+    if settings.split_days:
+        parse_days(settings.split_days)
     settings, why = _with_engine(settings, logs)
     if settings.engine == "spark":
         _check_name(out)
@@ -125,6 +127,11 @@ def _run_stages(
     }
 
 
+def _split_by(settings: PrepareSettings) -> str:
+    """What decides the cuts: given `times`, `days` at the end, or the paper's `proportions`."""
+    return "times" if settings.split_at else "days" if settings.split_days else "proportions"
+
+
 def read_counts(read: ReadResult) -> dict[str, Any]:
     """What the manifest says of the rows that were read."""
     return {
@@ -136,7 +143,7 @@ def read_counts(read: ReadResult) -> dict[str, Any]:
 
 
 def settings_entry(settings: PrepareSettings, read: ReadResult, rule: SplitRule) -> dict[str, Any]:
-    """What the manifest says of the settings; `split_by` tells whether the times were given."""
+    """What the manifest says of the settings; `split_by` tells by what it was cut."""
     values = asdict(settings)
     recogniser = values.pop("recogniser")
     if recogniser is not None:
@@ -148,5 +155,5 @@ def settings_entry(settings: PrepareSettings, read: ReadResult, rule: SplitRule)
         **reading,
         **values,
         "split_at": [time.isoformat() for time in rule.cuts],
-        "split_by": "times" if settings.split_at else "proportions",
+        "split_by": _split_by(settings),
     }

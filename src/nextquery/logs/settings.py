@@ -23,6 +23,8 @@ class PrepareSettings:
     idle_minutes: int = 30
     split_at: str | None = None
     """Three times, or None for the paper's proportions of the log's time."""
+    split_days: str | None = None
+    """Days of training, validation and test at the end of the log; all before is background."""
     holdout_users: float = 0.0
     vocabulary_size: int = 90_000
     min_users: int = 3
@@ -43,6 +45,8 @@ class PrepareSettings:
         for name, most in _LARGEST.items():
             if not 1 <= getattr(self, name) <= most:
                 raise InputError(f"`{name}`: must be 1 or more, and at most {most:,}")
+        if self.split_at and self.split_days:
+            raise InputError("`split_at` and `split_days` exclude each other; choose one")
         if not 0 <= self.holdout_users < 1:
             raise InputError(f"`holdout_users` {self.holdout_users}: give a share below 1")
         if self.keep_personal_data and self.recogniser is not None:

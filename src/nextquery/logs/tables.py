@@ -23,7 +23,14 @@ from nextquery.logs.stages.event_rows import Events, Texts
 from nextquery.logs.stages.numbered_rows import SpellingReport, correct_spelling
 from nextquery.logs.stages.robots import ROBOTS, RobotCounts, leave_out_robots
 from nextquery.logs.stages.sessions import SessionRows, find_sessions
-from nextquery.logs.stages.splits import SPLIT_CODES, SplitRule, paper_cuts, parse_cuts
+from nextquery.logs.stages.splits import (
+    SPLIT_CODES,
+    SplitRule,
+    last_days_cuts,
+    paper_cuts,
+    parse_cuts,
+    parse_days,
+)
 
 Progress = Callable[[str, float], None]
 """Hears the name of the stage and how much of the stage is done, 0 to 1."""
@@ -36,7 +43,8 @@ def split_rule(rows: Frame, settings: PrepareSettings) -> SplitRule:
     else:
         span = rows.select(first=nw.col("time").min(), last=nw.col("time").max())
         ((first, last),) = span.collect("pyarrow").rows()
-        cuts = paper_cuts(first, last)
+        days = settings.split_days
+        cuts = last_days_cuts(last, parse_days(days)) if days else paper_cuts(first, last)
     return SplitRule(cuts, settings.holdout_users)
 
 
@@ -105,7 +113,7 @@ def _check_background(sizes: Mapping[str, Mapping[str, int]]) -> None:
     if not sizes["sessions"]["background"]:
         raise LogError(
             "no session of two or more queries in the background: "
-            "the log is too short, or `split_at` lies before it"
+            "the log is too short, or `split_at` or `split_days` leave nothing before them"
         )
 
 

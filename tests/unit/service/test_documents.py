@@ -43,10 +43,10 @@ def test_the_nightly_job_uses_commands_and_options_that_exist() -> None:
     nightly = (ROOT / "deploy" / "kubernetes" / "nightly.yaml").read_text(encoding="utf-8")
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     cli = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^ *(nextquery (?:update|fit) /.*)$", f"{nightly}\n{page}", re.M)
-    assert len(lines) == 4
+    lines = re.findall(r"^ *(nextquery (?:update|fit|train) data .*)$", f"{nightly}\n{page}", re.M)
+    assert len(lines) >= 8
     for line in lines:
-        command, options = line.split()[1], re.findall(r"--[a-z-]+", line)
+        command, options = line.split()[1], re.findall(r" (--[a-z-]+)", line)
         section = cli.split(f"## nextquery {command}\n")[1].split("\n## ")[0]
         assert options
         assert all(f"`{option}" in section for option in options)

@@ -72,5 +72,14 @@ def test_with_trending_days_only_what_rises_is_suggested(prepared: Any, tiny_log
     assert fit_model(Popularity, data).suggest([], 1)[0].text == "red boots"
     with pytest.raises(InputError, match="neither `half_life_days`"):
         fit_model(Popularity, data, PopularitySettings(trending_days=2, window_days=3))
-    with pytest.raises(InputError, match="no known query rises"):
-        fit_model(Popularity, prepared(tiny_log(always, days=days[:60])), rising)
+
+
+def test_on_a_quiet_day_the_list_of_what_rises_is_empty(
+    prepared: Any, tiny_log: Any, tmp_path: Path
+) -> None:
+    always = [(f"a{day}{n}", ("boots", "red boots")) for day in range(20) for n in range(3)]
+    data = prepared(tiny_log(always, days=[day for day in range(20) for _ in range(3)]))
+    fit_model(Popularity, data, PopularitySettings(trending_days=2)).save(tmp_path / "model")
+    model = Popularity.load(tmp_path / "model")
+    assert model.suggest([], 5) == []
+    assert model.score([], ["boots"])[0].log_likelihood < -20

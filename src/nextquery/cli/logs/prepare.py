@@ -68,6 +68,14 @@ IdleMinutes = Annotated[
     int, typer.Option("--idle-minutes", help="A pause of more minutes ends a session.")
 ]
 SplitAt = Annotated[str, typer.Option("--split-at", help=_SPLIT_HELP)]
+SplitDays = Annotated[
+    str,
+    typer.Option(
+        "--split-days",
+        help="Days D1,D2,D3 of training, validation and test at the end of the log; all before is "
+        "background. For folders that `update` moves on.",
+    ),
+]
 HoldoutUsers = Annotated[
     float, typer.Option("--holdout-users", help="Share of users kept for evaluation only.")
 ]
@@ -128,6 +136,7 @@ def prepare(
     encoding: Encoding = ReadSettings.encoding,
     idle_minutes: IdleMinutes = PrepareSettings.idle_minutes,
     split_at: SplitAt = "",
+    split_days: SplitDays = "",
     holdout_users: HoldoutUsers = PrepareSettings.holdout_users,
     vocabulary_size: VocabularySize = PrepareSettings.vocabulary_size,
     min_users: MinUsers = PrepareSettings.min_users,
@@ -162,6 +171,7 @@ def prepare(
         ),
         idle_minutes=idle_minutes,
         split_at=split_at or None,
+        split_days=split_days or None,
         holdout_users=holdout_users,
         vocabulary_size=vocabulary_size,
         min_users=min_users,

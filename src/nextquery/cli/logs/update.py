@@ -18,6 +18,10 @@ def update(
         int | None,
         typer.Option("--keep-days", help="Keep the last so many days of the log; older rows go."),
     ] = None,
+    new_only: Annotated[
+        bool,
+        typer.Option("--new-only", help="Leave out files that the folder has already, by name."),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Write here and leave the folder as it is.")
     ] = None,
@@ -31,7 +35,9 @@ def update(
     from nextquery.logs.revising.update import update as run
 
     with progress_bar() as progress:
-        revision = run(data, logs or [], out, keep_days=keep_days, progress=progress)
+        revision = run(
+            data, logs or [], out, keep_days=keep_days, new_only=new_only, progress=progress
+        )
     if as_json:
         typer.echo(json.dumps(asdict(revision), indent=2))
         return

@@ -24,6 +24,8 @@ from nextquery.logs.stages.splits import SplitRule
 from nextquery.logs.tables import Progress
 
 _READING = ("format", "columns", "time_zone", "max_rejected", "excerpts", "parameter")
+_READING_LATER = ("encoding",)
+"""Settings that folders of earlier versions do not name; these have the defaults."""
 _PREPARING = (
     *("idle_minutes", "holdout_users", "vocabulary_size", "min_users", "spelling"),
     *("keep_personal_data", "drop_urls", "keep_robots", "engine", "spark_master"),
@@ -56,8 +58,12 @@ def recorded_settings(data: PreparedData, with_recogniser: bool) -> PrepareSetti
     cuts = ",".join(f"{time}+00:00" for time in found["split_at"])
     place = found.get("recogniser")
     return PrepareSettings(
-        read=ReadSettings(**{name: found[name] for name in _READING}),
+        read=ReadSettings(
+            **{name: found[name] for name in _READING},
+            **{name: found[name] for name in _READING_LATER if name in found},
+        ),
         split_at=cuts if found["split_by"] == "times" else None,
+        split_days=found.get("split_days"),
         recogniser=find_recogniser(place) if place and with_recogniser else None,
         **{name: found[name] for name in _PREPARING},
     )

@@ -8,6 +8,9 @@ from typing import Any
 import polars as pl
 
 from nextquery.errors import InputError
+from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.reading.compression import find_files
+from nextquery.logs.reading.rejected_rows import printable
 from nextquery.logs.revising.kept_rows import Removal
 from nextquery.logs.revising.revise import Revision, revise
 from nextquery.logs.tables import Progress
@@ -21,12 +24,14 @@ def update(
     out: Path | None = None,
     *,
     keep_days: int | None = None,
+    new_only: bool = False,
     progress: Progress = lambda stage, share: None,
 ) -> Revision:
     """Add the rows of new logs to a data folder, or write `out` with them.
 
     With `keep_days` the rows of older days go, those of the last day in the log included in the
-    number; days are those of UTC.
+    number; days are those of UTC. With `new_only` files that the folder has already, told by their
+    names, are left out, so that a job which is run again adds nothing twice.
 
     >>> import nextquery
     >>> data = nextquery.prepare(LOG, "data", spelling=False)
@@ -38,6 +43,10 @@ def update(
         raise InputError(f"`keep_days`: must be 1 or more, and at most {_MOST_DAYS:,}")
     if not logs and keep_days is None:
         raise InputError("nothing to do: give logs to add, or `keep_days`")
+    if new_only:
+        logs = _not_added_yet(data, logs)
+        if not logs and keep_days is None and out is None:
+            return _unchanged(data)
 
     def choose(rows: pl.LazyFrame) -> Removal:
         return Removal(before=_first_kept(rows, keep_days))
@@ -47,6 +56,18 @@ def update(
         return {"added_files": len(logs), **kept}
 
     return revise(data, data if out is None else out, logs, choose, note, progress)
+
+
+def _not_added_yet(data: Path, logs: Sequence[str | Path]) -> list[str | Path]:
+    known = {file["file"] for file in PreparedData(data).artifact.manifest.get("logs", ())}
+    addresses = [log for log in logs if "://" in str(log) and str(log) not in known]
+    files = find_files([Path(log) for log in logs if "://" not in str(log)])
+    return [*addresses, *(file for file in files if printable(file) not in known)]
+
+
+def _unchanged(data: Path) -> Revision:
+    manifest = PreparedData(data).artifact.manifest
+    return Revision(0, 0, 0, 0, manifest["counts"], manifest.get("revisions", ()))
 
 
 def _first_kept(rows: pl.LazyFrame, keep_days: int | None) -> datetime | None:

@@ -17,6 +17,8 @@ PAPER_DAYS = (61, 14, 8, 9)
 """The paper's log has 92 days: 61 before 1 May, two weeks of training, and "the remaining two
 weeks", 15 to 31 May, halved at 23 May."""
 
+_LEAST_DAYS, _MOST_DAYS = 0.01, 10_000
+
 SPLIT_CODES = {name: code for code, name in enumerate((*SPLITS, UNSEEN_USERS))}
 
 
@@ -66,6 +68,38 @@ def paper_cuts(first: datetime, last: datetime) -> tuple[datetime, datetime, dat
         days += length
         cuts.append(first + timedelta(seconds=span * days // total // timedelta(seconds=1)))
     return cuts[0], cuts[1], cuts[2]
+
+
+def parse_days(text: str) -> tuple[float, float, float]:
+    """Read `D1,D2,D3`: how many days training, validation and test are long.
+
+    >>> parse_days("1,0.5,1")
+    (1.0, 0.5, 1.0)
+    """
+    try:
+        days = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        days = ()
+    if len(days) != len(SPLITS) - 1 or not all(_LEAST_DAYS <= each <= _MOST_DAYS for each in days):
+        raise InputError(
+            f"`split_days` {text}: give the days of training, validation and test, "
+            f"each from {_LEAST_DAYS} to {_MOST_DAYS:,}, e.g. 1,1,1"
+        )
+    first, second, third = days
+    return first, second, third
+
+
+def last_days_cuts(
+    last: datetime, days: tuple[float, float, float]
+) -> tuple[datetime, datetime, datetime]:
+    """Cut so many days before the last row, at full seconds: the cuts move on with the log.
+
+    >>> [f"{cut:%d %Hh}" for cut in last_days_cuts(datetime(2026, 5, 9, 18), (2, 1, 0.5))]
+    ['06 06h', '08 06h', '09 06h']
+    """
+    ends = [timedelta(seconds=round(86400 * sum(days[place:]))) for place in range(len(days))]
+    first, second, third = (last.replace(microsecond=0) - end for end in ends)
+    return first, second, third
 
 
 def _instant(time: datetime) -> nw.Expr:

@@ -43,13 +43,9 @@ def _trending(
     chosen = TrendSettings(settings.trending_days or 1, settings.trending_past_days)
     found = find_trends(log.data, chosen).trends
     known = [each for each in found if each.query in background.queries]
-    if not known:
-        raise InputError(
-            f"{log.data.path}: no known query rises in its last {settings.trending_days} days; "
-            "try other `trending_days`, or leave them out"
-        )
     weights = np.zeros(len(background.counts))
-    weights[background.ids([each.query for each in known])] = [each.users for each in known]
+    if known:  # on a quiet day nothing rises, and the list is empty
+        weights[background.ids([each.query for each in known])] = [each.users for each in known]
     return weights
 
 

@@ -5,6 +5,7 @@ import pytest
 from nextquery.errors import ArtifactError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
+from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.revising.material import gather, recorded_settings
 from nextquery.logs.settings import PrepareSettings
 
@@ -17,6 +18,14 @@ def test_settings_come_back_with_cut_times_in_utc(log: Path, tmp_path: Path) -> 
     assert found.split_at == ",".join(f"{day}T00:00:00+00:00" for day in cuts.split(","))
     assert (found.min_users, found.holdout_users, found.idle_minutes) == (2, 0.25, 5)
     assert found.read.format == "aol"
+
+
+def test_days_at_the_end_and_the_encoding_come_back(log: Path, tmp_path: Path) -> None:
+    read = ReadSettings(encoding="windows-1252")
+    prepare([log], tmp_path / "data", PrepareSettings(read, min_users=1, split_days="1,1,1"))
+    found = recorded_settings(PreparedData(tmp_path / "data"), with_recogniser=False)
+    assert (found.split_at, found.split_days) == (None, "1,1,1")
+    assert found.read.encoding == "windows-1252"
 
 
 def test_cuts_by_proportion_stay_so(data: Path) -> None:

@@ -30,3 +30,14 @@ def test_something_must_be_done(data: Path) -> None:
         update(data, [])
     with pytest.raises(InputError, match="`keep_days`"):
         update(data, [], keep_days=0)
+
+
+def test_a_job_that_is_run_again_adds_nothing_twice(data: Path, log: Path, tmp_path: Path) -> None:
+    later = tmp_path / "later.tsv"
+    later.write_bytes(log.read_bytes())
+    assert update(data, [log, later], new_only=True).rows_added == 41, "the folder has the first"
+    before = (data / "manifest.json").read_bytes()
+    again = update(data, [log, later], new_only=True)
+    assert (again.rows_added, (data / "manifest.json").read_bytes()) == (0, before)
+    update(data, [log, later], new_only=True, out=tmp_path / "out")
+    assert (tmp_path / "out" / ROWS).read_bytes() == (data / ROWS).read_bytes()

@@ -5,7 +5,14 @@ import polars as pl
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.logs.stages.splits import SPLIT_CODES, SplitRule, paper_cuts, parse_cuts
+from nextquery.logs.stages.splits import (
+    SPLIT_CODES,
+    SplitRule,
+    last_days_cuts,
+    paper_cuts,
+    parse_cuts,
+    parse_days,
+)
 
 CUTS = (datetime(2006, 5, 1), datetime(2006, 5, 15), datetime(2006, 5, 23))
 
@@ -70,3 +77,21 @@ def test_the_lowest_pseudonyms_are_held_out() -> None:
 def test_years_that_no_log_has_are_refused(time: str) -> None:
     with pytest.raises(InputError, match="give a year from 1900 to 2200"):
         parse_cuts(f"{time},2006-05-15,2006-05-23", "Asia/Tokyo")
+
+
+def test_the_last_days_move_on_with_the_log() -> None:
+    for day in (10, 11):
+        last = datetime(2026, 5, day, 23, 59, 30, 5)
+        assert last_days_cuts(last, parse_days("2,1,0.5")) == (
+            datetime(2026, 5, day - 3, 11, 59, 30),
+            datetime(2026, 5, day - 1, 11, 59, 30),
+            datetime(2026, 5, day, 11, 59, 30),
+        )
+
+
+@pytest.mark.parametrize(
+    "text", ["1,1", "1,1,1,1", "1,0,1", "1,-1,1", "a,b,c", "nan,1,1", "1,1,1e9"]
+)
+def test_bad_days_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="`split_days`"):
+        parse_days(text)
