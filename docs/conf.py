@@ -1,7 +1,9 @@
 """The documentation site: Markdown pages as they are, reference pages made from the code."""
 
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -31,6 +33,16 @@ html_show_sourcelink = False
 pygments_style = "friendly"
 # Fenced blocks without a language are commands and their output.
 highlight_language = "none"
-suppress_warnings = ["myst.xref_missing"]
+
+
+def titles_for_file_names(app: Any, page: str, source: list[str]) -> None:
+    """A link that is called after its file gets the title of the page or section instead."""
+    source[0] = re.sub(r"\[\w+\.md\](\(\w+\.md(?:#[\w-]+)?\))", r"[]\1", source[0])
+
+
+def setup(app: Any) -> None:
+    """What Sphinx calls before it reads the pages."""
+    app.connect("source-read", titles_for_file_names)
+
 
 write_reference(Path(__file__).parent / "generated")

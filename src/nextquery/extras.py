@@ -8,7 +8,7 @@ EXTRAS = {
     "neural": ("torch",),
     "train": ("torch", "tensorboard"),
     "experiment": ("lightgbm", "sklearn", "scipy", "rapidfuzz", "matplotlib"),
-    "serve": ("fastapi", "uvicorn", "prometheus_client", "fastapi_swagger"),
+    "serve": ("fastapi", "uvicorn", "httptools", "prometheus_client", "fastapi_swagger"),
     "spark": ("pyspark",),
     "redis": ("redis",),
     "excel": ("python_calamine",),

@@ -10,8 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
-from evidence import leaderboard, page, plots, tables  # noqa: E402
+from evidence import leaderboard, measured_plots, page, plots, tables  # noqa: E402
 from evidence.summary import summarise  # noqa: E402
+from nextquery.errors import InputError  # noqa: E402
 
 STUDIES = sorted(path.stem for path in tables.RESULTS.glob("*.json"))
 
@@ -57,6 +58,43 @@ def test_the_figures_are_drawn_from_the_committed_aggregates(tmp_path: Path) -> 
     assert drawn
     assert all(f"(figures/{name})" in text for name in drawn)
     assert all((plots.FIGURES / name).is_file() for name in drawn)
+
+
+def test_measured_figures_are_drawn_from_committed_numbers_and_shown(tmp_path: Path) -> None:
+    measured_plots.draw_all(tmp_path)
+
+    assert {path.name for path in tmp_path.iterdir()} == set(measured_plots.PAGES)
+    for figure, page in measured_plots.PAGES.items():
+        assert f"(figures/{figure})" in (ROOT / "docs" / page).read_text()
+        assert (measured_plots.FIGURES / figure).read_text() == (tmp_path / figure).read_text()
+
+
+def test_a_run_of_the_benchmark_becomes_points_of_the_service(tmp_path: Path) -> None:
+    point = {"offered_per_s": 4.26, "answered_per_s": 4.0, "p50_ms": 7.04, "p99_ms": 20.06}
+    offered = {workers: {"points": [point | {"share": 0.2}]} for workers in ("1", "2")}
+    bench = tmp_path / "bench.json"
+    bench.write_text(json.dumps({"quick": False, "machine": {"cores": 2}, "offered": offered}))
+    measured_plots.keep_serving(bench, "quiet", tmp_path)
+
+    kept = json.loads((tmp_path / "serving.json").read_text())
+    rounded = {"offered": 4.3, "answered": 4.0, "p50_ms": 7.0, "p99_ms": 20.1}
+    assert kept["workers"] == {"1": [rounded], "2": [rounded]}
+    assert (kept["note"], kept["quick"]) == ("quiet", False)
+    bench.write_text('{"offered": {"not_run": "no"}}')
+    with pytest.raises(InputError, match="has no section `offered`"):
+        measured_plots.keep_serving(bench, "quiet", tmp_path)
+
+
+def test_the_curves_of_a_model_are_thinned_out_but_for_validation(tmp_path: Path) -> None:
+    lines: list[dict[str, float]] = [{"step": step, "loss": 1 / step} for step in range(1, 201)]
+    lines.append({"step": 200, "validation_nll": 0.5})
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    measured_plots.keep_training({"a model": tmp_path}, tmp_path)
+
+    run = json.loads((tmp_path / "training.json").read_text())["runs"]["a model"]
+    assert run["loss"][:2] == [[1, 1.0], [5, 0.2]]
+    assert len(run["loss"]) == 50
+    assert run["validation"] == [[200, 0.5]]
 
 
 @pytest.mark.parametrize("study", STUDIES)

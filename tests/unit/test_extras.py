@@ -23,9 +23,20 @@ IMPORTED_AS = {"scikit-learn": "sklearn", "opensearch-py": "opensearchpy"}
 def test_the_table_says_what_the_metadata_says() -> None:
     for extra, modules in EXTRAS.items():
         wanted = PROJECT["optional-dependencies"][extra]
-        names = {name.split(">")[0].split("[")[0] for name in wanted} - {"nextquery"}
+        # What only some systems have cannot be asked for.
+        everywhere = [Requirement(text) for text in wanted if not Requirement(text).marker]
+        names = {needed.name for needed in everywhere} - {"nextquery"}
         imported = {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}
         assert imported <= set(modules)
+
+
+def test_a_service_alone_lists_what_its_extra_asks_for() -> None:
+    lines = (ROOT / "deploy" / "requirements-serve.txt").read_text("utf-8").splitlines()
+    listed = {line for line in lines if not line.startswith("#")}
+    serve = {Requirement(text).name for text in PROJECT["optional-dependencies"]["serve"]}
+    core = {Requirement(text).name for text in PROJECT["dependencies"]}
+    assert serve <= listed <= serve | core
+    assert not listed & {"polars", "pyarrow", "duckdb", "narwhals"}
 
 
 def test_nothing_heavy_is_in_the_core() -> None:
