@@ -64,8 +64,8 @@ def test_measured_figures_are_drawn_from_committed_numbers_and_shown(tmp_path: P
     measured_plots.draw_all(tmp_path)
 
     assert {path.name for path in tmp_path.iterdir()} == set(measured_plots.PAGES)
-    for figure, page in measured_plots.PAGES.items():
-        assert f"(figures/{figure})" in (ROOT / "docs" / page).read_text()
+    for figure, shown in measured_plots.PAGES.items():
+        assert f"(figures/{figure})" in (ROOT / "docs" / shown).read_text()
         assert (measured_plots.FIGURES / figure).read_text() == (tmp_path / figure).read_text()
 
 

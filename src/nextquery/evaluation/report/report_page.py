@@ -157,6 +157,7 @@ def _scenarios(out: Path, results: ExperimentResults) -> str:
     if results.reported:
         ranking_plots.draw_scenarios(results, results.scenarios, out / PLOTS / "scenarios.svg")
         message = "The paper's systems in each scenario: dots are MRRs, bars their 95% intervals."
+        message += report_tables.copying_note(results)
         parts.append(html.plot(f"{PLOTS}/scenarios.svg", message, "MRR by scenario and system"))
     for name, found in results.scenarios.items():
         parts.append(html.heading(SCENARIOS[name].title))

@@ -291,6 +291,13 @@ def model_name(results: ExperimentResults, model: str) -> str:
     return f"{name} with copying" if facts and facts.copies and "copying" not in name else name
 
 
+def copying_note(results: ExperimentResults) -> str:
+    """What the short names of models that copy stand for in plots and tables; may be empty."""
+    full = {label(model): model_name(results, model) for model in results.systems.models}
+    notes = [f" {short} stands for {name}." for short, name in full.items() if short != name]
+    return "".join(notes)
+
+
 def training(results: ExperimentResults) -> str:
     """The paper's Table 2 beside what the models' folders say."""
     heads = [

@@ -62,3 +62,4 @@ def test_a_model_that_copies_is_named_so(results: ExperimentResults, tmp_path: P
 
     assert "<li>Next-query prediction: HRED with copying&#x27;s log-likelihood" in page
     assert ">HRED with copying on a log with" in page
+    assert "bars their 95% intervals. HRED stands for HRED with copying." in page
