@@ -6,6 +6,7 @@ Knows the order of the stages and what the manifest says; each stage is a module
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,11 +117,11 @@ def _run_stages(
     progress("cleaning", 0)
     rules = CleaningRules(settings.keep_personal_data, settings.drop_urls, settings.recogniser)
     journal = folder / ROWS if settings.journal else None
-    events, row_counts = read_events(engine, rows, rule.held_out(), rules, journal)
-    found = write_tables(engine, folder, settings, rule, events, progress)
+    cleaned = partial(read_events, engine, rows, rule.held_out(), rules, journal)
+    found = write_tables(engine, folder, settings, rule, cleaned, progress)
     progress("publishing", 0)
     return {
-        "counts": read_counts(read) | asdict(row_counts) | found["sizes"],
+        "counts": read_counts(read) | found["counts"],
         "settings": settings_entry(settings, read, rule),
         "spelling": found["spelling"],
         "logs": [asdict(file) for file in read.files],

@@ -19,7 +19,7 @@ from nextquery.logs.engines import table_schemas
 from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.stages.counting import COUNT_KEYS, count_background
-from nextquery.logs.stages.event_rows import Events, Texts
+from nextquery.logs.stages.event_rows import Events, RowCounts, Texts
 from nextquery.logs.stages.numbered_rows import SpellingReport, correct_spelling
 from nextquery.logs.stages.robots import ROBOTS, RobotCounts, leave_out_robots
 from nextquery.logs.stages.sessions import SessionRows, find_sessions
@@ -53,10 +53,14 @@ def write_tables(
     folder: Path,
     settings: PrepareSettings,
     rule: SplitRule,
-    events: Events,
+    read: Callable[[], tuple[Events, RowCounts]],
     progress: Progress,
 ) -> dict[str, Any]:
-    """Write sessions, counts and vocabulary; returns sizes and what spelling changed."""
+    """Write sessions, counts and vocabulary; returns sizes and what spelling changed.
+
+    The rows are read here: while a caller held them, too, no `del` would give their memory back.
+    """
+    events, row_counts = read()
     robots = RobotCounts()
     if not settings.keep_robots:
         people, robots = leave_out_robots(engine, events.rows, ROBOTS)
@@ -67,9 +71,10 @@ def write_tables(
         progress("spelling", 0)
         events, report = correct_spelling(engine, events, rule.in_background(), settings.min_users)
     progress("sessions", 0)
-    sessions = find_sessions(engine, events.rows, rule.split(), settings.idle_minutes)
-    texts = events.texts
+    texts, ordered = events.texts, engine.sort_rows(events.rows, "ordered")
     del events  # gives back the memory that Polars holds its rows in
+    sessions = find_sessions(engine, ordered, rule.split(), settings.idle_minutes)
+    del ordered
     splits = (*SPLITS, UNSEEN_USERS) if settings.holdout_users else SPLITS
     sizes = _split_sizes(sessions.queries, splits)
     _check_background(sizes)
@@ -78,7 +83,8 @@ def write_tables(
         partial(_write_sessions, engine, sessions.queries, texts, folder, splits),
         partial(_write_counts, engine, sessions, texts, folder, settings),
     )
-    return {"sizes": {"robots": asdict(robots), **sizes}, "spelling": asdict(report)}
+    counts = {**asdict(row_counts), "robots": asdict(robots), **sizes}
+    return {"counts": counts, "spelling": asdict(report)}
 
 
 def _write_sessions(

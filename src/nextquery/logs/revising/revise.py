@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,13 +132,13 @@ def _make_tables(folder: Path, settings: PrepareSettings, progress: Progress) ->
     engine = open_engine(settings.engine, folder / "work", settings.spark_master)
     try:
         rule = split_rule(engine.scan(rows), settings)
-        events, row_counts = read_journal(engine, rows, rule.held_out(), folder / ROWS)
-        found = write_tables(engine, folder, settings, rule, events, progress)
+        kept = partial(read_journal, engine, rows, rule.held_out(), folder / ROWS)
+        found = write_tables(engine, folder, settings, rule, kept, progress)
     finally:
         engine.close()
     progress("publishing", 0)
     return {
-        "counts": asdict(row_counts) | found["sizes"],
+        "counts": found["counts"],
         "settings": {"split_at": [time.isoformat() for time in rule.cuts]},
         "spelling": found["spelling"],
     }

@@ -29,10 +29,10 @@ class SessionRows:
     clicks: Frame
 
 
-def find_sessions(engine: Engine, events: Frame, split: nw.Expr, idle_minutes: int) -> SessionRows:
+def find_sessions(engine: Engine, ordered: Rows, split: nw.Expr, idle_minutes: int) -> SessionRows:
     """Cut the rows (user_id, time, row, query_id, url_id, ...) into sessions, each in its split.
 
-    `split` looks at the columns of a session's first row.
+    `ordered` comes from `engine.sort_rows`; `split` looks at the columns of a session's first row.
     """
 
     def cut(rows: Rows) -> tuple[Frame, ...]:
@@ -45,7 +45,6 @@ def find_sessions(engine: Engine, events: Frame, split: nw.Expr, idle_minutes: i
         )
         return queries, clicked.select("user_id", "query_id", "url_id", "split")
 
-    ordered = engine.sort_rows(events, "ordered")
     queries, clicks = engine.by_users(ordered, cut, ["session_queries", "session_clicks"])
     return SessionRows(queries, clicks)
 

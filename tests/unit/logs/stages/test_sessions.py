@@ -41,7 +41,8 @@ def _sessions(engine: Engine, folder: Path, rows: list[Row]) -> list[dict[str, A
         orient="row",
     ).with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64))
     frame.write_parquet(folder / "part-00000.parquet")
-    found = find_sessions(engine, engine.scan(folder), nw.lit(0), idle_minutes=30)
+    ordered = engine.sort_rows(engine.scan(folder), "ordered")
+    found = find_sessions(engine, ordered, nw.lit(0), idle_minutes=30)
     table = found.queries.collect("pyarrow").rows(named=True)
     return sorted(table, key=lambda row: (row["session"], row["position"]))
 
