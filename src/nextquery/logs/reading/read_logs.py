@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 
 from nextquery.logs.formats.base import JoinedFormat, LogFormat
-from nextquery.logs.formats.detection import check_settings, choose_format
+from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
 from nextquery.logs.reading.part_files import PartWriter, write_parquet
 from nextquery.logs.reading.rejected_rows import REJECTED, RejectedRows, check_share, printable
 from nextquery.logs.reading.rows import CANONICAL, ParsedRows
@@ -108,6 +108,17 @@ def read_logs(
             accepted = _read_and_join(blocks, choice.format, work, rejected)
         else:
             accepted = _read(blocks, _PartFolder(work / "rows", CANONICAL, write), rejected)
+    return read_result(choice, accepted, rejected, settings, files)
+
+
+def read_result(
+    choice: FormatChoice,
+    accepted: int,
+    rejected: RejectedRows,
+    settings: ReadSettings,
+    files: Sequence[FileRows],
+) -> ReadResult:
+    """What was read, unless too large a share of it was rejected."""
     reasons = rejected.most_common()
     check_share(accepted, reasons, settings.max_rejected)
     refused = sum(reasons.values())

@@ -21,8 +21,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from nextquery.errors import LogError
 from nextquery.logs.formats.base import LineFormat
 from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
-from nextquery.logs.reading.read_logs import FileRows, ReadResult
-from nextquery.logs.reading.rejected_rows import REJECTED, RejectedRows, check_share
+from nextquery.logs.reading.read_logs import FileRows, ReadResult, read_result
+from nextquery.logs.reading.rejected_rows import REJECTED, RejectedRows
 from nextquery.logs.reading.rows import Layout, parse_lines
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
@@ -139,16 +139,5 @@ def _divide(
     )
     with RejectedRows(work / REJECTED, settings.excerpts) as rejected:
         rejected.add(pl.DataFrame(bad.toArrow()).sort("file", "line"))
-    reasons = rejected.most_common()
     accepted = spark.read.parquet((work / "rows").absolute().as_uri()).count()
-    check_share(accepted, reasons, settings.max_rejected)
-    refused = sum(reasons.values())
-    return ReadResult(
-        choice.format.name,
-        choice.reason,
-        accepted + refused,
-        accepted,
-        refused,
-        reasons,
-        files,
-    )
+    return read_result(choice, accepted, rejected, settings, files)
