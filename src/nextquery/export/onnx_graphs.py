@@ -124,7 +124,7 @@ def query_encoder(network: Network) -> onnx.ModelProto:
     else:
         table, matrix = graph.weight("encoder_input.matrix.weight"), np.eye(3 * size, dtype="f4")
     rows = graph.add("Transpose", graph.add("Gather", table, words), perm=[1, 0, 2])
-    own = np.concatenate([network.encoder.gates, network.encoder.candidate])
+    own = np.concatenate([network.weights[f"encoder.{name}"] for name in ("gates", "candidate")])
     states, last = graph.add(
         "GRU",
         rows,

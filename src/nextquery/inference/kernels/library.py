@@ -73,6 +73,9 @@ class Library:
         sizes = [_INTEGER, _INTEGER]
         self._pack_matrix = self._function("pack_matrix", [_POINTER, *sizes, _POINTER])
         self._pack_matrix_8 = self._function("pack_matrix_8", [_POINTER, *sizes, *[_POINTER] * 3])
+        self.product = self._function(
+            "product", [_POINTER, _INTEGER, _POINTER, *sizes, *[_POINTER] * 2]
+        )
         self.advance = self._function("advance", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 6])
         self.predict = self._function("predict", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 3])
         asked = [*[_POINTER] * 2, _INTEGER, _POINTER, *sizes, _POINTER, _INTEGER]

@@ -52,7 +52,7 @@ class CopySources:
         return cls(
             first=np.cumsum([0, *counts]),
             states=states,
-            keys=(states @ model.weights["copying.key.weight"].T) * scale,
+            keys=model.products.times("copying.key.weight", states) * scale,
             age_scores=model.weights["copying.age"][np.clip(ages - 1, 0, AGES - 1)],
             places=np.array([place for some in places for place in some], dtype=np.int64),
             own=CopyTable.of([each.distinct for each in own], width),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact, read_artifact
 from nextquery.config import stored_section
+from nextquery.inference.network.weight_products import WeightProducts
 from nextquery.inference.network.weights import Floats, check_finite, read_weights, weight_shapes
 from nextquery.model.files import KIND, VOCABULARY, WEIGHTS, stored_table
 from nextquery.model.settings import ModelConfig
@@ -41,9 +42,10 @@ class SessionInputs(NamedTuple):
 class Recurrence:
     """The gated recurrent unit of Eq. 3; inputs arrive multiplied by `I_r`, `I_u` and `I`."""
 
-    def __init__(self, weights: Mapping[str, Floats], name: str) -> None:
-        self.gates = weights[f"{name}.gates"]  # H_r above H_u
-        self.candidate = weights[f"{name}.candidate"]  # H
+    def __init__(self, weights: Mapping[str, Floats], products: WeightProducts, name: str) -> None:
+        self._products = products
+        self._gates = f"{name}.gates"  # H_r above H_u
+        self._candidate = f"{name}.candidate"  # H
         self.bias = weights.get(f"{name}.bias")
 
     def step(self, projected: Floats, state: Floats) -> tuple[Floats, Floats]:
@@ -54,9 +56,10 @@ class Recurrence:
         d = state.shape[1]
         if self.bias is not None:
             projected = projected + self.bias
-        gates = sigmoid(state @ self.gates.T + projected[:, : 2 * d])
+        gates = sigmoid(self._products.times(self._gates, state) + projected[:, : 2 * d])
         reset, update = gates[:, :d], gates[:, d:]
-        candidate: Floats = np.tanh((reset * state) @ self.candidate.T + projected[:, 2 * d :])
+        recalled = self._products.times(self._candidate, reset * state)
+        candidate: Floats = np.tanh(recalled + projected[:, 2 * d :])
         return np.asarray(state + update * (candidate - state), dtype=np.float32), update
 
 
@@ -74,9 +77,10 @@ class Network:
         self.vocabulary = vocabulary
         self.table = table
         self.weights = weights
-        self.encoder = Recurrence(weights, "encoder")
-        self.session_encoder = Recurrence(weights, "session_encoder")
-        self.decoder = Recurrence(weights, "decoder")
+        self.products = WeightProducts(weights)
+        self.encoder = Recurrence(weights, self.products, "encoder")
+        self.session_encoder = Recurrence(weights, self.products, "session_encoder")
+        self.decoder = Recurrence(weights, self.products, "decoder")
 
     @classmethod
     def from_pretrained(cls, folder: Path | str | Artifact) -> "Network":
@@ -101,10 +105,10 @@ class Network:
 
     def project(self, name: str, words: Ids) -> Floats:
         """A matrix over one-hot words: `I_r, I_u, I` of a GRU (Eq. 3) or `E_o` (Eq. 10)."""
-        matrix = self.weights[f"{name}.matrix.weight"]
+        matrix = f"{name}.matrix.weight"
         if not self.config.factored:
-            return np.asarray(matrix[words])
-        return np.asarray(self.weights["word_vectors.weight"][words] @ matrix.T)
+            return np.asarray(self.weights[matrix][words])
+        return self.products.times(matrix, self.weights["word_vectors.weight"][words])
 
     def encode_queries(self, queries: Sequence[Sequence[int]]) -> list[Floats]:
         """Eq. 4: the states `h_{m,n}` of each query (words, d_h), the last of which is `q_m`.
@@ -147,23 +151,21 @@ class Network:
 
     def extend_session(self, session_state: Floats, query_vector: Floats) -> tuple[Floats, Floats]:
         """Eq. 5: `s_m` from `s_{m-1}` (rows, d_s) and what is read of the query, and its gate."""
-        projected = query_vector @ self.weights["session_input.weight"].T
+        projected = self.products.times("session_input.weight", query_vector)
         return self.session_encoder.step(projected, session_state)
 
     def session_inputs(self, session_state: Floats) -> SessionInputs:
         """`S s` and `S_o s` of session states (rows, d_s), as far as `decoder_context` has them."""
-        step = self.weights.get("decoder_session.weight")
-        output = self.weights.get("output_session.weight")
-        return SessionInputs(
-            None if step is None else session_state @ step.T,
-            None if output is None else session_state @ output.T,
+        step, output = (
+            self.products.times(name, session_state) if name in self.weights else None
+            for name in ("decoder_session.weight", "output_session.weight")
         )
+        return SessionInputs(step, output)
 
     def start_decoder(self, session_state: Floats, session: SessionInputs) -> Floats:
         """Eq. 7: `d_0` (rows, d_h), after a step on a zero input with `zero_step`."""
-        weights = self.weights
-        product = session_state @ weights["decoder_start.weight"].T
-        start: Floats = np.tanh(product + weights["decoder_start.bias"])
+        product = self.products.times("decoder_start.weight", session_state)
+        start: Floats = np.tanh(product + self.weights["decoder_start.bias"])
         if not self.config.zero_step:
             return start
         nothing = np.zeros((len(start), 3 * self.config.query_size), dtype=np.float32)
@@ -184,7 +186,7 @@ class Network:
         self, decoder_state: Floats, previous: Floats | None, session: SessionInputs
     ) -> Floats:
         """Eq. 10: omega (rows, d_e) of `d_{n-1}` and `E_o w_{n-1}`; None: `w_0 = 0`."""
-        omega = decoder_state @ self.weights["output_state.weight"].T
+        omega = self.products.times("output_state.weight", decoder_state)
         omega += self.weights["output_state.bias"]
         if session.output is not None:
             omega += session.output
