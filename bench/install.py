@@ -1,10 +1,12 @@
 """What each extra costs to install: packages, megabytes, and seconds until it answers.
 
-Builds the wheel and installs it into a fresh virtual environment per extra (with the versions of
-constraints.txt, PyTorch first and alone where it is needed), then runs the commands that the extra
-is for. `counts` is no extra: the packages of deploy/requirements-serve.txt alone, for a service
-that only asks count models. `NEXTQUERY_BENCH_INSTALL=core,serve` chooses; the quick form takes the
-core only. On a busy machine the processor's seconds mean more than the clock's.
+Builds the wheel and installs it into a virtual environment per extra (with the versions of
+constraints.txt, PyTorch first and alone where it is needed), then asks a count model there. An
+extra begins with a linked copy of the environment that `BASES` names, so that no package is
+unpacked twice: `install_seconds` are those beyond it. `counts` is no extra: the packages of
+deploy/requirements-serve.txt alone, for a service that reads no logs.
+`NEXTQUERY_BENCH_INSTALL=core,serve` chooses; the quick form takes the core only. On a busy machine
+the processor's seconds mean more than the clock's.
 """
 
 import os
@@ -20,18 +22,28 @@ from typing import Any
 from nextquery.errors import InputError
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("core", "counts", "serve", "neural", "train", "experiment", "all")
-WITH_TORCH = {"neural", "train", "all"}
+BASES = {
+    "core": None,
+    "counts": None,
+    **dict.fromkeys(("serve", "experiment", "redis", "excel", "opensearch"), "core"),
+    **dict.fromkeys(("onnx", "spark", "neural"), "core"),
+    "train": "neural",
+    "all": "train",
+}
+"""Every extra in the order in which it is measured, and what it is installed on top of."""
 REPEATS = 5
 
 
 def main(quick: bool) -> dict[str, Any]:
     chosen = [name for name in os.environ.get("NEXTQUERY_BENCH_INSTALL", "").split(",") if name]
-    names = chosen or (["core"] if quick else list(EXTRAS))
+    unknown = ", ".join(name for name in chosen if name not in BASES)
+    if unknown:
+        raise InputError(f"NEXTQUERY_BENCH_INSTALL: {unknown} is none of {', '.join(BASES)}")
+    names = chosen or (["core"] if quick else list(BASES))
     with tempfile.TemporaryDirectory() as folder:
         wheel = build_wheel(Path(folder))
         model = fit_model(Path(folder))
-        return {name: measure(name, wheel, Path(folder) / name, model) for name in names}
+        return {name: measure(name, wheel, Path(folder), model) for name in names}
 
 
 def build_wheel(folder: Path) -> Path:
@@ -44,33 +56,43 @@ def build_wheel(folder: Path) -> Path:
 
 
 def measure(extra: str, wheel: Path, folder: Path, model: Path) -> dict[str, Any]:
-    """Install one extra and time what it is for."""
+    """Install one extra and time a count model in it."""
     start = time.perf_counter()
-    python = make_environment(extra, wheel, folder)
+    environment = make_environment(extra, wheel, folder)
     installed = time.perf_counter() - start
-    site = next((folder / "lib").glob("python*/site-packages"))
+    python = str(environment / "bin" / "python")
+    site = next((environment / "lib").glob("python*/site-packages"))
     help_clock, help_processor = _seconds([python, "-m", "nextquery", "--help"])
     clock, processor = _seconds([python, "-m", "nextquery", "suggest", str(model), "paris"])
-    found = {
+    return {
         "packages": len(list(site.glob("*.dist-info"))),
         "megabytes": round(sum(f.stat().st_size for f in site.rglob("*") if f.is_file()) / 1e6),
+        "installed_on": BASES[extra] or "nothing",
         "install_seconds": round(installed, 1),
         "help_seconds": help_clock,
         "help_processor_seconds": help_processor,
         "suggest_seconds": clock,
         "suggest_processor_seconds": processor,
     }
-    shutil.rmtree(folder)
-    return found
 
 
-def make_environment(extra: str, wheel: Path, folder: Path) -> str:
-    """A virtual environment with the wheel and one extra; the path of its interpreter."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    python = str(folder / "bin" / "python")
+def make_environment(extra: str, wheel: Path, folder: Path) -> Path:
+    """A virtual environment with the wheel and one extra; made once."""
+    environment = folder / f"environment-{extra}"
+    if environment.is_dir():
+        return environment
+    base = BASES[extra]
+    if base:
+        shutil.copytree(
+            make_environment(base, wheel, folder), environment, symlinks=True, copy_function=os.link
+        )
+    else:
+        command = [sys.executable, "-m", "venv", "--without-pip", str(environment)]
+        subprocess.run(command, check=True)
+    python = str(environment / "bin" / "python")
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
     pinned = ["--constraint", str(ROOT / "constraints.txt")]
-    if extra in WITH_TORCH:
+    if extra == "neural":
         subprocess.run([*pip, "torch==2.13.0"], check=True)
     if extra == "counts":
         wanted = ["-r", str(ROOT / "deploy" / "requirements-serve.txt")]
@@ -78,7 +100,7 @@ def make_environment(extra: str, wheel: Path, folder: Path) -> str:
     else:
         wanted = [str(wheel) if extra == "core" else f"{wheel}[{extra}]"]
     subprocess.run([*pip, *pinned, *wanted], check=True)
-    return python
+    return environment
 
 
 def fit_model(folder: Path) -> Path:
