@@ -100,6 +100,6 @@ def _models(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
     else:
         yield Advice(
             f"{background:,} background sessions are few for HRED (about {HRED_SESSIONS:,} are "
-            "needed); try the small config and compare.",
+            "needed); try the smallest config and compare.",
             "train DATA --out model --config tiny",
         )

@@ -96,4 +96,5 @@ def _readable(document: dict[str, Any], log: str, advice: "tuple[Advice, ...]") 
         lines.append(f"  # {in_options(item.text, options)}")
         if item.command:
             lines.append(f"  nextquery {item.command}")
+    lines += ["  # Ask any of them what comes next.", '  nextquery suggest adjacency "A QUERY"']
     return "\n".join(lines)

@@ -1,6 +1,8 @@
 import json
+import shlex
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from nextquery.cli.main import app
@@ -18,6 +20,21 @@ def test_a_log_is_described_and_the_next_commands_are_named(tmp_path: Path) -> N
     assert f"nextquery prepare {log} --out DATA" in result.output
     assert "nextquery fit DATA --kind adjacency" in result.output
     assert list(tmp_path.iterdir()) == [log]
+
+
+def test_the_commands_that_it_prints_run_as_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_log(Path("log.tsv"), sessions=500, seed=1)
+    lines = CliRunner().invoke(app, ["init", "log.tsv"]).stdout.splitlines()
+    printed = [shlex.split(line)[1:] for line in lines if line.startswith("  nextquery ")]
+
+    assert [words[0] for words in printed] == ["prepare", "fit", "fit", "train", "suggest"]
+    for words in printed:
+        if words[0] != "train":  # that takes minutes
+            done = CliRunner().invoke(app, words)
+            assert done.exit_code == 0, done.output
 
 
 def test_the_same_as_json(tmp_path: Path) -> None:
