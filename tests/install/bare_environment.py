@@ -49,18 +49,41 @@ class BareEnvironment:
         return kept | {"COLUMNS": "200"}
 
 
-def make_environment(folder: Path, wheel: Path, extra: str | None = None) -> BareEnvironment:
-    """A virtual environment with the wheel and the packages of the core and of one extra."""
-    environment = folder / "environment"
-    command = [sys.executable, "-m", "venv", "--without-pip", str(environment)]
-    subprocess.run(command, check=True)
-    python = environment / "bin" / "python"
+def make_environment(folder: Path, wheel: Path) -> BareEnvironment:
+    """A virtual environment into which pip put the wheel, and the packages of the core."""
+    python, site = _virtual_environment(folder)
     pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
     options = ["--quiet", "--no-deps", "--no-index", "--no-compile"]
     subprocess.run([*pip, "install", *options, str(wheel)], check=True)
-    site = next((environment / "lib").glob("python*/site-packages"))
+    return _filled(folder, python, site, frozenset())
+
+
+def with_extra(core: BareEnvironment, folder: Path, extra: str) -> BareEnvironment:
+    """One that has the wheel as the core's environment has it, and an extra."""
+    python, site = _virtual_environment(folder)
+    [found] = (core.python.parents[1] / "lib").glob("python*/site-packages")
+    for installed in found.glob("nextquery*"):
+        (site / installed.name).symlink_to(installed)
+    script = core.python.with_name("nextquery").read_text("utf-8")
+    copied = python.with_name("nextquery")
+    copied.write_text(script.replace(str(core.python.parent), str(python.parent)), "utf-8")
+    copied.chmod(0o755)
+    return _filled(folder, python, site, frozenset([extra]))
+
+
+def _virtual_environment(folder: Path) -> tuple[Path, Path]:
+    """The interpreter of a new environment, and where its packages are."""
+    environment = folder / "environment"
+    command = [sys.executable, "-m", "venv", "--without-pip", str(environment)]
+    subprocess.run(command, check=True)
+    [site] = (environment / "lib").glob("python*/site-packages")
+    return environment / "bin" / "python", site
+
+
+def _filled(folder: Path, python: Path, site: Path, extras: frozenset[str]) -> BareEnvironment:
+    """Link what the wheel's metadata asks for, and nothing else."""
     [metadata] = site.glob("nextquery-*.dist-info")
-    found = dict(_closure(Distribution.at(metadata), frozenset([extra] if extra else []), set()))
+    found = dict(_closure(Distribution.at(metadata), extras, set()))
     for each in found.values():
         _link(each, site)
     work = folder / "work"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .bare_environment import BareEnvironment, make_environment
+from .bare_environment import BareEnvironment, make_environment, with_extra
 
 pytestmark = pytest.mark.slow
 
@@ -35,19 +35,15 @@ def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> BareEnvironme
 
 
 @pytest.fixture(scope="module")
-def serve(
-    wheel: Path, core: BareEnvironment, tmp_path_factory: pytest.TempPathFactory
-) -> BareEnvironment:
-    made = make_environment(tmp_path_factory.mktemp("serve"), wheel, "serve")
+def serve(core: BareEnvironment, tmp_path_factory: pytest.TempPathFactory) -> BareEnvironment:
+    made = with_extra(core, tmp_path_factory.mktemp("serve"), "serve")
     (made.work / "adj").symlink_to(core.work / "adj")
     return made
 
 
 @pytest.fixture(scope="module")
-def neural(
-    wheel: Path, core: BareEnvironment, tmp_path_factory: pytest.TempPathFactory
-) -> BareEnvironment:
-    made = make_environment(tmp_path_factory.mktemp("neural"), wheel, "neural")
+def neural(core: BareEnvironment, tmp_path_factory: pytest.TempPathFactory) -> BareEnvironment:
+    made = with_extra(core, tmp_path_factory.mktemp("neural"), "neural")
     (made.work / "adj").symlink_to(core.work / "adj")
     (made.work / "data").symlink_to(core.work / "data")
     return made
