@@ -102,6 +102,7 @@ Feedback = Annotated[Path | None, typer.Option(help="Folder for the feedback log
 FeedbackDays = Annotated[
     int | None, typer.Option(help="Delete feedback files that are older than so many days.")
 ]
+NoScore = Annotated[bool, typer.Option("--no-score", help="Let /v1/score answer nobody.")]
 Blocklist = Annotated[Path | None, typer.Option(help="File of words and phrases never to suggest.")]
 KillSwitch = Annotated[
     Path | None, typer.Option(help="While this file exists, every list is empty.")
@@ -141,6 +142,7 @@ def serve(
     cors_origin: CorsOrigin = None,
     feedback: Feedback = ServiceSettings.feedback,
     feedback_days: FeedbackDays = ServiceSettings.feedback_days,
+    no_score: NoScore = not ServiceSettings.score,
     blocklist: Blocklist = ServiceSettings.blocklist,
     kill_switch: KillSwitch = ServiceSettings.kill_switch,
     drain_seconds: DrainSeconds = ServiceSettings.drain_seconds,
@@ -184,6 +186,7 @@ def serve(
                 cors_origins=tuple(cors_origin or ()),
                 feedback=feedback,
                 feedback_days=feedback_days,
+                score=not no_score,
                 blocklist=blocklist,
                 kill_switch=kill_switch,
                 drain_seconds=drain_seconds,

@@ -90,6 +90,8 @@ class ServiceSettings:
     """Folder of the feedback log; without it feedback is refused."""
     feedback_days: int | None = None
     """The last days whose feedback files are kept; None keeps them all."""
+    score: bool = True
+    """Whether `/v1/score` answers: scores of a trained model tell what single people typed."""
     blocklist: Path | None = None
     kill_switch: Path | None = None
     """While this file exists every list is empty."""

@@ -33,6 +33,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 NOT_ABLE: dict[int | str, dict[str, Any]] = {501: {"model": schemas.ProblemDocument}}
 NOT_LEARNT: dict[int | str, dict[str, Any]] = {409: {"model": schemas.ProblemDocument}}
+NOT_OPEN: dict[int | str, dict[str, Any]] = {403: {"model": schemas.ProblemDocument}}
 NOT_SERVED: dict[int | str, dict[str, Any]] = {404: {"model": schemas.ProblemDocument}}
 
 TRENDS = "trends"
@@ -80,10 +81,12 @@ async def suggest_batch(
     return schemas.SuggestBatchAnswer(answers=[answers[index] for index in sorted(answers)])
 
 
-@router.post("/score")
+@router.post("/score", responses=NOT_OPEN)
 async def score(asked: schemas.ScoreRequest, request: Request, owner: Owner) -> schemas.ScoreAnswer:
     """How likely given queries are to come next."""
     service = service_of(request)
+    if not service.settings.score:
+        raise ProblemError(403, "This service gives no scores.")
     question = ScoreQuestion(await service.context(owner, asked), tuple(asked.candidates))
     service.charge(request, [question])
     answered = await service.ask(request, service.model(asked.model), [question])

@@ -56,6 +56,13 @@ def test_candidates_are_scored_in_their_order(open_client: Open) -> None:
     assert scores[1]["log_likelihood"] < scores[0]["log_likelihood"] < 0
 
 
+def test_where_scores_are_closed_nobody_gets_one(open_client: Open) -> None:
+    client = open_client(score=False)
+    refused = client.post("/v1/score", json={"candidates": ["red boots"]})
+    assert (refused.status_code, refused.json()["detail"]) == (403, "This service gives no scores.")
+    assert texts(client.post("/v1/suggest", json={"query": "red shoes", "n": 1})) == ["red boots"]
+
+
 def test_completions_begin_with_the_prefix(open_client: Open) -> None:
     found = open_client().post("/v1/complete", json={"prefix": "re"}).json()["completions"]
     assert found
