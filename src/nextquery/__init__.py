@@ -1,6 +1,6 @@
 """nextquery: query suggestions learnt from a site's own query log.
 
-The public names, imported when first used so that `import nextquery` is quick:
+The public names, imported when first used so that ``import nextquery`` is quick::
 
     prepare(log, out)                  a raw log becomes a data folder
     fit(data, kind)                    a count model
