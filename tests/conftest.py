@@ -26,6 +26,8 @@ from nextquery.artifacts import publish
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.fitting.fit import fit_model
 
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark"))
+
 # A busy machine is slow now and then: properties are about results, not about time.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")

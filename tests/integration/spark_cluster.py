@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from importlib import util
 from pathlib import Path
 
-_DEADLINE = 60
+_DEADLINE = 300
+_DEFAULTS = Path(__file__).parent.parent / "spark" / "spark-defaults.conf"
 
 
 class SparkCluster:
@@ -25,13 +26,14 @@ class SparkCluster:
         self._processes: list[subprocess.Popen[bytes]] = []
         settings = {"spark.sql.shuffle.partitions": 2, "spark.executor.memory": "512m"}
         lines = (f"{key} {value}\n" for key, value in settings.items())
-        (folder / "spark-defaults.conf").write_text("".join(lines))
+        (folder / "spark-defaults.conf").write_text(_DEFAULTS.read_text() + "".join(lines))
         self.environment = {
             **os.environ,
             "SPARK_HOME": str(self._home),
             "SPARK_CONF_DIR": str(folder),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
         log = self._start("master", "master.Master", "--port", "0")
         self.master = _wait_for(log, r"(spark://127\.0\.0\.1:\d+)")
