@@ -37,21 +37,21 @@ def main(quick: bool) -> dict[str, Any]:
 
 def _measure(folder: Path, sessions: int) -> dict[str, Any]:
     log, data = folder / "log.tsv", folder / "data"
-    shown, synth = _run(log, "synth", log, "--sessions", sessions, "--json")
-    _, prepared = _run(data, "prepare", log, "--out", data, *PREPARE)
+    shown, synth = run_measured(log, "synth", log, "--sessions", sessions, "--json")
+    _, prepared = run_measured(data, "prepare", log, "--out", data, *PREPARE)
     log.unlink()
     found = {"rows": json.loads(shown)["rows"], "synth": synth, "prepare": prepared}
     for kind in KINDS:
         model = folder / kind
-        found[kind] = _run(model, "fit", data, "--kind", kind, "--out", model)[1]
+        found[kind] = run_measured(model, "fit", data, "--kind", kind, "--out", model)[1]
     if sessions <= TRAINED:
         model, once = folder / "hred", ("--set", "train.epochs=1")
         arguments = ("train", data, "--out", model, "--config", "tiny", *once)
-        found["hred, one epoch of tiny"] = _run(model, *arguments)[1]
+        found["hred, one epoch of tiny"] = run_measured(model, *arguments)[1]
     return found
 
 
-def _run(made: Path, *arguments: Any) -> tuple[str, dict[str, float]]:
+def run_measured(made: Path, *arguments: Any) -> tuple[str, dict[str, float]]:
     """The output of a command, and what it took to make the file or folder `made`."""
     command = [sys.executable, "-m", "nextquery", *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
