@@ -130,8 +130,8 @@ def run_experiment(
     >>> data = prepare(LOG, "data", spelling=False)
     >>> fitted = fit(data, "popularity")
     >>> results = run_experiment(
-    ...     data, {"frequent": fitted}, "report", scenarios=("next_query",), seeds=1,
-    ...     min_followers=2, generation_contexts=5,
+    ...     data, {"frequent": fitted}, "report", scenarios=("next_query",), visitors="known",
+    ...     seeds=1, min_followers=2, generation_contexts=5, completion_contexts=5,
     ... )
     >>> Path("report/index.html").is_file()
     True
