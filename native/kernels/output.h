@@ -25,7 +25,7 @@ inline float take_block(const float *logits, Normaliser &normaliser) {
     }
     const Floats base = all(normaliser.highest);
     Floats part = all(0.0f);
-    for (int i = 0; i < BLOCK; i += LANES) part += exponential(load(logits + i) - base);
+    for (int i = 0; i < BLOCK; i += LANES) part += rough_exponential(load(logits + i) - base);
     normaliser.parts += part;
     return highest;
 }

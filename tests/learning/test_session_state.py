@@ -1,7 +1,7 @@
 """The session state carries a hidden intent without copying, if the decoder sees it at every step.
 
-One domain of the made-up log alone, so that half a minute of training is enough. A model that sees no
-intent stays at chance, 2.77 nats among 16 outcomes; one that is told it is at about 1.5. In the
+One domain of the made-up log alone, so that half a minute of training is enough. A model that sees
+no intent stays at chance, 2.77 nats among 16 outcomes; one that is told it is at about 1.5. In the
 control the same queries are dealt to the sessions at random.
 """
 
