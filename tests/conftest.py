@@ -151,7 +151,7 @@ class RunningService:
         return httpx.post(self.url + path, json=body, headers=headers, timeout=120)
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(self.url + path, timeout=30)
+        return httpx.get(self.url + path, timeout=120)
 
     def wait_until(self, condition: Callable[[], bool], seconds: float = 120.0) -> None:
         """Look again until it is so; a service that ended or takes too long fails the test."""
@@ -206,7 +206,7 @@ def start_service() -> Iterator[ServiceStarter]:
         if service.process.poll() is None:
             service.process.terminate()
             try:
-                service.process.wait(10)
+                service.process.wait(60)
             except subprocess.TimeoutExpired:
                 service.process.kill()
                 service.process.wait()
@@ -282,12 +282,20 @@ class RedisServer:
     """A real Redis that can be killed and started again on the same port."""
 
     def __init__(self, folder: Path) -> None:
-        self.port = _free_port()
+        self._folder = folder
+        self._bind()
         # A busy test machine may take longer than the 250 ms that a service gives its Redis.
         patience = "socket_timeout=20&socket_connect_timeout=20"
         self.url = f"redis://127.0.0.1:{self.port}/0?{patience}"
-        self._folder = folder
-        self.start()
+
+    def _bind(self) -> None:
+        """Start on a free port, or on another if somebody took it meanwhile."""
+        for _ in range(20):
+            self.port = _free_port()
+            self.start()
+            if self._process.poll() is None:
+                return
+        raise AssertionError("redis-server finds no port")
 
     def start(self) -> None:
         options = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
@@ -295,8 +303,8 @@ class RedisServer:
             ["redis-server", "--port", str(self.port), *options, "--dir", str(self._folder)],
             stdout=subprocess.DEVNULL,
         )
-        end = time.monotonic() + 10
-        while not self._answers():
+        end = time.monotonic() + 120
+        while self._process.poll() is None and not self._answers():
             assert time.monotonic() < end, "redis-server does not start"
             time.sleep(0.02)
 

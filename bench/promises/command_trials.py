@@ -47,8 +47,12 @@ REFUSES = ("bench", "feedback rerank")
 """Their valid calls are refused here: no such benchmark, too little feedback to learn from."""
 FULL_DISK = "(bytes that fit into a file)"
 SECONDS = 20.0
+"""Processor time of a call; one that waits for something has `SLOWEST`."""
 PATIENCE = 1.5
 """Commands that go on until they are stopped are given this long to say what is wrong."""
+SLOWEST = 120.0
+IDLE = 0.5
+"""A command that goes on is given its `PATIENCE` in processor time, or until it idles so long."""
 MOST_MEMORY = 3 << 30
 
 
@@ -238,21 +242,33 @@ def _call(words: list[str], place: Path, errors: int, room: int) -> None:
 def _wait(child: int, seconds: float) -> tuple[int, bool, Any]:
     """Exit code (below 0: the signal), whether it was told to stop, what it used."""
     signal.signal(signal.SIGTERM, lambda *_: _end_with(child))
-    stopped, end = False, time.monotonic() + seconds
+    stopped, begin, used, idle = False, time.monotonic(), 0.0, time.monotonic()
     while True:
         pid, status, usage = os.wait4(child, os.WNOHANG)
         if pid:
             break
-        if time.monotonic() > end:
+        now, before, used = time.monotonic(), used, _processor_seconds(child)
+        idle = now if used > before else idle
+        rests = seconds == PATIENCE and now - begin > PATIENCE and now - idle > IDLE
+        if used > seconds or now - begin > SLOWEST or (rests and not stopped):
             if stopped:
                 os.killpg(child, signal.SIGKILL)
             else:
                 os.kill(child, signal.SIGTERM)
-            stopped, end = True, time.monotonic() + 30
+            stopped, begin, seconds = True, now, used + 30
         time.sleep(0.005)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # what it started must not outlive the case
     return os.waitstatus_to_exitcode(status), stopped, usage
+
+
+def _processor_seconds(pid: int) -> float:
+    """What a running child has used so far."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _end_with(child: int) -> None:

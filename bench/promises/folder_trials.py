@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from promises.small_models import KINDS, ask
 
-SECONDS = 60
+SECONDS = 180
 SECONDS_UNCHECKED = 5
 """On a busy machine a child may have to wait; in the control some wait for ever."""
 REFUSED, SAME, OTHER, ERROR = 10, 11, 12, 13

@@ -156,7 +156,7 @@ def _chunked(headers: dict[str, str]) -> bytes:
     return _head("POST", "/v1/suggest", {**framing, **headers})
 
 
-def problem(port: int, attack: Attack, seconds: float = 20.0) -> str:
+def problem(port: int, attack: Attack, seconds: float = 60.0) -> str:
     """What is wrong with the answer, in a few words; empty if nothing is."""
     start = time.monotonic()
     answer = b""

@@ -11,11 +11,11 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +36,7 @@ from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
 from promises.log_files import mutate, seeds
 from promises.rows import Row
+from promises.stopped_jobs import Ending, end_in_the_middle, names, nextquery
 
 AREA = "logs"
 _MOST_MEMORY = 900  # MB
@@ -161,7 +162,7 @@ def endless_inputs(quick: bool) -> Row:
         held = 0
         for path in (folder / "pipe", Path("/dev/zero")):
             command = [sys.executable, "-m", "nextquery", "prepare", str(path)]
-            held += _ends([*command, "--out", str(folder / "data")], 60) == 2
+            held += _ends([*command, "--out", str(folder / "data")], 200) == 2
         reader = [sys.executable, "-c", "import sys; open(sys.argv[1]).read()"]
         hangs = _ends([*reader, str(folder / "pipe")], 2) is None
     promise = "a pipe without a writer and an endless device are refused"
@@ -207,34 +208,29 @@ def signals(quick: bool) -> Row:
         for number in range(tried):
             chosen = (signal.SIGINT, signal.SIGTERM)[number % 2]
             engine = ("polars", "duckdb")[(number + number // 2) % 2]
-            held += _killed(folder, engine, chosen, chance.random()) == _expected(chosen)
+            ending, remains = _stopped(folder, engine, chosen, 0.3 * chance.random())
+            held += ending.is_orderly(chosen) and not ending.late and not remains
         for _ in range(1 if quick else 5):
-            left += _killed(folder, "polars", signal.SIGKILL, 0.1)[2] != []
+            left += _stopped(folder, "polars", signal.SIGKILL, 0.0)[1] != []
     promise = "a signal ends `prepare` in one line with 130 or 143 and leaves nothing"
     return Row(AREA, promise, tried, held, "SIGKILL leaves a folder behind", left)
 
 
-def _expected(number: signal.Signals) -> tuple[int, int, list[str]]:
-    return 128 + number, 1, []
-
-
-def _killed(
+def _stopped(
     folder: Path, engine: str, number: signal.Signals, delay: float
-) -> tuple[int, int, list[str]]:
-    """Exit code, lines said, and what lies where the folder would be."""
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        command = [sys.executable, "-m", "nextquery", "prepare", str(folder / "log.tsv")]
-        options = ["--out", f"{place}/data", "--engine", engine]
-        with subprocess.Popen(
-            [*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        ) as job:
-            while not list(Path(place).iterdir()) and job.poll() is None:
-                time.sleep(0.005)
-            time.sleep(delay * 0.3)
-            job.send_signal(number)
-            said = job.communicate()[1]
-        left = [path.name for path in Path(place).iterdir()]
-        return job.returncode, len(said.splitlines()), left
+) -> tuple[Ending, list[str]]:
+    """How the job ended, and what lies where its folder would be."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        place = Path(name)
+        ending = end_in_the_middle(
+            nextquery("prepare", folder / "log.tsv", "--out", place / "data", "--engine", engine),
+            number,
+            published=(place / "data").exists,
+            begun=lambda: any(place.iterdir()),
+            clear=lambda: shutil.rmtree(place / "data", ignore_errors=True),
+            delay=delay,
+        )
+        return ending, names(place)
 
 
 TESTS = (mutated_logs, bombs, endless_inputs, equal_engines, signals)

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from promises.hostile_texts import hostile_texts
 from promises.rows import Row
-from serving.processes import Server, free_port
+from serving.processes import Server
 
 AREA = "pages"
 WIDTH = 320
@@ -35,6 +35,7 @@ def _tab(width: int = 1100) -> Iterator[Any]:
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         page = browser.new_context(viewport={"width": width, "height": 800}).new_page()
+        page.set_default_timeout(120_000)
         page.on("dialog", lambda dialog: dialog.dismiss())
         yield page
         browser.close()
@@ -60,7 +61,7 @@ def _model() -> Path:
 
 
 @contextlib.contextmanager
-def _served(port: int) -> Iterator[Server]:
+def _served(port: int = 0) -> Iterator[Server]:
     command = [sys.executable, "-m", "nextquery", "serve", str(_model()), "--port", str(port)]
     server = Server(command, port, {})
     try:
@@ -85,7 +86,7 @@ def _answers(texts: list[str]) -> dict[str, Any]:
 def texts_stay_text_and_fit(quick: bool) -> list[Row]:
     """Hostile and long texts as suggestions, sources, names, completions and typed queries."""
     texts = hostile_texts()[:: 4 if quick else 1]
-    with _served(free_port()) as server:
+    with _served() as server:
         return [
             _stay_text(server.url, texts),
             _fit_a_phone(server.url, texts[:: 5 if quick else 2]),
@@ -155,10 +156,11 @@ _PLAIN_WIDER = """texts => texts.filter(text => {
 
 def a_dead_service_is_noticed_and_comes_back(quick: bool) -> Row:
     """The service is killed; the page must say so, and show a list when it is there again."""
-    tries, held, port = (1 if quick else 5), 0, free_port()
+    tries, held, port = (1 if quick else 5), 0, 0
     with _tab() as page:
         for number in range(tries):
             with _served(port) as server:
+                port = int(server.url.rpartition(":")[2])
                 page.goto(server.url) if number == 0 else page.reload()
                 page.wait_for_selector(".column li")
                 asked_once = page.evaluate(_ASK_ONCE)
@@ -170,7 +172,7 @@ def a_dead_service_is_noticed_and_comes_back(quick: bool) -> Row:
                 alone = page.locator(".column").count() == 0
                 again = page.evaluate(_ASK_ONCE)
             with _served(port):
-                page.wait_for_selector(".column li", timeout=60_000)
+                page.wait_for_selector(".column li", timeout=120_000)
                 held += alone
     lost = int(asked_once == 200 and again != 200)
     promise = "a page says that its service died, and recovers by itself"

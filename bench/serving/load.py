@@ -2,13 +2,15 @@
 
 A plan has `url`, `words` (to make queries of), `seconds` or `requests`, perhaps `options` (further
 fields of every request), and either `clients` (each asks again as soon as it is answered) or `rate`
-(requests a second, whatever the answers do).
+(requests a second, whatever the answers do). SIGTERM ends it before its time. The first line says
+that an answer came, the last what was seen.
 Speaks plain HTTP/1.1 over kept connections, so that it costs little beside the service.
 """
 
 import asyncio
 import json
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -68,6 +70,8 @@ class Plan:
         self.statuses[str(status)] += 1
         if status == 200:
             self.accepted.append(time.perf_counter() - begin)
+            if len(self.accepted) == 1:
+                print("answered", flush=True)
         if keep:
             self.idle.append(connection)
         else:
@@ -144,6 +148,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 def main() -> None:
     given = json.loads(Path(sys.argv[1]).read_text())
     plan = Plan(given)
+    signal.signal(signal.SIGTERM, lambda *_: setattr(plan, "end", 0.0))
     begin = time.perf_counter()
     work = closed(plan, given["clients"]) if "clients" in given else opened(plan, given["rate"])
     run(work)

@@ -29,8 +29,16 @@ def free_port() -> int:
     raise RuntimeError("no free port")
 
 
+def _read(path: str | Path) -> str:
+    """A file of `/proc`; nothing if its process or thread has just ended."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
 class Server:
-    """A process that answers HTTP on loopback."""
+    """A process that answers HTTP on loopback; at port 0 its log says where."""
 
     def __init__(self, command: list[str], port: int, environment: dict[str, str]) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -60,6 +68,9 @@ class Server:
         """Until the models are loaded, of every worker."""
         end = time.monotonic() + 600
         while time.monotonic() < end:
+            if self.url.endswith(":0"):
+                said = re.search(r'"url": ?"([^"]+)"', self.log.read_text())
+                self.url = said[1].rstrip("/") if said else self.url
             with contextlib.suppress(OSError):
                 self.get("/readyz")
                 return
@@ -76,25 +87,24 @@ class Server:
     def memory_mb(self) -> float:
         """Resident memory of the process, its workers and their models."""
         found = [
-            re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-            for pid in self._processes()
+            re.search(r"VmRSS:\s+(\d+)", _read(f"/proc/{pid}/status")) for pid in self.processes()
         ]
         return sum(int(size[1]) for size in found if size) / 1024
 
     def cpu_seconds(self) -> float:
         """Processor time of the process, its workers and their models so far."""
         ticks = 0
-        for pid in self._processes():
-            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-            ticks += int(fields[11]) + int(fields[12])
+        for pid in self.processes():
+            fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:13]))
         return ticks / os.sysconf("SC_CLK_TCK")
 
-    def _processes(self) -> list[int]:
+    def processes(self) -> list[int]:
         """The process and all that it started, directly or not."""
         pids = [self.process.pid]
         for pid in pids:
-            for task in Path(f"/proc/{pid}/task").iterdir():  # any thread may have started it
-                pids.extend(map(int, (task / "children").read_text().split()))
+            for task in Path(f"/proc/{pid}/task").glob("*"):  # any thread may have started it
+                pids.extend(map(int, _read(task / "children").split()))
         return pids
 
     def stop(self) -> int:
@@ -107,10 +117,9 @@ class Server:
 @contextlib.contextmanager
 def service(model: Path, *options: str, workers: int = 1, **environment: str) -> Iterator[Server]:
     """A ready `nextquery serve`; caches are off, so that every answer is computed."""
-    port = free_port()
-    arguments = ["serve", str(model), "--port", str(port), "--cache-size", "0"]
+    arguments = ["serve", str(model), "--port", "0", "--cache-size", "0"]
     command = [sys.executable, "-m", "nextquery", *arguments, "--workers", str(workers), *options]
-    server = Server(command, port, environment)
+    server = Server(command, 0, environment)
     try:
         server.wait_ready()
         while server.log.read_text().count('"models loaded"') < workers:
@@ -147,8 +156,8 @@ class Redis:
         options = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
         command = ["redis-server", "--port", str(self.port), *options]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        end = time.monotonic() + 10
-        while time.monotonic() < end:
+        end = time.monotonic() + 120
+        while time.monotonic() < end and self.process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return
             time.sleep(0.02)
@@ -174,11 +183,21 @@ class Load:
         """Whether it still sends."""
         return self._process.poll() is None
 
+    def wait_for_answers(self) -> None:
+        """Until a request was answered: what is done then is done under load."""
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
+
+    def stop(self) -> dict[str, Any]:
+        """End it before its time; what it saw."""
+        self._process.send_signal(signal.SIGTERM)
+        return self.result()
+
     def result(self) -> dict[str, Any]:
         """What it saw."""
         printed, _ = self._process.communicate()
         self._plan.unlink()
-        found: dict[str, Any] = json.loads(printed)
+        found: dict[str, Any] = json.loads(printed.splitlines()[-1])
         return found
 
 

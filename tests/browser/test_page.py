@@ -216,7 +216,7 @@ def test_a_service_that_was_away_is_said_to_be_and_comes_back_by_itself(
     expect(lost.locator("#status")).to_contain_text("cannot be reached")
     expect(lost.locator(".column")).to_have_count(0)
     lost.unroute("**/v1/**")
-    expect(lost.locator(".column .text").first).to_be_visible(timeout=20_000)
+    expect(lost.locator(".column .text").first).to_be_visible(timeout=60_000)
     assert chips(lost) == ["red shoes", "paris"]
 
 
@@ -238,7 +238,7 @@ def test_a_page_opened_without_a_service_starts_when_it_comes(lost: Any, service
     lost.fill("#search", "red shoes")
     lost.press("#search", "Enter")
     lost.unroute("**/v1/**")
-    expect(lost.locator(".column .text").first).to_be_visible(timeout=20_000)
+    expect(lost.locator(".column .text").first).to_be_visible(timeout=60_000)
     assert chips(lost) == ["red shoes"]
 
 

@@ -91,7 +91,7 @@ def test_a_server_that_was_away_is_asked_again_by_itself(tab: Any, small: Path) 
         expect(tab.locator("#failure-text")).to_contain_text("does not answer")
         expect(tab.locator("#failure-text")).to_contain_text("tries again by itself")
         tab.unroute("**/a/**")
-        expect(tab.locator("#judging")).to_be_visible(timeout=15_000)
+        expect(tab.locator("#judging")).to_be_visible(timeout=60_000)
         tab.keyboard.press("1")
         expect(tab.locator("#progress-label")).to_contain_text("1 of 6 judged")
 

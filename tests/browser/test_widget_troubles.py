@@ -31,11 +31,11 @@ def shop(browser: Any, service: Any) -> Iterator[Shop]:
     assert errors == []
 
 
-def client(shop: Shop, script: str) -> Any:
+def client(shop: Shop, script: str, patience_ms: int = 60_000) -> Any:
     """Run a script with a `client` of its own; the page around it has no box to interfere."""
     head = "const { NextqueryClient } = await import('/widget/client.js'); "
     catch = "const outcome = (call) => call.then(() => 'ok', (e) => e.status ?? e.name);"
-    made = "const client = new NextqueryClient({ session: null, timeoutMs: 400 });"
+    made = f"const client = new NextqueryClient({{ session: null, timeoutMs: {patience_ms} }});"
     return shop.page.evaluate(f"async () => {{ {head} {catch} {made} {script} }}")
 
 
@@ -77,8 +77,10 @@ def test_an_input_as_wide_as_the_screen_stays_so(shop: Shop, direction: str) -> 
 def test_a_slow_service_shows_nothing_and_does_not_get_in_the_way(shop: Shop) -> None:
     shop.open(BOX.replace("feedback", "timeout='300'"))
     shop.page.route("**/v1/complete", lambda route: None, times=1)
+    failed: list[Any] = []
+    shop.page.on("requestfailed", lambda request: failed.append(request))
     shop.type("red")
-    shop.page.wait_for_timeout(700)
+    shop.wait_until(lambda: bool(failed))
     expect(shop.page.locator(OPTIONS)).to_have_count(0)
     assert shop.page.get_attribute("nextquery-box input", "aria-expanded") == "false"
     shop.type(" ")
@@ -86,11 +88,16 @@ def test_a_slow_service_shows_nothing_and_does_not_get_in_the_way(shop: Shop) ->
 
 
 def test_a_dead_service_costs_few_requests_and_nothing_else(shop: Shop) -> None:
+    shop.page.clock.install()
     shop.open(BOX.replace("feedback", "delay='0'"))
     shop.page.route("**/v1/**", lambda route: route.abort())
+    failed: list[Any] = []
+    shop.page.on("requestfailed", lambda request: failed.append(request))
+    shop.page.clock.pause_at(shop.page.evaluate("Date.now()") + 1)
     for letter in "a query of many letters":
         shop.type(letter)
-        shop.page.wait_for_timeout(20)
+        shop.page.clock.run_for(20)
+        shop.wait_until(lambda: len(failed) == len(shop.bodies("/v1/complete")))
     assert len(shop.bodies("/v1/complete")) <= 4
     expect(shop.page.locator(OPTIONS)).to_have_count(0)
     shop.page.keyboard.press("Enter")
@@ -147,7 +154,7 @@ def test_a_slow_answer_is_given_up(shop: Shop) -> None:
     shop.open()
     shop.page.route("**/v1/complete", lambda route: None)
     script = "return client.complete('a').catch((e) => [e.status, e.message]);"
-    assert client(shop, script) == [0, "The service does not answer in time."]
+    assert client(shop, script, 400) == [0, "The service does not answer in time."]
 
 
 def test_a_visit_ends_as_on_the_server_and_stays_in_its_tab(shop: Shop) -> None:

@@ -1,6 +1,6 @@
 """A shop's page with the widget, put beside a running service under a strict policy."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,9 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'"
 )
-BOX = "<nextquery-box feedback><input name='q' aria-label='Search'></nextquery-box>"
+# A busy test machine takes its time; of two attributes of one name the first counts, so that a test
+# can put its own timeout before this one.
+BOX = "<nextquery-box feedback timeout='60000'><input name='q' aria-label='Search'></nextquery-box>"
 SHOP = """<!doctype html><html lang="en" dir="{dir}"><head><meta charset="utf-8"><title>Shop</title>
 <meta name="viewport" content="width=device-width"><script type="module" src="/shop.js"></script>
 <link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/shop.css"></head>
@@ -42,6 +44,11 @@ class Shop:
 
     def type(self, text: str) -> None:
         self.page.locator("nextquery-box input").press_sequentially(text)
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Look again until it is so; the test's own time limit ends what never comes."""
+        while not condition():
+            self.page.wait_for_timeout(10)
 
     def texts(self) -> list[str]:
         script = "all => all.map(one => one.textContent)"

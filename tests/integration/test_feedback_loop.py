@@ -14,7 +14,7 @@ START = datetime(2026, 5, 1, 9, 0, tzinfo=UTC)
 
 def run(*arguments: str | Path) -> str:
     command = [sys.executable, "-m", "nextquery", *map(str, arguments)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 

@@ -75,7 +75,7 @@ def test_the_kill_switch_works_though_its_folder_was_cleaned_away(
 ) -> None:
     def switch(on: bool) -> int:
         url = service.url + "/admin/kill-switch"
-        return httpx.put(url, json={"on": on}, headers=ADMIN_KEY, timeout=30).status_code
+        return httpx.put(url, json={"on": on}, headers=ADMIN_KEY, timeout=120).status_code
 
     for folder in (place / "tmp").glob("nextquery-*"):
         shutil.rmtree(folder)
@@ -117,27 +117,39 @@ def test_a_text_is_blocked_by_one_request(service: Any, place: Path) -> None:
     assert before_it["rank"] == 1
     blocked = service.post("/admin/block", {"text": "Red Boots"}, **ADMIN_KEY)
     assert blocked.json() == {"text": "red boots"}
-    service.wait_until(lambda: "red boots" not in texts(), 10)
+    service.wait_until(lambda: "red boots" not in texts())
     assert diagnosis()["reason"] == "refused by the guard: blocklist"
     assert service.get("/admin/why?query=x").status_code == 401
     assert service.post("/admin/block", {"text": "?"}, **ADMIN_KEY).status_code == 422
     assert service.post("/admin/block", {"text": "x"}).status_code == 401
     (place / "blocklist").write_text(before)
-    service.wait_until(lambda: "red boots" in texts(), 10)
+    service.wait_until(lambda: "red boots" in texts())
 
 
 @pytest.mark.slow
 def test_a_very_long_blocklist_does_not_hold_up_other_requests(service: Any, place: Path) -> None:
     lines = "".join(f"blocked{number} word{number % 999}\n" for number in range(60_000))
+    # A busy machine can hold up any request; one that waits for the list is held up each time.
+    shares = (longest_wait(service, place, lines) for _ in range(4))
+    assert any(share < 0.5 for share in shares), "it is read beside the requests"
+
+
+def longest_wait(service: Any, place: Path, lines: str) -> float:
+    """The longest request while a blocklist is read, as a share of that time."""
+
+    def shows_boots() -> bool:
+        return any("boots" in item["text"] for item in suggest(service).json()["suggestions"])
+
+    (place / "blocklist").write_text("nothing\n")
+    service.wait_until(shows_boots)
     (place / "blocklist").write_text(lines + "boots\n")
-    longest, taken, start = 0.0, False, time.monotonic()
-    while not taken:
+    longest, start = 0.0, time.monotonic()
+    while shows_boots():
         begin = time.monotonic()
         assert service.get("/healthz").status_code == 200
         longest = max(longest, time.monotonic() - begin)
-        taken = not any("boots" in item["text"] for item in suggest(service).json()["suggestions"])
         assert service.process.poll() is None
-    assert longest < (time.monotonic() - start) / 2, "it is read beside the requests"
+    return longest / (time.monotonic() - start)
 
 
 @pytest.fixture
@@ -152,20 +164,18 @@ def test_a_stopped_model_is_noticed_ended_and_replaced(neural: Any) -> None:
     with ThreadPoolExecutor(1) as clients:
         os.kill(model, signal.SIGSTOP)
         asked = clients.submit(suggest, neural)
-        neural.wait_until(lambda: not neural.is_ready(), 60)
+        neural.wait_until(lambda: not neural.is_ready())
         answer = asked.result()
     # Refused if it was in the model's hands, answered by the new one if it still waited.
     assert answer.status_code in (200, 503)
-    neural.wait_until(neural.is_ready, 60)
+    neural.wait_until(neural.is_ready)
     assert children(neural, b"model_process") != [model]
     assert suggest(neural).json()["suggestions"]
     assert 'nextquery_model_restarts_total{model="hred"} 1.0' in neural.get("/metrics").text
     [model] = children(neural, b"model_process")
     os.kill(model, signal.SIGSTOP)
-    begin = time.monotonic()
     neural.process.send_signal(signal.SIGTERM)
-    assert neural.process.wait(60) == 0
-    assert time.monotonic() - begin < 15
+    assert neural.process.wait(45) == 0, "50 s when the model was waited for"
 
 
 @pytest.mark.slow

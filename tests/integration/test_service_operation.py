@@ -63,7 +63,7 @@ def test_workers_share_sessions_in_redis_and_survive_its_death(
         suggest(service, "paris hotels", session_id=session)
         return suggest(service, "rome", session_id=session) == expected
 
-    service.wait_until(remembers, seconds=10)
+    service.wait_until(remembers)
     assert service.stop() == 0
 
 
@@ -110,7 +110,7 @@ def test_a_late_model_is_answered_for_by_the_fallback(
 
 async def _flood(url: str, requests: int, at_once: int) -> list[httpx.Response]:
     limits = httpx.Limits(max_connections=at_once)
-    async with httpx.AsyncClient(limits=limits, timeout=60) as client:
+    async with httpx.AsyncClient(limits=limits, timeout=120) as client:
         return await asyncio.gather(
             *[
                 client.post(url + "/v1/suggest", json={"query": "paris", "context": [f"q {n}"]})
@@ -150,11 +150,11 @@ async def _leave_early(url: str, clients: int) -> None:
         writer.transport.abort()
 
 
-async def _keep_asking(url: str, stop: asyncio.Event, lost: list[str]) -> int:
+async def _keep_asking(url: str, first: asyncio.Event, lost: list[str]) -> int:
     """Ask without pause; a refused connection is no loss, a request without answer is."""
     answered = 0
-    async with httpx.AsyncClient(timeout=30) as client:
-        while not stop.is_set():
+    async with httpx.AsyncClient(timeout=120) as client:
+        while True:
             body = {"query": "paris", "context": [f"q {answered}"]}
             try:
                 answer = await client.post(url + "/v1/suggest", json=body)
@@ -165,15 +165,16 @@ async def _keep_asking(url: str, stop: asyncio.Event, lost: list[str]) -> int:
                 return answered
             if answer.status_code not in (200, 503):
                 lost.append(str(answer.status_code))
-            answered += answer.status_code == 200
-    return answered
+            if answer.status_code == 200:
+                answered += 1
+                first.set()
 
 
 async def _stop_under_load(service: Any) -> tuple[int, list[str]]:
-    stop = asyncio.Event()
+    first = asyncio.Event()
     lost: list[str] = []
-    clients = [asyncio.create_task(_keep_asking(service.url, stop, lost)) for _ in range(8)]
-    await asyncio.sleep(0.5)
+    clients = [asyncio.create_task(_keep_asking(service.url, first, lost)) for _ in range(8)]
+    await first.wait()
     service.process.send_signal(signal.SIGTERM)
     return sum(await asyncio.gather(*clients)), lost
 
@@ -200,7 +201,7 @@ def test_overload_leaving_clients_and_a_stop_under_load(
     answered, lost = asyncio.run(_stop_under_load(service))
     assert lost == []
     assert answered > 0
-    assert service.process.wait(10) == 0
+    assert service.process.wait(120) == 0
 
 
 @pytest.mark.parametrize(
@@ -221,7 +222,7 @@ def test_what_cannot_be_served_ends_with_one_line(
         [sys.executable, "-m", "nextquery", "serve", *command, "--port", "0"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         check=False,
     )
     errors = [line for line in ended.stderr.splitlines() if not line.startswith("{")]

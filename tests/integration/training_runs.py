@@ -44,7 +44,7 @@ def start(data: Path, out: Path, *more: str, launcher: tuple[str, ...] = ()) -> 
 
 def finish(process: Any) -> tuple[int, str, str]:
     """Wait for the end: exit code, stdout, stderr."""
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=250)
     return process.returncode, output, errors
 
 
@@ -54,7 +54,7 @@ def train(data: Path, out: Path, *more: str) -> tuple[int, str, str]:
 
 def wait_until(process: Any, condition: Callable[[], bool]) -> None:
     """Look again until it is so, as long as the process runs."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + 250
     while not condition():
         assert process.poll() is None, finish(process)
         assert time.monotonic() < end

@@ -45,7 +45,7 @@ def open_client(served_models: dict[str, Path], tmp_path: Path) -> Iterator[Open
             models = tuple(NamedModel(name, served_models[kind]) for name, kind in names)
             service = build_service(ServiceSettings(models, tmp_path, **settings))
             client = stack.enter_context(TestClient(build_app(service)))
-            end = time.monotonic() + 60
+            end = time.monotonic() + 120
             while client.get("/readyz").status_code != 200:
                 assert time.monotonic() < end, "the models were not loaded"
                 time.sleep(0.01)

@@ -61,7 +61,7 @@ def opened(folders: Path, tmp_path: Path) -> Iterator[Opener]:
 
 
 def _until_ready(client: TestClient) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while client.get("/readyz").status_code != 200:
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -153,7 +153,7 @@ def test_a_model_in_the_shadow_is_recorded_and_never_shown(opened: Opener, tmp_p
     client = opened(shadow="B")
     answer = ask(client, session_id="visitor-1", n=2)
     assert [item["text"] for item in answer["suggestions"]] == ["boots", "socks"]
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while len(recorded(tmp_path)) < 2:
         assert time.monotonic() < end
         client.get("/healthz")

@@ -1,7 +1,6 @@
 """How long a request waits, with jobs that the test answers itself."""
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -44,7 +43,8 @@ def test_after_the_budget_only_a_patient_client_waits_for_what_has_begun(started
     async def scenario() -> None:
         asked = job()
         asked.started = started
-        asyncio.get_running_loop().call_later(0.3, asked.answer.set_result, 1)
+        if started:  # what nobody has begun is never answered here, however slow the machine
+            asyncio.get_running_loop().call_later(0.3, asked.answer.set_result, 1)
         assert await finished(Client().request, [asked], 0.05, patient=True) == started
         other = job()
         other.started = started
@@ -57,9 +57,7 @@ def test_a_client_that_leaves_is_noticed_at_once() -> None:
     async def scenario() -> None:
         client = Client()
         asyncio.get_running_loop().call_later(0.01, client.leaves.set)
-        begin = time.monotonic()
-        with pytest.raises(ClientLeftError):
-            await finished(client.request, [job()], 60.0, patient=True)
-        assert time.monotonic() - begin < 30
+        with pytest.raises(ClientLeftError):  # otherwise it would wait for an hour
+            await finished(client.request, [job()], 3600.0, patient=True)
 
     asyncio.run(scenario())

@@ -57,7 +57,7 @@ def started(folder: Path, blocklist: Path | None = None, **options: bool) -> Iso
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -149,7 +149,7 @@ def test_a_stopped_model_is_seen_and_killing_it_tells_who_waits(apart: IsolatedE
         wait_until(lambda: apart.silent_for > 0.2)
         apart.kill()
         with pytest.raises(ModelLateError):
-            answer.result(60)
+            answer.result(120)
     assert apart.silent_for == 0.0
     assert lists(apart, SESSION, n=3)[0], "the next batch is answered by another process"
     assert apart.process_id != first
@@ -159,7 +159,7 @@ def test_a_stopped_model_does_not_keep_the_service_from_ending(apart: IsolatedEn
     os.kill(apart.process_id, signal.SIGSTOP)
     begin = time.monotonic()
     apart.close()
-    assert time.monotonic() - begin < 2 * SECONDS_TO_END
+    assert time.monotonic() - begin < 20 * SECONDS_TO_END, "a stopped one would never end"
 
 
 def test_closing_ends_a_load_that_nobody_waits_for(served_models: dict[str, Path]) -> None:
@@ -169,7 +169,7 @@ def test_closing_ends_a_load_that_nobody_waits_for(served_models: dict[str, Path
         wait_until(lambda: engine._process is not None)
         engine.close()
         with pytest.raises(ModelEndedError):
-            loaded.result(60)
+            loaded.result(120)
 
 
 def test_a_model_that_cannot_be_started_again_is_not_tried_without_pause(
@@ -197,7 +197,7 @@ def test_a_batch_is_given_up_between_two_steps(apart: IsolatedEngine) -> None:
         wait_until(lambda: apart.silent_for > 0.2)
         apart.give_up()
         with pytest.raises(GivenUpError):
-            answer.result(60)
+            answer.result(120)
     assert time.process_time() - begin < 60
     apart.give_up()  # nothing is being computed: nothing is said
     assert lists(apart, SESSION, n=3) == expected

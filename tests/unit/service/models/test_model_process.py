@@ -35,4 +35,4 @@ def test_it_answers_survives_signals_and_ends_with_its_socket(
         question = SuggestQuestion(("red shoes",), SuggestOptions(n=1))
         any_connection.send(Batch((question,)))
         assert [item.text for item in any_connection.recv().answers[0]] == ["red boots"]
-    assert process.wait(30) == 0
+    assert process.wait(120) == 0

@@ -21,7 +21,7 @@ class HeldModel:
     def __call__(self, questions: Sequence[Any]) -> list[Any]:
         self.batches.append(list(questions))
         self.entered.set()
-        assert self.released.wait(10)
+        assert self.released.wait(120)
         return [question * 2 for question in questions]
 
 
@@ -42,7 +42,7 @@ def run(model: Any, scenario: Callable[[Batcher], Awaitable[None]]) -> None:
 async def begun(batcher: Batcher, model: HeldModel) -> None:
     """Put one question into the model's hands."""
     batcher.submit("k", [0])
-    await asyncio.to_thread(model.entered.wait, 10)
+    await asyncio.to_thread(model.entered.wait, 120)
 
 
 def test_what_waits_is_answered_together() -> None:
@@ -103,7 +103,7 @@ def test_a_job_in_the_models_hands_is_finished_though_nobody_waits() -> None:
 
     async def scenario(batcher: Batcher) -> None:
         job = batcher.submit("k", [7])
-        await asyncio.to_thread(model.entered.wait, 10)
+        await asyncio.to_thread(model.entered.wait, 120)
         batcher.withdraw(job)
         model.released.set()
         assert await job[0].answer == 14
@@ -122,7 +122,7 @@ def test_a_batch_is_given_up_once_all_of_its_clients_are_gone() -> None:
         model.entered.clear()
         model.released.set()
         model.released = threading.Event()
-        await asyncio.to_thread(model.entered.wait, 10)
+        await asyncio.to_thread(model.entered.wait, 120)
         batcher.withdraw(jobs[:1], unwanted=True)
         assert not given_up  # somebody still waits
         batcher.withdraw(jobs[1:], unwanted=True)
@@ -182,7 +182,7 @@ def test_a_model_that_nobody_asks_is_looked_after() -> None:
             loop.call_soon_threadsafe(looked.set)
 
         batcher.on_idle = look
-        await asyncio.wait_for(looked.wait(), 30)
+        await asyncio.wait_for(looked.wait(), 120)
         assert await batcher.submit("k", [2])[0].answer == 2
 
     run(lambda questions: list(questions), scenario)
@@ -198,12 +198,12 @@ class SteppedModel:
 
     def __call__(self, questions: Sequence[Any]) -> list[Any]:
         self._begun.release()
-        assert self._finish.acquire(timeout=10)
+        assert self._finish.acquire(timeout=120)
         return list(questions)
 
     async def begun(self) -> None:
         """Until a batch has begun."""
-        assert await asyncio.to_thread(self._begun.acquire, timeout=10)
+        assert await asyncio.to_thread(self._begun.acquire, timeout=120)
 
     async def step(self, now: float) -> None:
         """Finish the present batch and wait until the next one has begun."""
