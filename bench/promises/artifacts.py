@@ -18,6 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from promises.artifact_commands import bad_places, odd_names, save_faults, signals
+from promises.command_world import world
 from promises.rows import Row
 from promises.small_models import ask, make_data
 from promises.small_models import sound_models as _models
@@ -42,6 +43,27 @@ def crash_points(quick: bool) -> Iterator[Row]:
     yield Row(AREA, "the next job clears what it left", points, found["put_right"], by, left)
 
 
+def commands(quick: bool) -> Row:
+    """Commands that replace something, ended at their steps on the disk."""
+    points = 2 if quick else 0
+    chosen = ("update", "feedback guard", "blend", "export") if quick else ()
+    modes = ("both",) if quick else ("killed", "stopped")
+    found = [_script("command_crashes.py", world(), mode, points, *chosen) for mode in modes]
+    control = _script("command_crashes.py", world(), "in-place", 4, "fit")
+    tried, held = (sum(each[name] for each in found) for name in ("tried", "held"))
+    return Row(
+        AREA,
+        "a command killed or stopped at any step leaves old or new, and the next clears up",
+        tried,
+        held,
+        "written in place",
+        control["tried"] - control["held"],
+        "`update`, `forget`, `fit`, `blend`, `export`, `vectors`, feedback and studies"
+        if not quick
+        else ", ".join(f"`{name}`" for name in chosen),
+    )
+
+
 def neighbours(quick: bool) -> Row:
     """What killed jobs left of artifacts with similar names."""
     from nextquery.artifacts import publish
@@ -64,7 +86,7 @@ def damaged_folders(quick: bool) -> Row:
     """Files altered behind the manifest's back: refused, or the same answers."""
     trials = 24 if quick else 1100
     found = _trials("damaged", trials)
-    control = _trials("damaged-unchecked", trials // 3)
+    control = _trials("damaged-unchecked", trials // 3, until_one=quick)
     held = found.get("refused", 0) + found.get("same", 0)
     wrong = sum(control.get(kind, 0) for kind in ("other", "error", "crash", "hang"))
     return Row(AREA, "a damaged folder is refused by name", trials, held, "unchecked", wrong)
@@ -74,7 +96,7 @@ def hostile_folders(quick: bool) -> Row:
     """Content made to harm, with a manifest that fits: refused or answered, never a crash."""
     trials = 24 if quick else 700
     found = _trials("hostile", trials)
-    control = _trials("hostile-unchecked", 60 if quick else trials // 2, seed=2)
+    control = _trials("hostile-unchecked", 60 if quick else trials // 2, seed=2, until_one=quick)
     held = sum(found.get(kind, 0) for kind in ("refused", "same", "other"))
     ended = sum(control.get(kind, 0) for kind in ("error", "crash", "hang"))
     note = "answers of a hostile model are its author's"
@@ -107,6 +129,7 @@ def _mixtures(target: Path, answers: set[str], loads: int) -> int:
 
 TESTS = (
     crash_points,
+    commands,
     neighbours,
     damaged_folders,
     hostile_folders,
@@ -125,8 +148,8 @@ def _script(name: str, *arguments: object) -> dict[str, int]:
     return found
 
 
-def _trials(mode: str, trials: int, seed: int = 1) -> dict[str, int]:
-    return _script("folder_trials.py", _models(), mode, trials, seed)
+def _trials(mode: str, trials: int, seed: int = 1, until_one: bool = False) -> dict[str, int]:
+    return _script("folder_trials.py", _models(), mode, trials, seed, int(until_one))
 
 
 @cache

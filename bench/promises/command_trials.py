@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,8 @@ PLACES = ("folder", "empty", "pipe", "zero", "full", "null", "unreadable",
           "no/such/parent", "loop", "dangling", "x" * 300, "file/below", "", ".", "/",
           "socket", "binary", "link", "odd [a]*{b}\\ \udcff", "/proc/self/mem", "-",
           "readonly/new")  # fmt: skip
-REFUSES = ("bench", "feedback rerank")
-"""Their valid calls are refused here: no such benchmark, too little feedback to learn from."""
+REFUSES = ("bench",)
+"""Its valid call is refused here: no such benchmark."""
 FULL_DISK = "(bytes that fit into a file)"
 SECONDS = 20.0
 """Processor time of a call; one that waits for something has `SLOWEST`."""
@@ -153,7 +153,7 @@ def try_case(case: Case, world: Path) -> Outcome:
             child = os.fork()
             if not child:
                 room = int(case.value) if case.parameter == FULL_DISK else 1 << 30
-                _call(words, place, errors.fileno(), room)
+                call(words, place, errors.fileno(), room)
             code, stopped, usage = _wait(child, PATIENCE if case.command in ENDLESS else SECONDS)
             errors.seek(0)
             text = errors.read().decode("utf-8", "replace")
@@ -210,8 +210,14 @@ def _words(case: Case, place: Path, world: Path) -> list[str]:
     return words if position < len(words) else [*words, case.value]
 
 
-def _call(words: list[str], place: Path, errors: int, room: int) -> None:
-    """In the child: the command as `nextquery` runs it."""
+def call(
+    words: list[str],
+    place: Path,
+    errors: int,
+    room: int,
+    at_the_end: Callable[[], None] = lambda: None,
+) -> None:
+    """In the child: the command as `nextquery` runs it, with files of at most `room` bytes."""
     code = 1
     try:
         os.setsid()
@@ -235,6 +241,7 @@ def _call(words: list[str], place: Path, errors: int, room: int) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
+        at_the_end()
         sys.stderr.flush()
         os._exit(code)
 
@@ -277,13 +284,18 @@ def _end_with(child: int) -> None:
     os._exit(143)
 
 
-def main(world: Path, share: float, seed: int, commands: list[str]) -> dict[str, Any]:
-    """Try a share of the cases."""
+def import_commands() -> None:
+    """Import what commands need, so that each child has it; nothing is computed here."""
     import importlib
 
     for module in ("nextquery.cli.main", "polars", "nextquery.api", "nextquery.suggesters.neural",
                    "nextquery.service.app", "nextquery.evaluation.experiment_run"):  # fmt: skip
         importlib.import_module(module)
+
+
+def main(world: Path, share: float, seed: int, commands: list[str]) -> dict[str, Any]:
+    """Try a share of the cases."""
+    import_commands()
     draw = random.Random(seed)
     every = list(cases())
     without = {case.command for case in every} - CALLS.keys()

@@ -44,7 +44,7 @@ CALLS: dict[str, list[str]] = {
     "feedback report": ["{feedback}", "--out", "{out}"],
     "feedback compare": ["{feedback}"],
     "feedback rerank": ["{feedback}", "--base", "{adjacency}", "--out", "{out}",
-                        "--min-taken", "50"],
+                        "--min-taken", "50", "--per-origin", "0"],
     "feedback guard": ["{feedback}", "--model", "{reranked}"],
     "export": ["{adjacency}", "--to", "static", "--out", "{out}"],
     "bench": ["no-such-benchmark"],

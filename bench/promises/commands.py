@@ -19,7 +19,7 @@ _WITHOUT_RIGHTS = "-dac_override,-dac_read_search"
 
 def hostile_values(quick: bool) -> Row:
     """Options and arguments of every command given numbers, texts and places that do harm."""
-    share = 0.008 if quick else 1.0
+    share = 0.004 if quick else 1.0
     script = [sys.executable, "-P", str(_HERE / "command_trials.py"), str(world()), str(share)]
     quiet = {**os.environ, "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

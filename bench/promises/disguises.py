@@ -16,7 +16,16 @@ WORDS = (
 )  # fmt: skip
 PHRASES = ("make a bomb", "steal his wallet", "grow red moss", "hurt small dogs")
 SHORT = ("zarb", "fligg")
-BLOCKED = (*WORDS, *SHORT, *PHRASES)
+OTHER_SCRIPTS = {
+    "Cyrillic": ("плохослово", "грубость"),
+    "Greek": ("κακολογία", "βλασφημίες"),
+    "Arabic": ("كلمةسيئة", "شتيمة"),
+    "Hebrew": ("מילהרעה", "גסותרוח"),
+    "Hangul": ("나쁜단어", "욕설말"),
+}
+"""Made-up words and harmless ones, as good as any to be blocked."""
+BLOCKED = (*WORDS, *SHORT, *PHRASES, *(w for words in OTHER_SCRIPTS.values() for w in words))
+_LATIN = (*WORDS, *SHORT, *PHRASES)
 
 _INVISIBLE = {
     "zero-width characters": "\u200b\u200d\u2060\ufeff\u180e\u034f",
@@ -35,10 +44,14 @@ def variants(quick: bool) -> Iterator[tuple[str, str, str]]:
     """(class, blocked entry, disguise); a quarter of the entries in the quick form."""
     rng = random.Random(13)
     for name, disguise in CLASSES.items():
-        for entry in BLOCKED[:: 4 if quick else 1]:
+        for entry in _LATIN[:: 4 if quick else 1]:
             for text in dict.fromkeys(disguise(entry, rng)):
                 if text != entry:
                     yield name, entry, text
+    for script, words in OTHER_SCRIPTS.items():
+        for entry in words[:: 2 if quick else 1]:
+            for text in dict.fromkeys(_in_script(script, entry, rng)):
+                yield f"{script} script", entry, text
 
 
 def _case(entry: str, rng: Rng) -> Iterator[str]:
@@ -164,6 +177,52 @@ def _inside_a_query(entry: str, rng: Rng) -> Iterator[str]:
     yield f"{entry} near me"
 
 
+_MARKS = {
+    "Cyrillic": "\u0301\u0308\u0483",
+    "Greek": "\u0301\u0342\u0313",
+    "Arabic": "\u064e\u064f\u0650\u0651\u0652\u0640",
+    "Hebrew": "\u05b4\u05b8\u05bc",
+    "Hangul": "",
+}
+"""Stresses, breathings, vowel signs and what only draws a word out."""
+
+
+def _in_script(script: str, entry: str, rng: Rng) -> Iterator[str]:
+    """Disguises of a word that is not in Latin letters: all but those made of Latin letters."""
+    yield from _inside_a_query(entry, rng)
+    yield from _invisible("\u200b\u200d\u00ad\u200f\u2066")(entry, rng)
+    yield from _spaced(entry, rng)
+    yield from _dotted(entry, rng)
+    yield from _hyphen(entry, rng)
+    yield unicodedata.normalize("NFD", entry)
+    for mark in _MARKS[script]:
+        place = _inside(entry, rng)
+        yield entry[:place] + mark + entry[place:]
+        yield mark.join(entry)
+    if script in ("Cyrillic", "Greek"):
+        yield from _case(entry, rng)
+        yield "".join(c for c in unicodedata.normalize("NFD", entry) if c.isalpha())
+    if script == "Hangul":
+        for table in (_COMPATIBILITY, _HALF_WIDTH):
+            yield "".join(table.get(c, c) for c in unicodedata.normalize("NFD", entry))
+
+
+def _letters_of(name: str) -> dict[str, str]:
+    """Korean letters by themselves, in the place of those that make up a syllable."""
+    found: dict[str, str] = {}
+    for code in (*range(0x1100, 0x1113), *range(0x1161, 0x1176), *range(0x11A8, 0x11C3)):
+        letter = unicodedata.name(chr(code)).rpartition(" ")[2]
+        try:
+            found[chr(code)] = unicodedata.lookup(f"{name} {letter}")
+        except KeyError:  # clusters have no letter of their own in half width
+            continue
+    return found
+
+
+_COMPATIBILITY = _letters_of("HANGUL LETTER")
+_HALF_WIDTH = _letters_of("HALFWIDTH HANGUL LETTER")
+
+
 def _inside(entry: str, rng: Rng) -> int:
     return rng.choice([p for p in range(1, len(entry)) if " " not in entry[p - 1 : p + 1]])
 
@@ -186,3 +245,5 @@ CLASSES: dict[str, Disguise] = {
     "inflections (English)": _inflected,
 }
 """How each class of disguises is made."""
+PROMISED = (*CLASSES, *(f"{script} script" for script in OTHER_SCRIPTS))
+"""The classes by name, in the order of the table."""

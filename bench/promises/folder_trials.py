@@ -1,10 +1,11 @@
 """Damaged and hostile folders, each opened and asked in a process of its own.
 
-    python folder_trials.py FOLDER MODE TRIALS SEED
+    python folder_trials.py FOLDER MODE TRIALS SEED [UNTIL_ONE]
 
 MODE is `damaged` (files altered behind the manifest's back), `hostile` (altered, with a manifest
-that fits) or either with `-unchecked` (the control: nothing is checked). Prints how often each
-outcome came: refused, same, other, error, crash, hang.
+that fits) or either with `-unchecked` (the control: nothing is checked). With UNTIL_ONE = 1 the
+first that is neither refused nor answered ends the trials: enough for a control. Prints how often
+each outcome came: refused, same, other, error, crash, hang.
 """
 
 import importlib
@@ -93,7 +94,7 @@ DAMAGED: tuple[Damage, ...] = (flip, scatter, overwrite, cut, append, replace, d
 HOSTILE: tuple[Damage, ...] = (flip, flip, scatter, overwrite, cut, append, replace)
 
 
-def main(folder: Path, mode: str, trials: int, seed: int) -> Counter[str]:
+def main(folder: Path, mode: str, trials: int, seed: int, until_one: bool) -> Counter[str]:
     """Try `trials` folders; the models lie below `folder`."""
     draw = random.Random(seed)
     models = sorted(path for path in folder.iterdir() if _kind(path) not in ("", "study"))
@@ -113,6 +114,8 @@ def main(folder: Path, mode: str, trials: int, seed: int) -> Counter[str]:
             limit = SECONDS_UNCHECKED if mode.endswith("-unchecked") else SECONDS
             outcome = _outcome(copy, expected[model], limit)
             outcomes[outcome] += 1
+            if until_one and outcome in ("error", "crash", "hang"):
+                break
             if outcome in ("error", "crash", "hang", "other") and not mode.endswith("-unchecked"):
                 print(f"{model.name}/{name}: {outcome}", file=sys.stderr)
     return outcomes
@@ -200,5 +203,6 @@ def _asked(folder: Path, expected: str) -> int:
 
 
 if __name__ == "__main__":
-    counted = main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    given = [*sys.argv[1:], "0"]
+    counted = main(Path(given[0]), given[1], int(given[2]), int(given[3]), given[4] == "1")
     print(json.dumps(counted))

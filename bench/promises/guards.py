@@ -18,7 +18,7 @@ from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fitting.fit import fit_model
 from nextquery.suggesters.loading import load
 from nextquery.suggesters.popularity import Popularity
-from promises.disguises import BLOCKED, CLASSES, variants
+from promises.disguises import BLOCKED, PROMISED, variants
 from promises.personal_data import HARMLESS, PERSONAL
 from promises.planted_secrets import ask_for_secrets
 from promises.rows import Row
@@ -42,7 +42,7 @@ def disguises(quick: bool) -> Iterator[Row]:
         blocklist = Path(folder) / "blocked.txt"
         blocklist.write_text("\n".join(BLOCKED) + "\n", encoding="utf-8")
         shown, free = _everything(model, blocklist=blocklist), _everything(model)
-    for name in CLASSES:
+    for name in PROMISED:
         wanted = list(map(normalise_query, texts[name]))
         held = sum(text not in shown for text in wanted)
         leaked = sum(text in free for text in wanted)

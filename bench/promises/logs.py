@@ -62,7 +62,7 @@ def _folder() -> Iterator[Path]:
 
 def mutated_logs(quick: bool) -> Row:
     """Files of every format after accidents: rows, reasons or one error."""
-    files, tried, held, broken = seeds(), 100 if quick else 4000, 0, 0
+    files, tried, held, broken = seeds(), 60 if quick else 4000, 0, 0
     for number in range(tried):
         chance = random.Random(number)
         name = chance.choice(sorted(files))

@@ -20,6 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from promises.floods import floods_are_refused, floods_count_little
 from promises.hostile_requests import attacks, problem
 from promises.rows import Row
 from serving.models import Models, make_models
@@ -270,7 +271,7 @@ def _read_plainly(request: bytes) -> bool:
 
 def memory_levels_off(quick: bool) -> Row:
     """New session ids without end; the control keeps them all."""
-    half = 1_000 if quick else 50_000
+    half = 600 if quick else 50_000
     bounded = _growth(half, ("--max-sessions", "500", "--cache-size", "500"))
     unbounded = _growth(half, ("--max-sessions", "1000000", "--cache-size", "0"))
     return Row(
@@ -305,4 +306,6 @@ TESTS = (
     strangers_stay_out,
     hostile_requests_do_no_harm,
     memory_levels_off,
+    floods_count_little,
+    floods_are_refused,
 )

@@ -7,6 +7,8 @@ from typing import Any
 
 KINDS = ("popularity", "adjacency", "qvmm", "cacb", "shortcuts", "rescue")
 FEEDBACK = "feedback"
+LOST_TRIAL = "lost_trial"
+VISITORS = 600
 _kept: list[tempfile.TemporaryDirectory[str]] = []
 CONTEXTS: tuple[list[str], ...] = (["google"], ["no such query"], ["a", "google maps"], [])
 
@@ -86,7 +88,7 @@ def _write_hred(data: Any, target: Path) -> None:
 
 
 def _write_reranked(folder: Path) -> None:
-    """Feedback of visitors who like short suggestions, and a re-ranker that learnt it."""
+    """Feedback of visitors who like an odd number of letters, and a re-ranker that learnt it."""
     import numpy as np
 
     import nextquery
@@ -105,7 +107,7 @@ def _write_reranked(folder: Path) -> None:
     sessions = [(item.text,) for item in nextquery.load(folder / "popularity").suggest([], 40)]
     visitors = SimulatedVisitors(
         [each for each in sessions if len(model.suggest(each, 5)) > 1],
-        lambda session, text: 0.8 if len(text) < 12 else 0.1,
+        lambda session, text: 0.9 if len(text) % 2 else 0.02,
     )
     other = nextquery.load(folder / "qvmm")
     models: dict[str, Lister] = {
@@ -114,11 +116,36 @@ def _write_reranked(folder: Path) -> None:
     }
     service = SimulatedService(models, "interleave")
     log = FeedbackLog(folder / FEEDBACK)
-    for event in simulate(visitors, service, 400, np.random.default_rng(1)):
+    for event in simulate(visitors, service, VISITORS, np.random.default_rng(1)):
         log.append(event)
     feedback = read_feedback(folder / FEEDBACK, Bounds(per_origin=0))
     trained = train_reranker(feedback.impressions, "adjacency", RerankSettings(min_taken=50))
     publish_reranker(folder / "adjacency", folder / "reranked", trained)
+    _write_lost_trial(folder, visitors)
+
+
+def _write_lost_trial(folder: Path, visitors: Any) -> None:
+    """Feedback of a trial that the re-ranker loses: its half of the visitors is shown nonsense."""
+    import numpy as np
+
+    import nextquery
+    from nextquery.artifacts import MANIFEST, sha256
+    from nextquery.feedback.reranking.off_switch import VERSION_DIGITS
+    from nextquery.feedback.simulated_visitors import Lister, SimulatedService, simulate
+    from nextquery.records import Suggestion
+    from nextquery.service.operation.feedback_log import FeedbackLog
+
+    model = nextquery.load(folder / "adjacency")
+    nonsense = [Suggestion("nothing anybody is looking for", -1.0, "made up")]
+    models: dict[str, Lister] = {
+        "adjacency": lambda session: model.suggest(session, 5),
+        "reranked": lambda session: nonsense,
+    }
+    version = sha256(folder / "reranked" / MANIFEST)[:VERSION_DIGITS]
+    service = SimulatedService(models, "split", {"reranked": version})
+    log = FeedbackLog(folder / LOST_TRIAL)
+    for event in simulate(visitors, service, VISITORS, np.random.default_rng(2)):
+        log.append(event)
 
 
 def _write_blend(data: Any, folder: Path) -> None:

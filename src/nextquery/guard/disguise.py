@@ -10,7 +10,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -30,6 +30,9 @@ _LEET = str.maketrans("0123456789", "oizeasgtbg")
 _MERGED = str.maketrans("i", "l")
 _REPEATED = re.compile(r"(.)\1+")
 _stemmers = threading.local()
+_TATWEEL = 0x0640
+"""Draws an Arabic word out and means nothing."""
+_FINAL_CONSONANTS = range(0x11A8, 0x11C3)
 
 
 class Reading(NamedTuple):
@@ -117,7 +120,20 @@ def leet(word: str) -> str:
 def _plain(word: str) -> str:
     decomposed = unicodedata.normalize("NFKD", word)
     bare = "".join(c for c in decomposed if unicodedata.category(c)[0] in "LN")
-    return bare.translate(look_alikes())
+    return bare.translate(look_alikes()).translate(_other_scripts())
+
+
+@cache
+def _other_scripts() -> dict[int, str | None]:
+    """What is not drawn in Arabic, and Korean consonants by themselves, wherever they stand.
+
+    A syllable ends in other code points than it begins with; typed letter by letter it does not.
+    """
+    table: dict[int, str | None] = {_TATWEEL: None}
+    for code in _FINAL_CONSONANTS:
+        parts = unicodedata.name(chr(code)).removeprefix("HANGUL JONGSEONG ").split("-")
+        table[code] = "".join(unicodedata.lookup(f"HANGUL CHOSEONG {part}") for part in parts)
+    return table
 
 
 def merged(word: str) -> str:

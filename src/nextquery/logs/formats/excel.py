@@ -25,11 +25,14 @@ from nextquery.logs.reading.text_rows import Row, rows_frame
 from nextquery.logs.reading.times import parse_times
 
 _FIELDS = ("user", "time_text", "query", "click")
-_LARGEST = 1 << 30
+_LARGEST = 400_000_000
+"""Bytes of the unpacked sheets; a million rows of a search log take half of it."""
 _BLOCK_ROWS = 50_000
+_BLOCK_CHARACTERS = 8_000_000
 _LONGEST_PREAMBLE = 30
 
-_MOST_CELLS = 1_048_576 * 26 * 26
+_MOST_CELLS = 1_048_576 * 20
+"""A sheet as long as Excel allows, with 20 columns; a cell takes some 30 bytes, even empty."""
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
 _CELL = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"')
 
@@ -68,13 +71,28 @@ class ExcelFormat(LogFormat):
         wanted = find_columns(sample.file, settings.columns, names)
         places = {field: names.index(name) for field, name in wanted.items()}
         size = sample.file.stat().st_size
-        for start in range(sheet.header + 1, len(sheet.rows), _BLOCK_ROWS):
-            part = sheet.rows[start : start + _BLOCK_ROWS]
+        for start, end in _blocks(sheet.rows, sheet.header + 1):
+            part = sheet.rows[start:end]
             position = size * (start + len(part)) // len(sheet.rows)
             parse = partial(_parse, part, places, sheet.first + start, settings.time_zone)
             # Rows are numbered as in the sheet: what stands above the first counts with it.
             above = sheet.first + sheet.header if start == sheet.header + 1 else 0
             yield FileBlock(len(part) + above, position, parse)
+
+
+def _blocks(rows: Sequence[Cells], first: int) -> Iterator[tuple[int, int]]:
+    """Where blocks begin and end: bounded in rows, and in the characters of their texts."""
+    start, characters = first, 0
+    for number in range(first, len(rows)):
+        length = sum(len(cell) for cell in rows[number] if isinstance(cell, str))
+        if number - start == _BLOCK_ROWS or (
+            characters and characters + length > _BLOCK_CHARACTERS
+        ):
+            yield start, number
+            start, characters = number, 0
+        characters += length
+    if start < len(rows):
+        yield start, len(rows)
 
 
 def _parse(
@@ -168,9 +186,17 @@ def _cells(parts: zipfile.ZipFile, name: str) -> int:
         while chunk := sheet.read(1 << 20):
             found = _CELL.findall(rest + chunk)
             furthest = max(furthest, max((int(row) for _, row in found), default=0))
-            width = max(width, max((len(letters) for letters, _ in found), default=0))
+            width = max(width, max(map(_column, {letters for letters, _ in found}), default=0))
             rest = chunk[-20:]
-    return furthest * min(16_384, int(26**width))
+    return furthest * width
+
+
+def _column(letters: bytes) -> int:
+    """The number of a column: 1 for `A`, 27 for `AA`."""
+    number = 0
+    for letter in letters:
+        number = 26 * number + letter - ord("A") + 1
+    return number
 
 
 def _unreadable(path: Path, error: BaseException) -> LogError:
