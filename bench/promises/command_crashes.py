@@ -132,7 +132,10 @@ class Trials:
 
 
 def _noting(counts: Path, steps: Steps) -> Callable[[], None]:
-    return lambda: counts.write_text(str(steps.seen)) and None
+    def note() -> None:
+        counts.write_text(str(steps.seen))
+
+    return note
 
 
 def _end() -> None:

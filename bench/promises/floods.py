@@ -3,11 +3,18 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from promises.rows import Row
+
+if TYPE_CHECKING:
+    from nextquery.feedback.events import FeedbackEvent
+
+Sender = Callable[[int], tuple[str, str]]
+"""Visitor and origin of a list by its number."""
 
 AREA = "service"
 _START = datetime(2026, 5, 1, tzinfo=UTC)
@@ -21,7 +28,7 @@ def floods_count_little(quick: bool) -> Row:
 
     number = 2_500 if quick else 20_000
     usual = Bounds()
-    floods = {
+    floods: dict[str, tuple[Sender, int]] = {
         "one visitor": (lambda n: ("robot", f"{n:04x}"[-4:]), usual.per_visitor),
         "one address or key, visitors without end": (lambda n: (f"v{n}", "00aa"), usual.per_origin),
         "one visitor from one address": (lambda n: ("robot", "00aa"), usual.per_visitor),
@@ -39,12 +46,12 @@ def floods_count_little(quick: bool) -> Row:
     return Row(AREA, promise, len(floods), held, "no bounds", broken, note)
 
 
-def _taken(number: int, visitor: str, origin: str) -> Iterator[object]:
+def _taken(number: int, visitor: str, origin: str) -> "Iterator[FeedbackEvent]":
     from nextquery.feedback.events import ListedSuggestion, ServedList, ShownList, TakenSuggestion
 
     at = _START + timedelta(seconds=number)
     who = (f"list-{number}", visitor, at, "paris", origin)
-    listed = (ListedSuggestion("pushed", -1.0, "m", 1),)
+    listed = (ListedSuggestion("pushed", "seen", "m"),)
     yield ServedList(*who, model="m", version="1", suggestions=listed)
     yield ShownList(*who, suggestions=("pushed",))
     yield TakenSuggestion(*who, suggestion="pushed", position=1)

@@ -168,3 +168,21 @@ def test_an_empty_or_unreadable_file_is_an_error(tmp_path: Path, content: bytes)
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BlocklistError, match="cannot be read"):
         read_blocklist(tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize(
+    "disguised",
+    [
+        "شـتـيـمـة",  # drawn out
+        "شَتِيمَة",  # with vowel signs
+        "ﺷﺘﻴﻤﺔ",  # in presentation forms
+        "ㄴㅏㅃㅡㄴㄷㅏㄴㅇㅓ",  # letter by letter
+        "나쁜\u200b단어",
+        "ГРУ\u0301БОСТЬ",
+        "κακολογια",
+    ],
+)
+def test_other_scripts_are_read_without_what_is_only_drawn(disguised: str) -> None:
+    blocked = Blocklist(["شتيمة", "나쁜단어", "грубость", "κακολογία"])
+    assert blocked.blocks(normalise_query(disguised))
+    assert not blocked.blocks(normalise_query("나쁜 날"))

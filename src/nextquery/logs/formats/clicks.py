@@ -14,7 +14,10 @@ from nextquery.logs.reading.rows import CANONICAL, with_owner
 
 STAGED_COLUMNS = (*CANONICAL, "query_id", "file", "line")
 """Staged rows also keep where they stood, to be named if their query is unknown."""
-STAGED_FIELDS = ("line", "user", "query", "query_id", "click", "time")
+_STAGED_FIELDS = ("line", "user", "query", "query_id", "click", "time")
+_LONGEST_TEXT = 4000
+"""Characters of a field that are staged: the join holds thousands of rows at once, and a query a
+quarter as long is dropped for its length."""
 
 _NOTHING = "SELECT row FROM staged WHERE false"
 # A query_id that was logged twice (a second page of results, say) has its clicks on the first.
@@ -48,12 +51,17 @@ _REJECTED = f"""
 """
 
 
+def stage_queries(queries: pl.DataFrame) -> pl.DataFrame:
+    """Accepted rows of queries as they are staged."""
+    return queries.select(_STAGED_FIELDS).with_columns(pl.col(pl.String).str.head(_LONGEST_TEXT))
+
+
 def stage_clicks(clicks: pl.DataFrame) -> pl.DataFrame:
     """Rows of clicks (line, query_id, click) as they are staged: without text.
 
     User and time, where they are known, serve only to find rows again that could not be joined.
     """
-    return with_owner(clicks).with_columns(query=pl.lit(None, pl.String)).select(STAGED_FIELDS)
+    return stage_queries(with_owner(clicks).with_columns(query=pl.lit(None, pl.String)))
 
 
 def join_clicks(staged: Path, rows: Path, left_out: str = _NOTHING) -> JoinedRows:

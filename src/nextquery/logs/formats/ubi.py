@@ -15,9 +15,9 @@ import polars as pl
 from nextquery.logs.formats.base import FileBlock, JoinedFormat, JoinedRows, read_line_blocks
 from nextquery.logs.formats.clicks import (
     STAGED_COLUMNS,
-    STAGED_FIELDS,
     join_clicks,
     stage_clicks,
+    stage_queries,
 )
 from nextquery.logs.formats.layouts.json_fields import extract_fields, sample_paths
 from nextquery.logs.formats.parquet import read_times
@@ -105,7 +105,7 @@ def _divide(fields: pl.DataFrame, times: pl.DataFrame) -> ParsedRows:
     queries = validate_rows(asked.drop("time", "fault"), asked.select("time", "fault"))
     events = _validate_events(dated.filter(is_event))
     return ParsedRows(
-        pl.concat([queries.accepted.select(STAGED_FIELDS), events.accepted]).sort("line"),
+        pl.concat([stage_queries(queries.accepted), events.accepted]).sort("line"),
         pl.concat([queries.rejected, events.rejected]).sort("line"),
     )
 

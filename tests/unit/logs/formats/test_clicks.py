@@ -41,3 +41,9 @@ def test_clicks_stand_after_their_query_and_what_is_left_out_is_named(tmp_path: 
 def test_a_staged_click_has_no_text_of_its_own() -> None:
     clicks = pl.DataFrame({"line": [1], "query_id": ["a"], "click": ["x"], "reason": [None]})
     assert stage_clicks(clicks).rows() == [(1, None, None, "a", "x", None)]
+
+
+def test_long_texts_are_cut_before_they_are_joined() -> None:
+    click = {"line": 1, "query_id": "q" * 9000, "click": "x" * 9000}
+    [row] = stage_clicks(pl.DataFrame([click])).rows(named=True)
+    assert (len(row["query_id"]), len(row["click"]), row["query"]) == (4000, 4000, None)

@@ -78,6 +78,27 @@ def test_what_is_no_workbook_is_named(tmp_path: Path) -> None:
         read(tmp_path, workbook([]))
 
 
+@pytest.mark.parametrize(("corner", "cells"), [("XFD40000", "655,360,000"), ("AB999999", "27,")])
+def test_a_single_cell_far_away_is_refused(tmp_path: Path, corner: str, cells: str) -> None:
+    stream = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(workbook(ROWS))) as old,
+        zipfile.ZipFile(stream, "w") as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, old.read(name).replace(b'r="A1"', f'r="{corner}"'.encode()))
+    with pytest.raises(LogError, match=f"span {cells}"):
+        read(tmp_path, stream.getvalue())
+
+
+def test_blocks_are_bounded_in_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(excel, "_BLOCK_CHARACTERS", 40)
+    long: Any = [["time", "user", "query"], *([MOMENT, "u", "x" * 30] for _ in range(5))]
+    _, rows = read(tmp_path, workbook(long))
+    assert rows["row"].to_list() == [2, 3, 4, 5, 6]
+    assert len(list(tmp_path.rglob("part-*.parquet"))) == 5
+
+
 def test_a_small_file_of_a_huge_table_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

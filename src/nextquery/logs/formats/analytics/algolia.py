@@ -22,9 +22,9 @@ from nextquery.logs.formats.analytics.json_documents import (
 from nextquery.logs.formats.base import JoinedFormat, JoinedRows
 from nextquery.logs.formats.clicks import (
     STAGED_COLUMNS,
-    STAGED_FIELDS,
     join_clicks,
     stage_clicks,
+    stage_queries,
 )
 from nextquery.logs.reading import rejected_rows
 from nextquery.logs.reading.rows import ParsedRows, describe_rejected
@@ -105,7 +105,7 @@ class AlgoliaFormat(DocumentFormat, JoinedFormat):
         staged = stage_clicks(clicks.filter(pl.col("reason").is_null()))
         refused = describe_rejected(clicks.filter(pl.col("reason").is_not_null()))
         return ParsedRows(
-            pl.concat([queries.accepted.select(STAGED_FIELDS), staged]).sort("line"),
+            pl.concat([stage_queries(queries.accepted), staged]).sort("line"),
             pl.concat([queries.rejected, refused]).sort("line"),
         )
 
