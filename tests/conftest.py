@@ -38,6 +38,18 @@ settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
 
+WHOLE_COMMANDS = ("browser", "install", "integration", "learning")
+"""Folders whose tests run browsers, commands or trainings: none is in the fast inner loop."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what lies in these folders."""
+    slow = {Path(__file__).parent / name for name in WHOLE_COMMANDS}
+    for item in items:
+        if slow & set(item.path.parents):
+            item.add_marker(pytest.mark.slow)
+
+
 @dataclass(frozen=True)
 class TinyLog:
     """Background sessions as (user, queries); clicks as (user, query, url); K of the rule."""

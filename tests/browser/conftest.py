@@ -53,11 +53,3 @@ def page(browser: Any, service: Any) -> Iterator[Any]:
     yield opened
     context.close()
     assert complaints == []
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A browser takes seconds for every test: none is in the fast inner loop."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.slow)

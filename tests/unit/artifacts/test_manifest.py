@@ -86,6 +86,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     st.fixed_dictionaries({"kind": JSON, "files": JSON}, optional={"sizes": JSON, "format": JSON})
 )

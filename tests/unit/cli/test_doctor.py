@@ -19,6 +19,7 @@ def few_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nextquery.extras.EXTRAS", few)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_extras")
 def test_what_is_installed_is_told() -> None:
     found = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)["extras"]

@@ -17,6 +17,7 @@ from nextquery.suggesters.popularity import Popularity
 QUICK = ExperimentSettings(("long_tail",), generation_contexts=5, boundary_queries=100)
 
 
+@pytest.mark.slow
 def test_the_report_folder_holds_the_results_and_nothing_half_done(
     small_data: PreparedData, shared_words: Scorer, tmp_path: Path
 ) -> None:

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from nextquery.evaluation.experiment_run import ExperimentRun
 from nextquery.evaluation.progress import show_steps
 from nextquery.evaluation.settings import ExperimentSettings
@@ -11,6 +13,7 @@ from nextquery.suggesters.base import Scorer
 from nextquery.suggesters.fitting.fit import fit_model
 
 
+@pytest.mark.slow
 def test_every_step_is_kept_and_taken_up_again(
     small_data: PreparedData, shared_words: Scorer, tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ queries = st.sampled_from(["a", "b", "c", "a b", "b c", "c a b"])
 logs = st.lists(st.lists(queries, min_size=2, max_size=5), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     logs,

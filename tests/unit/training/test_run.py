@@ -29,6 +29,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
     return api.prepare(folder / "log.tsv", folder / "data", spelling=False)
 
 
+@pytest.mark.slow
 def test_a_run_ends_in_a_model_folder_and_nothing_else(data: PreparedData, tmp_path: Path) -> None:
     outcome = train(data, tmp_path / "model", SMALL, ALONE, say=print)
     assert outcome.signal == 0

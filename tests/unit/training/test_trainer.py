@@ -42,6 +42,7 @@ def test_a_loss_that_is_not_finite_names_the_batch(tmp_path: Path) -> None:
         training.run(None)
 
 
+@pytest.mark.slow
 def test_training_stops_when_validation_does_not_improve(tmp_path: Path) -> None:
     training = trainer(tmp_path, rate=0.3, epochs=100, patience=2, decay=0.5)
     training.run(None)
@@ -53,6 +54,7 @@ def test_training_stops_when_validation_does_not_improve(tmp_path: Path) -> None
     assert tmp_path.joinpath(f"step-{position.best_step:08d}").is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [0, 3])
 def test_validations_come_when_asked(tmp_path: Path, every: int) -> None:
     training = trainer(tmp_path / "checkpoints", epochs=2, validate_every=every)
@@ -93,6 +95,7 @@ def test_a_step_of_the_warm_up_is_as_small_as_its_rate(tmp_path: Path) -> None:
     assert torch.equal(*moved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per", ["word", "session"])
 def test_the_loss_is_a_mean_over_words_or_sessions(tmp_path: Path, per: str) -> None:
     """By the norm of the first gradient; what is reported stays per word."""

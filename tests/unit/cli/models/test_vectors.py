@@ -75,6 +75,7 @@ def test_a_model_reads_vectors_of_whole_queries(
     assert json.loads(run("suggest", out, "a query", "--json"))
 
 
+@pytest.mark.slow
 def test_a_model_begins_with_the_file(folder: str, tmp_path: Path) -> None:
     """After one step at a rate of almost nothing the first values are still there."""
     (tmp_path / "glove.txt").write_text(GLOVE)

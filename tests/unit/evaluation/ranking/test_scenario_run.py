@@ -52,6 +52,7 @@ def test_a_scenario_from_cases_to_results(
     assert len(list(tmp_path.glob("*.run"))) == len(found.systems)
 
 
+@pytest.mark.slow
 def test_a_run_of_others_stands_beside_the_systems(
     small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
 ) -> None:
@@ -88,6 +89,7 @@ def test_too_few_cases_end_before_anything_is_scored(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_new_visitors_are_ranked_by_rankers_of_other_users(
     small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
 ) -> None:

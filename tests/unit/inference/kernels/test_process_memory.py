@@ -55,12 +55,14 @@ def run(program: str, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_the_library_leaves_the_process_as_it_is(folder: Path) -> None:
     found = run(WATCH + LIBRARY + REPORT, str(folder))
     assert found["touched"] == []
     assert found["same"]
 
 
+@pytest.mark.slow
 def test_the_watch_would_have_seen_it(folder: Path) -> None:
     settings = (
         "from nextquery.inference.kernels import process_memory as settings\n"

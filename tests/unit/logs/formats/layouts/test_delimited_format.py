@@ -38,6 +38,7 @@ _ROWS = st.tuples(_FIELD, _FIELD, _TIMES, _FIELD, _FIELD).map("\t".join)
 _HEADERS = st.just("AnonID\tQuery\tQueryTime\tItemRank\tClickURL")
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.one_of(_ROWS, _ROWS, _ROWS, _HEADERS), min_size=1, max_size=6), st.integers(1, 9)
@@ -49,6 +50,7 @@ def test_rows_of_one_width_are_those_of_single_lines(lines: list[str], first: in
     _same(AOL_LAYOUT, block)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.text(st.sampled_from("a7\t\r\0é"), max_size=9), min_size=1, max_size=5))
 @example([f"1\ta\t{TIME}\t\t\t", f"2\tb\t{TIME}\t"])  # as many separators as two good lines have
