@@ -54,9 +54,9 @@ def main(quick: bool) -> dict[str, Any]:
         logs: tuple[Satisfaction, ...] = ("outcome", "chance")
         for log in logs:
             folder = Path(work) / log
-            data, cases = make_cases(folder, log, 1500 if quick else 40_000)
+            data, cases = make_cases(folder, log, 1500 if quick else 60_000)
             found[log] = {kind: count_change(data, cases, kind) for kind in KINDS}
-            data, cases = make_cases(folder, log, 1500 if quick else 12_000)
+            data, cases = make_cases(folder, log, 1500 if quick else 20_000)
             found[log]["hred"] = trained_change(data, cases, folder / "hred", quick)
             if log == "outcome":
                 trained(data, folder / "plain", 0, quick)

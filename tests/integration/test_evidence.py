@@ -10,7 +10,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
-from evidence import leaderboard, measured_plots, page, plots, tables  # noqa: E402
+from evidence import (  # noqa: E402
+    leaderboard,
+    leaderboard_runs,
+    measured_plots,
+    page,
+    plots,
+    tables,
+)
 from evidence.summary import summarise  # noqa: E402
 from nextquery.errors import InputError  # noqa: E402
 
@@ -161,3 +168,20 @@ def test_a_summary_keeps_the_paper_s_comparisons_and_rounds_them() -> None:
 )
 def test_p_values_are_written_as_in_the_paper(p: float, text: str) -> None:
     assert tables.p_value(p) == text
+
+
+def test_of_a_small_log_cases_and_every_mrr_are_kept() -> None:
+    scenario = {"cases": {"test": 40}, "systems": {"adj": quality(0.25004)}}
+    report = {"scenarios": {"robust": scenario}, "data": {"counts": {"sessions": {"test": 90}}}}
+    found = leaderboard_runs.summarise(report)
+
+    assert found["scenarios"] == {"robust": {"cases": 40, "mrr": {"adj": 0.25}}}
+    assert found["sessions"] == {"test": 90}
+
+
+def test_every_model_of_the_small_logs_has_its_form_and_seed() -> None:
+    for log, models in leaderboard_runs.TRAINED.items():
+        for model in models:
+            sets = leaderboard_runs._sets(log, model)
+            assert f"--set=train.seed={model.rpartition('-')[2]}" in sets
+            assert ("--set=model.copy=false" in sets) == model.startswith("plain")
