@@ -39,32 +39,34 @@ def contexts(work: Path, logs: Sequence[Path]) -> None:
 
 
 def known_visitors(work: Path, logs: Sequence[Path]) -> None:
-    """Known visitors, with copying and plain; the users of the last log are reported apart, too."""
-    data = _data(work, logs)
-    apart = _users_of(logs[-1], work / "full.txt")
-    copying = ["train.epochs=6", "model.decoder_context=first"]
-    models = [
-        f"--model=hred={_trained(work, 'copying', copying)}",
-        f"--model=plain={_trained(work, 'plain', ['model.copy=false'])}",
-    ]
-    given = [str(data), *models, *NEXT_QUERY, *QUICK, "--visitors", "known"]
-    given += ["--users-apart", f"full={apart}"]
+    """Known visitors, with copying; taught by last queries and by every one."""
+    given = _known(work, logs, "copying", ("train.epochs=6", "model.decoder_context=first"))
     save("aol_known", summarise(report_of(work / "report-known", given)))
     given += ["--ranker-positions", "every"]
     save("aol_known_every", summarise(report_of(work / "report-known-every", given)))
+
+
+def plain(work: Path, logs: Sequence[Path]) -> None:
+    """Known visitors, HRED without copying."""
+    given = _known(work, logs, "plain", ("train.epochs=6", "model.copy=false"))
+    given += ["--scenario", "long_tail"]
+    save("aol_plain", summarise(report_of(work / "report-plain", given)))
+
+
+def _known(work: Path, logs: Sequence[Path], name: str, settings: Sequence[str]) -> list[str]:
+    """A `small` model and known visitors; the users of the last log are reported apart, too."""
+    data, model = _data(work, logs), work / name
+    sets = [f"--set={setting}" for setting in settings]
+    make(model, ["train", str(data), "--out", str(model), "--config", "small", *sets])
+    apart = _users_of(logs[-1], work / "full.txt")
+    given = [str(data), f"--model=hred={model}", *NEXT_QUERY, *QUICK, "--visitors", "known"]
+    return [*given, "--users-apart", f"full={apart}"]
 
 
 def _data(work: Path, logs: Sequence[Path]) -> Path:
     data = work / "data"
     make(data, ["prepare", *map(str, logs), "--out", str(data), *LAST_WEEKS])
     return data
-
-
-def _trained(work: Path, name: str, settings: Sequence[str]) -> Path:
-    folder = work / name
-    sets = [f"--set={setting}" for setting in settings]
-    make(folder, ["train", str(work / "data"), "--out", str(folder), "--config", "small", *sets])
-    return folder
 
 
 def _folded(work: Path, logs: Sequence[Path]) -> list[str]:

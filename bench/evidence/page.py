@@ -26,6 +26,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "control gains": lambda: tables.made_up_gains("control"),
     "aol new visitors": lambda: tables.new_visitors("aol"),
     "aol known": tables.known_visitors,
+    "aol plain": lambda: tables.known_visitors("aol_plain"),
     "aol leak": tables.leak,
     "aol contexts": size_tables.contexts,
     "aol positions": size_tables.positions,

@@ -15,7 +15,6 @@ TITLES = {
     "every_context": "every context",
 }
 LENGTHS = ("short", "medium", "long")
-KNOWN_MODELS = {"hred": "copying", "plain": "plain"}
 
 
 def read(name: str) -> Any:
@@ -124,21 +123,21 @@ def new_visitors(study: str) -> str:
     return table(heads, rows)
 
 
-def known_visitors() -> str:
-    """The rankers on known visitors, and each model alone."""
-    heads = ["known visitors", "test cases", "users", "ADJ", "Baseline", "model", "alone"]
+def known_visitors(study: str = "aol_known") -> str:
+    """The rankers on known visitors, and the model alone."""
+    heads = ["known visitors", "test cases", "users", "ADJ", "HRED alone", "Baseline"]
     heads += ["+ HRED, sum only", "p by user", "+ HRED", "95% interval", "p by user"]
-    found = read("aol_known")
     rows = []
-    for name, each in found["scenarios"].items():
-        for model in found["models"] if "mrr" in each else ():
-            gains, mrr = each["gains"], each["mrr"]
-            only, chosen = (gains[f"baseline+{model}{form} over baseline"] for form in (":sum", ""))
-            cells = [TITLES[name], f"{each['cases']['test']:,}", f"{each['users']:,}"]
-            cells += [mrr_text(mrr[system]) for system in ("adj", "baseline")]
-            cells += [KNOWN_MODELS[model], mrr_text(mrr[model]), gain(only)]
-            cells += [p_value(only["p_by_user"]), gain(chosen), interval(chosen)]
-            rows.append([*cells, p_value(chosen["p_by_user"])])
+    for name, each in read(study)["scenarios"].items():
+        cells = [TITLES[name], f"{each['cases']['test']:,}", f"{each['users']:,}"]
+        if "mrr" not in each:
+            rows.append([*cells, *["too few"] * 8])
+            continue
+        gains, mrr = each["gains"], each["mrr"]
+        only, chosen = (gains[f"baseline+hred{form} over baseline"] for form in (":sum", ""))
+        cells += [mrr_text(mrr[system]) for system in ("adj", "hred", "baseline")]
+        cells += [gain(only), p_value(only["p_by_user"]), gain(chosen), interval(chosen)]
+        rows.append([*cells, p_value(chosen["p_by_user"])])
     return table(heads, rows)
 
 

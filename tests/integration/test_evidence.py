@@ -11,8 +11,10 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
 from evidence import (  # noqa: E402
+    commands,
     leaderboard,
     leaderboard_runs,
+    log_sizes,
     measured_plots,
     page,
     plots,
@@ -185,3 +187,22 @@ def test_every_model_of_the_small_logs_has_its_form_and_seed() -> None:
             sets = leaderboard_runs._sets(log, model)
             assert f"--set=train.seed={model.rpartition('-')[2]}" in sets
             assert ("--set=model.copy=false" in sets) == model.startswith("plain")
+
+
+def test_a_model_pays_from_where_every_larger_log_gains() -> None:
+    def point(sessions: int, relative: float, p: float) -> dict[str, Any]:
+        gains = {log_sizes.FEATURE: {"relative": relative, "p": p}}
+        return {"sessions": sessions, "gains": gains}
+
+    points = [point(100, 0.3, 0.001), point(200, 0.1, 0.2), point(400, 0.2, 0.001)]
+    assert log_sizes.begins_to_pay(points) == 400
+    assert log_sizes.begins_to_pay(points[:1]) == 100
+    assert log_sizes.begins_to_pay([*points, point(800, -0.1, 0.001)]) is None
+
+
+def test_a_shipped_config_is_changed_by_key() -> None:
+    text = commands.changed("tiny", {"epochs": "2", "optimiser": '"rmsprop"'})
+    assert "\nepochs = 2\n" in text
+    assert '\noptimiser = "rmsprop"\n' in text
+    with pytest.raises(KeyError):
+        commands.changed("tiny", {"epoch": "2"})
