@@ -1,4 +1,4 @@
-"""The AOL studies of docs/experiments.md: new visitors, every context, known visitors.
+"""The AOL studies of docs/experiments.md: new visitors, and known visitors.
 
 The logs are not shipped. Of what is measured only aggregates are kept.
 """
@@ -15,6 +15,8 @@ from evidence.summary import summarise
 LAST_WEEKS = ("--split-at", "2006-05-01,2006-05-15,2006-05-23", "--min-users", "1", "--no-spelling")
 MINILM = ("--encoder", "evidence.minilm:encode")
 NEXT_QUERY = ("--scenario", "next_query", "--scenario", "robust", "--min-followers", "5")
+COPYING = ("train.epochs=6", "model.decoder_context=first")
+PLAIN = ("train.epochs=6", "model.copy=false")
 QUICK = ("--generation-contexts", "20", "--completion-contexts", "10")
 """What is not asked here is asked of few contexts."""
 
@@ -22,34 +24,25 @@ QUICK = ("--generation-contexts", "20", "--completion-contexts", "10")
 def new_visitors(work: Path, logs: Sequence[Path]) -> None:
     """New visitors on all sessions of the logs, taught by last queries and by every one."""
     given = [*_folded(work, logs), *NEXT_QUERY, *QUICK, "--visitors", "new"]
-    given += ["--new-visitor-cases", "all", *MINILM]
-    _share_folds(work, work / "report")
-    save("aol", summarise(report_of(work / "report", given)))
-    _share_folds(work, work / "report-every")
-    given += ["--ranker-positions", "every"]
-    save("aol_every", summarise(report_of(work / "report-every", given)))
-
-
-def contexts(work: Path, logs: Sequence[Path]) -> None:
-    """Every context of new visitors in the test weeks: Baseline, + HRED, + encoder, + both."""
-    given = [*_folded(work, logs), *QUICK, "--scenario", "every_context", "--visitors", "new"]
-    given += [*MINILM, "--seeds", "3", "--ranker-cases", "4000"]
-    _share_folds(work, work / "report-contexts")
-    save("aol_contexts", summarise(report_of(work / "report-contexts", given)))
+    given += ["--new-visitor-cases", "all"]
+    save("aol", summarise(report_of(work / "report", [*given, *MINILM])))
+    _share_folds(work / "report", work / "report-every")
+    every = [*given, "--ranker-positions", "every"]
+    save("aol_every", summarise(report_of(work / "report-every", every)))
 
 
 def known_visitors(work: Path, logs: Sequence[Path]) -> None:
     """Known visitors, with copying; taught by last queries and by every one."""
-    given = _known(work, logs, "copying", ("train.epochs=6", "model.decoder_context=first"))
+    given = [*_known(work, logs, "copying", COPYING), *NEXT_QUERY]
     save("aol_known", summarise(report_of(work / "report-known", given)))
     given += ["--ranker-positions", "every"]
     save("aol_known_every", summarise(report_of(work / "report-known-every", given)))
 
 
 def plain(work: Path, logs: Sequence[Path]) -> None:
-    """Known visitors, HRED without copying."""
-    given = _known(work, logs, "plain", ("train.epochs=6", "model.copy=false"))
-    given += ["--scenario", "long_tail"]
+    """Known visitors, HRED without copying; rankers taught by every next query."""
+    given = [*_known(work, logs, "plain", PLAIN), *NEXT_QUERY, "--scenario", "long_tail"]
+    given += ["--ranker-positions", "every"]
     save("aol_plain", summarise(report_of(work / "report-plain", given)))
 
 
@@ -59,7 +52,7 @@ def _known(work: Path, logs: Sequence[Path], name: str, settings: Sequence[str])
     sets = [f"--set={setting}" for setting in settings]
     make(model, ["train", str(data), "--out", str(model), "--config", "small", *sets])
     apart = _users_of(logs[-1], work / "full.txt")
-    given = [str(data), f"--model=hred={model}", *NEXT_QUERY, *QUICK, "--visitors", "known"]
+    given = [str(data), f"--model=hred={model}", *QUICK, "--visitors", "known"]
     return [*given, "--users-apart", f"full={apart}"]
 
 
@@ -78,7 +71,7 @@ def _folded(work: Path, logs: Sequence[Path]) -> list[str]:
     vectors = work / "vectors.safetensors"
     make(vectors, ["vectors", str(data), "--out", str(vectors), *MINILM, "--words", "20000"])
     values = {
-        "epochs": "3",
+        "epochs": "4",
         "decoder_context": '"first"',
         "word_vectors": f'"{vectors.resolve()}"',
     }
@@ -88,11 +81,10 @@ def _folded(work: Path, logs: Sequence[Path]) -> list[str]:
     return [str(data), f"--model=hred={model}", f"--fold-config=hred={config}"]
 
 
-def _share_folds(work: Path, report: Path) -> None:
-    """Fold models that another report of this study has trained need not be trained again."""
-    reports = [each for each in sorted(work.glob("report*")) if (each / "folds").is_dir()]
-    if reports and not (report / "folds").exists():
-        shutil.copytree(reports[0] / "folds", report / "folds")
+def _share_folds(report: Path, other: Path) -> None:
+    """Fold models that one report of this study has trained need not be trained for another."""
+    if not (other / "folds").exists():
+        shutil.copytree(report / "folds", other / "folds")
 
 
 def _users_of(log: Path, file: Path) -> Path:

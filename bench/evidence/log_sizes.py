@@ -12,7 +12,12 @@ FEATURE = "baseline+hred:sum"
 CURVES: Mapping[str, tuple[list[str], Mapping[str, str]]] = {
     "copying": (
         ["--sessions", "30000", "--seed", "1"],
-        {"validate_every": "300", "validation_sessions": "500", "patience": "3"},
+        {
+            "epochs": "3",
+            "validate_every": "300",
+            "validation_sessions": "500",
+            "patience": "2",
+        },
     ),
     "plain": (
         ["--sessions", "100000", "--seed", "1"],
@@ -80,7 +85,7 @@ def _curve(work: Path, name: str) -> Any:
     short = ["--config", str(config), "--set", "train.epochs=1"]
     make(model, ["train", str(data), "--out", str(model), *short])
     given = [str(data), f"--model=hred={model}", "--visitors", "known", "--scenario", "long_tail"]
-    given += ["--seeds", "3", "--ranker-cases", "2000", "--generation-contexts", "300"]
+    given += ["--seeds", "2", "--ranker-cases", "1000", "--generation-contexts", "150"]
     given += ["--completion-contexts", "10", f"--learning-curve-config={config}"]
     return summarise_curve(report_of(work / "report", given)["learning_curve"])
 

@@ -1,10 +1,10 @@
-"""The tables of docs/experiments.md about the size of a log, and about AOL's users apart."""
+"""The tables of docs/experiments.md about how much log there is: its size, its ranker cases."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from evidence.log_sizes import FEATURE, begins_to_pay, committed
-from evidence.tables import TITLES, gain, interval, mrr_text, p_value, read, table
+from evidence.tables import RESULTS, TITLES, gain, interval, mrr_text, p_value, read, table
 
 Document = Mapping[str, Any]
 TITLES_OF_CURVES = {"copying": "with copying", "plain": "without copying"}
@@ -37,35 +37,15 @@ def sentences() -> str:
     """From which size on each model pays."""
     said = []
     for name, points in committed().items():
-        begins = begins_to_pay(points)
-        said.append(
-            f"**HRED {TITLES_OF_CURVES[name]} begins to pay at about {begins:,} background "
-            "sessions.**"
-            if begins
-            else f"**HRED {TITLES_OF_CURVES[name]} does not pay (p < .01) at "
-            f"{points[-1]['sessions']:,} background sessions.**"
-        )
+        begins, least = begins_to_pay(points), points[0]["sessions"]
+        if begins == least:
+            paid = f"pays already at the smallest size measured, {least:,} background sessions"
+        elif begins:
+            paid = f"begins to pay at about {begins:,} background sessions"
+        else:
+            paid = f"does not pay (p < .01) at {points[-1]['sessions']:,} background sessions"
+        said.append(f"**HRED {TITLES_OF_CURVES[name]} {paid}.**")
     return "\n".join(said)
-
-
-def contexts() -> str:
-    """Every context of new visitors: Baseline, + HRED, + encoder, + both."""
-    found = read("aol_contexts")["new_visitors"]["every_context"]
-    gains, mrr = found["gains"], found["mrr"]
-    pairs = [
-        ("+ HRED, sum only", "baseline+hred:sum", "baseline"),
-        ("+ HRED", "baseline+hred", "baseline"),
-        ("+ encoder", "baseline_semantic", "baseline"),
-        ("+ encoder and HRED", "baseline_semantic+hred", "baseline_semantic"),
-    ]
-    heads = ["ranker", "MRR", "over", "gain", "95% interval", "p by user"]
-    rows = [["Baseline", mrr_text(mrr["baseline"]), "", "", "", ""]]
-    for title, system, base in pairs:
-        each = gains[f"{system} over {base}"]
-        over = "Baseline" if base == "baseline" else "Baseline + encoder"
-        cells = [gain(each), interval(each), p_value(each["p_by_user"])]
-        rows.append([title, mrr_text(mrr[system]), over, *cells])
-    return table(heads, rows)
 
 
 def positions() -> str:
@@ -77,12 +57,17 @@ def positions() -> str:
         ("known", "scenarios", ("aol_known", "aol_known_every")),
         ("new", "new_visitors", ("aol", "aol_every")),
     ):
-        for study in studies:
+        for study in filter(is_committed, studies):
             for name, each in read(study)[part].items():
                 if "mrr" in each:
                     taught = "every query" if study.endswith("every") else "the last query"
                     rows.append([visitors, TITLES[name], taught, *_position_cells(each)])
     return table(heads, rows)
+
+
+def is_committed(study: str) -> bool:
+    """Whether docs/results has the study."""
+    return (RESULTS / f"{study}.json").is_file()
 
 
 def _position_cells(each: Document) -> list[str]:
@@ -91,19 +76,3 @@ def _position_cells(each: Document) -> list[str]:
     cells = [f"{each['cases']['training']:,}", f"{each['cases']['test']:,}"]
     cells += [mrr_text(each["mrr"]["baseline"]), gain(gains["baseline+hred:sum over baseline"])]
     return [*cells, gain(chosen), interval(chosen), p_value(chosen["p_by_user"])]
-
-
-def full_users() -> str:
-    """Known visitors on AOL, those apart whose every query was kept."""
-    heads = ["scenario", "cases", "ADJ", "HRED alone", "Baseline", "+ HRED, sum only"]
-    heads += ["+ HRED", "95% interval", "p by user"]
-    rows = []
-    for name, each in read("aol_known")["scenarios"].items():
-        group = each["by_user_group"]["full"]
-        gains, mrr = group["gains"], group["mrr"]
-        chosen = gains["baseline+hred over baseline"]
-        cells = [TITLES[name], f"{group['cases']:,}"]
-        cells += [mrr_text(mrr[system]) for system in ("adj", "hred", "baseline")]
-        cells += [gain(gains["baseline+hred:sum over baseline"]), gain(chosen)]
-        rows.append([*cells, interval(chosen), p_value(chosen["p_by_user"])])
-    return table(heads, rows)

@@ -103,7 +103,7 @@ class ExperimentRun:
     def learning_curve(self, folder: Path, models: Mapping[str, SystemSource]) -> LearningCurve:
         """How everything depends on the number of background sessions."""
         settings = CurveSettings(
-            replace(self._ranking, runs={}, groups={}),
+            replace(self._ranking, runs={}, groups={}, context_lengths=False),
             self._settings.generation_contexts,
             self._settings.learning_curve_config,
         )

@@ -63,6 +63,8 @@ class RankingSettings:
     """Runs that others made, by system; the file's name begins with its scenario and a dot."""
     groups: UserGroups = field(default_factory=dict)
     """Users whose test cases are reported apart as well."""
+    context_lengths: bool = True
+    """Whether to score long sessions again with the model seeing fewer queries."""
 
 
 def run_scenario(
@@ -109,7 +111,7 @@ def run_scenario(
         form_choices=choices,
         single_features=single_features(parts["test"]),
         by_context_length={}
-        if evaluation.new_visitors
+        if evaluation.new_visitors or not settings.context_lengths
         else {
             model: by_context_length(
                 parts["test"],

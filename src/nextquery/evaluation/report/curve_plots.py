@@ -72,17 +72,18 @@ def curve_sentences(curve: LearningCurve, models: tuple[str, ...]) -> list[str]:
     sentences = []
     for model in models:
         begins = curve.begins_to_pay(model)
-        paid = (
-            f"{label(model)} begins to pay at about {begins:,} background sessions."
-            if begins
-            else f"{label(model)} does not pay (p < .01) at the largest size measured."
-        )
+        if begins == curve.points[0].sessions:
+            paid = f"pays already at the smallest size measured, {begins:,} background sessions."
+        elif begins:
+            paid = f"begins to pay at about {begins:,} background sessions."
+        else:
+            paid = "does not pay (p < .01) at the largest size measured."
         trained = (
             " It was trained anew at every size."
             if model in curve.refitted
             else " It is the same model at every size: only counts and rankers were fitted anew."
         )
-        sentences.append(paid + trained)
+        sentences.append(f"{label(model)} {paid}{trained}")
     return sentences
 
 

@@ -61,9 +61,10 @@ def test_a_run_of_others_stands_beside_the_systems(
     evaluation = read_evaluation_data(small_data)
     settings = RankingSettings(Rules(), seeds=1, ranker_cases=200)
     with show_steps() as steps:
-        run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+        first = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
         theirs = {"theirs": tmp_path / "every_context.mine.run", "other": tmp_path / "robust.run"}
-        settings = RankingSettings(Rules(), 1, 200, theirs)
+        some = {each.user for each in evaluation.sessions["test"][::3]}
+        settings = RankingSettings(Rules(), 1, 200, theirs, {"some": some}, context_lengths=False)
         again = tmp_path / "again"
         found = run_scenario("every_context", evaluation, systems, settings, again, steps)
     assert found.systems["theirs"] == found.systems["mine"]
@@ -72,6 +73,12 @@ def test_a_run_of_others_stands_beside_the_systems(
         ("theirs", "adj"),
         ("theirs", "baseline"),
     }
+    assert first.by_context_length["mine"].cases > 0
+    assert not found.by_context_length, "it was not asked for"
+    apart = found.by_user_group["some"]
+    assert apart.cases == sum(each.user in some for each in evaluation.sessions["test"])
+    assert apart.cases < found.cases["test"]
+    assert set(apart.systems) == set(found.systems)
 
 
 def test_too_few_cases_end_before_anything_is_scored(

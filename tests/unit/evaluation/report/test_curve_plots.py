@@ -25,6 +25,10 @@ def test_the_sentence_says_where_it_pays_and_what_was_fitted_anew(curve: Learnin
         "HRED does not pay (p < .01) at the largest size measured. "
         "It was trained anew at every size."
     ]
+    from_the_first = replace(curve, points=curve.points[1:])
+    assert curve_sentences(from_the_first, ("hred",))[0].startswith(
+        "HRED pays already at the smallest size measured, 2,000 background sessions."
+    )
 
 
 def test_the_table_has_one_row_per_size(curve: LearningCurve) -> None:
