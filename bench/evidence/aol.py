@@ -39,6 +39,13 @@ def known_visitors(work: Path, logs: Sequence[Path]) -> None:
     save("aol_known_every", summarise(report_of(work / "report-known-every", given)))
 
 
+def contexts(work: Path, logs: Sequence[Path]) -> None:
+    """Every context of known visitors, with copying: all users, and those of the last log apart."""
+    given = [*_known(work, logs, "copying", COPYING), "--scenario", "every_context"]
+    given += ["--seeds", "2", "--ranker-cases", "1000"]
+    save("aol_contexts", summarise(report_of(work / "report-contexts", given)))
+
+
 def plain(work: Path, logs: Sequence[Path]) -> None:
     """Known visitors, HRED without copying; rankers taught by every next query."""
     given = [*_known(work, logs, "plain", PLAIN), *NEXT_QUERY, "--scenario", "long_tail"]

@@ -28,6 +28,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "aol known": tables.known_visitors,
     "aol plain": lambda: tables.known_visitors("aol_plain"),
     "aol leak": tables.leak,
+    "aol contexts": size_tables.contexts,
     "aol positions": size_tables.positions,
     "log sizes": size_tables.sizes,
     "log sizes sentences": size_tables.sentences,

@@ -48,6 +48,26 @@ def sentences() -> str:
     return "\n".join(said)
 
 
+def contexts() -> str:
+    """Every context of AOL's known visitors, and of those whose every query was kept."""
+    found = read("aol_contexts")["scenarios"]["every_context"]
+    apart = found["by_user_group"]["full"]
+    heads = ["every context", "cases", "ADJ", "HRED alone, lift", "Baseline", "+ HRED, sum only"]
+    heads += ["+ HRED", "95% interval", "p by user"]
+    rows = []
+    for title, part, cases in (
+        ("all users", found, found["cases"]["test"]),
+        ("the full users", apart, apart["cases"]),
+    ):
+        gains, mrr = part["gains"], part["mrr"]
+        chosen = gains["baseline+hred over baseline"]
+        cells = [title, f"{cases:,}"]
+        cells += [mrr_text(mrr[system]) for system in ("adj", "hred:lift", "baseline")]
+        cells += [gain(gains["baseline+hred:sum over baseline"]), gain(chosen)]
+        rows.append([*cells, interval(chosen), p_value(chosen["p_by_user"])])
+    return table(heads, rows)
+
+
 def positions() -> str:
     """Rankers taught by last queries against rankers taught by every next query."""
     heads = ["visitors", "scenario", "taught by", "cases that teach", "test cases", "Baseline"]
