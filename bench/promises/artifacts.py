@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from promises.artifact_commands import bad_places, odd_names, save_faults, signals
 from promises.command_world import world
 from promises.rows import Row
-from promises.small_models import ask, make_data
+from promises.small_models import ask, make_models
 from promises.small_models import sound_models as _models
 
 AREA = "artifacts"
@@ -106,16 +106,22 @@ def hostile_folders(quick: bool) -> Row:
 
 def swaps(quick: bool) -> Row:
     """Loads while a writer replaces the model; each must be of one model."""
-    loads = 30 if quick else 2000
+    loads = {"adjacency": 16, "reranked": 4, "blend": 4} if quick else _LOADS
+    held = 0
     with tempfile.TemporaryDirectory() as place:
-        sources = [_models() / "adjacency", _other_model()]
+        for kind, number in loads.items():
+            sources = [_models() / kind, _other_models() / kind]
+            answers = {repr(ask(source)) for source in sources}
+            target = Path(place, kind)
+            with _writer(target, sources):
+                held += sum(_loaded(target) in answers for _ in range(number))
+        sources = [_models() / "adjacency", _other_models() / "adjacency"]
         answers = {repr(ask(source)) for source in sources}
-        target = Path(place, "m")
-        with _writer(target, sources):
-            held = sum(_loaded(target) in answers for _ in range(loads))
-        with _writer(target, sources), _by_name():
-            mixed = _mixtures(target, answers, loads)
-    return Row(AREA, "a load during swaps is of one model", loads, held, "files by name", mixed)
+        with _writer(Path(place, "control"), sources), _by_name():
+            mixed = _mixtures(Path(place, "control"), answers, loads["adjacency"])
+    promise, tried = "a load during swaps is of one model", sum(loads.values())
+    note = ", ".join(f"{kind} {number}" for kind, number in loads.items())
+    return Row(AREA, promise, tried, held, "files by name", mixed, note)
 
 
 def _mixtures(target: Path, answers: set[str], loads: int) -> int:
@@ -152,13 +158,16 @@ def _trials(mode: str, trials: int, seed: int = 1, until_one: bool = False) -> d
     return _script("folder_trials.py", _models(), mode, trials, seed, int(until_one))
 
 
-@cache
-def _other_model() -> Path:
-    import nextquery
+_LOADS = {"adjacency": 1000, "qvmm": 300, "hred": 200, "reranked": 300, "blend": 200}
 
-    data = make_data(_models(), seed=2)
-    nextquery.fit(data, "adjacency", _models() / "other")
-    return _models() / "other"
+
+@cache
+def _other_models() -> Path:
+    """Models of the same kinds of another log; beside the first, so that they go with them."""
+    folder = _models() / "others"
+    folder.mkdir()
+    make_models(folder, seed=2)
+    return folder
 
 
 @contextmanager

@@ -33,11 +33,11 @@ def make_data(folder: Path, sessions: int = 400, seed: int = 1) -> Path:
     return out
 
 
-def make_models(folder: Path) -> list[Path]:
+def make_models(folder: Path, seed: int = 1) -> list[Path]:
     """A data folder, every count model and an HRED that learnt nothing."""
     import nextquery
 
-    data = nextquery.PreparedData(make_data(folder))
+    data = nextquery.PreparedData(make_data(folder, seed=seed))
     for kind in KINDS:
         nextquery.fit(data, kind, folder / kind)
     _write_hred(data, folder / "hred")

@@ -116,3 +116,15 @@ def test_every_kind_of_model_is_in_the_page_of_files() -> None:
         if line.startswith("| `kind`")
     )
     assert [kind for kind in MODEL_KINDS if f"`{kind}`" not in kinds] == []
+
+
+def test_the_tests_that_the_page_of_promises_names_exist() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    for row in page[page.index("## Which test holds what") :].splitlines():
+        file = None
+        for place, name in re.findall(r"`(?:([\w/]+\.py)(?:::)?)?(test_\w+)?`", row):
+            file = ROOT / "tests" / place if place else file
+            if place or name:
+                assert file is not None, f"{name}: stands before any file"
+                assert not name or f"def {name}(" in file.read_text(encoding="utf-8"), name
+                assert file.is_file()

@@ -1,5 +1,6 @@
 """Schemathesis reads the service's own OpenAPI document and tries to prove it wrong."""
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 import pytest
 
 from nextquery.service.http.keys import new_key
+
+HERE = Path(__file__).parent
 
 
 @pytest.mark.slow
@@ -35,3 +38,23 @@ def test_schemathesis_finds_nothing(
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
     assert "No issues found" in ended.stdout
+
+
+@pytest.mark.slow
+def test_every_link_of_the_document_is_followed(
+    start_service: Any, served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    service = start_service(
+        served_models["adjacency"], "--feedback", tmp_path / "feedback", "--budget-ms", "20000"
+    )
+    ended = subprocess.run(
+        [
+            "schemathesis", "run", service.url + "/openapi.json", "--phases", "stateful",
+            "--max-examples", "10", "--seed", "1", "--workers", "1", "--request-timeout", "60",
+            "--exclude-path", "/v1/explain",
+        ],
+        capture_output=True, text=True, timeout=250, check=False, cwd=tmp_path,
+        env={**os.environ, "SCHEMATHESIS_HOOKS": "schemathesis_hooks", "PYTHONPATH": str(HERE)},
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
+    assert "3 covered / 3 selected / 3 total" in ended.stdout
