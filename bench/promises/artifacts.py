@@ -46,7 +46,7 @@ def crash_points(quick: bool) -> Iterator[Row]:
 def commands(quick: bool) -> Row:
     """Commands that replace something, ended at their steps on the disk."""
     points = 2 if quick else 0
-    chosen = ("update", "feedback guard", "blend", "export") if quick else ()
+    chosen = ("update", "feedback guard") if quick else ()
     modes = ("both",) if quick else ("killed", "stopped")
     found = [_script("command_crashes.py", world(), mode, points, *chosen) for mode in modes]
     control = _script("command_crashes.py", world(), "in-place", 4, "fit")

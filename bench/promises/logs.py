@@ -118,8 +118,8 @@ def bombs(quick: bool) -> Iterator[Row]:
     """Small files that unpack to large ones."""
     with _folder() as folder:
         for name, path in (
-            ("a gzip of empty lines", _empty_lines(folder, 8 if quick else 143)),
-            ("a Parquet column of one long text", _long_text(folder, 6_000 if quick else 100_000)),
+            ("a gzip of empty lines", _empty_lines(folder, 6 if quick else 143)),
+            ("a Parquet column of one long text", _long_text(folder, 4_500 if quick else 100_000)),
         ):
             size = path.stat().st_size
             peak = _peak(path, folder, "bounded")
