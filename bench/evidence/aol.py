@@ -89,9 +89,13 @@ def _folded(work: Path, logs: Sequence[Path]) -> list[str]:
 
 
 def _share_folds(report: Path, other: Path) -> None:
-    """Fold models that one report of this study has trained need not be trained for another."""
-    if not (other / "folds").exists():
-        shutil.copytree(report / "folds", other / "folds")
+    """Fold models that one report of this study has trained need not be trained for another.
+
+    The whole report is copied: `experiment` takes up a report, not a folder of models, and makes
+    again what other settings change.
+    """
+    if not other.exists():
+        shutil.copytree(report, other)
 
 
 def _users_of(log: Path, file: Path) -> Path:
