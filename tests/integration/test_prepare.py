@@ -292,7 +292,7 @@ def test_a_user_is_written_as_a_pseudonym(tmp_path: Path) -> None:
         (["--min-users", "0"], "--min-users"),
         (["--holdout-users", "1.5"], "--holdout-users"),
         (["--split-at", "2024-01-01"], "--split-at"),
-        (["--split-at", "1999-01-01,1999-01-02,1999-01-03"], "--split-at lies before"),
+        (["--split-at", "1999-01-01,1999-01-02,1999-01-03"], "--split-at or --split-days leave"),
         (["--format", "csv"], "say which with --columns user="),
         (["--format", "ndjson"], "check --format and --columns"),
     ],
