@@ -1,7 +1,8 @@
 """SIGINT and SIGTERM in every command: one line, exit code 130 or 143, nothing left behind.
 
-The first signal raises `Stopped` where the command stands, so that everything opened is closed. A
-command deep in compiled code does not notice: after `PATIENCE_SECONDS` a thread removes what was
+The first signal raises `Stopped` where the command stands, so that everything opened is closed; in
+the middle of an import, which some modules do not survive, the process ends at once. A command deep
+in compiled code does not notice: after `PATIENCE_SECONDS` a thread removes what was
 half-written and ends the process. Commands with a way of their own to stop (`train` saves, `serve`
 drains) put their handlers in the place of these.
 """
@@ -59,8 +60,9 @@ def end_process(number: int) -> None:
     """
     _end_children()
     artifacts = sys.modules.get("nextquery.artifacts")
-    if artifacts is not None:
-        artifacts.abandon()
+    abandon = getattr(artifacts, "abandon", None)
+    if abandon is not None:  # not yet there while the module itself is being made
+        abandon()
     with suppress(Exception):
         # Temporary folders, as at an ordinary end; there is no public name for it.
         weakref.finalize._exitfunc()  # type: ignore[attr-defined]
@@ -93,7 +95,18 @@ def _stop(number: int, frame: FrameType | None) -> None:
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     _received.append(number)
+    if _importing(frame):
+        end_process(number)
     raise Stopped(number)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Whether a module is being made: some compiled ones abort if anything is raised in there."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _watch(heard: int) -> None:

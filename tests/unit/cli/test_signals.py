@@ -34,10 +34,21 @@ print(held.name, flush=True)
 {BEGIN}    ctypes.CDLL(None).sleep(60)
     ctypes.CDLL(None).sleep(60)
 """
+MODULE = """
+import os, time
+print("ready", flush=True)
+try:
+    time.sleep(60)
+except BaseException:
+    os.abort()  # as some compiled modules do
+"""
+IN_AN_IMPORT = BEGIN.replace(
+    'print("ready", flush=True)', "sys.path.insert(0, sys.argv[2]); import compiled_module"
+)
 
 
-def stopped(script: str, folder: Path, number: signal.Signals) -> tuple[int, str, str]:
-    command = [sys.executable, "-c", script, str(folder)]
+def stopped(script: str, folder: Path, number: signal.Signals, *given: str) -> tuple[int, str, str]:
+    command = [sys.executable, "-c", script, str(folder), *given]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -63,6 +74,17 @@ def test_other_commands_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "a" / ".out.0123abcd.other").mkdir()
     stopped(IN_PYTHON, tmp_path, signal.SIGTERM)
     assert [path.name for path in (tmp_path / "a").iterdir()] == [".out.0123abcd.other"]
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_an_import_is_not_left_by_an_exception(tmp_path: Path, number: signal.Signals) -> None:
+    modules, out = tmp_path / "modules", tmp_path / "out"
+    modules.mkdir()
+    out.mkdir()
+    (modules / "compiled_module.py").write_text(MODULE)
+    code, errors, _ = stopped(IN_AN_IMPORT, out, number, str(modules))
+    assert (code, errors) == CODES[number]
+    assert list(out.iterdir()) == []
 
 
 def test_compiled_code_that_does_not_come_back_is_ended(tmp_path: Path) -> None:
