@@ -22,13 +22,17 @@ QUICK = ("--generation-contexts", "20", "--completion-contexts", "10")
 
 
 def new_visitors(work: Path, logs: Sequence[Path]) -> None:
-    """New visitors on all sessions of the logs, taught by last queries and by every one."""
+    """New visitors on all sessions of the logs: rankers taught in two ways, and every context."""
     given = [*_folded(work, logs), *NEXT_QUERY, *QUICK, "--visitors", "new"]
     given += ["--new-visitor-cases", "all"]
     save("aol", summarise(report_of(work / "report", [*given, *MINILM])))
     _share_folds(work / "report", work / "report-every")
     every = [*given, "--ranker-positions", "every"]
     save("aol_every", summarise(report_of(work / "report-every", every)))
+    _share_folds(work / "report", work / "report-new-contexts")
+    apart = [*_folded(work, logs), *QUICK, "--visitors", "new", "--new-visitor-cases", "all"]
+    apart += ["--scenario", "every_context", "--seeds", "2", "--ranker-cases", "1000"]
+    save("aol_new_contexts", summarise(report_of(work / "report-new-contexts", apart)))
 
 
 def known_visitors(work: Path, logs: Sequence[Path]) -> None:
