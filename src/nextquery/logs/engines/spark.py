@@ -5,8 +5,11 @@ The driver's work folder and the data folder must be on a file system that all w
 
 import os
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import narwhals as nw
@@ -45,7 +48,8 @@ class SparkEngine(RelationalEngine):
         builder = SparkSession.builder.master(master).appName("nextquery")
         for key, value in _SETTINGS.items():
             builder = builder.config(key, value)
-        self.session = builder.getOrCreate()
+        with _handlers_kept():
+            self.session = builder.getOrCreate()
         if "PYSPARK_PYTHON" not in os.environ:
             # Workers would start whatever `python3` is on their path. Said to this session only:
             # the environment belongs to the program that uses the library.
@@ -93,6 +97,15 @@ class SparkEngine(RelationalEngine):
         folder = self._work / name
         rows.write.parquet(folder.absolute().as_uri())
         return self.scan(folder)
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Give Ctrl-C back to the program that uses the library: Spark takes it without asking."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 def _read_in_order(folder: Path) -> Iterator[pa.RecordBatch]:

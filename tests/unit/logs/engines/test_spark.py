@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -30,10 +31,12 @@ def test_workers_run_this_python_and_the_environment_stays_as_it_was(
 ) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     before = {key for key in os.environ if "PYTHON" in key}
+    handler = signal.getsignal(signal.SIGINT)
     engine = cast(Any, open_engine("spark", tmp_path, "local[1]"))
     try:
         found = engine.session.sparkContext.parallelize([0], 1).map(lambda _: sys.executable)
         assert found.collect() == [sys.executable]
         assert {key for key in os.environ if "PYTHON" in key} == before
+        assert signal.getsignal(signal.SIGINT) is handler  # Spark would take Ctrl-C for itself
     finally:
         engine.close()
