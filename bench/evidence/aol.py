@@ -37,7 +37,7 @@ def new_visitors(work: Path, logs: Sequence[Path]) -> None:
 
 def known_visitors(work: Path, logs: Sequence[Path]) -> None:
     """Known visitors, with copying; taught by last queries and by every one."""
-    given = [*_known(work, logs, "copying", COPYING), *NEXT_QUERY]
+    given = [*known(work, logs, "copying", COPYING), *NEXT_QUERY]
     save("aol_known", summarise(report_of(work / "report-known", given)))
     given += ["--ranker-positions", "every"]
     save("aol_known_every", summarise(report_of(work / "report-known-every", given)))
@@ -45,19 +45,19 @@ def known_visitors(work: Path, logs: Sequence[Path]) -> None:
 
 def contexts(work: Path, logs: Sequence[Path]) -> None:
     """Every context of known visitors, with copying: all users, and those of the last log apart."""
-    given = [*_known(work, logs, "copying", COPYING), "--scenario", "every_context"]
+    given = [*known(work, logs, "copying", COPYING), "--scenario", "every_context"]
     given += ["--seeds", "2", "--ranker-cases", "1000"]
     save("aol_contexts", summarise(report_of(work / "report-contexts", given)))
 
 
 def plain(work: Path, logs: Sequence[Path]) -> None:
     """Known visitors, HRED without copying; rankers taught by every next query."""
-    given = [*_known(work, logs, "plain", PLAIN), *NEXT_QUERY, "--scenario", "long_tail"]
+    given = [*known(work, logs, "plain", PLAIN), *NEXT_QUERY, "--scenario", "long_tail"]
     given += ["--ranker-positions", "every"]
     save("aol_plain", summarise(report_of(work / "report-plain", given)))
 
 
-def _known(work: Path, logs: Sequence[Path], name: str, settings: Sequence[str]) -> list[str]:
+def known(work: Path, logs: Sequence[Path], name: str, settings: Sequence[str]) -> list[str]:
     """A `small` model and known visitors; the users of the last log are reported apart, too."""
     data, model = _data(work, logs), work / name
     sets = [f"--set={setting}" for setting in settings]

@@ -7,7 +7,7 @@ key of `TABLES`. What stands between is written here and nowhere else.
 import re
 from collections.abc import Callable, Mapping
 
-from evidence import size_tables, tables
+from evidence import earlier, size_tables, tables
 
 PAGE = tables.ROOT / "docs" / "experiments.md"
 _BLOCK = re.compile(r"(<!-- evidence: ([a-z_ ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -30,6 +30,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "aol leak": tables.leak,
     "aol contexts": size_tables.contexts,
     "aol positions": size_tables.positions,
+    "earlier numbers": earlier.numbers,
+    "earlier rankers": earlier.rankers,
     "log sizes": size_tables.sizes,
     "log sizes sentences": size_tables.sentences,
     "aol meaning": lambda: tables.meaning("aol"),

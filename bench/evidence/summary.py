@@ -16,7 +16,9 @@ def summarise(results: Document) -> dict[str, Any]:
     models = results["systems"]["models"]
     return {
         "versions": {key: results["versions"][key] for key in ("nextquery", "torch")},
-        "settings": {key: results["settings"][key] for key in _SETTINGS},
+        "settings": {
+            key: results["settings"][key] for key in _SETTINGS if key in results["settings"]
+        },
         "sessions": results["data"]["counts"]["sessions"],
         "models": {name: _training(facts) for name, facts in results["training"].items()},
         "scenarios": _scenarios(results["scenarios"], models),
@@ -32,6 +34,8 @@ _SETTINGS = (
     "ranker_positions",
     "visitors",
     "new_visitor_cases",
+    "test_users",
+    "earlier_queries",
 )
 
 
@@ -62,6 +66,11 @@ def _scenario(found: Document, models: Sequence[str]) -> dict[str, Any]:
             if name.startswith("baseline")
         },
         "gains": {f"{a} over {b}": gain for (a, b), gain in compared.items()},
+        "forms": {name: each["forms"] for name, each in found.get("rankers", {}).items()},
+        "form_choices": {
+            model: {forms: round(mrr, 4) for forms, mrr in sets.items()}
+            for model, sets in found.get("form_choices", {}).items()
+        },
         "by_session_length": _by_length(found.get("by_session_length", {}), models),
         "by_user_group": _by_group(found.get("by_user_group", {})),
         "by_context_length": {

@@ -62,6 +62,17 @@ NewVisitorCases = Annotated[
         help="With new visitors: test (sessions of the test split) or all (of all splits)."
     ),
 ]
+TestUsers = Annotated[
+    int | None,
+    typer.Option(help="Test cases of so many users only, drawn at random; all if not given."),
+]
+EarlierQueries = Annotated[
+    int,
+    typer.Option(
+        help="Also rank with so many of the user's last queries from sessions before in front of "
+        "the context; known visitors only."
+    ),
+]
 Encoder = Annotated[
     str | None,
     typer.Option(help="module:function, a sentence encoder: also rank with its cosines."),
@@ -114,6 +125,8 @@ def experiment(
     ranker_positions: RankerPositions = ExperimentSettings.ranker_positions,
     visitors: Visitors = ExperimentSettings.visitors,
     new_visitor_cases: NewVisitorCases = ExperimentSettings.new_visitor_cases,
+    test_users: TestUsers = ExperimentSettings.test_users,
+    earlier_queries: EarlierQueries = ExperimentSettings.earlier_queries,
     encoder: Encoder = ExperimentSettings.encoder,
     run: Run = None,
     users_apart: UsersApart = None,
@@ -147,6 +160,8 @@ def experiment(
         ranker_positions=ranker_positions,
         visitors=visitors,
         new_visitor_cases=new_visitor_cases,
+        test_users=test_users,
+        earlier_queries=earlier_queries,
         encoder=encoder,
         fold_configs=_fold_configs(fold_config or []),
         folds=folds,

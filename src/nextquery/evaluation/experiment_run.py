@@ -27,6 +27,7 @@ from nextquery.evaluation.probes.paper_examples import PaperExamples, paper_exam
 from nextquery.evaluation.probes.projections import Projections, projections
 from nextquery.evaluation.probes.training_table import TrainingFacts
 from nextquery.evaluation.progress import Steps
+from nextquery.evaluation.ranking.earlier_queries import read_earlier_queries
 from nextquery.evaluation.ranking.noise import Noise
 from nextquery.evaluation.ranking.parts import (
     EvaluationData,
@@ -72,6 +73,7 @@ class ExperimentRun:
             settings.ranker_cases,
             settings.runs,
             read_user_groups(settings.users_apart),
+            settings.test_users,
         )
         self._evaluation: EvaluationData = read_evaluation_data(data)
 
@@ -117,6 +119,9 @@ class ExperimentRun:
         if self._settings.visitors == "new":
             return {}
         evaluation = self._taught(self._evaluation)
+        if self._settings.earlier_queries:
+            earlier = read_earlier_queries(self._data, self._settings.earlier_queries)
+            evaluation = replace(evaluation, earlier=earlier)
         return {
             name: self._scenario(name, name, evaluation, self._systems)
             for name in self._settings.scenarios

@@ -9,6 +9,7 @@ from nextquery.errors import InputError
 VISITORS = ("known", "new", "both")
 NEW_VISITOR_CASES = ("test", "all")
 RANKER_POSITIONS = ("last", "every")
+MOST_EARLIER_QUERIES = 10
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class ExperimentSettings:
     """`known`: the paper's rule; `new`: nothing counts that a case's own user did; or `both`."""
     new_visitor_cases: str = "test"
     """With new visitors: the sessions of the test split, or `all` sessions of the log."""
+    test_users: int | None = None
+    """The test cases of so many users only, drawn at random; None: of everybody."""
+    earlier_queries: int = 0
+    """Known visitors: also rank by the models' scores with so many of the user's last queries from
+    sessions before put in front of the context; 0: not."""
     encoder: str | None = None
     """`module:function`, texts to vectors: the Baseline Ranker with cosines of meaning as well."""
     fold_configs: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +90,16 @@ class ExperimentSettings:
             )
         if self.ranker_cases is not None and self.ranker_cases < 1:
             raise InputError(f"`ranker_cases` {self.ranker_cases}: must be at least 1")
+        if self.test_users is not None and self.test_users < 1:
+            raise InputError(f"`test_users` {self.test_users}: must be at least 1")
+        if not 0 <= self.earlier_queries <= MOST_EARLIER_QUERIES:
+            raise InputError(
+                f"`earlier_queries` {self.earlier_queries}: must be 0 to {MOST_EARLIER_QUERIES}"
+            )
+        if self.earlier_queries and self.visitors == "new":
+            raise InputError(
+                "`earlier_queries`: new visitors have none; `visitors` must not be new"
+            )
         if self.folds < 2:
             raise InputError(f"`folds` {self.folds}: must be at least 2")
         if self.min_followers < 1 or self.seeds < 1:

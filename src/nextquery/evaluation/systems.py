@@ -37,7 +37,13 @@ COUNT_MODELS = {
 }
 """The paper's names of the count models, and their kinds."""
 
-RESERVED = (*COUNT_MODELS, "baseline", "baseline_authors", "baseline_semantic")
+RESERVED = (
+    *COUNT_MODELS,
+    "baseline",
+    "baseline_authors",
+    "baseline_semantic",
+    "baseline_earlier",
+)
 
 
 SystemSource = Scorer | Path | tuple[Path, ...]

@@ -23,7 +23,8 @@ class RankingCase:
     the context, so that breaking ties by position cannot give the answer away. `anchor` is the
     known query whose followers count (the last query, or in the long tail its known beginning).
     `length` counts the queries of the session, the target included and inserted noise not. `user`
-    is whose session it is: a new visitor's own past does not count.
+    is whose session it is: a new visitor's own past does not count. `earlier` are queries that the
+    user typed in sessions before this one, oldest first, where an experiment looks at them.
     """
 
     session: int
@@ -33,6 +34,7 @@ class RankingCase:
     target: int
     length: int
     user: str = ""
+    earlier: tuple[str, ...] = ()
 
     @property
     def next_query(self) -> str:

@@ -135,6 +135,15 @@ def letter_trigrams(text: str) -> frozenset[str]:
 def _similarities(cases: CaseSet) -> dict[str, Floats]:
     """Cosine of character trigrams between each candidate and each recent query."""
     recent = [case.context[::-1][:RECENT] for case in cases.cases]
+    columns = trigram_cosines(cases, recent, RECENT)
+    return {f"similarity_{back}": column for back, column in enumerate(columns, start=1)}
+
+
+def trigram_cosines(cases: CaseSet, recent: Sequence[Sequence[str]], columns: int) -> list[Floats]:
+    """Cosines of the candidates' character trigrams with those of some queries of each case.
+
+    Column 0 is of the first of them, flat over all candidates; 0 where a case has fewer queries.
+    """
     texts = {text: None for texts in (cases.texts, *recent) for text in texts}
     ids = {text: number for number, text in enumerate(texts)}
     vectorizer = HashingVectorizer(
@@ -142,8 +151,8 @@ def _similarities(cases: CaseSet) -> dict[str, Floats]:
     )
     vectors = vectorizer.transform(list(texts)) if texts else None
     candidates = np.array([ids[text] for text in cases.texts], dtype=np.int64)
-    columns = {}
-    for back in range(RECENT):
+    found = []
+    for back in range(columns):
         known = [ids[queries[back]] if len(queries) > back else -1 for queries in recent]
         queries = np.array(known, dtype=np.int64)[cases.owners]
         column = np.zeros(cases.rows)
@@ -151,8 +160,8 @@ def _similarities(cases: CaseSet) -> dict[str, Floats]:
         if present.any():
             assert vectors is not None
             column[present] = _cosines(vectors, candidates[present], queries[present])
-        columns[f"similarity_{back + 1}"] = column
-    return columns
+        found.append(column)
+    return found
 
 
 def _cosines(vectors: object, left: Integers, right: Integers) -> Floats:

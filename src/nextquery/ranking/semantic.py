@@ -54,9 +54,14 @@ class QueryVectors:
         return np.stack([self._vectors[text] for text in texts])
 
     def _encode(self, texts: Iterable[str]) -> None:
-        new = list(dict.fromkeys(text for text in texts if text not in self._vectors))
+        # By length: an encoder fills a batch up to its longest text.
+        new = sorted({text for text in texts if text not in self._vectors}, key=_length)
         for start in range(0, len(new), _AT_A_TIME):
             batch = new[start : start + _AT_A_TIME]
             vectors = np.asarray(self._encoder(batch), dtype=np.float32)
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             self._vectors.update(zip(batch, vectors / np.maximum(lengths, 1e-12), strict=True))
+
+
+def _length(text: str) -> tuple[int, str]:
+    return len(text), text

@@ -30,3 +30,16 @@ def test_new_visitors_have_the_sessions_of_one_split_or_all() -> None:
     assert ExperimentSettings(new_visitor_cases="all").new_visitor_cases == "all"
     with pytest.raises(InputError, match=r"`new_visitor_cases` 'some': must be one of test, all"):
         ExperimentSettings(new_visitor_cases="some")
+
+
+def test_earlier_queries_are_few_and_of_known_visitors() -> None:
+    assert ExperimentSettings().earlier_queries == 0
+    with pytest.raises(InputError, match="`earlier_queries` 11: must be 0 to 10"):
+        ExperimentSettings(earlier_queries=11)
+    with pytest.raises(InputError, match="new visitors have none"):
+        ExperimentSettings(earlier_queries=3, visitors="new")
+
+
+def test_test_users_are_at_least_one() -> None:
+    with pytest.raises(InputError, match="`test_users` 0: must be at least 1"):
+        ExperimentSettings(test_users=0)

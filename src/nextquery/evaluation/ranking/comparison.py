@@ -18,7 +18,7 @@ from nextquery.evaluation.ranking.significance import (
 from nextquery.evaluation.record_json import OPTIONAL
 from nextquery.ranking.cases import CaseSet, Floats, Integers
 
-BASELINES = ("baseline", "baseline_authors", "baseline_semantic")
+BASELINES = ("baseline", "baseline_authors", "baseline_semantic", "baseline_earlier")
 """The rankers without a model; with one they are called BASELINE+MODEL."""
 
 FEWEST_CASES = 30
@@ -111,6 +111,8 @@ def compare(ranks: Mapping[str, Integers], a: str, b: str, users: Sequence[str] 
 def system_pairs(systems: Iterable[str]) -> list[tuple[str, str]]:
     """The comparisons of the paper's tables: each ranker with ADJ and with its Baseline Ranker.
 
+    And what looks at the user's earlier queries with the same that does not.
+
     >>> system_pairs(["adj", "baseline", "baseline+mine", "mine"])
     [('baseline', 'adj'), ('baseline+mine', 'adj'), ('baseline+mine', 'baseline')]
     """
@@ -118,4 +120,8 @@ def system_pairs(systems: Iterable[str]) -> list[tuple[str, str]]:
     pairs = [(name, "adj") for name in names if name.startswith("baseline")]
     for base in BASELINES:
         pairs += [(name, base) for name in names if name.startswith(f"{base}+")]
-    return [*pairs, *((name, "baseline") for name in names if name == "baseline_semantic")]
+    pairs += [(name, "baseline") for name in ("baseline_semantic", "baseline_earlier")]
+    pairs += [(f"{name}:earlier", name) for name in names]
+    pairs += [(f"{name}:earlier_sum", name) for name in names]
+    pairs += [(f"{name}:earlier_lift", f"{name}:lift") for name in names]
+    return [pair for pair in pairs if pair[0] in names]

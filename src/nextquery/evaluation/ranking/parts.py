@@ -13,6 +13,12 @@ from typing import TypeVar
 import numpy as np
 
 from nextquery.evaluation.progress import Steps
+from nextquery.evaluation.ranking.earlier_queries import (
+    EARLIER,
+    EarlierQueries,
+    earlier_similarities,
+    lengthened,
+)
 from nextquery.evaluation.ranking.last_click import USEFUL, clicked_endings, useful_scores
 from nextquery.evaluation.ranking.scenarios import SCENARIOS, Rules
 from nextquery.evaluation.systems import Systems
@@ -57,6 +63,8 @@ class EvaluationData:
     """The sessions whose last query was clicked."""
     folds: tuple[FoldCounts, ...] = ()
     """For new visitors: what counts for the users of each fold."""
+    earlier: EarlierQueries | None = None
+    """What known visitors typed in sessions before, if it is looked at."""
 
     @property
     def background(self) -> BackgroundCounts:
@@ -158,15 +166,35 @@ def _evaluable(sessions: Iterable[Session]) -> list[Session]:
 
 
 def build_cases(
-    scenario: str, evaluation: EvaluationData, rules: Rules, learning_limit: int | None
+    scenario: str,
+    evaluation: EvaluationData,
+    rules: Rules,
+    learning_limit: int | None,
+    test_users: int | None = None,
 ) -> dict[str, CaseSet]:
-    """The cases of every split; at most `learning_limit` of those that rankers learn from."""
+    """The cases of every split, as they are without any limit, or some of them.
+
+    At most `learning_limit` of those that rankers learn from; of the others those of `test_users`
+    users.
+    """
     build = SCENARIOS[scenario].build
     found = {}
     for split, sessions in evaluation.sessions.items():
         cases = build(sessions, evaluation.backgrounds, rules)
-        found[split] = _sample(cases, learning_limit, rules.seed) if split in LEARNING else cases
+        if split in LEARNING:
+            cases = _sample(cases, learning_limit, rules.seed)
+        elif test_users is not None:
+            cases = _of_users(cases, test_users, rules.seed)
+        found[split] = evaluation.earlier.added_to(cases) if evaluation.earlier else cases
     return found
+
+
+def _of_users(cases: CaseSet, limit: int, seed: int) -> CaseSet:
+    """The cases of at most `limit` users, drawn by seed."""
+    users = {case.user for case in cases.cases}
+    drawn = sorted(users, key=lambda user: user_place(user, f"test {seed}"))[:limit]
+    kept = set(drawn)
+    return cases.select([case.user in kept for case in cases.cases])
 
 
 def _sample(cases: CaseSet, limit: int | None, seed: int) -> CaseSet:
@@ -197,6 +225,9 @@ def add_features(
     for name, scorer in systems.scorers.items():
         scores = scorer.score(cases, track=track(name))
         columns |= {f"{name}:{form}": scores.form(form) for form in FORMS}
+        if evaluation.earlier:
+            longer = scorer.score(lengthened(cases), track=track(f"{name} with earlier queries"))
+            columns |= {f"{name}:{EARLIER}{form}": longer.form(form) for form in FORMS}
         # A fold model of a new visitor judges by itself: the model under study knows the visitor.
         useful = (
             None
@@ -204,6 +235,8 @@ def add_features(
             else useful_scores(systems.models[name], cases, scores.form("sum"))
         )
         columns |= {} if useful is None else {f"{name}:{USEFUL}": useful}
+    if evaluation.earlier:
+        columns |= earlier_similarities(cases, evaluation.earlier.limit)
     for name, model in systems.features.items():
         columns[f"{name}:sum"] = log_likelihoods(model, cases, track=track(name))
     if split not in LEARNING:

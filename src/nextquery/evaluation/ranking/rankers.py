@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nextquery.evaluation.ranking.earlier_queries import EARLIER, SIMILARITY
 from nextquery.ranking.cases import Floats
 from nextquery.ranking.features import AUTHORS_FEATURES, BASELINE_FEATURES, FeatureTable
 from nextquery.ranking.lambdamart import (
@@ -37,6 +38,11 @@ CHOICE_SEEDS = 3
 """How many seeds decide between shapes or sets of forms; one seed's luck must not decide. The other
 seeds are trained for the chosen one only."""
 
+
+EARLIER_SETS: tuple[tuple[str, ...], ...] = tuple(
+    (*own, *(f"{EARLIER}{form}" for form in forms)) for forms in FORM_SETS for own in ((), forms)
+)
+"""The same of a score given the user's earlier queries, too: in its place, and beside it."""
 
 SEMANTIC = (*BASELINE_FEATURES, *SEMANTIC_FEATURES)
 """What a Baseline Ranker sees that has a sentence encoder."""
@@ -126,13 +132,33 @@ class RankerTrainer:
         """Whether the parts have an encoder's cosines."""
         return set(SEMANTIC) <= set(self._training.features.names)
 
+    def earlier_baseline(self) -> RankerGroup:
+        """The Baseline Ranker that knows the user's earlier queries by their trigrams."""
+        return self._finish((), self._earlier_names)
+
+    def earlier_with(self, model: str, forms: tuple[str, ...]) -> RankerGroup:
+        """The same with a model's score in the given forms."""
+        return self._finish(forms, (*self._earlier_names, *(f"{model}:{form}" for form in forms)))
+
+    @property
+    def has_earlier_queries(self) -> bool:
+        """Whether the parts have what comes of the user's earlier queries."""
+        return len(self._earlier_names) > len(BASELINE_FEATURES)
+
+    @property
+    def _earlier_names(self) -> tuple[str, ...]:
+        names = self._training.features.names
+        return (*BASELINE_FEATURES, *(name for name in names if name.startswith(SIMILARITY)))
+
     def with_forms(self, model: str, forms: tuple[str, ...]) -> RankerGroup:
         """The Baseline Ranker with a model's score in the given forms, for all seeds."""
         return self._finish(forms, feature_names(model, forms))
 
-    def with_best_forms(self, model: str) -> tuple[RankerGroup, dict[str, float]]:
+    def with_best_forms(
+        self, model: str, sets: Sequence[tuple[str, ...]] = FORM_SETS
+    ) -> tuple[RankerGroup, dict[str, float]]:
         """The set of forms that is best on the validation part, and what each set reached."""
-        tasks = [Task(forms, feature_names(model, forms), self._tuned_shape) for forms in FORM_SETS]
+        tasks = [Task(forms, feature_names(model, forms), self._tuned_shape) for forms in sets]
         tried = self._train(tasks, CHOICE_SEEDS)
         reached = {"+".join(group.forms): group.validation_mrr for group in tried}
         best = max(tried, key=lambda group: group.validation_mrr)
@@ -185,6 +211,9 @@ def train_all(
     `baseline+NAME:sum` has the paper's feature alone, `baseline+NAME` the chosen forms;
     `baseline_authors` and `baseline_authors+NAME:sum` stand on the features of the authors' code,
     `baseline_semantic` and `baseline_semantic+NAME` (chosen forms) on a sentence encoder's as well.
+    Where the user's earlier queries are looked at, `baseline+NAME:earlier` is the best of all sets,
+    those without them included: a log on which they do harm does without. `baseline_earlier` and
+    `baseline_earlier+NAME` know them by their trigrams as well.
     """
     groups = {"baseline": trainer.baseline()}
     choices = {}
@@ -200,6 +229,15 @@ def train_all(
         for model in models:
             forms = groups[f"baseline+{model}"].forms
             groups[f"baseline_semantic+{model}"] = trainer.semantic_with(model, forms)
+    if trainer.has_earlier_queries:
+        groups["baseline_earlier"] = trainer.earlier_baseline()
+        for model in models:
+            system = f"baseline+{model}:earlier"
+            groups[system], choices[f"{model}:earlier"] = trainer.with_best_forms(
+                model, (*FORM_SETS, *EARLIER_SETS)
+            )
+            forms = groups[system].forms
+            groups[f"baseline_earlier+{model}"] = trainer.earlier_with(model, forms)
     for model in features:
         groups[f"baseline+{model}"] = trainer.with_forms(model, ("sum",))
     return groups, choices

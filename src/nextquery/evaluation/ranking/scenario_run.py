@@ -19,6 +19,7 @@ from nextquery.evaluation.ranking.analyses import (
     single_features,
 )
 from nextquery.evaluation.ranking.comparison import rank_systems, system_pairs
+from nextquery.evaluation.ranking.earlier_queries import EARLIER
 from nextquery.evaluation.ranking.last_click import USEFUL, by_last_click
 from nextquery.evaluation.ranking.parts import (
     LEARNING,
@@ -43,7 +44,7 @@ RANKER_FOLDS = 2
 
 Trained = tuple[dict[str, RankerGroup], Mapping[str, dict[str, float]]]
 
-ALONE = ("per_word", "lift")
+ALONE = ("per_word", "lift", f"{EARLIER}sum", f"{EARLIER}lift")
 """Forms that order the candidates of a case unlike the sum does."""
 
 FEWEST = {"training": 100, "validation": 50, "test": 50}
@@ -63,6 +64,8 @@ class RankingSettings:
     """Runs that others made, by system; the file's name begins with its scenario and a dot."""
     groups: UserGroups = field(default_factory=dict)
     """Users whose test cases are reported apart as well."""
+    test_users: int | None = None
+    """The test cases of so many users only; None: of everybody."""
     context_lengths: bool = True
     """Whether to score long sessions again with the model seeing fewer queries."""
 
@@ -78,7 +81,9 @@ def run_scenario(
     """All results of a scenario; the runs and qrels of its test part go to the folder `trec`."""
     title = f"new_{name}" if evaluation.new_visitors else name
     steps.begin(title)
-    cases = build_cases(name, evaluation, settings.rules, settings.ranker_cases)
+    cases = build_cases(
+        name, evaluation, settings.rules, settings.ranker_cases, settings.test_users
+    )
     facts = _facts(cases, evaluation)
     if facts.too_few:
         return facts
@@ -182,9 +187,8 @@ def system_scores(
     scores |= {system: group.scores(features) for system, group in groups.items()}
     for model in systems.models:
         scores[model] = features.column(f"{model}:sum")
-        scores |= {f"{model}:{form}": features.column(f"{model}:{form}") for form in ALONE}
-        if f"{model}:{USEFUL}" in features.names:
-            scores[f"{model}:{USEFUL}"] = features.column(f"{model}:{USEFUL}")
+        names = (f"{model}:{form}" for form in (*ALONE, USEFUL))
+        scores |= {name: features.column(name) for name in names if name in features.names}
     for model in systems.features:
         scores[model] = features.column(f"{model}:sum")
     scores["qvmm"] = features.column("qvmm")

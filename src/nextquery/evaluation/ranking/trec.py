@@ -37,7 +37,12 @@ def write_run(path: Path, cases: CaseSet, scores: Floats, system: str) -> None:
 def write_cases(path: Path, cases: CaseSet) -> None:
     """What a run is made from: context and candidates of each topic, one object per line."""
     topics = (
-        {"topic": str(case.session), "context": case.context, "candidates": case.candidates}
+        {
+            "topic": str(case.session),
+            "context": case.context,
+            "candidates": case.candidates,
+            **({"earlier": case.earlier} if case.earlier else {}),
+        }
         for case in cases.cases
     )
     write_text(path, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in topics))

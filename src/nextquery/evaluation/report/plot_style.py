@@ -52,6 +52,7 @@ def label(system: str) -> str:
         "baseline": "Baseline Ranker",
         "baseline_authors": "Authors' Baseline",
         "baseline_semantic": "Baseline with meaning",
+        "baseline_earlier": "Baseline with earlier queries",
         "popularity": "Popularity",
     }
     if system in fixed:
@@ -60,6 +61,8 @@ def label(system: str) -> str:
         return f"Authors' Baseline + {label(system.removeprefix('baseline_authors+'))}"
     if system.startswith("baseline_semantic+"):
         return f"Baseline with meaning + {label(system.removeprefix('baseline_semantic+'))}"
+    if system.startswith("baseline_earlier+"):
+        return f"Baseline with earlier queries + {label(system.removeprefix('baseline_earlier+'))}"
     if system.startswith("baseline+"):
         return f"+ {label(system.removeprefix('baseline+'))}"
     name, _, form = system.partition(":")
@@ -69,6 +72,9 @@ def label(system: str) -> str:
         "lift": " lift",
         "share": " share",
         "useful": " by usefulness, too",
+        "earlier": " with earlier queries, if they help",
+        "earlier_sum": " with earlier queries",
+        "earlier_lift": " lift with earlier queries",
         "": "",
     }
     return name.upper() + forms.get(form, f":{form}")

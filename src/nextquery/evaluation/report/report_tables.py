@@ -261,7 +261,7 @@ def forms(results: ExperimentResults) -> str:
     """Validation MRR of the Baseline Ranker with a model's score in several forms."""
     scenarios = results.reported
     rows: list[Row] = []
-    for model in results.systems.models:
+    for model in next(iter(scenarios.values())).form_choices if scenarios else ():
         sets = next(iter(scenarios.values())).form_choices[model]
         for tried in sets:
             values = [found.form_choices[model] for found in scenarios.values()]

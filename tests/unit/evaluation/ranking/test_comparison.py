@@ -72,3 +72,20 @@ def test_sessions_are_short_medium_or_long() -> None:
         "long": 50,
     }
     assert session_lengths(made) == {"short": 0.25, "medium": 0.5, "long": 0.25}
+
+
+def test_what_sees_earlier_queries_is_held_against_what_does_not() -> None:
+    names = ["adj", "baseline", "baseline+m", "baseline_earlier", "baseline+m:earlier"]
+    names += ["baseline_earlier+m", "m", "m:lift", "m:earlier_sum", "m:earlier_lift"]
+    pairs = system_pairs(names)
+
+    assert len(pairs) == len(set(pairs))
+    assert {pair for pair in pairs if pair[1] != "adj"} == {
+        ("baseline+m", "baseline"),
+        ("baseline+m:earlier", "baseline"),
+        ("baseline+m:earlier", "baseline+m"),
+        ("baseline_earlier", "baseline"),
+        ("baseline_earlier+m", "baseline_earlier"),
+        ("m:earlier_sum", "m"),
+        ("m:earlier_lift", "m:lift"),
+    }

@@ -48,6 +48,22 @@ def test_only_cases_to_learn_from_are_limited(small_data: PreparedData) -> None:
     assert [split for split in cases if is_test(split)] == ["test", "unseen_users"]
 
 
+def test_the_test_cases_of_some_users_are_those_of_the_whole(small_data: PreparedData) -> None:
+    evaluation = read_evaluation_data(small_data)
+    whole, some, other = (
+        build_cases("every_context", evaluation, Rules(seed=seed), 20, users)
+        for seed, users in ((0, None), (0, 15), (1, 15))
+    )
+
+    users = {case.user for case in some["test"].cases}
+    assert len(users) == 15
+    # Distractors are drawn from everybody's sessions, as in the whole.
+    assert some["test"].cases == tuple(c for c in whole["test"].cases if c.user in users)
+    assert some["training"] == whole["training"]
+    assert len({case.user for case in some["unseen_users"].cases}) == 15
+    assert {case.user for case in other["test"].cases} != users
+
+
 def test_count_models_alone_are_scored_on_test_parts_only(
     small_data: PreparedData, shared_words: Scorer
 ) -> None:

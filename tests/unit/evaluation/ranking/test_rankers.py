@@ -44,3 +44,28 @@ def test_every_system_has_a_ranker_a_seed_and_the_shape_of_the_baseline() -> Non
     assert len({group.shape for group in groups.values()}) == 1
     test = part(50, 3)
     assert groups["baseline+hred"].scores(test.features).shape == (4, 500)
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_earlier_queries_are_used_where_validation_gains_by_them(helps: bool) -> None:
+    """Without the earlier queries the lift is worth something, with them much or nothing."""
+
+    def with_earlier(cases: int, seed: int) -> RankedPart:
+        made = part(cases, seed)
+        generator = np.random.default_rng([seed, 1])
+        names = [f"hred:earlier_{form}" for form in FORMS]
+        columns = {name: generator.normal(size=made.cases.rows) for name in names}
+        columns["hred:earlier_lift"][made.cases.targets] += 6.0 if helps else 0.0
+        similar = {"earlier_similarity_1": generator.normal(size=made.cases.rows)}
+        return RankedPart(made.cases, made.features.with_columns(columns | similar))
+
+    trainer = RankerTrainer(with_earlier(150, 1), with_earlier(80, 2), [1, 2, 3])
+    groups, choices = train_all(trainer, ["hred"], [])
+
+    chosen = groups["baseline+hred:earlier"]
+    assert ("earlier_lift" in chosen.forms) == helps
+    assert (chosen.forms == groups["baseline+hred"].forms) == (not helps)
+    assert set(choices["hred:earlier"]) > set(choices["hred"])
+    assert groups["baseline_earlier+hred"].forms == chosen.forms
+    assert "earlier_similarity_1" in groups["baseline_earlier"].rankers[0].names
+    assert "earlier_similarity_1" not in chosen.rankers[0].names
