@@ -43,6 +43,10 @@ empty session has one source of zeros with age 0. It also gives `copy_log_probab
 (prefixes, sources). The probability of a word is that of `log_probabilities` plus those of all
 sources that are this word; a word outside the vocabulary has the latter only, and is read as 2.
 """
+_SPELLING = """
+The model itself reads a word outside the vocabulary by its character n-grams; the graphs read it
+as 2.
+"""
 
 
 def write_onnx(model: Suggester, folder: Path, settings: ExportSettings) -> tuple[int, float]:
@@ -83,6 +87,7 @@ def model_facts(network: Network, limits: ContextLimits) -> dict[str, Any]:
         "max_words": limits.words,
         "start_query": config.start_query,
         "copying": config.copying,
+        "character_ngrams": config.character_ngrams,
     }
 
 
@@ -98,7 +103,7 @@ def _difference(folder: Path, model: HREDSuggester, known: Sequence[str]) -> flo
     Contexts of none, one and two known queries, each followed by another.
     """
     exported = OnnxModel(folder)
-    some = [text for text in known[: 4 * _CHECKED_QUERIES] if not _hidden(text, model.guard)]
+    some = [text for text in known[: 4 * _CHECKED_QUERIES] if _read_alike(text, model)]
     some = some[:_CHECKED_QUERIES] or [""]
     contexts = [[some[place - n] for n in range(place % 3)] for place in range(len(some))]
     candidates = [[some[(place + 1) % len(some)]] for place in range(len(some))]
@@ -116,12 +121,17 @@ def _difference(folder: Path, model: HREDSuggester, known: Sequence[str]) -> flo
     return difference
 
 
-def _hidden(text: str, guard: Guard) -> bool:
-    return any(guard.refusal(word) for word in text.split())
+def _read_alike(text: str, model: HREDSuggester) -> bool:
+    """Whether graphs and model read the same words: none is hidden or known by its n-grams."""
+    words, network = text.split(), model.model
+    spelt = network.config.character_ngrams and any(
+        word not in network.vocabulary for word in words
+    )
+    return not spelt and not any(model.guard.refusal(word) for word in words)
 
 
 def _readme(facts: dict[str, Any], guard: Guard, difference: float) -> str:
-    copying = facts["copying"]
+    copying, spelling = facts["copying"], _SPELLING if facts["character_ngrams"] else ""
     users = guard.tables.min_users
     typed = f"at least {users} users typed" if users > 1 else "are in the log"
     return _template("onnx_readme.md").format(
@@ -131,6 +141,7 @@ def _readme(facts: dict[str, Any], guard: Guard, difference: float) -> str:
         difference=difference,
         word_states=", and `word_states` (queries, words, same)" if copying else "",
         copying="\n" + _COPYING.format(**facts) if copying else "",
+        spelling=spelling,
         guarded=f"{typed} and nothing blocks",
     )
 

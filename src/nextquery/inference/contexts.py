@@ -18,6 +18,7 @@ from nextquery.inference.network.network import Network
 from nextquery.inference.network.weights import Floats
 from nextquery.model.settings import TrainConfig
 from nextquery.normalise import normalise_query
+from nextquery.text.vocabulary import UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -126,16 +127,27 @@ class ContextEncoder:
         """Eq. 4: of each query what the session encoder reads, and its word states (words, d_h)."""
         if not queries:
             return {}
-        states = self._model.encode_queries([self.ids(query) for query in queries])
+        outside: dict[str, int] = {}
+        ids = [self._ids(query, outside) for query in queries]
+        states = self._model.encode_queries(ids, tuple(outside))
         vectors = self._model.session_reads(np.stack([each[-1] for each in states]), queries)
         return {
             query: (vector, each[:-1].copy())
             for query, vector, each in zip(queries, vectors, states, strict=True)
         }
 
-    def ids(self, query: str) -> list[int]:
-        """The words of a query that are read, and the end of the query."""
-        return self._model.vocabulary.encode(" ".join(query.split()[: self.limits.words]))
+    def _ids(self, query: str, outside: dict[str, int]) -> list[int]:
+        """The words of a query that are read, and the end of the query.
+
+        A word that is known by its n-grams alone gets an id from V on, and a place in `outside`.
+        """
+        words, vocabulary = query.split()[: self.limits.words], self._model.vocabulary
+        ids = vocabulary.encode(" ".join(words))
+        if self._model.config.character_ngrams:
+            for place, word in enumerate(words):
+                if ids[place] == UNKNOWN:
+                    ids[place] = len(vocabulary) + outside.setdefault(word, len(outside))
+        return ids
 
     def query_vectors(self, queries: Sequence[str]) -> Floats:
         """The vectors of normalised queries, `q` and any made elsewhere (queries, query_size)."""

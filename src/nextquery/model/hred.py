@@ -28,8 +28,12 @@ from nextquery.model.files import KIND, QUERY_VECTORS, VOCABULARY, WEIGHTS, stor
 from nextquery.model.products import Linear
 from nextquery.model.recurrence import GRU
 from nextquery.model.settings import ModelConfig
+from nextquery.model.word_ngrams import WordNgrams
+from nextquery.text.character_ngrams import NgramTable
 from nextquery.text.query_vectors import QueryVectorTable
-from nextquery.text.vocabulary import END_OF_QUERY, PADDING, Vocabulary
+from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
+
+WORD_VECTORS = "word_vectors.weight"
 
 
 class WordProjection(nn.Module):
@@ -91,6 +95,8 @@ class HRED(nn.Module):
         d_h, d_s = config.query_size, config.session_size
         vectors = nn.Embedding(words, d_e, padding_idx=PADDING) if config.factored else None
         self.word_vectors = vectors
+        buckets = config.character_ngrams
+        self.character_ngrams = WordNgrams(vocabulary, buckets, d_e) if buckets else None
         self.encoder_input = WordProjection(vectors, words, (d_e, 3 * d_h))
         self.encoder = GRU(d_h, config.gru_biases)
         self.session_input = Linear(d_h + config.query_vectors, 3 * d_s, bias=False)
@@ -111,18 +117,39 @@ class HRED(nn.Module):
         self.usefulness = nn.Linear(d_h, 1) if config.usefulness else None  # of the last d_n
         self.dropout = nn.Dropout(config.dropout)
         for module in self.modules():
-            if isinstance(module, nn.Embedding) and not module.weight.is_meta:
+            if not isinstance(module, nn.Embedding) or isinstance(module, WordNgrams):
+                continue
+            if not module.weight.is_meta:
                 nn.init.normal_(module.weight, std=0.1)
                 module.weight.data[PADDING] = 0.0
 
     @property
     def output_matrix(self) -> Tensor:
         """The output vectors `o_v` of Eq. 9: (V, d_e)."""
-        return self.output_vectors.weight
+        own = self.output_vectors.weight
+        if self.character_ngrams is None or not self.config.tied:
+            return own
+        return own + self.character_ngrams.all_means()
 
-    def word_inputs(self, words: Tensor) -> Tensor:
-        """What the word projections take: word vectors (..., d_e), ids (...) if not factored."""
-        return words if self.word_vectors is None else self.dropout(self.word_vectors(words))
+    def outputs_of(self, words: Tensor) -> Tensor:
+        """The output vectors of some words (words, d_e)."""
+        own: Tensor = self.output_vectors(words)
+        if self.character_ngrams is None or not self.config.tied:
+            return own
+        return own + self.character_ngrams.means(words)
+
+    def word_inputs(self, words: Tensor, outside: NgramTable | None = None) -> Tensor:
+        """What the word projections take: word vectors (..., d_e), ids (...) if not factored.
+
+        With `character_ngrams` an id from V on is a word of `outside`, known by its n-grams.
+        """
+        if self.word_vectors is None:
+            return words
+        if self.character_ngrams is None:
+            return self.dropout(self.word_vectors(words))  # type: ignore[no-any-return]
+        known = words.masked_fill(words >= len(self.vocabulary), UNKNOWN)
+        added = self.character_ngrams.means(words, outside)
+        return self.dropout(self.word_vectors(known) + added)  # type: ignore[no-any-return]
 
     def encode_queries(self, words: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Eq. 4: query vectors `q_m` (queries, d_h) and word states `h_{m,n}`.
@@ -143,9 +170,11 @@ class HRED(nn.Module):
         last = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[1])
         return by_query.gather(1, last).squeeze(1), by_query
 
-    def run_encoder(self, words: Tensor, sizes: Sequence[int]) -> Tensor:
+    def run_encoder(
+        self, words: Tensor, sizes: Sequence[int], outside: NgramTable | None = None
+    ) -> Tensor:
         """Eq. 4 over packed words (total,): the states `h_{m,n}` (total, d_h), packed alike."""
-        projected = self.encoder_input(self.word_inputs(words))
+        projected = self.encoder_input(self.word_inputs(words, outside))
         start = projected.new_zeros((sizes[0] if sizes else 0, self.config.query_size))
         return self.encoder.run(projected, sizes, start)
 
@@ -215,8 +244,25 @@ class HRED(nn.Module):
         return functional.linear(omega, self.output_matrix, self.output_bias)
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """The weights by name, as decoding takes them; they share memory with the parameters."""
-        return {name: each.detach().cpu().numpy() for name, each in self.named_parameters()}
+        """The weights by name, as decoding takes them; they share memory with the parameters.
+
+        What n-grams add is in the word vectors then, in an array of its own.
+        """
+        return {name: each.cpu().numpy() for name, each in self.stored().items()}
+
+    @torch.no_grad()
+    def stored(self) -> dict[str, Tensor]:
+        """The weights as a model folder has them: a word's vector includes that of its n-grams."""
+        found = {name: each.detach() for name, each in self.named_parameters()}
+        if self.word_vectors is not None and self.character_ngrams is not None:
+            found[WORD_VECTORS] = self.word_vectors.weight + self.character_ngrams.all_means()
+        return found
+
+    @torch.no_grad()
+    def _take_apart(self) -> None:
+        """Undo what `stored` did, so that words and n-grams can be trained on."""
+        if self.word_vectors is not None and self.character_ngrams is not None:
+            self.word_vectors.weight -= self.character_ngrams.all_means()
 
     def save_pretrained(self, folder: Path | str) -> None:
         """Publish weights, vocabulary and configuration as a model folder."""
@@ -229,7 +275,7 @@ class HRED(nn.Module):
 
     def write_files(self, folder: Path) -> None:
         """Write weights and vocabulary into `folder`."""
-        tensors = {name: tensor.contiguous() for name, tensor in self.named_parameters()}
+        tensors = {name: tensor.contiguous() for name, tensor in self.stored().items()}
         save_file(tensors, folder / WEIGHTS)
         (folder / WEIGHTS).chmod(0o644)  # others may serve what one user trained
         self.vocabulary.save(folder / VOCABULARY)
@@ -254,6 +300,7 @@ class HRED(nn.Module):
             model = cls(config, vocabulary, table)
         load_weights(model, artifact.file(WEIGHTS), artifact.path / WEIGHTS)
         artifact.check_once("weights", lambda: check_finite(model))
+        model._take_apart()
         return model.eval()
 
 

@@ -101,7 +101,7 @@ class SessionLikelihood(nn.Module):
         words, bias = tensor(model, filled.words), tensor(model, filled.correction)
         if own is not None:
             bias = bias + _rows(own[:, None], words).squeeze(1)
-        return model.output_vectors(words), bias, candidates.index(batch.targets)
+        return model.outputs_of(words), bias, candidates.index(batch.targets)
 
 
 def filled_up(candidates: Candidates) -> Candidates:
@@ -120,7 +120,8 @@ def tensor(model: HRED, array: NDArray) -> Tensor:  # type: ignore[type-arg]
 
 def predict(model: HRED, batch: Batch) -> Predictions:
     """Encode the sessions and run the decoder with the true words as its inputs."""
-    word_states = model.run_encoder(tensor(model, batch.encoder_words), batch.encoder_sizes)
+    words = tensor(model, batch.encoder_words)
+    word_states = model.run_encoder(words, batch.encoder_sizes, batch.outside)
     contexts = _rows(_session_states(model, batch, word_states), tensor(model, batch.contexts))
     session = model.session_inputs(contexts)
     states, previous = _decoder_states(model, batch, contexts, session)

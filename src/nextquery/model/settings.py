@@ -39,6 +39,9 @@ class ModelConfig(Section):
     query_vectors: int = Field(default=0, ge=0)
     """Numbers per query that were made elsewhere and that the session encoder reads beside `q_m`;
     0: none, as in the paper. `train.query_vectors` names their file."""
+    character_ngrams: int = Field(default=0, ge=0)
+    """Buckets of vectors for the character n-grams of words, whose mean is added to the word's own
+    vector; needs `factored`. 0: none, as in the paper."""
     copying: bool = Field(default=False, alias="copy")
     """Let the decoder point at words of the earlier queries, those outside V included."""
     usefulness: bool = False
@@ -48,6 +51,8 @@ class ModelConfig(Section):
     def _check(self) -> Self:
         if self.tied and not self.factored:
             raise ValueError("tied = true needs factored = true: both use one vector per word")
+        if self.character_ngrams and not self.factored:
+            raise ValueError("character_ngrams needs factored = true: one vector per word")
         return self
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nextquery.text.character_ngrams import NgramTable
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
 
@@ -54,7 +55,8 @@ class CopyGrid:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some sessions, ready for the model. Words outside the vocabulary are the unknown word."""
+    """Some sessions, ready for the model. Words outside the vocabulary are the unknown word, but
+    for those to encode if their character n-grams are known."""
 
     encoder_words: Ints
     """(symbols,): packed words of the queries to encode: all but the last of each session."""
@@ -81,6 +83,9 @@ class Batch:
     """(queries,): how useful each predicted query was, in the same order, if that is learnt."""
     query_vectors: NDArray[np.float32] | None = None
     """(queries, size): made elsewhere, in the packed order of sessions; None: there are none."""
+    outside: NgramTable | None = None
+    """The words outside the vocabulary that are encoded, by their character n-grams: the ids of
+    `encoder_words` from V on. None: they are the unknown word."""
 
 
 def epoch_batches(
@@ -156,8 +161,9 @@ def build_batch(corpus: EncodedSessions, members: Ints, *, last_only: bool = Fal
     follows = decoder.step > 0
     inputs = corpus.words[starts[target[follows]] + decoder.step[follows] - 1].astype(np.int64)
     size = corpus.vocabulary_size
+    encoder_words, outside = _by_spelling(corpus, source_words)
     return Batch(
-        encoder_words=_known(source_words, size),
+        encoder_words=encoder_words,
         encoder_sizes=encoder.sizes,
         query_ends=encoder.last[by_place],
         session_sizes=sessions.sizes,
@@ -172,9 +178,22 @@ def build_batch(corpus: EncodedSessions, members: Ints, *, last_only: bool = Fal
         ),
         sessions=len(members),
         query_vectors=_query_vectors(corpus, query[encoded[by_place]]),
+        outside=outside,
         decoder_ends=decoder.last[decoder.order],
         useful=None if corpus.useful is None else np.asarray(corpus.useful[query[ordered]]),
     )
+
+
+def _by_spelling(corpus: EncodedSessions, words: Ints) -> tuple[Ints, NgramTable | None]:
+    """The words to encode: those outside numbered from V on if the corpus has their n-grams."""
+    size = corpus.vocabulary_size
+    if corpus.outside is None:
+        return _known(words, size), None
+    unknown = words >= size
+    distinct, places = np.unique(words[unknown], return_inverse=True)
+    words = words.copy()
+    words[unknown] = size + places
+    return words, corpus.outside.take(distinct - size)
 
 
 def _query_vectors(corpus: EncodedSessions, queries: Ints) -> NDArray[np.float32] | None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nextquery.errors import ArtifactError
 from nextquery.records import Session
+from nextquery.text.character_ngrams import NgramTable
 from nextquery.text.query_vectors import QueryVectorTable
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
 
@@ -36,7 +37,8 @@ class EncodedSessions:
     """The queries of many sessions as word ids, each query closed by the end-of-query symbol.
 
     A word that the vocabulary of V symbols lacks has an id from V on, in the order in which such
-    words appear in its session, so that a model that copies can tell them apart.
+    words appear in its session, so that a model that copies can tell them apart; with the n-grams
+    of these words, in the order in which they appear in all sessions.
     """
 
     words: NDArray[np.int32]
@@ -56,6 +58,8 @@ class EncodedSessions:
     """With query vectors: that of each distinct text."""
     useful: NDArray[np.float32] | None = None
     """How useful each query was, from 0 to 1, in the order of `query_starts`, if that is learnt."""
+    outside: NgramTable | None = None
+    """The character n-grams of the words from V on, if the model reads them; held in memory."""
 
     def __len__(self) -> int:
         return len(self.session_starts)
@@ -107,12 +111,15 @@ def encode_sessions(
     limits: SessionLimits,
     folder: Path,
     table: QueryVectorTable | None = None,
+    ngram_buckets: int = 0,
 ) -> EncodedSessions:
     """Write the sessions as flat arrays into `folder` and map them.
 
-    With a table the vector of each query stands beside its words.
+    With a table the vector of each query stands beside its words; with `ngram_buckets` the words
+    outside the vocabulary keep their character n-grams.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    outside: dict[str, int] = {}
     queries, total = 0, 0
     distinct: dict[str, int] = {}
     with (
@@ -123,7 +130,8 @@ def encode_sessions(
         (folder / _TEXTS).open("wb") as texts_file,
     ):
         for identifier, piece in _pieces(sessions, limits.queries):
-            encoded = _encode(piece, vocabulary, limits.words)
+            numbers = outside if ngram_buckets else {}
+            encoded = _encode(piece, vocabulary, limits.words, numbers)
             starts = total + np.cumsum([0, *(len(query) for query in encoded)])
             sessions_file.write(np.int64(queries).tobytes())
             ids_file.write(np.int64(identifier).tobytes())
@@ -138,6 +146,8 @@ def encode_sessions(
     if not queries:
         raise ArtifactError("there are no sessions to learn from; prepare a larger log")
     found = _map(folder, len(vocabulary))
+    if ngram_buckets:
+        found = replace(found, outside=NgramTable.of(outside, ngram_buckets))
     if table is None:
         return found
     np.save(folder / _VECTORS, table.of(list(distinct)))
@@ -166,9 +176,10 @@ def _pieces(sessions: Iterable[Session], limit: int) -> Iterator[tuple[int, tupl
             yield session.id, session.queries[start : start + limit]
 
 
-def _encode(queries: tuple[str, ...], vocabulary: Vocabulary, limit: int) -> list[list[int]]:
-    """The queries' ids; words outside the vocabulary are numbered from V on."""
-    outside: dict[str, int] = {}
+def _encode(
+    queries: tuple[str, ...], vocabulary: Vocabulary, limit: int, outside: dict[str, int]
+) -> list[list[int]]:
+    """The queries' ids; words outside the vocabulary are numbered from V on, as in `outside`."""
     encoded = []
     for query in queries:
         ids = []

@@ -180,7 +180,12 @@ class Run:
         background, validation = (
             self._with_use(
                 encode_sessions(
-                    self._data.sessions(each), self._vocabulary, limits, folder / each, self._table
+                    self._data.sessions(each),
+                    self._vocabulary,
+                    limits,
+                    folder / each,
+                    self._table,
+                    self._config.model.character_ngrams,
                 ),
                 each,
             )
@@ -267,6 +272,8 @@ def _feed(
     sampled = config.loss == "sampled" or (config.loss == "auto" and large)
     if model.word_vectors is not None:
         model.word_vectors.sparse = sampled or not model.config.tied
+    if model.character_ngrams is not None:
+        model.character_ngrams.sparse = True
     if sampled:
         model.output_vectors.sparse = True
     sampler = (

@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nextquery.artifacts import open_artifact
@@ -39,6 +40,25 @@ def test_an_export_is_complete_and_scores_as_the_model(hred: Any, tmp_path: Path
     assert "copy_log_probabilities" not in readme
 
 
+def test_words_known_by_their_n_grams_are_not_compared(hred: Any, tmp_path: Path) -> None:
+    """The graphs read them as the unknown word, which is no fault of an export."""
+    network = hred.model
+    network.config = network.config.model_copy(update={"character_ngrams": 7})
+    size = (7, network.config.embedding_size)
+    network.weights = {**network.weights, "character_ngrams.weight": np.ones(size, np.float32)}
+    out = tmp_path / "out"
+    facts = export_model(hred, "onnx", out, ExportSettings(queries=5))
+    assert facts.largest_difference is not None
+    assert facts.largest_difference < 1e-4
+    scores = [
+        OnnxModel(out).score(["unheard"], "paris"),
+        hred.score(["unheard"], ["paris"])[0].log_likelihood,
+    ]
+    assert abs(scores[0] - scores[1]) > 1e-4
+    assert onnx_export._read_alike("red shoes", hred)
+    assert not onnx_export._read_alike("red unheard", hred)
+
+
 def test_nothing_that_the_guard_refuses_leaves(hred: Any, tmp_path: Path) -> None:
     export_model(hred, "onnx", tmp_path / "out")
     words = (tmp_path / "out" / "vocabulary.txt").read_text().splitlines()
@@ -64,8 +84,11 @@ def test_graphs_that_score_differently_are_not_published(
 
 def test_the_copying_part_of_the_readme_says_its_sizes() -> None:
     facts = {"query_size": 64, "session_size": 96, "words": 9, "copying": True}
-    readme = onnx_export._readme(facts, load_guard(), 1e-6)
+    readme = onnx_export._readme({**facts, "character_ngrams": 0}, load_guard(), 1e-6)
     assert "(sources, 64)" in readme
+    assert "n-grams" not in readme
+    readme = onnx_export._readme({**facts, "character_ngrams": 9}, load_guard(), 1e-6)
+    assert "by its character n-grams" in readme
     assert "{" not in readme
 
 

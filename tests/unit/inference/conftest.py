@@ -16,7 +16,10 @@ from nextquery.model.settings import ModelConfig
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 
 ModelMaker = Callable[..., HRED]
-BIASES = ("encoder.bias", "session_encoder.bias", "decoder.bias", "output_bias")
+FIRST_ZERO = (
+    *("encoder.bias", "session_encoder.bias", "decoder.bias", "output_bias"),
+    "character_ngrams.weight",
+)
 
 
 def random_model(words: int = 40, seed: int = 0, **settings: Any) -> HRED:
@@ -28,9 +31,9 @@ def random_model(words: int = 40, seed: int = 0, **settings: Any) -> HRED:
         for parameter in model.parameters():
             parameter.mul_(2.0)
         # Queries should end after a few words, as people's do.
-        model.output_matrix[END_OF_QUERY] += 0.5 * torch.randn(sizes["embedding_size"])
+        model.output_vectors.weight[END_OF_QUERY] += 0.5 * torch.randn(sizes["embedding_size"])
         for name, parameter in model.named_parameters():
-            if name in BIASES:  # zero at first
+            if name in FIRST_ZERO:
                 parameter.normal_(std=0.5)
     return model
 
@@ -71,6 +74,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "all": {"decoder_context": "all", **BIASED},
     "output-copying": {"decoder_context": "output", "copy": True, **BIASED},
     "all-copying": {"decoder_context": "all", "copy": True},
+    "ngrams-copying": {"character_ngrams": 50, "copy": True, "tied": True},
 }
 """The forms of the model that decoding must honour."""
 

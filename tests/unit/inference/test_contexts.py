@@ -57,9 +57,9 @@ def test_extending_encodes_the_new_query_only(
     read: list[int] = []
     encode = network.encode_queries
 
-    def counting(queries: Sequence[Sequence[int]]) -> list[Floats]:
+    def counting(queries: Sequence[Sequence[int]], outside: Sequence[str]) -> list[Floats]:
         read.append(len(queries))
-        return encode(queries)
+        return encode(queries, outside)
 
     monkeypatch.setattr(network, "encode_queries", counting)
     encoder.extend(state, "w4")

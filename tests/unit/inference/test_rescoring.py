@@ -77,7 +77,13 @@ def test_scores_equal_the_likelihood_of_training(
     for number, session in enumerate(sessions):
         records = [Session(number, "user", session)]
         limits = SessionLimits(queries=9, words=9)
-        corpus = encode_sessions(records, model.vocabulary, limits, tmp_path / str(number))
+        corpus = encode_sessions(
+            records,
+            model.vocabulary,
+            limits,
+            tmp_path / str(number),
+            ngram_buckets=model.config.character_ngrams,
+        )
         with torch.no_grad():
             expected = float(likelihood(build_batch(corpus, np.arange(1)))[0])
         states = predictor.encoder.encode_many([session[:n] for n in range(len(session))])

@@ -27,7 +27,14 @@ def model(words: list[str], seed: int, **settings: Any) -> HRED:
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"factored": False}, {"tied": True, "output_bias": True}, {"copy": True}]
+    "settings",
+    [
+        {},
+        {"factored": False},
+        {"tied": True, "output_bias": True},
+        {"copy": True},
+        {"character_ngrams": 20, "tied": True},
+    ],
 )
 def test_the_rows_of_words_move_with_them(settings: dict[str, Any]) -> None:
     before = model(["red", "blue"], 1, **settings)

@@ -17,8 +17,9 @@ from nextquery.inference.network.weight_products import WeightProducts
 from nextquery.inference.network.weights import Floats, check_finite, read_weights, weight_shapes
 from nextquery.model.files import KIND, VOCABULARY, WEIGHTS, stored_table
 from nextquery.model.settings import ModelConfig
+from nextquery.text.character_ngrams import NgramTable
 from nextquery.text.query_vectors import QueryVectorTable
-from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
+from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
 
 Ids = NDArray[np.int64]
 
@@ -110,11 +111,15 @@ class Network:
             return np.asarray(self.weights[matrix][words])
         return self.products.times(matrix, self.weights["word_vectors.weight"][words])
 
-    def encode_queries(self, queries: Sequence[Sequence[int]]) -> list[Floats]:
+    def encode_queries(
+        self, queries: Sequence[Sequence[int]], outside: Sequence[str] = ()
+    ) -> list[Floats]:
         """Eq. 4: the states `h_{m,n}` of each query (words, d_h), the last of which is `q_m`.
 
-        A query is its word ids, the end-of-query symbol included.
+        A query is its word ids, the end-of-query symbol included. With `character_ngrams` an id
+        from V on is a word of `outside`.
         """
+        spelt = self._spelt(outside)
         lengths = np.array([len(query) for query in queries], dtype=np.int64)
         order = np.argsort(-lengths, kind="stable")
         longest = int(lengths.max(initial=0))
@@ -125,11 +130,29 @@ class Network:
         state = np.zeros(grid.shape[1:], dtype=np.float32)
         for step in range(longest):
             going = int((lengths > step).sum())  # the first rows: longest queries first
-            projected = self.project("encoder_input", words[:going, step])
+            projected = self._encoder_input(words[:going, step], spelt)
             state, _ = self.encoder.step(projected, state[:going])
             grid[step, :going] = state
         rows = np.argsort(order)
         return [grid[: lengths[place], rows[place]] for place in range(len(queries))]
+
+    def _spelt(self, words: Sequence[str]) -> Floats | None:
+        """The vectors of words outside the vocabulary (words, d_e), by their n-grams."""
+        if not words:
+            return None
+        table = NgramTable.of(words, self.config.character_ngrams)
+        added = table.means(self.weights["character_ngrams.weight"])
+        return np.asarray(self.weights["word_vectors.weight"][UNKNOWN] + added)
+
+    def _encoder_input(self, words: Ids, spelt: Floats | None) -> Floats:
+        """What the encoder's GRU is given of words; those from V on are `spelt`."""
+        if spelt is None:
+            return self.project("encoder_input", words)
+        known = len(self.vocabulary)
+        outside = words >= known
+        vectors = self.weights["word_vectors.weight"][np.where(outside, UNKNOWN, words)]
+        vectors[outside] = spelt[words[outside] - known]
+        return self.products.times("encoder_input.matrix.weight", vectors)
 
     def start_session(self, sessions: int = 1) -> Floats:
         """`s_0` (sessions, d_s): zero, or the encoded empty query with `start_query`."""

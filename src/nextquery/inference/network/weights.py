@@ -50,6 +50,8 @@ def weight_shapes(config: ModelConfig, words: int) -> dict[str, Shape]:
         "output_state.bias": (d_e,),
         "output_word.matrix.weight": (d_e, d_e) if config.factored else (words, d_e),
     }
+    if config.character_ngrams:
+        found["character_ngrams.weight"] = (config.character_ngrams, d_e)
     if not config.tied:
         found["output_vectors.weight"] = (words, d_e)
     if config.output_bias:

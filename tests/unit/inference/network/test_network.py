@@ -18,6 +18,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "output": {"decoder_context": "output"},
     "all": {"decoder_context": "all", "gru_biases": True, "zero_step": True},
     "copying": {"copy": True},
+    "n-grams": {"character_ngrams": 50},
+    "tied n-grams": {"character_ngrams": 50, "tied": True},
 }
 
 

@@ -20,6 +20,8 @@ SETTINGS: list[dict[str, Any]] = [
     {"tied": True, "output_bias": True},
     {"decoder_context": "output"},
     {"query_vectors": 5},
+    {"character_ngrams": 50},
+    {"character_ngrams": 50, "tied": True},
     {"decoder_context": "all", "gru_biases": True, "copy": True},
 ]
 
