@@ -58,7 +58,7 @@ def commands(quick: bool) -> Row:
         held,
         "written in place",
         control["tried"] - control["held"],
-        "`update`, `forget`, `fit`, `blend`, `export`, `vectors`, feedback and studies"
+        "`update`, `forget`, `fit`, `blend`, `export`, `vectors`, `synth`, feedback and studies"
         if not quick
         else ", ".join(f"`{name}`" for name in chosen),
     )

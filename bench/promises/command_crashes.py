@@ -26,12 +26,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from promises.command_trials import call, import_commands
+from promises.command_trials import HEAVY, LIGHT, call, import_commands
 from promises.command_world import arguments
 from promises.small_models import LOST_TRIAL
 
 COMMANDS = ("update", "forget", "fit", "blend", "feedback rerank", "feedback guard",
-            "feedback report", "export", "study create", "study report", "vectors")  # fmt: skip
+            "feedback report", "export", "study create", "study report", "vectors",
+            "synth")  # fmt: skip
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 NAMES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree", "shutil.copyfile")
 FOLDER_ENDS = 77
@@ -151,7 +152,11 @@ def _words(command: str, place: Path, world: Path) -> list[str]:
 
 
 def _target(command: str) -> str:
-    return {"feedback guard": "reranked", "vectors": "out.safetensors"}.get(command, "out")
+    return {
+        "feedback guard": "reranked",
+        "vectors": "out.safetensors",
+        "synth": "out.tsv",
+    }.get(command, "out")
 
 
 def _names(place: Path) -> list[str]:
@@ -163,6 +168,9 @@ def _is_whole(target: Path) -> bool:
     from nextquery.artifacts import open_artifact
     from nextquery.errors import NextqueryError
 
+    if target.suffix == ".tsv":
+        lines = target.read_text(encoding="utf-8").splitlines(keepends=True)
+        return len(lines) > 50 and all(line.count("\t") == 4 for line in lines)
     if target.is_file():
         from safetensors import safe_open
 
@@ -192,7 +200,7 @@ def _write_in_place() -> None:
 
 def main(world: Path, mode: str, points: int, commands: list[str]) -> dict[str, Any]:
     """Try the commands at their steps."""
-    import_commands()
+    import_commands(*LIGHT, *(HEAVY if not commands else ()))
     problems, tried = [], 0
     for command in commands or COMMANDS:
         # Not a `TemporaryDirectory`: a child that is told to stop would remove it.

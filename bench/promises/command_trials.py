@@ -284,18 +284,22 @@ def _end_with(child: int) -> None:
     os._exit(143)
 
 
-def import_commands() -> None:
+LIGHT = ("nextquery.cli.main", "polars", "nextquery.api", "nextquery.suggesters.neural")
+HEAVY = ("nextquery.service.app", "nextquery.evaluation.experiment_run")
+"""With torch and scikit-learn, which take seconds to import."""
+
+
+def import_commands(*modules: str) -> None:
     """Import what commands need, so that each child has it; nothing is computed here."""
     import importlib
 
-    for module in ("nextquery.cli.main", "polars", "nextquery.api", "nextquery.suggesters.neural",
-                   "nextquery.service.app", "nextquery.evaluation.experiment_run"):  # fmt: skip
+    for module in modules:
         importlib.import_module(module)
 
 
 def main(world: Path, share: float, seed: int, commands: list[str]) -> dict[str, Any]:
     """Try a share of the cases."""
-    import_commands()
+    import_commands(*LIGHT, *HEAVY)
     draw = random.Random(seed)
     every = list(cases())
     without = {case.command for case in every} - CALLS.keys()

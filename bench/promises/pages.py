@@ -27,18 +27,24 @@ SHOWN = "all => all.map(one => one.textContent)"
 
 
 @contextlib.contextmanager
-def _tab(width: int = 1100) -> Iterator[Any]:
+def _browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        page = browser.new_context(viewport={"width": width, "height": 800}).new_page()
+        yield browser
+        browser.close()
+
+
+@contextlib.contextmanager
+def _tab(browser: Any, width: int = 1100) -> Iterator[Any]:
+    with browser.new_context(viewport={"width": width, "height": 800}) as context:
+        page = context.new_page()
         page.set_default_timeout(120_000)
         page.on("dialog", lambda dialog: dialog.dismiss())
         yield page
-        browser.close()
 
 
 @cache
@@ -62,7 +68,8 @@ def _model() -> Path:
 
 @contextlib.contextmanager
 def _served(port: int = 0) -> Iterator[Server]:
-    command = [sys.executable, "-m", "nextquery", "serve", str(_model()), "--port", str(port)]
+    options = ["--port", str(port), "--drain-seconds", "0"]
+    command = [sys.executable, "-m", "nextquery", "serve", str(_model()), *options]
     server = Server(command, port, {})
     try:
         server.wait_ready()
@@ -86,10 +93,10 @@ def _answers(texts: list[str]) -> dict[str, Any]:
 def texts_stay_text_and_fit(quick: bool) -> list[Row]:
     """Hostile and long texts as suggestions, sources, names, completions and typed queries."""
     texts = hostile_texts()[:: 4 if quick else 1]
-    with _served() as server:
+    with _served() as server, _browser() as browser:
         return [
-            _stay_text(server.url, texts),
-            _fit_a_phone(server.url, texts[:: 5 if quick else 2]),
+            _stay_text(browser, server.url, texts),
+            _fit_a_phone(browser, server.url, texts[:: 5 if quick else 2]),
         ]
 
 
@@ -100,8 +107,8 @@ def _put_words(page: Any, texts: list[str]) -> None:
     page.route("**/v1/**", lambda r: r.fulfill(json=said[urlsplit(r.request.url).path]))
 
 
-def _stay_text(url: str, texts: list[str]) -> Row:
-    with _tab() as page:
+def _stay_text(browser: Any, url: str, texts: list[str]) -> Row:
+    with _tab(browser) as page:
         _put_words(page, texts)
         page.goto(url)
         page.wait_for_selector(".column li")
@@ -124,11 +131,11 @@ def _stay_text(url: str, texts: list[str]) -> Row:
     )
 
 
-def _fit_a_phone(url: str, hostile: list[str]) -> Row:
+def _fit_a_phone(browser: Any, url: str, hostile: list[str]) -> Row:
     """Nothing may be wider than the screen."""
     long = ["w" * 300, "word " * 60, "https://example.com/" + "a" * 200, "名" * 120]
     texts, held = [*long, *hostile], 0
-    with _tab(WIDTH) as page:
+    with _tab(browser, WIDTH) as page:
         for text in texts:
             _put_words(page, [text])
             page.goto(url)
@@ -157,7 +164,7 @@ _PLAIN_WIDER = """texts => texts.filter(text => {
 def a_dead_service_is_noticed_and_comes_back(quick: bool) -> Row:
     """The service is killed; the page must say so, and show a list when it is there again."""
     tries, held, port = (1 if quick else 5), 0, 0
-    with _tab() as page:
+    with _browser() as browser, _tab(browser) as page:
         for number in range(tries):
             with _served(port) as server:
                 port = int(server.url.rpartition(":")[2])

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from promises.floods import floods_are_refused, floods_count_little
 from promises.hostile_requests import attacks, problem
 from promises.rows import Row
-from serving.models import Models, make_models
-from serving.processes import Load, Server, service
+from serving import processes
+from serving.models import Models
+from serving.processes import Load, Server
 
 AREA = "service"
 KEY = "a-key-for-the-benchmark-only"
@@ -36,12 +38,27 @@ WORST_SECONDS = 3.0
 
 @cache
 def _models() -> Models:
-    """Made once for all tests and kept until the program ends."""
-    return make_models(Path(tempfile.mkdtemp(prefix="nextquery-promises-")), True, False)
+    """Made once for all tests, in this process, and kept until the program ends."""
+    import nextquery
+    from nextquery.logs.synthetic.log import write_log
+
+    folder = Path(tempfile.mkdtemp(prefix="nextquery-promises-"))
+    write_log(folder / "log.tsv", 1500, seed=1)
+    data = nextquery.prepare(folder / "log.tsv", folder / "data", spelling=False)
+    nextquery.fit(data, "adjacency", folder / "adjacency")
+    short = ["train.epochs=1", "train.validation_sessions=50"]
+    nextquery.train(data, folder / "hred", "tiny", short)
+    words = (folder / "hred" / "vocabulary.txt").read_text(encoding="utf-8").split()[:1000]
+    return Models(folder / "adjacency", {"tiny": folder / "hred"}, words)
 
 
 def _hred() -> Path:
-    return next(iter(_models().hred.values()))
+    return _models().hred["tiny"]
+
+
+def service(model: Path, *options: str, **environment: str) -> AbstractContextManager[Server]:
+    """A service that stops at once when it is told to, unless `options` say otherwise."""
+    return processes.service(model, "--drain-seconds", "0", *options, workers=1, **environment)
 
 
 def reloads_refuse_nobody(quick: bool) -> Row:
@@ -58,7 +75,7 @@ def reloads_refuse_nobody(quick: bool) -> Row:
         under = Load(server, _models().words, rate=20)
         under.wait_for_answers()
         server.stop()
-        time.sleep(0.5)  # ten requests are due meanwhile
+        under.wait_for_failures()
         lost = under.stop()["statuses"]
     return Row(
         AREA,

@@ -2,8 +2,9 @@
 
 A plan has `url`, `words` (to make queries of), `seconds` or `requests`, perhaps `options` (further
 fields of every request), and either `clients` (each asks again as soon as it is answered) or `rate`
-(requests a second, whatever the answers do). SIGTERM ends it before its time. The first line says
-that an answer came, the last what was seen.
+(requests a second, whatever the answers do). SIGTERM ends it before its time. One line says that an
+answer came, one that a request failed, each when it is so for the first time; the last what was
+seen.
 Speaks plain HTTP/1.1 over kept connections, so that it costs little beside the service.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 MOST_CONNECTIONS = 512
+ANSWERED, FAILED = "answered", "failed"
 
 
 class Plan:
@@ -37,6 +39,7 @@ class Plan:
         self.end: float = time.perf_counter() + plan.get("seconds", 10**9)
         self.statuses: Counter[str] = Counter()
         self.accepted: list[float] = []
+        self.failed = False
         self.idle: list[Connection] = []
 
     @property
@@ -61,21 +64,28 @@ class Plan:
         try:
             status, keep = await connection.post(self.path, body)
         except ConnectionRefusedError:
-            self.statuses["not accepted"] += 1
+            self.fail("not accepted")
             return
         except (OSError, EOFError, ValueError) as error:
-            self.statuses[f"lost: {type(error).__name__}"] += 1
+            self.fail(f"lost: {type(error).__name__}")
             connection.close()
             return
         self.statuses[str(status)] += 1
         if status == 200:
             self.accepted.append(time.perf_counter() - begin)
             if len(self.accepted) == 1:
-                print("answered", flush=True)
+                print(ANSWERED, flush=True)
         if keep:
             self.idle.append(connection)
         else:
             connection.close()
+
+    def fail(self, how: str) -> None:
+        """Note a request without an answer."""
+        self.statuses[how] += 1
+        if not self.failed:
+            print(FAILED, flush=True)
+        self.failed = True
 
 
 class Connection:

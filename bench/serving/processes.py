@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from serving.load import ANSWERED, FAILED
+
 HERE = Path(__file__).parent
 
 
@@ -177,6 +179,7 @@ class Load:
         self._plan.write_text(json.dumps({"url": server.url, "words": words, **plan}))
         command = [sys.executable, str(HERE / "load.py"), str(self._plan)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._said: set[str] = set()
 
     @property
     def running(self) -> bool:
@@ -185,8 +188,16 @@ class Load:
 
     def wait_for_answers(self) -> None:
         """Until a request was answered: what is done then is done under load."""
+        self._wait_for(ANSWERED)
+
+    def wait_for_failures(self) -> None:
+        """Until a request had no answer."""
+        self._wait_for(FAILED)
+
+    def _wait_for(self, line: str) -> None:
         assert self._process.stdout is not None
-        self._process.stdout.readline()
+        while line not in self._said and self._process.poll() is None:
+            self._said.add(self._process.stdout.readline().strip())
 
     def stop(self) -> dict[str, Any]:
         """End it before its time; what it saw."""

@@ -1,16 +1,18 @@
 """Artifact folders: what every data, model and report folder has in common.
 
 An artifact is a folder with a `manifest.json` that names its kind, its settings, the versions that
-made it, and the size and SHA-256 of every file. It appears complete or not at all (`publishing`),
+made it, and the size and SHA-256 of every file. It appears complete or not at all (`publishing`;
+single files: `single_files`),
 is read from one folder whatever is renamed meanwhile (`folder`), and is checked whenever it is
 opened (`verification`). Files are JSON, text, npy without objects, safetensors, Parquet and tries:
 nothing in a folder is ever unpickled. Knows nothing of what the files mean; docs/files.md does.
 """
 
-from nextquery.artifacts.disk import replaced_file, sha256, write_text
+from nextquery.artifacts.disk import sha256
 from nextquery.artifacts.folder import Artifact, open_artifact, read_artifact
 from nextquery.artifacts.manifest import MANIFEST, further_entries, versions, write_manifest
 from nextquery.artifacts.publishing import abandon, check_target, publish
+from nextquery.artifacts.single_files import replaced_file, write_text
 
 __all__ = [
     "MANIFEST",

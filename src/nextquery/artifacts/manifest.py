@@ -18,7 +18,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from nextquery._version import __version__
-from nextquery.artifacts.disk import sha256, write_text
+from nextquery.artifacts.disk import sha256
+from nextquery.artifacts.single_files import write_text
 from nextquery.errors import ArtifactError, ChecksumError
 
 MANIFEST = "manifest.json"

@@ -13,20 +13,15 @@ from where the next job with the same target brings it back.
 
 import contextlib
 import os
-import re
 import shutil
-import uuid
 from collections.abc import Iterator
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from nextquery.artifacts import disk
+from nextquery.artifacts import disk, single_files
 from nextquery.artifacts.manifest import MANIFEST, write_manifest
 from nextquery.errors import ArtifactError
 
-_LONGEST_NAME = 200
-"""Bytes of a target's name that fit into the name of the folder beside it."""
 _active: dict[Path, tuple[Path, list[Path]]] = {}
 """Folders that this process writes into, each with its target and the folders made for it."""
 
@@ -70,11 +65,7 @@ def check_target(target: Path) -> None:
 
 def remains(target: Path) -> list[Path]:
     """The folders beside `target` that jobs with exactly this target made, running or killed."""
-    pattern = re.compile(re.escape(f".{_stem(target)}.") + r"[0-9a-f]{8}\.partial")
-    try:
-        beside = [path for path in target.parent.iterdir() if pattern.fullmatch(path.name)]
-    except OSError:
-        return []
+    beside = single_files.found_beside(target)
     return [path for path in beside if path.is_dir() and not (path / MANIFEST).exists()]
 
 
@@ -86,12 +77,10 @@ def abandon() -> None:
     """
     for staging, (target, made) in list(_active.items()):
         with contextlib.suppress(OSError):
-            staging = staging.rename(_free_name(target))
+            staging = staging.rename(single_files.name_beside(target))
         _discard(staging, target)
-        _remove_empty(made)
-    for file in list(disk.being_written):
-        with contextlib.suppress(OSError):
-            file.unlink(missing_ok=True)
+        single_files.remove_empty(made)
+    single_files.remove_unfinished()
 
 
 @contextlib.contextmanager
@@ -112,13 +101,13 @@ def _staging(target: Path) -> Iterator[Path]:
             _discard(staging, target)
             lock.release()
             _active.pop(staging, None)
-        _remove_empty(missing)
+        single_files.remove_empty(missing)
 
 
 def _locked_folder(target: Path, made: list[Path]) -> tuple[Path, Any]:
     """A new folder and its lock; another job may take it for remains until it is locked."""
     while True:
-        staging = _free_name(target)
+        staging = single_files.name_beside(target)
         _active[staging] = target, made
         staging.mkdir(mode=0o700)
         lock = _lock(staging)
@@ -127,23 +116,11 @@ def _locked_folder(target: Path, made: list[Path]) -> tuple[Path, Any]:
         _active.pop(staging)
 
 
-def _free_name(target: Path) -> Path:
-    """A name beside `target` that `remains` knows."""
-    return target.with_name(f".{_stem(target)}.{uuid.uuid4().hex[:8]}.partial")
-
-
 def _discard(staging: Path, target: Path) -> None:
     """Remove a folder beside `target`; an artifact that stands between two renames goes back."""
     if (staging / "old" / MANIFEST).is_file() and not target.exists():
         (staging / "old").replace(target)
     shutil.rmtree(staging, ignore_errors=True)
-
-
-def _remove_empty(folders: list[Path]) -> None:
-    """Take back folders in which nothing came to stay, the innermost first."""
-    with contextlib.suppress(OSError):
-        for folder in folders:
-            folder.rmdir()
 
 
 def _lock(staging: Path) -> Any | None:
@@ -200,12 +177,6 @@ def _naming(target: Path) -> Iterator[None]:
         if error.filename is None:
             error.filename = str(target)
         raise
-
-
-def _stem(target: Path) -> str:
-    """The target's name, or a hash of one too long to have anything added."""
-    name = os.fsencode(target.name)
-    return target.name if len(name) <= _LONGEST_NAME else blake2b(name, digest_size=16).hexdigest()
 
 
 def _reason(error: Exception) -> str:

@@ -102,13 +102,15 @@ def _reason(
     if known:
         return None
     if isinstance(model, CountSuggester):
-        return f"the model suggests only queries that at least {_users(model)} typed"
+        return _never_seen(_guard(model).tables.min_users)
     return f"words that the model does not know: {' '.join(dict.fromkeys(unknown))}"
 
 
-def _users(model: Suggester) -> str:
-    least = _guard(model).tables.min_users
-    return f"{least} user{'' if least == 1 else 's'}"
+def _never_seen(min_users: int) -> str:
+    """Why a model that repeats queries has not this one."""
+    if min_users == 1:
+        return "the model suggests only queries that it has seen, and this is none of them"
+    return f"the model suggests only queries that at least {min_users} users typed"
 
 
 def _rank(model: Suggester, text: str, context: Sequence[str]) -> int | None:

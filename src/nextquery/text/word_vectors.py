@@ -71,8 +71,7 @@ class WordVectors:
     def save(self, path: Path) -> None:
         """Write a safetensors file."""
         words = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replaced_file(path) as stream:
+        with replaced_file(path, make_folders=True) as stream:
             stream.write(save({"vectors": np.ascontiguousarray(self.vectors), "words": words}))
 
 

@@ -53,3 +53,14 @@ def test_asking_why_is_not_counted_as_a_refusal(model: Path) -> None:
     suggester = load(model)
     why(suggester, "boots shoes")
     assert suggester.guard.blocked() == {}  # type: ignore[attr-defined]
+
+
+def test_where_every_user_counts_nobody_is_said_to_have_typed_it(
+    prepared: Any, tiny_log: Any, tmp_path: Path
+) -> None:
+    data: PreparedData = prepared(tiny_log([("one", ["red shoes", "red boots"])], [], min_users=1))
+    fit_model(Popularity, data).save(tmp_path / "popularity")
+    found = why(load(tmp_path / "popularity"), "shoes red")
+    wanted = "the model suggests only queries that it has seen, and this is none of them"
+    assert found.reason == wanted
+    assert (found.count, found.min_users) == (None, 1)

@@ -60,8 +60,10 @@ def _named(text: str) -> tuple[str, Path]:
 
 def _readable(name: str, found: "Diagnosis") -> str:
     verdict = "can be suggested" if found.can_be_suggested else f"cannot: {found.reason}"
-    users = f"at least {found.min_users}" if found.enough_users else f"fewer than {found.min_users}"
-    seen = f", {found.count} times" if found.count else ""
+    least = found.min_users
+    few = "none" if least == 1 else f"fewer than {least}"
+    users = f"at least {least}" if found.enough_users else few
+    seen = f", {found.count:,} time{'' if found.count == 1 else 's'}" if found.count else ""
     rank = f"{found.rank}" if found.rank else f"not among the first {found.listed}"
     lines = [
         f"{name} ({found.model}): {found.query!r} {verdict}",
@@ -72,7 +74,8 @@ def _readable(name: str, found: "Diagnosis") -> str:
     rare = [word.word for word in found.words if not word.enough_users]
     unknown = [word.word for word in found.words if not word.known]
     if rare:
-        lines.append(f"  words of fewer than {found.min_users} users: {' '.join(rare)}")
+        of = "that nobody typed" if least == 1 else f"of fewer than {least} users"
+        lines.append(f"  words {of}: {' '.join(rare)}")
     if unknown:
         lines.append(f"  words that the model does not know: {' '.join(unknown)}")
     return "\n".join(lines)

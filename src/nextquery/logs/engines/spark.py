@@ -103,9 +103,11 @@ class SparkEngine(RelationalEngine):
 def _handlers_kept() -> Iterator[None]:
     """Give Ctrl-C back to the program that uses the library: Spark takes it without asking."""
     before = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, before)
+    try:
+        yield
+    finally:  # None is a handler that was not set by Python, and cannot be
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _read_in_order(folder: Path) -> Iterator[pa.RecordBatch]:

@@ -77,5 +77,12 @@ def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _without_mark(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    for number, chunk in enumerate(chunks):
-        yield chunk.removeprefix(_BYTE_ORDER_MARK) if number == 0 else chunk
+    """The chunks without a byte-order mark at the beginning, wherever it is cut."""
+    rest = iter(chunks)
+    start = b""
+    for chunk in rest:
+        start += chunk
+        if len(start) >= len(_BYTE_ORDER_MARK):
+            break
+    yield start.removeprefix(_BYTE_ORDER_MARK)
+    yield from rest

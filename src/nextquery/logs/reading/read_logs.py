@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import polars as pl
@@ -20,7 +21,13 @@ import polars as pl
 from nextquery.logs.formats.base import JoinedFormat, LogFormat
 from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
 from nextquery.logs.reading.part_files import PartWriter, write_parquet
-from nextquery.logs.reading.rejected_rows import REJECTED, RejectedRows, check_share, printable
+from nextquery.logs.reading.rejected_rows import (
+    REJECTED,
+    FileStart,
+    RejectedRows,
+    check_share,
+    printable,
+)
 from nextquery.logs.reading.rows import CANONICAL, ParsedRows
 from nextquery.logs.reading.samples import Sample, take_sample
 from nextquery.logs.reading.settings import ReadSettings
@@ -63,6 +70,7 @@ class _PlacedBlock:
 
 @dataclass(frozen=True)
 class _Outcome:
+    file: Path
     accepted: int
     rejected: pl.DataFrame
 
@@ -83,7 +91,7 @@ class _PartFolder:
         if len(accepted):
             rows = accepted.with_columns(file, row=place).select(self.columns)
             self.write(rows, self.path / f"part-{number:05}")
-        return _Outcome(len(accepted), rejected.with_columns(file, place=place))
+        return _Outcome(block.file, len(accepted), rejected.with_columns(file, place=place))
 
 
 def read_logs(
@@ -105,9 +113,10 @@ def read_logs(
     work.mkdir(parents=True, exist_ok=True)
     with RejectedRows(work / REJECTED, settings.excerpts) as rejected:
         if isinstance(choice.format, JoinedFormat):
-            accepted = _read_and_join(blocks, choice.format, work, rejected)
+            accepted = _read_and_join(blocks, choice.format, work, rejected, settings)
         else:
-            accepted = _read(blocks, _PartFolder(work / "rows", CANONICAL, write), rejected)
+            folder = _PartFolder(work / "rows", CANONICAL, write)
+            accepted = _read(blocks, folder, rejected, settings)
     return read_result(choice, accepted, rejected, settings, files)
 
 
@@ -158,25 +167,38 @@ def _blocks(
             files.append(FileRows(printable(sample.file), rows))
 
 
-def _read(blocks: Iterable[_PlacedBlock], folder: _PartFolder, rejected: RejectedRows) -> int:
+def _read(
+    blocks: Iterable[_PlacedBlock],
+    folder: _PartFolder,
+    rejected: RejectedRows,
+    settings: ReadSettings,
+) -> int:
     """Write the accepted rows of all blocks to a new folder, and return their number."""
     folder.path.mkdir()
     accepted = 0
-    for outcome in _side_by_side(folder.add, blocks):
-        accepted += outcome.accepted
-        rejected.add(outcome.rejected)
+    for file, outcomes in groupby(_side_by_side(folder.add, blocks), lambda each: each.file):
+        start = FileStart(settings.max_rejected)
+        for outcome in outcomes:
+            accepted += outcome.accepted
+            rejected.add(outcome.rejected)
+            if start.add(outcome.accepted, outcome.rejected["reason"]):
+                raise start.refusal(printable(file))
     return accepted
 
 
 def _read_and_join(
-    blocks: Iterable[_PlacedBlock], format: JoinedFormat, work: Path, rejected: RejectedRows
+    blocks: Iterable[_PlacedBlock],
+    format: JoinedFormat,
+    work: Path,
+    rejected: RejectedRows,
+    settings: ReadSettings,
 ) -> int:
     """Stage the rows of all blocks, then let the format join them."""
     staged, rows = work / "staged", work / "rows"
     rows.mkdir()
     try:
         folder = _PartFolder(staged, format.staged_columns, write_parquet)
-        if not _read(blocks, folder, rejected):
+        if not _read(blocks, folder, rejected, settings):
             return 0
         joined = format.join(staged, rows)
         rejected.add(joined.rejected)

@@ -3,6 +3,7 @@
 import gzip
 import os
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,6 +33,7 @@ NO_OBJECT = "click without object_id"
 NO_QUERY_ID = "click without query_id"
 UNKNOWN_QUERY = "click on a query that is not in the log"
 TYPED_FURTHER = "typed further within 30 seconds"
+GIVEN_UP = "not read on: the file begins with bad rows"
 
 # Well-formed rows that carry no query: set aside, and no sign that the log is read wrongly.
 SET_ASIDE = frozenset(
@@ -40,8 +42,12 @@ SET_ASIDE = frozenset(
         *(NO_QUERY_ID, UNKNOWN_QUERY, TYPED_FURTHER),
     }
 )
+_WITHOUT_END = SET_ASIDE - {EMPTY_LINE, ABOVE_HEADER}
+"""What a sound log may have millions of, such as the requests of a web server for pictures."""
 MOST_LISTED = 1_000_000
 """So many rows of one reason say enough: a file of empty lines would give a list without end."""
+MOST_BEFORE_THE_FIRST = 1_000_000
+"""So many bad rows of a file before its first usable one: it is read wrongly, or made to harm."""
 _EXCERPT_CHARACTERS = 60
 REJECTED = "rejected.ndjson.gz"
 OWNERS = "rejected_owners.parquet"
@@ -73,6 +79,11 @@ class RejectedRows:
         listed = self._below_the_limit(rejected)
         for reason, count in rejected["reason"].value_counts().iter_rows():
             self.counts[reason] += count
+        self.write(_with_pseudonyms(listed))
+
+    def add_counted(self, listed: pl.DataFrame, counts: Mapping[str, int]) -> None:
+        """Write rows of which there are more than these; `counts` has them all."""
+        self.counts.update(counts)
         self.write(_with_pseudonyms(listed))
 
     def write(self, listed: pl.DataFrame) -> None:
@@ -134,6 +145,40 @@ def excerpt(text: pl.Expr) -> pl.Expr:
     start = text.str.slice(0, _EXCERPT_CHARACTERS)
     shown = start.str.replace_all(r"[\p{C}&&[^\t]]", "\ufffd")
     return shown.alias("excerpt")
+
+
+class FileStart:
+    """The first rows of a file: if a million of them are bad and none is usable, it is refused.
+
+    Without this a few kilobytes of gzip, such as 20 million times `{}`, take minutes to be refused.
+    """
+
+    def __init__(self, max_rejected: float) -> None:
+        self._most = max_rejected
+        self._accepted, self._bad = 0, Counter[str]()
+
+    def add(self, accepted: int, reasons: pl.Series) -> bool:
+        """Some more rows; whether the file is hopeless, which it never is where all may be bad."""
+        self._accepted += accepted
+        if not self._accepted:
+            counts = dict(reasons.value_counts().iter_rows())
+            self._bad.update({why: n for why, n in counts.items() if why not in _WITHOUT_END})
+        return not self._accepted and self._most < 1 and self._bad.total() > MOST_BEFORE_THE_FIRST
+
+    def refusal(self, file: str) -> LogError:
+        """What to say of a hopeless file."""
+        return hopeless(file, self._bad)
+
+
+def hopeless(file: str, reasons: Mapping[str, int]) -> LogError:
+    """What to say of a file whose first rows are all bad."""
+    bad = reasons.keys() - _WITHOUT_END
+    most_often = max(bad, key=lambda reason: (reasons[reason], reason))
+    return LogError(
+        f"{file}: none of its first {MOST_BEFORE_THE_FIRST:,} rows could be taken (most often: "
+        f"{most_often}); check `format` and `columns`, or leave the file out (`max_rejected` 1 "
+        "reads it to its end)"
+    )
 
 
 def check_share(accepted: int, reasons: dict[str, int], most: float) -> None:

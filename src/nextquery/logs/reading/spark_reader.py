@@ -6,7 +6,7 @@ on one machine.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -22,7 +22,14 @@ from nextquery.errors import LogError
 from nextquery.logs.formats.base import LineFormat
 from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
 from nextquery.logs.reading.read_logs import FileRows, ReadResult, read_result
-from nextquery.logs.reading.rejected_rows import REJECTED, RejectedRows
+from nextquery.logs.reading.rejected_rows import (
+    GIVEN_UP,
+    MOST_LISTED,
+    REJECTED,
+    FileStart,
+    RejectedRows,
+    hopeless,
+)
 from nextquery.logs.reading.rows import Layout, parse_lines
 from nextquery.logs.reading.samples import Sample
 from nextquery.logs.reading.settings import ReadSettings
@@ -59,7 +66,7 @@ def read_addresses(
     if not isinstance(choice.format, LineFormat):
         raise LogError(f"{choice.format.name} logs are read from local files only; copy them first")
     layout = choice.format.layout(samples[0], settings)
-    parse = partial(_parse_batches, layout, settings.time_zone)
+    parse = partial(_parse_batches, layout, settings)
     numbered, files = _numbered(spark, addresses)
     parsed = numbered.mapInArrow(parse, from_arrow_schema(_PARSED))
     parsed.write.parquet((work / "parsed").absolute().as_uri())
@@ -113,11 +120,25 @@ def _offsets(sizes: Sequence[Any]) -> list[tuple[str, int, int, int]]:
 
 
 def _parse_batches(
-    layout: Layout, time_zone: str, batches: Iterator[pa.RecordBatch]
+    layout: Layout, settings: ReadSettings, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
+    """Lines with their fields, or why they have none; a file that begins badly is not read on."""
+    starts: dict[str, FileStart] = {}
+    given_up: set[str] = set()
     for batch in batches:
-        for (_,), lines in pl.DataFrame(batch).group_by("file", maintain_order=True):
-            accepted, rejected = parse_lines(layout, lines.select("line", "text"), time_zone)
+        for (file,), lines in pl.DataFrame(batch).group_by("file", maintain_order=True):
+            name = str(file)
+            if name in given_up:
+                continue
+            accepted, rejected = parse_lines(
+                layout, lines.select("line", "text"), settings.time_zone
+            )
+            if lines.item(0, "line") == 1:
+                starts[name] = FileStart(settings.max_rejected)
+            if name in starts and starts[name].add(len(accepted), rejected["reason"]):
+                given_up.add(name)
+                reasons = [*rejected["reason"][:-1], GIVEN_UP]  # for the driver to see
+                rejected = rejected.with_columns(pl.Series("reason", reasons))
             parsed = pl.concat([accepted, rejected], how="diagonal_relaxed")
             placed = parsed.join(lines.select("line", "row", "file"), on="line")
             yield from placed.select(_PARSED.names).to_arrow().cast(_PARSED).to_batches()
@@ -132,12 +153,35 @@ def _divide(
 ) -> ReadResult:
     """Write accepted rows and rejected ones where they belong."""
     parsed = spark.read.parquet((work / "parsed").absolute().as_uri())
+    reasons = _reasons(parsed)
     rows = parsed.filter("reason is null").select("user", "time", "query", "click", "row")
     rows.write.parquet((work / "rows").absolute().as_uri())
     bad = parsed.filter("reason is not null").select(
         "file", "line", "reason", "excerpt", "user", "time", sql.col("row").alias("place")
     )
     with RejectedRows(work / REJECTED, settings.excerpts) as rejected:
-        rejected.add(pl.DataFrame(bad.toArrow()).sort("file", "line"))
+        rejected.add_counted(_listed(bad, reasons).sort("file", "line"), reasons)
     accepted = spark.read.parquet((work / "rows").absolute().as_uri()).count()
     return read_result(choice, accepted, rejected, settings, files)
+
+
+def _reasons(parsed: DataFrame) -> Counter[str]:
+    """How many rows were rejected for what; a file that was given up is refused."""
+    by_file: dict[str, Counter[str]] = {}
+    for row in parsed.filter("reason is not null").groupBy("file", "reason").count().collect():
+        by_file.setdefault(row["file"], Counter())[row["reason"]] = row["count"]
+    for file, found in by_file.items():
+        if found.pop(GIVEN_UP, 0):
+            raise hopeless(file, found)
+    return sum(by_file.values(), Counter())
+
+
+def _listed(bad: DataFrame, reasons: Mapping[str, int]) -> pl.DataFrame:
+    """The rejected rows, of each reason the first ones: the driver could not hold any number."""
+    if sum(reasons.values()) <= MOST_LISTED:
+        return pl.DataFrame(bad.toArrow())
+    first = [
+        bad.filter(sql.col("reason") == reason).orderBy("place").limit(MOST_LISTED).toArrow()
+        for reason in sorted(reasons)
+    ]
+    return pl.concat([pl.DataFrame(each) for each in first])

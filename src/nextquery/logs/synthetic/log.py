@@ -271,8 +271,7 @@ def _running(counts: Integers) -> Integers:
 @contextmanager
 def _replaced_file(out: Path) -> Iterator[BinaryIO]:
     """A file to write, which takes the name `out` only when it is complete."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with replaced_file(out) as stream:
+    with replaced_file(out, make_folders=True) as stream:
         if out.suffix == ".gz":
             # Neither name nor time in the header: the same log is the same bytes.
             with gzip.GzipFile("", "wb", 6, stream, mtime=0) as compressed:

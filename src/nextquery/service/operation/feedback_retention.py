@@ -8,11 +8,11 @@ is lost, by whichever worker.
 import contextlib
 import fcntl
 import os
-import uuid
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
+from nextquery.artifacts import replaced_file
 from nextquery.feedback.events import day_of, lines_without
 
 
@@ -61,21 +61,9 @@ def _rewrite(path: Path, client_id: str) -> int:
             lines = stream.readlines()
         kept = list(lines_without(lines, frozenset({client_id})))
         if len(kept) < len(lines):
-            _replace(path, b"".join(kept))
+            with replaced_file(path, mode=0o600) as new:
+                new.writelines(kept)
         return len(lines) - len(kept)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _has_name(descriptor: int, path: Path) -> bool:

@@ -43,6 +43,18 @@ def test_in_words(models: Path) -> None:
     assert "words of fewer than 3 users: zebra" in shown
 
 
+def test_in_words_where_every_user_counts(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
+    data = prepared(tiny_log([("one", ["red shoes", "red boots"])], [], min_users=1))
+    fit_model(count_model("popularity"), data).save(tmp_path / "m")
+    runner = CliRunner()
+    shown = runner.invoke(app, ["why", str(tmp_path / "m"), "red zebra"]).stdout
+    assert "users who typed it: none\n" in shown
+    assert "words that nobody typed: zebra" in shown
+    assert "1 user" not in shown
+    shown = runner.invoke(app, ["why", str(tmp_path / "m"), "red boots"]).stdout
+    assert "users who typed it: at least 1, 1 time\n" in shown
+
+
 @pytest.mark.parametrize("compare", ["adj", "=x", "adj=", "model=x"])
 def test_a_model_to_compare_needs_a_name(models: Path, compare: str) -> None:
     command = ["why", str(models / "popularity"), "red", "--compare", compare]

@@ -24,6 +24,27 @@ def test_a_machine_without_java_is_told_what_to_install(
         open_engine("spark", tmp_path)
 
 
+def test_ctrl_c_is_given_back_though_spark_does_not_start() -> None:
+    from nextquery.logs.engines.spark import _handlers_kept
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(RuntimeError, match="no Java"), _handlers_kept():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise RuntimeError("no Java")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_handler_that_python_did_not_set_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from nextquery.logs.engines.spark import _handlers_kept
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    with _handlers_kept():
+        pass
+    monkeypatch.undo()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
 def test_workers_run_this_python_and_the_environment_stays_as_it_was(

@@ -2,6 +2,7 @@ import gzip
 import json
 import random
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from nextquery.errors import LogError
 from nextquery.logs.formats import base
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading import lines, rejected_rows
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
 from nextquery.logs.reading.settings import ReadSettings
 
@@ -262,3 +263,22 @@ def test_real_logs(
         pytest.skip(f"../shared/data/{name} is not there: it may not be shipped")
     result = read_logs([path], ReadSettings(), tmp_path / "work")
     assert (result.format, result.rows_read, result.reasons) == (format, rows, reasons)
+
+
+def test_a_file_whose_first_rows_are_all_bad_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rejected_rows, "MOST_BEFORE_THE_FIRST", 5)
+    monkeypatch.setattr(lines, "BLOCK_LINES", 4)
+    good = b'{"user": "u", "time": "2024-03-01T10:00:00", "query": "red"}\n'
+    settings = ReadSettings(max_rejected=0.9)
+    paths = write(tmp_path, good * 9, b"{}\n" * 12 + good * 30)
+    with pytest.raises(LogError, match=r"log-1: none of its first 5 rows .*often: no user.*format"):
+        read_logs(paths, settings, tmp_path / "a")
+    assert read_logs(paths, replace(settings, max_rejected=1.0), tmp_path / "b").rows_accepted == 39
+    # One usable row among the first, and the share of bad rows decides, as ever.
+    paths = write(tmp_path, good * 9, b"{}\n" * 3 + good + b"{}\n" * 9)
+    assert read_logs(paths, settings, tmp_path / "c").rows_accepted == 10
+    # Well-formed rows without a query may be any number.
+    paths = write(tmp_path, good * 9, good.replace(b"red", b"") * 12 + good)
+    assert read_logs(paths, settings, tmp_path / "d").rows_accepted == 10

@@ -46,9 +46,14 @@ export function startAdministration({ form, query, key, block, answer, status },
 }
 
 /** What one model says of the query, in a sentence. */
-function verdict({ can_be_suggested: can, reason, rank, count, listed }) {
-  const seen = count === null ? "too few people typed it to say how often" : `typed ${count} times`;
+function verdict({ can_be_suggested: can, reason, rank, count, listed, min_users: least }) {
+  const seen = count === null ? unseen(least) : `typed ${count === 1 ? "once" : `${count} times`}`;
   if (!can) return `cannot suggest it: ${reason} (${seen}).`;
   const place = rank === null ? `not among the first ${listed}` : `at place ${rank}`;
   return `can suggest it, here ${place} (${seen}).`;
+}
+
+/** Fewer people than K typed it: how many is not said, unless K is 1 and there is nobody. */
+function unseen(least) {
+  return least === 1 ? "nobody typed it" : `fewer than ${least} people typed it`;
 }
