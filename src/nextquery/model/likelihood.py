@@ -38,6 +38,8 @@ class Predictions:
     """(positions,): log(1 - g)."""
     copied_only: Tensor | None = None
     """(positions,): the target lies outside the vocabulary and can be copied."""
+    attention: Tensor | None = None
+    """(sessions, targets, sources): how the copied share is dealt out."""
     usefulness: Tensor | None = None
     """(queries,): the log-odds that each query is useful, longest query first."""
 
@@ -189,6 +191,7 @@ def _with_copying(
         rival=gate + copied.clamp(min=_LEAST_COPY).log(),
         softmax_share=-functional.softplus(gate),
         copied_only=outside & same.any(dim=-1).flatten()[places],
+        attention=attention.weights,
     )
 
 

@@ -97,6 +97,11 @@ class TrainConfig(Section):
     usefulness_weight: float = Field(default=0.0, ge=0.0)
     """What the loss of the usefulness head counts beside that of the words, both per query; 0: the
     model has no such head, as in the paper."""
+    teachers: tuple[str, ...] = ()
+    """Folders of trained models with the same vocabulary, the mean of whose distributions is learnt
+    as well (distillation); needs the exact loss, which `auto` then is."""
+    distillation: float = Field(default=0.5, gt=0.0, le=1.0)
+    """With `teachers`: the share of the loss that is the cross-entropy against them."""
     exact_below: int = Field(default=5_000, ge=0)
     """The vocabulary up to which `auto` takes the exact loss."""
     head_words: int = Field(default=1_000, ge=0)
@@ -117,6 +122,19 @@ class TrainConfig(Section):
     """Steps between checkpoints, beside those by time; 0: by time only."""
     report_every: int = Field(default=20, ge=1)
     """Steps between lines of `metrics.jsonl`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.teachers and self.loss == "sampled":
+            raise ValueError(
+                "teachers need loss = exact (or auto): they say something of all words"
+            )
+        return self
+
+    def sampled(self, symbols: int) -> bool:
+        """Whether the loss over a vocabulary of so many symbols is sampled."""
+        large = self.loss == "auto" and symbols > self.exact_below
+        return not self.teachers and (self.loss == "sampled" or large)
 
 
 class RunConfig(Section):

@@ -25,7 +25,7 @@ from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import UNKNOWN
 
 WORD_PROJECTIONS = ("encoder_input", "decoder_input", "output_word")
-FRESH = {"epochs": 1, "warmup_steps": 0, "word_vectors": ""}
+FRESH = {"epochs": 1, "warmup_steps": 0, "word_vectors": "", "teachers": ()}
 """What is not taken from the earlier run's settings: one pass, from weights that are there."""
 
 

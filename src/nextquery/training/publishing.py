@@ -20,6 +20,8 @@ from nextquery.model.hred import HRED
 from nextquery.model.settings import RunConfig
 from nextquery.training.continuing import describe
 from nextquery.training.perplexity import Perplexity, UsefulnessLoss
+from nextquery.training.teachers import TeacherFacts
+from nextquery.training.teachers import describe as describe_teachers
 from nextquery.training.training_log import EVENTS, METRICS, read_metrics
 
 CARD, CURVE = "README.md", "training.png"
@@ -45,6 +47,8 @@ class RunFacts:
     """On the validation sessions, by the number of earlier queries given; None: all."""
     usefulness: UsefulnessLoss | None = None
     """Of the usefulness head on the validation sessions; None: the model has none."""
+    teachers: tuple[TeacherFacts, ...] = ()
+    """The models that it learnt from as well."""
 
     def entries(self) -> dict[str, Any]:
         """The facts as manifest keys."""
@@ -66,7 +70,12 @@ class RunFacts:
                 _context(context): found.perplexity for context, found in self.perplexity.items()
             },
             **self._usefulness_entries(),
+            **self._teacher_entries(),
         }
+
+    def _teacher_entries(self) -> dict[str, Any]:
+        entries = [teacher.entries() for teacher in self.teachers]
+        return {"teachers": entries} if entries else {}
 
     def _usefulness_entries(self) -> dict[str, float]:
         if self.usefulness is None:
@@ -186,6 +195,7 @@ Vocabulary: {words:,} symbols (padding, end of query and unknown word included);
 prepared with a k-user rule of K = {data.min_users}.
 {describe_forgotten(entries["data"])}
 {describe(entries.get("earlier"))}
+{describe_teachers(facts.teachers)}
 
 ## Validation perplexity per word
 

@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from nextquery.errors import TrainingError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.usefulness import usefulness
+from nextquery.model.distillation import DistilledLikelihood
 from nextquery.model.hred import HRED
 from nextquery.model.initialisation import initialise_as_authors, take_word_vectors
 from nextquery.model.likelihood import SessionLikelihood
@@ -37,6 +38,7 @@ from nextquery.training.feed import Feed, Order
 from nextquery.training.perplexity import Perplexity, measure, measure_usefulness
 from nextquery.training.publishing import Earlier, RunFacts, publish_model
 from nextquery.training.run_folder import check_folders, claimed, folder_of_run, remove, run_id
+from nextquery.training.teachers import open_teachers
 from nextquery.training.trainer import StopListener, Trainer, never_stop
 from nextquery.training.training_log import TrainingLog
 
@@ -110,8 +112,13 @@ class Run:
         self._id = ""
         self._vocabulary = Vocabulary(data.words()[: config.model.vocabulary_size])
         self._table = _query_vectors(data, config)
+        self._teachers = open_teachers(config.train.teachers, config.model, self._vocabulary, data)
         self._checkpoints = CheckpointFolder(
-            self.folder / "checkpoints", identity(config, data, self._vocabulary, continuation)
+            self.folder / "checkpoints",
+            {
+                **identity(config, data, self._vocabulary, continuation),
+                "teachers": [teacher.facts.run for teacher in self._teachers] or None,
+            },
         )
 
     def set_up(self, say: Callable[[str], None]) -> tuple[Trainer, EncodedSessions]:
@@ -124,8 +131,7 @@ class Run:
         model = HRED(self._config.model, self._vocabulary, self._table)
         if config.initialisation == "authors":
             initialise_as_authors(model)
-        likelihood = SessionLikelihood(model, config.chunk, config.usefulness_weight)
-        likelihood.to(self._processes.device)
+        likelihood = self._likelihood(model)
         feed = _feed(likelihood.model, config, sessions, self._processes)
         watched = validation.sample(config.validation_sessions)
         trainer = Trainer(likelihood, config, feed, watched, self._checkpoints, self._processes)
@@ -141,6 +147,15 @@ class Run:
         if self._processes.leads:
             self._checkpoints.clean_up(step)
         return trainer, validation
+
+    def _likelihood(self, model: HRED) -> SessionLikelihood:
+        """The model as it is trained: by itself, or with teachers."""
+        config, device = self._config.train, self._processes.device
+        likelihood = SessionLikelihood(model, config.chunk, config.usefulness_weight)
+        if self._teachers:
+            teachers = [teacher.model.to(device) for teacher in self._teachers]
+            likelihood = DistilledLikelihood(likelihood, teachers, config.distillation)
+        return likelihood.to(device)
 
     def take_steps(self, trainer: Trainer, stopping: StopListener) -> int:
         """Train; returns the signal that ended it early, 0 if none did."""
@@ -163,7 +178,8 @@ class Run:
         }
         useful = measure_usefulness(trainer.likelihood, validation, processes)
         facts = _facts(trainer.position, contexts, processes, self._id)
-        facts = replace(facts, usefulness=useful)
+        taught_by = tuple(teacher.facts for teacher in self._teachers)
+        facts = replace(facts, usefulness=useful, teachers=taught_by)
         if processes.leads:
             model = trainer.likelihood.model
             publish_model(
@@ -235,7 +251,7 @@ def identity(
     words = "\n".join(vocabulary.words)
     fixed = {
         f"train.{key}": value
-        for key, value in config.train.model_dump().items()
+        for key, value in config.train.model_dump(mode="json").items()
         if key not in _FREE_TO_CHANGE
     }
     return {
@@ -268,8 +284,7 @@ def _feed(
     model: HRED, config: TrainConfig, sessions: EncodedSessions, processes: Processes
 ) -> Feed:
     """The batches, with sampled candidates if the loss is sampled; decides sparse gradients."""
-    large = len(model.vocabulary) > config.exact_below
-    sampled = config.loss == "sampled" or (config.loss == "auto" and large)
+    sampled = config.sampled(len(model.vocabulary))
     if model.word_vectors is not None:
         model.word_vectors.sparse = sampled or not model.config.tied
     if model.character_ngrams is not None:
