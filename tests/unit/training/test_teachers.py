@@ -69,6 +69,7 @@ def test_who_was_forgotten_is_not_taught(data: PreparedData, tmp_path: Path) -> 
     with publish(tmp_path / "model", KIND, entries) as partial:
         model.write_files(partial)
     open_teachers([str(tmp_path / "model")], ModelConfig(), WORDS, data)
+    assert isinstance(data.artifact.manifest, dict)
     data.artifact.manifest["revisions"] = [{"date": "2026-01-01", "forgotten_users": 2}]
     with pytest.raises(ConfigError, match="learnt from 2 users whom the data folder has forgotten"):
         open_teachers([str(tmp_path / "model")], ModelConfig(), WORDS, data)
