@@ -17,7 +17,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FLAGS = (
-    *("-O3", "-std=c++17", "-fPIC", "-fvisibility=hidden"),
+    *("-O3", "-std=c++17", "-fPIC", "-pthread", "-fvisibility=hidden"),
     *("-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Wno-psabi"),
 )
 X86 = ("x86_64", "amd64")
@@ -47,7 +47,7 @@ def compile_kernels(sources: Path, target: Path) -> None:
     if compiler is None:
         raise RuntimeError("no C++ compiler: install g++ or set CXX (nextquery runs without this)")
     x86 = platform.machine().lower() in X86
-    parts = {"baseline": [], "dispatch": ["-fvisibility=default"]}
+    parts = {"baseline": [], "threads": [], "dispatch": ["-fvisibility=default"]}
     if x86:
         parts["avx2"] = ["-mavx2", "-mfma"]
         parts["avx512"] = AVX512
@@ -59,4 +59,4 @@ def compile_kernels(sources: Path, target: Path) -> None:
             source = str(sources / f"{name}.cpp")
             subprocess.run([compiler, *FLAGS, *flags, "-c", source, "-o", made], check=True)
             objects.append(made)
-        subprocess.run([compiler, "-shared", *objects, "-o", str(target)], check=True)
+        subprocess.run([compiler, "-shared", "-pthread", *objects, "-o", str(target)], check=True)

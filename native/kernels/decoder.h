@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#define NEXTQUERY_ABI 3
+#define NEXTQUERY_ABI 4
 
 enum { BLOCK = 64, PANEL = 16 };
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "decoder.h"
+#include "threads.h"
 
 namespace baseline { const Kernels *kernels(); }
 namespace avx2 { const Kernels *kernels(); }
@@ -62,6 +63,10 @@ const char *nextquery_instructions() { return ready ? chosen_name : "baseline"; 
 // For tests: other kernels than those of this processor (null: those again). What was packed with
 // one set is read by that set only.
 int64_t nextquery_use(const char *name) { return use(name); }
+
+// At most so many threads work on a step that is large enough.
+void nextquery_threads(int64_t count) { use_threads(count); }
+
 void nextquery_pack_matrix(const float *matrix, int64_t outputs, int64_t inputs, float *packed) {
     chosen->pack_matrix(matrix, outputs, inputs, packed);
 }

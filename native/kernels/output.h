@@ -30,6 +30,13 @@ inline float take_block(const float *logits, Normaliser &normaliser) {
     return highest;
 }
 
+inline void add(Normaliser &to, const Normaliser &other) {
+    const float highest = to.highest > other.highest ? to.highest : other.highest;
+    to.parts = to.parts * all(expf(to.highest - highest)) +
+               other.parts * all(expf(other.highest - highest));
+    to.highest = highest;
+}
+
 inline float log_of(const Normaliser &normaliser) {
     double total = 0.0;
     for (int lane = 0; lane < LANES; ++lane) total += normaliser.parts[lane];
@@ -91,8 +98,12 @@ inline void in_bytes(const float *row, int64_t size, uint8_t *out, float *step) 
 #ifdef __AVX512VNNI__
 typedef __m512i Sums_8;
 inline Sums_8 no_sums() { return _mm512_setzero_si512(); }
+// By its name: with the intrinsic GCC 12 copies all sums, through memory, in every round.
 inline Sums_8 four_products(Sums_8 sums, int32_t four, const int8_t *weights) {
-    return _mm512_dpbusd_epi32(sums, _mm512_set1_epi32(four), _mm512_loadu_si512(weights));
+    asm("vpdpbusd %2, %1, %0"
+        : "+v"(sums)
+        : "v"(_mm512_set1_epi32(four)), "v"(_mm512_loadu_si512(weights)));
+    return sums;
 }
 inline Integers as_integers(Sums_8 sums) { return (Integers)sums; }
 #elif defined(__AVX2__)
@@ -121,13 +132,17 @@ inline Integers as_integers(Sums_8 sums) { return sums; }
 
 template <int ROWS>
 inline void rough_block(const Decoder *model, const uint8_t *rows, const float *steps,
-                        int64_t groups, int64_t first, float *logits) {
+                        int64_t groups, int64_t first, const int8_t *next, float *logits) {
     for (int64_t word = first; word < first + BLOCK; word += TOGETHER_8 * PANEL_8) {
         const int8_t *packed = model->rough_vectors + word * groups * 4;
         Sums_8 sums[ROWS][TOGETHER_8];
         for (int r = 0; r < ROWS; ++r)
             for (int p = 0; p < TOGETHER_8; ++p) sums[r][p] = no_sums();
+        const int8_t *ahead = next == nullptr ? nullptr : next + (word - first) * groups * 4;
         for (int64_t g = 0; g < groups; ++g) {
+            if (ahead != nullptr)  // the same place of the block that comes next
+                for (int p = 0; p < TOGETHER_8; ++p)
+                    __builtin_prefetch(ahead + (p * groups + g) * PANEL_8 * 4);
 #pragma GCC unroll 6
             for (int r = 0; r < ROWS; ++r) {
                 int32_t four;
@@ -168,34 +183,49 @@ inline RoughRows rough_rows(const Decoder *model, const float *omega, int64_t ro
     return made;
 }
 
-// At most MOST_ROWS_8 rows, from `first` on.
+// At most MOST_ROWS_8 rows, from `first` on. The block `ahead` is fetched meanwhile; -1: none is.
 inline void rough_block_of(const Decoder *model, const RoughRows &rows, int64_t first,
-                           int64_t count, int64_t block, float *logits) {
+                           int64_t count, int64_t block, int64_t ahead, float *logits) {
+    const int8_t *next =
+        ahead < 0 ? nullptr : model->rough_vectors + ahead * BLOCK * rows.groups * 4;
     const uint8_t *bytes = rows.bytes + first * rows.groups * 4;
     const float *steps = rows.steps + first;
 #define ROUGH(R) \
-    case R: rough_block<R>(model, bytes, steps, rows.groups, block * BLOCK, logits); break;
+    case R: rough_block<R>(model, bytes, steps, rows.groups, block * BLOCK, next, logits); break;
     switch (count) {
         ROUGH(1) ROUGH(2) ROUGH(3) ROUGH(4) ROUGH(5) ROUGH(6)
     }
 #undef ROUGH
 }
 
-// Maxima of blocks and normalisers of all rows, over the whole vocabulary. The logits of a block
-// live on the stack: all of them would not fit the cache next to the weights.
-void all_blocks(const Decoder *model, int64_t fast, Prediction *out) {
-    static thread_local Scratch scratch, bytes;
+// A pass over the vocabulary, in segments that threads can share. A segment has normalisers of its
+// own, whoever computes it: the numbers are the same with any number of threads.
+constexpr int64_t SEGMENT = 64;  // blocks
+
+struct Pass {
+    const Decoder *model;
+    int64_t fast;
+    Prediction *out;
+    RoughRows rough;
+    Normaliser *normalisers;  // (segments, rows)
+};
+
+// Maxima and normalisers of all rows. The logits of a block live on the stack: all of them would
+// not fit the cache next to the weights.
+void one_segment(void *argument, int64_t segment) {
+    const Pass *pass = static_cast<const Pass *>(argument);
+    const Decoder *model = pass->model;
+    Prediction *out = pass->out;
     const int64_t e = model->word_size, blocks = model->width / BLOCK, count = out->rows;
-    Normaliser *normalisers = scratch.of<Normaliser>(count);
+    const int64_t first = segment * SEGMENT, stop = first + SEGMENT;
+    Normaliser *normalisers = pass->normalisers + segment * count;
     for (int64_t r = 0; r < count; ++r) normalisers[r] = Normaliser{all(0.0f), -3e38f};
-    RoughRows rough{};
-    if (fast) rough = rough_rows(model, out->omega, count, bytes);
     alignas(64) float logits[MOST_ROWS * BLOCK];
-    for (int64_t block = 0; block < blocks; ++block)
+    for (int64_t block = first; block < (stop < blocks ? stop : blocks); ++block)
         for (int64_t r = 0; r < count;) {
-            const int64_t some = next_rows(count - r, fast ? MOST_ROWS_8 : MOST_ROWS);
-            if (fast)
-                rough_block_of(model, rough, r, some, block, logits);
+            const int64_t some = next_rows(count - r, pass->fast ? MOST_ROWS_8 : MOST_ROWS);
+            if (pass->fast)
+                rough_block_of(model, pass->rough, r, some, block, r == 0 ? block + 1 : -1, logits);
             else
                 exact_block(model, out->omega + r * e, some, block, logits);
             for (int64_t i = 0; i < some; ++i)
@@ -203,7 +233,21 @@ void all_blocks(const Decoder *model, int64_t fast, Prediction *out) {
                     take_block(logits + i * BLOCK, normalisers[r + i]);
             r += some;
         }
-    for (int64_t r = 0; r < count; ++r) out->normaliser[r] = log_of(normalisers[r]);
+}
+
+void all_blocks(const Decoder *model, int64_t fast, Prediction *out) {
+    static thread_local Scratch scratch, bytes;
+    const int64_t blocks = model->width / BLOCK, segments = (blocks + SEGMENT - 1) / SEGMENT;
+    const int64_t rows = out->rows;
+    Pass pass{model, fast, out, RoughRows{}, scratch.of<Normaliser>(segments * rows)};
+    if (fast) pass.rough = rough_rows(model, out->omega, rows, bytes);
+    share(rows * model->width * model->word_size / (fast ? 4 : 1), one_segment, &pass, segments);
+    for (int64_t r = 0; r < rows; ++r) {
+        Normaliser total = pass.normalisers[r];
+        for (int64_t segment = 1; segment < segments; ++segment)
+            add(total, pass.normalisers[segment * rows + r]);
+        out->normaliser[r] = log_of(total);
+    }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #ifndef NEXTQUERY_PRODUCTS_H
 #define NEXTQUERY_PRODUCTS_H
 
+#include "threads.h"
 #include "vectors.h"
 
 namespace NEXTQUERY_SET {
@@ -115,10 +116,34 @@ inline void columns_of(const float *rows, int64_t count, int64_t stride, const f
     }
 }
 
+// Share parts among threads if all of them take long enough to wake one up: about a millisecond.
+constexpr int64_t WORTH_SHARING = 32'000'000;  // products of 32 bits
+
+inline void share(int64_t products, void (*work)(void *, int64_t), void *argument, int64_t parts) {
+    if (products >= WORTH_SHARING) return share_parts(work, argument, parts);
+    for (int64_t part = 0; part < parts; ++part) work(argument, part);
+}
+
+struct Product {
+    const float *rows, *packed, *bias;
+    float *out;
+    int64_t count, inputs, outputs, out_stride, part;
+};
+
+void columns_part(void *argument, int64_t part) {
+    const Product *of = static_cast<const Product *>(argument);
+    const int64_t first = part * of->part, left = of->outputs - first;
+    columns_of(of->rows, of->count, of->inputs, of->packed + first * of->inputs, of->inputs,
+               of->bias == nullptr ? nullptr : of->bias + first, left < of->part ? left : of->part,
+               of->out + first, of->out_stride);
+}
+
 // out (rows, outputs) = rows (rows, inputs) times the packed matrix, and a bias if there is one.
 void product(const float *rows, int64_t count, const float *packed, int64_t outputs,
              int64_t inputs, const float *bias, float *out, int64_t out_stride) {
-    columns_of(rows, count, inputs, packed, inputs, bias, outputs, out, out_stride);
+    const int64_t part = 4 * BLOCK;
+    Product of{rows, packed, bias, out, count, inputs, outputs, out_stride, part};
+    share(count * outputs * inputs, columns_part, &of, (outputs + part - 1) / part);
 }
 
 inline float dot(const float *a, const float *b, int64_t size) {

@@ -8,7 +8,8 @@
 namespace NEXTQUERY_SET {
 namespace {
 
-constexpr int CORRECTED = 16;  // words per row whose 32-bit products enter the normaliser
+constexpr int CORRECTED = 16;  // words per row whose 32-bit products enter the normaliser, at most
+constexpr float CORRECTED_RANGE = 5.0f;  // others have less than e^-5 of the likeliest's share
 
 struct Found {
     double total;
@@ -69,29 +70,34 @@ struct Candidates {
     }
 };
 
-// All words of rows `first` to `stop` among which are the `count` best by logit plus `shift`.
-// The `count` largest entries lie in the `count` blocks of the largest maxima.
+// All words of rows `first` to `stop` among which are the `count` best by logit plus `shift`, those
+// below `least` left out. The `count` largest entries lie in the blocks of the largest maxima.
 void gather(const Decoder *model, int64_t fast, const Prediction *in, int64_t first, int64_t stop,
-            const float *shift, int64_t count, Candidates &found) {
-    static thread_local Scratch scratch, bytes;
+            const float *shift, int64_t count, float least, Candidates &found) {
+    static thread_local Scratch scratch, bytes, places;
     const int64_t blocks = model->width / BLOCK, number = (stop - first) * blocks;
-    float least = -INFINITY;
     if (count < number) {
         Largest largest{scratch.of<float>(count), count, 0};
         for (int64_t r = first; r < stop; ++r)
             for (int64_t b = 0; b < blocks; ++b)
                 largest.see(in->block_best[r * blocks + b] + shift[r - first]);
-        least = largest.heap[0];
+        least = largest.heap[0] > least ? largest.heap[0] : least;
     }
+    int64_t *chosen = places.of<int64_t>(blocks);
     const float *omega = in->omega + first * model->word_size;
     RoughRows rough{};
     if (fast) rough = rough_rows(model, omega, stop - first, bytes);
     alignas(64) float logits[BLOCK];
-    for (int64_t r = first; r < stop; ++r)
+    for (int64_t r = first; r < stop; ++r) {
+        int64_t some = 0;
         for (int64_t b = 0; b < blocks; ++b) {
-            if (!(in->block_best[r * blocks + b] + shift[r - first] >= least)) continue;
+            chosen[some] = b;
+            some += in->block_best[r * blocks + b] + shift[r - first] >= least;
+        }
+        for (int64_t each = 0; each < some; ++each) {
+            const int64_t b = chosen[each], ahead = each + 1 < some ? chosen[each + 1] : -1;
             if (fast)
-                rough_block_of(model, rough, r - first, 1, b, logits);
+                rough_block_of(model, rough, r - first, 1, b, ahead, logits);
             else
                 exact_block(model, in->omega + r * model->word_size, 1, b, logits);
             for (int64_t i = 0; i < BLOCK; ++i) {
@@ -99,6 +105,7 @@ void gather(const Decoder *model, int64_t fast, const Prediction *in, int64_t fi
                 if (total >= least && total > -INFINITY) found.add(total, r, b * BLOCK + i);
             }
         }
+    }
 }
 
 inline float exact_logit(const Decoder *model, const Prediction *in, int64_t row, int64_t word) {
@@ -106,21 +113,32 @@ inline float exact_logit(const Decoder *model, const Prediction *in, int64_t row
     return dot(model->output_vectors + word * e, in->omega + row * e, e) + model->added[word];
 }
 
-// Fast mode: 32-bit numbers for the likeliest words take the place of the 8-bit ones.
-void correct(const Decoder *model, Prediction *out) {
+struct Correction {
+    const Decoder *model;
+    Prediction *out;
+};
+
+// Fast mode: 32-bit numbers for the likeliest words of a row take the place of the 8-bit ones.
+void correct_row(void *argument, int64_t r) {
     static thread_local Candidates likely;
-    for (int64_t r = 0; r < out->rows; ++r) {
-        const float rough = out->normaliser[r], none = 0.0f;
-        likely.used = 0;
-        gather(model, 1, out, r, r + 1, &none, CORRECTED, likely);
-        qsort(likely.items, likely.used, sizeof(Found), compare);
-        double change = 0.0;
-        for (int64_t i = 0; i < likely.used && i < CORRECTED; ++i) {
-            const Found &each = likely.items[i];
-            change += exp(exact_logit(model, out, r, each.word) - rough) - exp(each.total - rough);
-        }
-        out->normaliser[r] = rough + (float)log1p(change);
+    const Decoder *model = static_cast<const Correction *>(argument)->model;
+    Prediction *out = static_cast<const Correction *>(argument)->out;
+    const float rough = out->normaliser[r], none = 0.0f;
+    const int64_t blocks = model->width / BLOCK;
+    float highest = -INFINITY;
+    for (int64_t b = 0; b < blocks; ++b) {
+        const float best = out->block_best[r * blocks + b];
+        highest = best > highest ? best : highest;
     }
+    likely.used = 0;
+    gather(model, 1, out, r, r + 1, &none, CORRECTED, highest - CORRECTED_RANGE, likely);
+    qsort(likely.items, likely.used, sizeof(Found), compare);
+    double change = 0.0;
+    for (int64_t i = 0; i < likely.used && i < CORRECTED; ++i) {
+        const Found &each = likely.items[i];
+        change += exp(exact_logit(model, out, r, each.word) - rough) - exp(each.total - rough);
+    }
+    out->normaliser[r] = rough + (float)log1p(change);
 }
 
 // What may come next for each row (Eq. 9 and 10); `previous` is null before the first word.
@@ -139,7 +157,9 @@ void predict(const Decoder *model, const Contexts *batch, int64_t fast, const fl
     }
     if (batch->first_source != nullptr) attend(model, batch, rows, hidden, previous, out);
     all_blocks(model, fast, out);
-    if (fast) correct(model, out);
+    if (!fast) return;
+    Correction correction{model, out};
+    share(rows * CORRECTED * BLOCK * e, correct_row, &correction, rows);
 }
 
 // The place of a word among the own words of a context, -1 for none.
@@ -192,7 +212,8 @@ double find_best(const Decoder *model, const Contexts *batch, int64_t fast, cons
         shift[r - first] = (float)before_totals[r - first] - in->normaliser[r] +
                            (copying ? in->log_softmax_share[r] : 0.0f);
     found.used = 0;
-    gather(model, fast, in, first, stop, shift, fast ? count + count / 2 + 16 : count, found);
+    gather(model, fast, in, first, stop, shift, fast ? count + count / 2 + 16 : count,
+           -INFINITY, found);
     for (int64_t i = 0; i < found.used; ++i) {
         Found &each = found.items[i];
         each.total = before_totals[each.row - first] +

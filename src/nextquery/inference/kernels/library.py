@@ -5,6 +5,7 @@ records here mirror those of `native/kernels/decoder.h`; `ABI` must be the numbe
 """
 
 import ctypes
+import os
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from nextquery.inference.network.weights import Floats
 
-ABI = 3
+ABI = 4
 
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _ALIGNED = 64
@@ -70,6 +71,7 @@ class Library:
         self.abi = self._function("abi", [], _INTEGER)
         self.instructions = self._function("instructions", [], ctypes.c_char_p)
         self._use = self._function("use", [ctypes.c_char_p], _INTEGER)
+        self._threads = self._function("threads", [_INTEGER])
         sizes = [_INTEGER, _INTEGER]
         self._pack_matrix = self._function("pack_matrix", [_POINTER, *sizes, _POINTER])
         self._pack_matrix_8 = self._function("pack_matrix_8", [_POINTER, *sizes, *[_POINTER] * 3])
@@ -103,6 +105,10 @@ class Library:
         """For tests: other kernels, if this processor has them; None: the best that it has."""
         name = None if instructions is None else instructions.encode()
         return bool(self._use(name))
+
+    def use_threads(self, count: int) -> None:
+        """At most so many work on a step, and only on a large one: waking them costs time, too."""
+        self._threads(count)
 
     def packed(self, matrix: Floats, outputs: int = 0) -> Floats:
         """A matrix (outputs, inputs) in panels, with zeros up to `outputs`."""
@@ -148,4 +154,17 @@ def native_library() -> Library | None:
         library = Library(path)
     except (ImportError, OSError, AttributeError):
         return None
-    return library if library.abi() == ABI else None
+    if library.abi() != ABI:
+        return None
+    library.use_threads(usual_threads())
+    return library
+
+
+def usual_threads() -> int:
+    """What OpenMP's programs take: OMP_NUM_THREADS, otherwise every core this process may use."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if first.isdecimal():
+        return int(first)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,6 +1,11 @@
 """The compiled kernels by themselves: packing, and what happens where they are missing."""
 
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +13,7 @@ import pytest
 
 from nextquery.inference.kernels import library
 from nextquery.inference.kernels.library import Library, address, aligned, native_library
+from nextquery.inference.network.weights import Floats
 
 
 @pytest.fixture
@@ -56,6 +62,74 @@ def test_the_kernels_of_this_processor_are_named(kernels: Library) -> None:
         assert kernels.instructions() == b"baseline"
     finally:
         kernels.use(None)
+
+
+@pytest.fixture
+def threaded(kernels: Library) -> Iterator[Library]:
+    kernels.use_threads(3)
+    yield kernels
+    kernels.use_threads(1)
+
+
+LARGE = (160, 700, 520)
+"""Rows, outputs and inputs of a product that threads share."""
+
+
+def large_product(kernels: Library) -> Floats:
+    rows, outputs, inputs = LARGE
+    numbers = np.random.default_rng(1)
+    matrix = kernels.packed(numbers.standard_normal((outputs, inputs)).astype(np.float32))
+    left = numbers.standard_normal((rows, inputs)).astype(np.float32)
+    found = np.zeros((rows, outputs), dtype=np.float32)
+    kernels.product(address(left), rows, address(matrix), outputs, inputs, None, address(found))
+    return found
+
+
+def test_threads_change_no_number(threaded: Library) -> None:
+    together = large_product(threaded)
+    assert threads_of_this_process() >= 3
+    threaded.use_threads(1)
+    np.testing.assert_array_equal(together, large_product(threaded))
+
+
+def threads_of_this_process() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def test_several_callers_share_the_threads(threaded: Library) -> None:
+    expected = large_product(threaded)
+    with ThreadPoolExecutor(4) as callers:
+        for found in callers.map(lambda _: large_product(threaded), range(24)):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_fork_has_threads_of_its_own(threaded: Library) -> None:
+    program = """
+import os, sys, warnings
+sys.path.insert(0, sys.argv[1])
+from test_library import large_product, threads_of_this_process
+from nextquery.inference.kernels.library import native_library
+warnings.simplefilter("ignore")  # of forks beside threads: that is what is tried
+kernels = native_library()
+kernels.use_threads(3)
+expected = large_product(kernels)
+child = os.fork()
+if child == 0:
+    same = (large_product(kernels) == expected).all()
+    os._exit(0 if same and threads_of_this_process() >= 3 else 3)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    here = Path(__file__).parent
+    ended = subprocess.run([sys.executable, "-c", program, str(here)], timeout=120, check=False)
+    assert ended.returncode == 0
+
+
+@pytest.mark.parametrize(("given", "expected"), [("3", 3), ("2,4", 2), ("", None), ("many", None)])
+def test_as_many_threads_as_openmp_takes(
+    monkeypatch: pytest.MonkeyPatch, given: str, expected: int | None
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
+    assert library.usual_threads() == (expected or len(os.sched_getaffinity(0)))
 
 
 def test_where_they_are_missing_or_of_another_version_there_are_none(

@@ -113,6 +113,27 @@ def test_a_row_alone_has_the_numbers_it_has_in_company(make_model: ModelMaker) -
         np.testing.assert_array_equal(decoder.predict(batch, alone).of(every)[0], scores[row])
 
 
+@pytest.mark.parametrize("mode", ["exact", "fast"])
+def test_a_step_that_threads_share_has_the_same_numbers(
+    make_model: ModelMaker, kernels: Library, mode: Mode
+) -> None:
+    predictor = predictor_of(make_model(words=9000, embedding_size=64))
+    decoder = predictor.decoder(mode)
+    batch = ContextBatch(predictor.model, predictor.encoder.encode_many([["w1 w2"]]))
+    words = np.arange(3, 253)
+    rows, asked = np.zeros(len(words), dtype=np.int64), np.arange(5, 15)[None].repeat(250, axis=0)
+    found = []
+    for threads in (1, 3):
+        kernels.use_threads(threads)
+        prefixes = decoder.advance(batch, decoder.start(batch), rows, words)
+        prediction = decoder.predict(batch, prefixes)
+        best = prediction.best(slice(0, 250), np.zeros(250), 40)
+        found.append((prefixes.hidden, prediction.of(asked), best.words, best.totals))
+    kernels.use_threads(1)
+    for one, three in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, three)
+
+
 def test_a_buffer_is_used_again_only_when_its_prediction_is_gone(make_model: ModelMaker) -> None:
     predictor = predictor_of(make_model(words=150))
     decoder = predictor.decoder("exact")
