@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from promises.floods import floods_are_refused, floods_count_little
 from promises.hostile_requests import attacks, problem
 from promises.rows import Row
+from promises.small_models import sound_models, write_hred
 from serving import processes
 from serving.models import Models
 from serving.processes import Load, Server
@@ -38,18 +39,13 @@ WORST_SECONDS = 3.0
 
 @cache
 def _models() -> Models:
-    """Made once for all tests, in this process, and kept until the program ends."""
+    """Small ones of the same log as everywhere, and an HRED of the size of `tiny`; made once."""
     import nextquery
-    from nextquery.logs.synthetic.log import write_log
 
-    folder = Path(tempfile.mkdtemp(prefix="nextquery-promises-"))
-    write_log(folder / "log.tsv", 1500, seed=1)
-    data = nextquery.prepare(folder / "log.tsv", folder / "data", spelling=False)
-    nextquery.fit(data, "adjacency", folder / "adjacency")
-    short = ["train.epochs=1", "train.validation_sessions=50"]
-    nextquery.train(data, folder / "hred", "tiny", short)
-    words = (folder / "hred" / "vocabulary.txt").read_text(encoding="utf-8").split()[:1000]
-    return Models(folder / "adjacency", {"tiny": folder / "hred"}, words)
+    folder = sound_models()
+    data = nextquery.PreparedData(folder / "data1")
+    write_hred(data, folder / "tiny", words=5000, embedding=32, query=64, session=96)
+    return Models(folder / "adjacency", {"tiny": folder / "tiny"}, data.words()[:1000])
 
 
 def _hred() -> Path:

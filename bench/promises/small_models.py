@@ -40,7 +40,7 @@ def make_models(folder: Path, seed: int = 1) -> list[Path]:
     data = nextquery.PreparedData(make_data(folder, seed=seed))
     for kind in KINDS:
         nextquery.fit(data, kind, folder / kind)
-    _write_hred(data, folder / "hred")
+    write_hred(data, folder / "hred", words=300, embedding=8, query=12, session=16)
     _write_reranked(folder)
     _write_blend(data, folder)
     return [data.path, *(folder / name for name in (*KINDS, "hred", "reranked", "blend"))]
@@ -66,7 +66,10 @@ def ask(folder: Path) -> Any:
     ]
 
 
-def _write_hred(data: Any, target: Path) -> None:
+def write_hred(
+    data: Any, target: Path, *, words: int, embedding: int, query: int, session: int
+) -> None:
+    """An HRED that copies and has learnt nothing, so that it rarely ends a query early."""
     import torch
 
     from nextquery.artifacts import publish
@@ -77,11 +80,15 @@ def _write_hred(data: Any, target: Path) -> None:
     from nextquery.text.vocabulary import Vocabulary
 
     torch.manual_seed(0)
-    words = data.words()[:300]
+    known = data.words()[:words]
     config = ModelConfig(
-        vocabulary_size=len(words), embedding_size=8, query_size=12, session_size=16
+        vocabulary_size=len(known),
+        embedding_size=embedding,
+        query_size=query,
+        session_size=session,
+        copy=True,
     )
-    model = HRED(config, Vocabulary(words))
+    model = HRED(config, Vocabulary(known))
     with publish(target, KIND, model.manifest_entries()) as folder:
         model.write_files(folder)
         write_tables(data, folder)

@@ -40,6 +40,7 @@ def test_why_and_block(page: Any, service: Any) -> None:
     expect(page.locator("#admin-answer li")).to_contain_text("can suggest it, here at place 1")
     ask(page, "gambling boots <img src=x onerror=window.pwned=1>")
     expect(page.locator("#admin-answer li")).to_contain_text("cannot suggest it")
+    expect(page.locator("#admin-answer li")).to_contain_text("(nobody typed it)")
     page.fill("#admin-query", "red boots")
     page.get_by_role("button", name="Block it").click()
     expect(page.locator("#admin-status")).to_contain_text("is blocked")

@@ -298,6 +298,11 @@ def test_why_a_suggestion_stands_where_it_stands(page: Any, service: Any) -> Non
     expect(why.last).to_contain_text("guard: nothing blocked in it")
     page.check("#compare")
     expect(page.locator(".column:nth-child(2) .why").first).to_be_visible()
+    # A long name leaves the time beside it in one line.
+    time = page.locator(".column h3 small").first
+    height = time.bounding_box()["height"]
+    time.evaluate("one => { one.parentNode.firstChild.textContent = 'a long name '.repeat(20); }")
+    assert time.bounding_box()["height"] == height
 
 
 def test_groups_have_headings_and_keep_the_ranks(page: Any, service: Any) -> None:
