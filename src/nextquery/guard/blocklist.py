@@ -97,10 +97,12 @@ class Blocklist:
             return True
         if word.letters.isdigit():  # 455 is a number
             return False
-        drawn, stems = self._drawn.get(word.squeezed, ""), self._stems.get(word.stem, "")
-        return any(draws_out(word.letters, entry) for entry in drawn.split("\n") if entry) or any(
-            inflects(word.letters, entry) for entry in stems.split("\n") if entry
-        )
+        drawn, stems = self._drawn.get(word.squeezed), self._stems.get(word.stem)
+        if drawn is None and stems is None:  # nearly every word
+            return False
+        return any(
+            draws_out(word.letters, entry) for entry in (drawn or "").split("\n") if entry
+        ) or any(inflects(word.letters, entry) for entry in (stems or "").split("\n") if entry)
 
     def may_end(self, word: Reading) -> bool:
         """Whether a word can be the last of several that are blocked together."""

@@ -120,7 +120,7 @@ def leet(word: str) -> str:
 def _plain(word: str) -> str:
     decomposed = unicodedata.normalize("NFKD", word)
     bare = "".join(c for c in decomposed if unicodedata.category(c)[0] in "LN")
-    return bare.translate(look_alikes()).translate(_other_scripts())
+    return bare if bare.isascii() else bare.translate(look_alikes()).translate(_other_scripts())
 
 
 @cache

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.guard.blocklist import Blocklist
-from nextquery.guard.disguise import Reading, letters, read_letters, read_word
+from nextquery.guard.disguise import Reading, letters, read_many, read_word
 from nextquery.guard.fingerprints import Keys
 from nextquery.guard.guard import Guard, Reason
 from nextquery.inference.session_vocabulary import SessionVocabulary
@@ -52,7 +52,7 @@ class VocabularyRules:
 
         In one string: as objects they would take thirty times the memory.
         """
-        return "\n".join("\t".join(read_letters(letters(w))) for w in self.vocabulary.words)
+        return "\n".join(map("\t".join, read_many(list(map(letters, self.vocabulary.words)))))
 
     def for_context(
         self, queries: Sequence[str], own: SessionVocabulary, *, seen_pairs: bool = False
