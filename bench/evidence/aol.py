@@ -59,7 +59,7 @@ def plain(work: Path, logs: Sequence[Path]) -> None:
 
 def known(work: Path, logs: Sequence[Path], name: str, settings: Sequence[str]) -> list[str]:
     """A `small` model and known visitors; the users of the last log are reported apart, too."""
-    data, model = _data(work, logs), work / name
+    data, model = prepared(work, logs), work / name
     sets = [f"--set={setting}" for setting in settings]
     make(model, ["train", str(data), "--out", str(model), "--config", "small", *sets])
     apart = _users_of(logs[-1], work / "full.txt")
@@ -67,7 +67,7 @@ def known(work: Path, logs: Sequence[Path], name: str, settings: Sequence[str]) 
     return [*given, "--users-apart", f"full={apart}"]
 
 
-def _data(work: Path, logs: Sequence[Path]) -> Path:
+def prepared(work: Path, logs: Sequence[Path]) -> Path:
     data = work / "data"
     make(data, ["prepare", *map(str, logs), "--out", str(data), *LAST_WEEKS])
     return data
@@ -78,7 +78,7 @@ def _folded(work: Path, logs: Sequence[Path]) -> list[str]:
 
     With new visitors the fold models take the model's place: it only has to be there.
     """
-    data, model, config = _data(work, logs), work / "hred", work / "fold.toml"
+    data, model, config = prepared(work, logs), work / "hred", work / "fold.toml"
     vectors = work / "vectors.safetensors"
     make(vectors, ["vectors", str(data), "--out", str(vectors), *MINILM, "--words", "20000"])
     values = {

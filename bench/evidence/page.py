@@ -7,7 +7,7 @@ key of `TABLES`. What stands between is written here and nowhere else.
 import re
 from collections.abc import Callable, Mapping
 
-from evidence import earlier, size_tables, tables
+from evidence import earlier, size_tables, small_log_tables, tables
 
 PAGE = tables.ROOT / "docs" / "experiments.md"
 _BLOCK = re.compile(r"(<!-- evidence: ([a-z_ ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -34,6 +34,9 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "earlier rankers": earlier.rankers,
     "log sizes": size_tables.sizes,
     "log sizes sentences": size_tables.sentences,
+    "small logs ngrams": small_log_tables.ngrams,
+    "small logs perplexities": small_log_tables.perplexities,
+    "small logs rankers": small_log_tables.rankers,
     "aol meaning": lambda: tables.meaning("aol"),
 }
 """Every block of the page by name."""

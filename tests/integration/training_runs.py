@@ -17,6 +17,7 @@ SETTINGS = [
     "--set=model.query_size=16",
     "--set=model.session_size=20",
     "--set=model.dropout=0.2",
+    "--set=model.character_ngrams=200",
     "--set=train.loss=sampled",
     "--set=train.head_words=20",
     "--set=train.sampled_words=40",
