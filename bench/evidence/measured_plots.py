@@ -54,8 +54,12 @@ def _points(measured: Document) -> list[dict[str, float]]:
 
 
 def keep_training(models: Mapping[str, Path], results: Path = RESULTS) -> None:
-    """Commit the curves of some trained models, thinned out to what a plot can show."""
-    runs = {}
+    """Commit the curves of some trained models, beside those that are kept already.
+
+    Thinned out to what a plot can show.
+    """
+    kept = results / "training.json"
+    runs: Document = json.loads(kept.read_text("utf-8"))["runs"] if kept.exists() else {}
     for name, folder in models.items():
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         losses = [line for line in lines if "loss" in line]
@@ -67,7 +71,7 @@ def keep_training(models: Mapping[str, Path], results: Path = RESULTS) -> None:
                 if "validation_nll" in line
             ],
         }
-    _write(results / "training.json", {"unit": "nats per word", "runs": runs})
+    _write(kept, {"unit": "nats per word", "runs": runs})
 
 
 def _thinned(lines: list[Any]) -> list[Any]:
