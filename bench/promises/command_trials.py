@@ -284,7 +284,8 @@ def _end_with(child: int) -> None:
     os._exit(143)
 
 
-LIGHT = ("nextquery.cli.main", "polars", "nextquery.api", "nextquery.suggesters.neural")
+LIGHT = ("nextquery.cli.main", "polars", "nextquery.api", "nextquery.suggesters.neural",
+         "nextquery.logs.revising.revise", "nextquery.feedback.reranking.off_switch")  # fmt: skip
 HEAVY = ("nextquery.service.app", "nextquery.evaluation.experiment_run")
 """With torch and scikit-learn, which take seconds to import."""
 

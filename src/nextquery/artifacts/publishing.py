@@ -12,6 +12,7 @@ from where the next job with the same target brings it back.
 """
 
 import contextlib
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -22,6 +23,16 @@ from nextquery.artifacts import disk, single_files
 from nextquery.artifacts.manifest import MANIFEST, write_manifest
 from nextquery.errors import ArtifactError
 
+_SORTS = {
+    "data": "prepared data",
+    "study": "a study",
+    "report": "a report",
+    "study-report": "a report",
+    "feedback-report": "a report",
+    "export": "an export",
+    "checkpoint": "a checkpoint",
+}
+"""What a folder of a kind is called; all other kinds are models."""
 _active: dict[Path, tuple[Path, list[Path]]] = {}
 """Folders that this process writes into, each with its target and the folders made for it."""
 
@@ -31,10 +42,10 @@ def publish(target: Path, kind: str, entries: dict[str, Any]) -> Iterator[Path]:
     """Give a folder to write into; on success add the manifest and put it at `target`.
 
     `entries` are further manifest keys; the caller may fill it until the block ends. An artifact
-    already at `target` is replaced; any other file or non-empty folder there is left alone. A link
-    to a folder is followed.
+    already at `target` is replaced if it is of the same sort (a model by a model); any other file
+    or non-empty folder there is left alone. A link to a folder is followed.
     """
-    check_target(target)
+    check_target(target, kind)
     place = Path(os.path.realpath(target))  # `Path.resolve` has no words for a link to itself
     with _staging(place) as staging, _naming(target):
         content = staging / "content"
@@ -43,18 +54,19 @@ def publish(target: Path, kind: str, entries: dict[str, Any]) -> Iterator[Path]:
             yield folder
         write_manifest(content, kind, entries)
         disk.sync_tree(content)
-        check_target(target)
+        check_target(target, kind)
         _swap(staging, place)
 
 
-def check_target(target: Path) -> None:
-    """Refuse a place where something that is not an artifact would be overwritten."""
+def check_target(target: Path, kind: str) -> None:
+    """Refuse a place where an artifact of this kind would take that of something else."""
     try:
         if target.is_dir():
             if any(target.iterdir()) and not (target / MANIFEST).is_file():
                 raise ArtifactError(
                     f"{target}: a folder that is not an artifact; choose another `out`"
                 )
+            _check_sort(target, kind)
         elif target.is_symlink():
             raise ArtifactError(f"{target}: a link that leads nowhere; choose another `out`")
         elif target.exists():
@@ -63,10 +75,25 @@ def check_target(target: Path) -> None:
         raise ArtifactError(f"{target}: cannot be used ({_reason(error)})") from None
 
 
+def _check_sort(target: Path, kind: str) -> None:
+    """Refuse to put a model where data are, and the like; what cannot be read may be made again."""
+    try:
+        found = json.loads((target / MANIFEST).read_text(encoding="utf-8"))["kind"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return
+    old, new = (_SORTS.get(str(each), "a model") for each in (found, kind))
+    if old != new:
+        raise ArtifactError(
+            f"{target}: holds {old}, whose place {new} would take; choose another `out`, or remove "
+            "that folder first"
+        )
+
+
 def remains(target: Path) -> list[Path]:
     """The folders beside `target` that jobs with exactly this target made, running or killed."""
     beside = single_files.found_beside(target)
-    return [path for path in beside if path.is_dir() and not (path / MANIFEST).exists()]
+    folders = [path for path in beside if path.is_dir() and not path.is_symlink()]
+    return [path for path in folders if not (path / MANIFEST).exists()]
 
 
 def abandon() -> None:

@@ -115,8 +115,10 @@ def _locked_file(path: Path, mode: int, missing: list[Path]) -> tuple[Path, int,
         _being_written[beside] = missing
         try:
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        except BaseException:
+        except BaseException as error:
             _being_written.pop(beside, None)
+            if isinstance(error, OSError):
+                error.filename = str(path)  # nobody knows the other name
             raise
         if sys.platform == "win32":  # removes and renames no file that is open: no lock is needed
             return beside, descriptor, -1

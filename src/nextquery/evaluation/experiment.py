@@ -50,7 +50,7 @@ def run_experiment(
     """Run every step that is not there yet, write the report, and return its results."""
     features = features or {}
     settings = settings or ExperimentSettings()
-    check_target(out)
+    check_target(out, KIND)
     out.mkdir(parents=True, exist_ok=True)
     write_manifest(out, KIND, {"complete": False})
     folds = _fold_models(data, out, models, settings)

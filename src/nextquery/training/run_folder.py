@@ -15,6 +15,7 @@ from pathlib import Path
 
 from nextquery.artifacts import check_target, open_artifact, write_text
 from nextquery.errors import ArtifactError
+from nextquery.model.files import KIND
 
 RUN = "run.json"
 
@@ -30,7 +31,7 @@ def folder_of_run(out: Path) -> Path:
 
 def check_folders(out: Path, *, resume: bool) -> None:
     """Refuse to begin where a run is unfinished, and to resume where none is."""
-    check_target(out)
+    check_target(out, KIND)
     folder = folder_of_run(out)
     remove_finished(out)
     if folder.exists() and not resume:

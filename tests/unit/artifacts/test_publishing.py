@@ -61,6 +61,37 @@ def test_a_foreign_folder_is_never_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "photos" / "cat.jpg").exists()
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("data", "adjacency"), ("hred", "data"), ("study", "qvmm")]
+)
+def test_what_is_of_another_sort_is_not_overwritten(tmp_path: Path, old: str, new: str) -> None:
+    with publish(tmp_path / "out", old, {}):
+        pass
+    with (
+        pytest.raises(ArtifactError, match=r"out: holds .*whose place .*choose another `out`"),
+        publish(tmp_path / "out", new, {}),
+    ):
+        raise AssertionError("begun")
+    assert open_artifact(tmp_path / "out").kind == old
+
+
+def test_a_model_takes_the_place_of_another_and_of_what_cannot_be_read(tmp_path: Path) -> None:
+    for kind in ("hred", "popularity", "data"):
+        with publish(tmp_path / "out", kind, {}):
+            pass
+        assert open_artifact(tmp_path / "out").kind == kind
+        if kind == "popularity":
+            (tmp_path / "out" / MANIFEST).write_text('{"kind": ')
+
+
+def test_a_link_is_not_taken_for_what_a_killed_job_left(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / ".m.0123abcd.partial").symlink_to("precious")
+    make(tmp_path / "m", "new")
+    assert names(tmp_path) == [".m.0123abcd.partial", "m", "precious"]
+    assert not names(tmp_path / "precious")
+
+
 def test_a_folder_that_comes_there_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     with (
         pytest.raises(ArtifactError, match="not an artifact"),

@@ -100,6 +100,12 @@ def test_a_process_that_must_end_removes_what_it_was_writing(tmp_path: Path) -> 
         assert not _names(tmp_path)
 
 
+def test_an_error_names_the_file_itself(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as raised:
+        write_text(tmp_path / "no" / "such" / "m", "x")
+    assert raised.value.filename == str(tmp_path / "no" / "such" / "m")
+
+
 def test_names_that_begin_alike_are_not_taken_for_each_other(tmp_path: Path) -> None:
     long = "x" * 240
     with _held(tmp_path / f"{long}1") as job:

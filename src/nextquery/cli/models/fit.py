@@ -57,7 +57,7 @@ def fit(
 
     model_type = count_model(kind)
     chosen = from_overrides(model_type.settings_type, settings or [])
-    check_target(out)
+    check_target(out, kind)
     start = time.perf_counter()
     prepared = PreparedData(data)
     with Console(stderr=True).status(f"fitting {kind}"):

@@ -46,7 +46,7 @@ def make_blend(
 ) -> Blend:
     """Learn the weights on the validation sessions of `data`, and publish the blend at `out`."""
     settings = settings or BlendSettings()
-    check_target(out)
+    check_target(out, KIND)
     guard = Guard.open(base)
     trained, *others = (load_artifact(open_artifact(path), guard) for path in (base, *members))
     if not isinstance(trained, Trained):
