@@ -17,6 +17,7 @@ MINILM = ("--encoder", "evidence.minilm:encode")
 NEXT_QUERY = ("--scenario", "next_query", "--scenario", "robust", "--min-followers", "5")
 COPYING = ("train.epochs=6", "model.decoder_context=first")
 PLAIN = ("train.epochs=6", "model.copy=false")
+EVERY_CONTEXT = ("--scenario", "every_context", "--seeds", "2", "--ranker-cases", "1000")
 QUICK = ("--generation-contexts", "20", "--completion-contexts", "10")
 """What is not asked here is asked of few contexts."""
 
@@ -31,8 +32,20 @@ def new_visitors(work: Path, logs: Sequence[Path]) -> None:
     save("aol_every", summarise(report_of(work / "report-every", every)))
     _share_folds(work / "report", work / "report-new-contexts")
     apart = [*_folded(work, logs), *QUICK, "--visitors", "new", "--new-visitor-cases", "all"]
-    apart += ["--scenario", "every_context", "--seeds", "2", "--ranker-cases", "1000"]
+    apart += EVERY_CONTEXT
     save("aol_new_contexts", summarise(report_of(work / "report-new-contexts", apart)))
+
+
+def meaning(work: Path, logs: Sequence[Path]) -> None:
+    """New visitors, every context of some users: what HRED adds to a sentence encoder.
+
+    The fold models are those of `new_visitors`, if it was run in the same folder.
+    """
+    given = [*_folded(work, logs), *QUICK, *MINILM, "--visitors", "new"]
+    given += ["--new-visitor-cases", "all", "--test-users", "300", *EVERY_CONTEXT]
+    if (work / "report").exists():
+        _share_folds(work / "report", work / "report-meaning")
+    save("aol_meaning", summarise(report_of(work / "report-meaning", given)))
 
 
 def known_visitors(work: Path, logs: Sequence[Path]) -> None:
@@ -45,8 +58,7 @@ def known_visitors(work: Path, logs: Sequence[Path]) -> None:
 
 def contexts(work: Path, logs: Sequence[Path]) -> None:
     """Every context of known visitors, with copying: all users, and those of the last log apart."""
-    given = [*known(work, logs, "copying", COPYING), "--scenario", "every_context"]
-    given += ["--seeds", "2", "--ranker-cases", "1000"]
+    given = [*known(work, logs, "copying", COPYING), *EVERY_CONTEXT]
     save("aol_contexts", summarise(report_of(work / "report-contexts", given)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evidence.aol import COPYING, NEXT_QUERY, QUICK, known
+from evidence.aol import COPYING, EVERY_CONTEXT, NEXT_QUERY, QUICK, known
 from evidence.commands import make, report_of, save
 from evidence.summary import summarise
 from evidence.tables import TITLES, gain, interval, mrr_text, p_value, read, table
@@ -27,14 +27,13 @@ NUMBERS = (0, 1, 2, 3, 5, 10)
 TAKEN = "3"
 """How many earlier queries the rankers of the page have."""
 
-CASES = 1000
+CASES = 500
 """Validation cases that are drawn of each scenario, at most."""
 
 FORMS = {"next_query": "sum", "every_context": "lift"}
 """The form of the score by which HRED orders candidates alone: what suits the scenario."""
 
 EVERY = ("--ranker-positions", "every", "--earlier-queries", TAKEN)
-CONTEXTS = ("--scenario", "every_context", "--seeds", "2", "--ranker-cases", "1000")
 LOGS = {"aol": "AOL", "made_up": "made up"}
 
 
@@ -43,7 +42,7 @@ def aol(work: Path, logs: Sequence[Path]) -> None:
     given = known(work, logs, "copying", COPYING)
     _save("aol", {"validation": by_number(Path(given[0]), work / "copying", Rules(5))})
     _save("aol", report_of(work / "report-earlier", [*given, *NEXT_QUERY, *EVERY]), "scenarios")
-    apart = [*given, *CONTEXTS, "--earlier-queries", TAKEN]
+    apart = [*given, *EVERY_CONTEXT, "--earlier-queries", TAKEN]
     _save("aol", report_of(work / "report-earlier-contexts", apart), "contexts")
 
 

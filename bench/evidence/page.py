@@ -38,5 +38,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "small logs perplexities": small_log_tables.perplexities,
     "small logs rankers": small_log_tables.rankers,
     "aol meaning": lambda: tables.meaning("aol"),
+    "aol meaning contexts": tables.meaning_in_contexts,
 }
 """Every block of the page by name."""

@@ -159,6 +159,26 @@ def meaning(study: str) -> str:
     return table(heads, rows)
 
 
+def meaning_in_contexts() -> str:
+    """Every context of new visitors: Baseline, + HRED, + encoder, + both, each against others."""
+    each = read("aol_meaning")["new_visitors"]["every_context"]
+    gains, mrr = each["gains"], each["mrr"]
+    heads = ["new visitors, every context", "MRR", "gain", "over", "95% interval", "p by user"]
+    rows = [["Baseline", mrr_text(mrr["baseline"]), "", "", "", ""]]
+    for title, system, base, other in (
+        ("+ HRED, sum only", "baseline+hred:sum", "baseline", "Baseline"),
+        ("+ HRED", "baseline+hred", "baseline", "Baseline"),
+        ("+ encoder", "baseline_semantic", "baseline", "Baseline"),
+        ("+ both", "baseline_semantic+hred", "baseline", "Baseline"),
+        ("", "baseline_semantic+hred", "baseline_semantic", "+ encoder"),
+    ):
+        found = gains[f"{system} over {base}"]
+        value = mrr_text(mrr[system]) if title else ""
+        p = p_value(found["p_by_user"])
+        rows.append([title, value, gain(found), other, interval(found), p])
+    return table(heads, rows)
+
+
 def leak() -> str:
     """The Baseline Ranker of new visitors by three ways of counting, on the log and its control."""
     heads = ["log", "counts without", "test cases", "users", "ADJ", "frequency alone", "Baseline"]

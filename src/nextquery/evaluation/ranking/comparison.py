@@ -120,7 +120,8 @@ def system_pairs(systems: Iterable[str]) -> list[tuple[str, str]]:
     pairs = [(name, "adj") for name in names if name.startswith("baseline")]
     for base in BASELINES:
         pairs += [(name, base) for name in names if name.startswith(f"{base}+")]
-    pairs += [(name, "baseline") for name in ("baseline_semantic", "baseline_earlier")]
+    knowing_more = ("baseline_semantic", "baseline_earlier")
+    pairs += [(name, "baseline") for name in names if name.startswith(knowing_more)]
     pairs += [(f"{name}:earlier", name) for name in names]
     pairs += [(f"{name}:earlier_sum", name) for name in names]
     pairs += [(f"{name}:earlier_lift", f"{name}:lift") for name in names]
