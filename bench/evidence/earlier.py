@@ -115,35 +115,45 @@ def numbers() -> str:
 
 def rankers() -> str:
     """The rankers that may use the earlier queries against those that may not."""
-    heads = ["log", "scenario", "test cases", "HRED alone", "with earlier queries", "p by user"]
-    heads += ["Baseline", "+ HRED", "+ HRED, earlier queries", "over + HRED", "95% interval"]
-    heads += ["p by user", "Baseline with earlier queries", "+ HRED", "gain", "p by user"]
+    heads = ["log", "scenario", "test cases", "Baseline", "+ HRED", "+ HRED, earlier queries"]
+    heads += ["over Baseline", "p by user", "over + HRED", "95% interval", "p by user"]
     rows = []
-    for log, found in read("earlier").items():
-        for part in ("scenarios", "contexts"):
-            for name, each in found.get(part, {}).get("scenarios", {}).items():
-                rows.append([LOGS[log], TITLES[name], *_cells(name, each)])
+    for title, each in _scenarios():
+        whole = each["gains"]["baseline+hred:earlier over baseline"]
+        more = each["gains"]["baseline+hred:earlier over baseline+hred"]
+        systems = ("baseline", "baseline+hred", "baseline+hred:earlier")
+        cells = [*title, *(mrr_text(each["mrr"][name]) for name in systems)]
+        cells += [gain(whole), p_value(whole["p_by_user"])]
+        rows.append([*cells, gain(more), interval(more), p_value(more["p_by_user"])])
     return table(heads, rows)
 
 
-def _cells(scenario: str, each: Document) -> list[str]:
-    gains, mrr = each["gains"], each["mrr"]
-    if FORMS.get(scenario) == "lift":
-        alone, longer = "hred:lift", "hred:earlier_lift"
-    else:
-        alone, longer = "hred", "hred:earlier_sum"
-    compared = gains[f"{longer} over {alone}"]
-    chosen = gains["baseline+hred:earlier over baseline+hred"]
-    added = gains["baseline_earlier+hred over baseline_earlier"]
-    same = each["forms"]["baseline+hred:earlier"] == each["forms"]["baseline+hred"]
-    cells = [f"{each['cases']['test']:,}", mrr_text(mrr[alone]), mrr_text(mrr[longer])]
-    cells += [p_value(compared["p_by_user"])]
-    cells += [mrr_text(mrr[name]) for name in ("baseline", "baseline+hred")]
-    cells += [mrr_text(mrr["baseline+hred:earlier"])]
-    cells += (
-        ["the same: not chosen", "", ""]
-        if same
-        else [gain(chosen), interval(chosen), p_value(chosen["p_by_user"])]
-    )
-    cells += [mrr_text(mrr[name]) for name in ("baseline_earlier", "baseline_earlier+hred")]
-    return [*cells, gain(added), p_value(added["p_by_user"])]
+def letters() -> str:
+    """What HRED adds where the Baseline Ranker knows the earlier queries, too."""
+    heads = ["log", "scenario", "test cases", "HRED alone", "with earlier queries", "p by user"]
+    heads += ["Baseline with earlier queries", "over Baseline", "p by user", "the same + HRED"]
+    heads += ["gain", "95% interval", "p by user"]
+    rows = []
+    for title, each in _scenarios():
+        gains, mrr = each["gains"], each["mrr"]
+        lift = FORMS.get(title[1].replace(" ", "_")) == "lift"
+        alone = "hred:lift" if lift else "hred"
+        longer = "hred:earlier_lift" if lift else "hred:earlier_sum"
+        known = gains["baseline_earlier over baseline"]
+        added = gains["baseline_earlier+hred over baseline_earlier"]
+        cells = [*title, mrr_text(mrr[alone]), mrr_text(mrr[longer])]
+        cells += [p_value(gains[f"{longer} over {alone}"]["p_by_user"])]
+        cells += [mrr_text(mrr["baseline_earlier"]), gain(known), p_value(known["p_by_user"])]
+        cells += [mrr_text(mrr["baseline_earlier+hred"]), gain(added), interval(added)]
+        rows.append([*cells, p_value(added["p_by_user"])])
+    return table(heads, rows)
+
+
+def _scenarios() -> list[tuple[list[str], Document]]:
+    """Every scenario of both logs, with its first cells."""
+    return [
+        ([LOGS[log], TITLES[name], f"{each['cases']['test']:,}"], each)
+        for log, found in read("earlier").items()
+        for part in ("scenarios", "contexts")
+        for name, each in found.get(part, {}).get("scenarios", {}).items()
+    ]

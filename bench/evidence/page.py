@@ -32,6 +32,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "aol positions": size_tables.positions,
     "earlier numbers": earlier.numbers,
     "earlier rankers": earlier.rankers,
+    "earlier letters": earlier.letters,
     "log sizes": size_tables.sizes,
     "log sizes sentences": size_tables.sentences,
     "small logs ngrams": small_log_tables.ngrams,
