@@ -23,10 +23,12 @@ _LOOKED_AT = 64
 def check_encoding(name: str) -> None:
     """Refuse an encoding that Python does not know, or that is none of texts."""
     try:
-        known = codecs.lookup(name)
-    except LookupError:
-        known = None
-    if known is None or not getattr(known, "_is_text_encoding", True):
+        is_text = getattr(codecs.lookup(name), "_is_text_encoding", True)
+        if is_text:  # some have a name and cannot read a log for all that: idna, undefined
+            codecs.getincrementaldecoder(name)("replace").decode(b"", True)
+    except (LookupError, ValueError):
+        is_text = False
+    if not is_text:
         raise InputError(
             f"`encoding` {name!r} is unknown; use a name such as utf-8, utf-16 or cp1252"
         )
@@ -73,11 +75,16 @@ def _encoding(start: bytes, given: str) -> str:
 
 def _transcoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(encoding)("replace")
-    for chunk in chunks:
-        if text := decoder.decode(chunk):
+    while True:
+        chunk = next(chunks, b"")
+        try:
+            text = decoder.decode(chunk, not chunk)
+        except UnicodeError as error:  # what cannot be replaced, such as a missing mark of UTF-16
+            raise LogError(f"the text is not in the `encoding` {encoding} ({error})") from None
+        if text:
             yield text.encode("utf-8", "replace")
-    if text := decoder.decode(b"", True):
-        yield text.encode("utf-8", "replace")
+        if not chunk:
+            return
 
 
 def _objects(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -79,10 +79,9 @@ def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 def _without_mark(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The chunks without a byte-order mark at the beginning, wherever it is cut."""
     rest = iter(chunks)
-    start = b""
-    for chunk in rest:
-        start += chunk
-        if len(start) >= len(_BYTE_ORDER_MARK):
-            break
-    yield start.removeprefix(_BYTE_ORDER_MARK)
+    waiting = [b""]  # a chunk is large: nobody may keep it
+    while len(waiting[0]) < len(_BYTE_ORDER_MARK) and (more := next(rest, b"")):
+        waiting[0] += more
+        del more
+    yield waiting.pop().removeprefix(_BYTE_ORDER_MARK)
     yield from rest

@@ -185,6 +185,8 @@ def check_share(accepted: int, reasons: dict[str, int], most: float) -> None:
     """Stop when too large a share of the rows is bad; rows set aside do not count."""
     bad = {reason: count for reason, count in reasons.items() if reason not in SET_ASIDE}
     faulty = sum(bad.values())
+    if accepted == 0 and not reasons:
+        raise LogError("the log has no rows; give another file")
     if accepted == 0:
         raise LogError(
             f"no row could be taken ({_first_three(reasons)}); check `format` and `columns`"

@@ -53,7 +53,7 @@ def test_a_named_encoding_is_read(tmp_path: Path) -> None:
     assert (read.rows_accepted, read.rows_rejected) == (5, 0)
 
 
-@pytest.mark.parametrize("name", ["klingon", "base64", "rot13", ""])
+@pytest.mark.parametrize("name", ["klingon", "base64", "rot13", "", "idna", "undefined", "\udcff"])
 def test_what_is_no_encoding_of_texts_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="`encoding`"):
         check_encoding(name)
@@ -78,3 +78,9 @@ def test_a_list_that_is_cut_off_is_named_with_its_file(tmp_path: Path) -> None:
         pytest.raises(LogError, match=r"log\.json: a list of JSON .* cut off after 1 objects"),
     ):
         list(file.text(64))
+
+
+@pytest.mark.parametrize(("encoding", "data"), [("utf-16", b"a\tb\n"), ("punycode", b"a\x80b")])
+def test_a_text_in_another_encoding_than_named_is_one_error(encoding: str, data: bytes) -> None:
+    with pytest.raises(LogError, match=f"not in the `encoding` {encoding}"):
+        joined(data, 100, encoding)

@@ -151,7 +151,7 @@ def test_empty_log_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_header_alone_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="no row could be taken"):
+    with pytest.raises(LogError, match="the log has no rows"):
         read(tmp_path, HEADER)
 
 
