@@ -241,7 +241,7 @@ void all_blocks(const Decoder *model, int64_t fast, Prediction *out) {
     const int64_t rows = out->rows;
     Pass pass{model, fast, out, RoughRows{}, scratch.of<Normaliser>(segments * rows)};
     if (fast) pass.rough = rough_rows(model, out->omega, rows, bytes);
-    share(rows * model->width * model->word_size / (fast ? 4 : 1), one_segment, &pass, segments);
+    share(rows, model->width * model->word_size / (fast ? 4 : 1), one_segment, &pass, segments);
     for (int64_t r = 0; r < rows; ++r) {
         Normaliser total = pass.normalisers[r];
         for (int64_t segment = 1; segment < segments; ++segment)

@@ -116,11 +116,15 @@ inline void columns_of(const float *rows, int64_t count, int64_t stride, const f
     }
 }
 
-// Share parts among threads if all of them take long enough to wake one up: about a millisecond.
-constexpr int64_t WORTH_SHARING = 32'000'000;  // products of 32 bits
+// Share the parts of a step among threads if it takes long enough to wake them, and if the model is
+// large: the steps of a small one take long only when many contexts are decoded together, and then
+// the other cores have work of their own.
+constexpr int64_t WORTH_SHARING = 16'000'000, LARGE_ROW = 1'000'000;  // products of 32 bits
 
-inline void share(int64_t products, void (*work)(void *, int64_t), void *argument, int64_t parts) {
-    if (products >= WORTH_SHARING) return share_parts(work, argument, parts);
+inline void share(int64_t rows, int64_t products, void (*work)(void *, int64_t), void *argument,
+                  int64_t parts) {
+    if (products >= LARGE_ROW && rows * products >= WORTH_SHARING)
+        return share_parts(work, argument, parts);
     for (int64_t part = 0; part < parts; ++part) work(argument, part);
 }
 
@@ -143,7 +147,7 @@ void product(const float *rows, int64_t count, const float *packed, int64_t outp
              int64_t inputs, const float *bias, float *out, int64_t out_stride) {
     const int64_t part = 4 * BLOCK;
     Product of{rows, packed, bias, out, count, inputs, outputs, out_stride, part};
-    share(count * outputs * inputs, columns_part, &of, (outputs + part - 1) / part);
+    share(count, outputs * inputs, columns_part, &of, (outputs + part - 1) / part);
 }
 
 inline float dot(const float *a, const float *b, int64_t size) {

@@ -159,7 +159,7 @@ void predict(const Decoder *model, const Contexts *batch, int64_t fast, const fl
     all_blocks(model, fast, out);
     if (!fast) return;
     Correction correction{model, out};
-    share(rows * CORRECTED * BLOCK * e, correct_row, &correction, rows);
+    share(rows, model->width * e / 4, correct_row, &correction, rows);
 }
 
 // The place of a word among the own words of a context, -1 for none.

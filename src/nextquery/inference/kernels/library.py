@@ -107,7 +107,7 @@ class Library:
         return bool(self._use(name))
 
     def use_threads(self, count: int) -> None:
-        """At most so many work on a step, and only on a large one: waking them costs time, too."""
+        """At most so many work on a step, and only on one of a large model."""
         self._threads(count)
 
     def packed(self, matrix: Floats, outputs: int = 0) -> Floats:

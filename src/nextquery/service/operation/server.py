@@ -78,13 +78,13 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, place: Worker
 def _set_threads(settings: ServiceSettings) -> None:
     """Share the cores among the workers, unless the operator says otherwise.
 
-    Each leaves one to its event loop where it can; and threads that wait let others work, since on
-    a busy machine spinning ones made a list take seconds.
+    Only large models use more than one, and at a step's end they sleep; other threads that wait let
+    others work, since on a busy machine spinning ones made a list take seconds.
     """
     share = (os.cpu_count() or 1) // settings.workers
     if settings.threads:
         os.environ["OMP_NUM_THREADS"] = str(settings.threads)
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, share - 1)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, share)))
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 

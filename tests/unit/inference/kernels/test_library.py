@@ -71,7 +71,7 @@ def threaded(kernels: Library) -> Iterator[Library]:
     kernels.use_threads(1)
 
 
-LARGE = (160, 700, 520)
+LARGE = (20, 1100, 1000)
 """Rows, outputs and inputs of a product that threads share."""
 
 

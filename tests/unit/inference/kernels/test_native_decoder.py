@@ -117,17 +117,17 @@ def test_a_row_alone_has_the_numbers_it_has_in_company(make_model: ModelMaker) -
 def test_a_step_that_threads_share_has_the_same_numbers(
     make_model: ModelMaker, kernels: Library, mode: Mode
 ) -> None:
-    predictor = predictor_of(make_model(words=9000, embedding_size=64))
+    predictor = predictor_of(make_model(words=9000, embedding_size=512))
     decoder = predictor.decoder(mode)
     batch = ContextBatch(predictor.model, predictor.encoder.encode_many([["w1 w2"]]))
-    words = np.arange(3, 253)
-    rows, asked = np.zeros(len(words), dtype=np.int64), np.arange(5, 15)[None].repeat(250, axis=0)
+    words = np.arange(3, 43)
+    rows, asked = np.zeros(len(words), dtype=np.int64), np.arange(5, 15)[None].repeat(40, axis=0)
     found = []
     for threads in (1, 3):
         kernels.use_threads(threads)
         prefixes = decoder.advance(batch, decoder.start(batch), rows, words)
         prediction = decoder.predict(batch, prefixes)
-        best = prediction.best(slice(0, 250), np.zeros(250), 40)
+        best = prediction.best(slice(0, 40), np.zeros(40), 40)
         found.append((prefixes.hidden, prediction.of(asked), best.words, best.totals))
     kernels.use_threads(1)
     for one, three in zip(*found, strict=True):

@@ -33,6 +33,7 @@ def server(served_models: dict[str, Path], tmp_path: Path) -> Server:
     ("more", "before", "threads"),
     [
         ({"workers": 256}, None, "1"),  # a share of no core is one
+        ({"workers": 1}, None, str(os.cpu_count())),
         ({"threads": 3}, "7", "3"),  # the operator's word is the last
         ({}, "7", "7"),
     ],
