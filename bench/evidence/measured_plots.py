@@ -59,7 +59,7 @@ def keep_training(models: Mapping[str, Path], results: Path = RESULTS) -> None:
     Thinned out to what a plot can show.
     """
     kept = results / "training.json"
-    runs: Document = json.loads(kept.read_text("utf-8"))["runs"] if kept.exists() else {}
+    runs = json.loads(kept.read_text("utf-8"))["runs"] if kept.exists() else {}
     for name, folder in models.items():
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         losses = [line for line in lines if "loss" in line]
