@@ -38,6 +38,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "small logs ngrams": small_log_tables.ngrams,
     "small logs perplexities": small_log_tables.perplexities,
     "small logs rankers": small_log_tables.rankers,
+    "small logs pairs": small_log_tables.pairs,
     "aol meaning": lambda: tables.meaning("aol"),
     "aol meaning contexts": tables.meaning_in_contexts,
 }

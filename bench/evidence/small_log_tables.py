@@ -8,7 +8,12 @@ from evidence.tables import TITLES, gain, interval, mrr_text, read, table
 
 Document = Mapping[str, Any]
 LOGS = {"made_up": "made up, `tiny`", "aol": "AOL, `small`"}
-SYSTEMS = {"one": "one model (seed 4)", "ensemble": "ensemble of three", "student": "student"}
+NAMES = {
+    "ensemble": "ensemble of 1 to 3",
+    "student-50": "student, teachers count .5",
+    "student-90": "student, teachers count .9",
+}
+"""Of systems that are not called by their own names."""
 
 
 def ngrams() -> str:
@@ -16,10 +21,11 @@ def ngrams() -> str:
     found = read("character_ngrams")
     without, with_ngrams = found["without"], found["with"]
     rows = [
-        _row(f"after epoch {epoch}", without["symbols"], before, after)
-        for epoch, (before, after) in enumerate(
+        _row(f"seed {seed}, epoch {epoch}", without["symbols"], before, after)
+        for seed, curves in enumerate(
             zip(without["epochs"], with_ngrams["epochs"], strict=True), start=1
         )
+        for epoch, (before, after) in enumerate(zip(*curves, strict=True), start=1)
     ]
     for key, names, title in (
         ("by_target", TARGETS, "to predict"),
@@ -40,27 +46,50 @@ def _row(title: str, symbols: int, before: float, after: float) -> list[str]:
 
 
 def perplexities() -> str:
-    """Of each seed, of the ensemble of the first three, and of the student."""
+    """Of each seed, of the ensemble of the first three, and of the students."""
     found = read("seeds")
-    names = next(iter(found.values()))["perplexity"]
-    rows = [
-        [LOGS[log], *(f"{each['perplexity'][name]:.2f}" for name in names)]
-        for log, each in found.items()
-    ]
-    return table(["log", *names], rows)
+    names = max((each["perplexity"] for each in found.values()), key=len)
+    rows = []
+    for log, each in found.items():
+        values = (each["perplexity"].get(name) for name in names)
+        rows.append([LOGS[log], *("" if value is None else f"{value:.2f}" for value in values)])
+    return table(["log", *map(_name, names)], rows)
 
 
 def rankers() -> str:
-    """One model, the ensemble and the student: alone and as features of the Baseline Ranker."""
-    heads = ["scenario", "cases", "Baseline", "model", "alone", "+ HRED", "its gain over Baseline"]
-    heads += ["95% interval"]
+    """Each seed, the ensemble and the students: alone and as features of the Baseline Ranker."""
+    heads = ["scenario", "cases", "Baseline", "model", "alone", "+ HRED, sum only", "+ HRED"]
+    heads += ["its gain over Baseline", "95% interval"]
     rows = []
-    for name, found in read("seeds")["made_up"]["ranked"]["scenarios"].items():
-        mrr = found["mrr"]
-        for place, (system, title) in enumerate(SYSTEMS.items()):
+    found = read("seeds")["made_up"]
+    for scenario, each in found["ranked"]["scenarios"].items():
+        mrr = each["mrr"]
+        first = [TITLES[scenario], f"{each['cases']['test']:,}", mrr_text(mrr["baseline"])]
+        for system in found["perplexity"]:
             ranker = f"baseline+{system}"
-            over = found["gains"][f"{ranker} over baseline"]
-            first = [TITLES[name], f"{found['cases']['test']:,}", mrr_text(mrr["baseline"])]
-            values = [mrr_text(mrr[system]), mrr_text(mrr[ranker]), gain(over), interval(over)]
-            rows.append([*(first if place == 0 else [""] * 3), title, *values])
+            over = each["gains"][f"{ranker} over baseline"]
+            values = [mrr[system], mrr[f"{ranker}:sum"], mrr[ranker]]
+            rows.append([*first, _name(system), *map(mrr_text, values), gain(over), interval(over)])
+            first = ["", "", ""]
     return table(heads, rows)
+
+
+def pairs() -> str:
+    """The ensemble against each of its members, and students against the model of their seed."""
+    found = read("seeds")["made_up"]["pairs"]
+    heads = ["alone", *(TITLES[scenario] for scenario in found)]
+    names = next(iter(found.values()))
+    rows = []
+    for pair in names:
+        a, b = map(_name, pair.split(" over "))
+        rows.append([f"{a} over {b}", *(gain(each[pair]) for each in found.values())])
+    return table(heads, rows)
+
+
+def _name(system: str) -> str:
+    """A system as the page calls it.
+
+    >>> _name("seed-1"), _name("ensemble")
+    ('seed 1', 'ensemble of 1 to 3')
+    """
+    return NAMES.get(system, system.replace("-", " "))

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from evidence.aol import QUICK, prepared
-from evidence.commands import make, report_of, save
+from evidence.commands import SCENARIOS, make, report_of, save
+from evidence.paired_runs import compared
 from evidence.position_losses import Losses, losses, mean_of
 from evidence.summary import summarise
 from evidence.tables import read
@@ -19,10 +20,21 @@ from nextquery.training.training_log import METRICS, read_metrics
 
 SEEDS = (1, 2, 3)
 STUDENT = 4
-"""The seed of the student, and of the model that is trained alone beside it."""
+"""The seed of the students, and of the model that is trained alone beside them."""
 
-NGRAMS = {"without": "0", "with": "50000"}
-"""The models that are compared, by `model.character_ngrams`."""
+STUDENTS = {"student-50": "0.5", "student-90": "0.9"}
+"""How much the teachers of each student count: `train.distillation`."""
+
+BUCKETS = "50000"
+"""`model.character_ngrams` of the models that have them."""
+
+NGRAM_SEEDS = (1, 2)
+
+PAIRS = (
+    *(("ensemble", f"seed-{seed}") for seed in SEEDS),
+    *((name, f"seed-{STUDENT}") for name in STUDENTS),
+)
+"""Models that are compared with each other, each alone."""
 
 RANKED = ("--visitors", "known", "--seeds", "2", "--ranker-cases", "2000")
 
@@ -30,34 +42,38 @@ RANKED = ("--visitors", "known", "--seeds", "2", "--ranker-cases", "2000")
 def ngrams(work: Path, logs: Sequence[Path]) -> None:
     """AOL, `small` with copying, two epochs: word vectors with character n-grams and without."""
     data = prepared(work, logs)
-    found = {}
-    for name, buckets in NGRAMS.items():
-        given = [f"model.character_ngrams={buckets}", "train.epochs=2"]
-        model = _train(work / f"ngrams-{name}", data, "small", given)
-        found[name] = {"epochs": _epochs(model), **_by_class(losses(model, data))}
+    found: dict[str, Any] = {}
+    for name, more in (("without", ()), ("with", (f"model.character_ngrams={BUCKETS}",))):
+        label = "seed" if name == "without" else "ngrams"
+        models = [
+            _trained(work, data, "small", 2, (f"{label}-{seed}", seed), *more)
+            for seed in NGRAM_SEEDS
+        ]
+        curves = [_epochs(model) for model in models]
+        found[name] = {"epochs": curves, **_by_class(losses(models[0], data))}
     save("character_ngrams", found)
 
 
 def seeds(work: Path) -> None:
-    """A made-up log, `tiny` with copying, three epochs: three seeds, their ensemble, a student."""
+    """A made-up log, `tiny` with copying, three epochs: three seeds, their ensemble, students."""
     log, data = work / "log.tsv", work / "data"
     make(log, ["synth", str(log), "--sessions", "30000", "--seed", "1"])
     make(data, ["prepare", str(log), "--out", str(data), "--no-spelling"])
-    _add("seeds", "made_up", _ensembles(work, data, "tiny", 3))
-    scenarios = [f"--scenario={name}" for name in ("next_query", "robust", "long_tail")]
-    _add("seeds", "made_up", _ranked(work, data, "tiny", scenarios))
+    models = _models(work, data, "tiny", 3)
+    _add("seeds", "made_up", _ensembles(models, data))
+    _add("seeds", "made_up", _ranked(work, data, models))
 
 
 def aol_seeds(work: Path, logs: Sequence[Path]) -> None:
-    """The same on AOL, `small` with copying, two epochs: perplexities alone."""
-    _add("seeds", "aol", _ensembles(work, prepared(work, logs), "small", 2))
+    """On AOL, `small` with copying, two epochs: perplexities of three seeds and their ensemble."""
+    data = prepared(work, logs)
+    _add("seeds", "aol", _ensembles(_seeds(work, data, "small", 2, SEEDS), data))
 
 
-def _ensembles(work: Path, data: Path, config: str, epochs: int) -> dict[str, Any]:
-    """The perplexity of each seed, of the ensemble of three, and of a student of theirs."""
-    models = _models(work, data, config, epochs)
+def _ensembles(models: Mapping[str, Path], data: Path) -> dict[str, Any]:
+    """The perplexity of each seed, of the ensemble of three, and of students of theirs."""
     found = {name: losses(model, data) for name, model in models.items()}
-    members = [found[f"seed {seed}"] for seed in SEEDS]
+    members = [found[f"seed-{seed}"] for seed in SEEDS]
     curves = {name: _epochs(model) for name, model in models.items()}
     perplexity = {name: each.perplexity() for name, each in found.items()}
     return {
@@ -66,29 +82,42 @@ def _ensembles(work: Path, data: Path, config: str, epochs: int) -> dict[str, An
     }
 
 
+def _seeds(
+    work: Path, data: Path, config: str, epochs: int, seeds: Sequence[int]
+) -> dict[str, Path]:
+    names = {f"seed-{seed}": seed for seed in seeds}
+    return {name: _trained(work, data, config, epochs, (name, names[name])) for name in names}
+
+
 def _models(work: Path, data: Path, config: str, epochs: int) -> dict[str, Path]:
-    def trained(name: str, seed: int, *more: str) -> Path:
-        given = [f"train.seed={seed}", f"train.epochs={epochs}", *more]
-        return _train(work / f"{config}-{name}", data, config, given)
+    """All seeds and the students."""
+    models = _seeds(work, data, config, epochs, (*SEEDS, STUDENT))
+    teachers = ", ".join(f'"{models[f"seed-{seed}"].resolve()}"' for seed in SEEDS)
+    for name, share in STUDENTS.items():
+        more = f"train.teachers=[{teachers}]", f"train.distillation={share}"
+        models[name] = _trained(work, data, config, epochs, (name, STUDENT), *more)
+    return models
 
-    models = {f"seed {seed}": trained(f"seed-{seed}", seed) for seed in (*SEEDS, STUDENT)}
-    teachers = ", ".join(f'"{models[f"seed {seed}"].resolve()}"' for seed in SEEDS)
-    student = trained("student", STUDENT, f"train.teachers=[{teachers}]")
-    return {**models, "student": student}
 
-
-def _ranked(work: Path, data: Path, config: str, scenarios: Sequence[str]) -> dict[str, Any]:
-    """One model, three as an ensemble and the student as features of the Baseline Ranker."""
-    folders = {name: work / f"{config}-{name}" for name in (f"seed-{STUDENT}", "student")}
-    ensemble = ",".join(str(work / f"{config}-seed-{seed}") for seed in SEEDS)
-    named = [f"--model=one={folders[f'seed-{STUDENT}']}", f"--model=ensemble={ensemble}"]
-    named.append(f"--model=student={folders['student']}")
+def _ranked(work: Path, data: Path, models: Mapping[str, Path]) -> dict[str, Any]:
+    """Each model, and three as an ensemble, as features of the Baseline Ranker."""
+    named = [f"--model={name}={folder}" for name, folder in models.items()]
+    named.append(f"--model=ensemble={','.join(str(models[f'seed-{seed}']) for seed in SEEDS)}")
+    scenarios = [f"--scenario={name}" for name in SCENARIOS]
     given = [str(data), *named, *scenarios, *RANKED, *QUICK]
-    return {"ranked": summarise(report_of(work / "report-seeds", given))}
+    report = work / "report-seeds"
+    found = summarise(report_of(report, given))
+    return {"ranked": found, "pairs": {name: compared(report, name, PAIRS) for name in SCENARIOS}}
 
 
-def _train(folder: Path, data: Path, config: str, settings: Sequence[str]) -> Path:
-    sets = [f"--set={setting}" for setting in settings]
+def _trained(
+    work: Path, data: Path, config: str, epochs: int, called: tuple[str, int], *more: str
+) -> Path:
+    """A model of this name and seed."""
+    name, seed = called
+    folder = work / f"{config}-{name}"
+    given = [f"train.seed={seed}", f"train.epochs={epochs}", *more]
+    sets = [f"--set={setting}" for setting in given]
     make(folder, ["train", str(data), "--out", str(folder), "--config", config, *sets])
     return folder
 
