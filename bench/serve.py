@@ -164,6 +164,7 @@ def overload(models: Models, quick: bool) -> dict[str, Any]:
         "unloaded_p99_ms": alone["p99_ms"],
         "accepted_p99_ms": flood["p99_ms"],
         "p99_ratio": flood["p99_ms"] / alone["p99_ms"],
+        "p99_ratio_after_first_second": flood["later_p99_ms"] / alone["p99_ms"],
         "goodput_ratio": flood["answered_per_s"] / capacity,
         "normal_again_within_s": recovery,
     }
