@@ -40,7 +40,7 @@ class Plan:
         self.statuses: Counter[str] = Counter()
         self.accepted: list[float] = []
         self.later: list[float] = []
-        """Of `accepted` those that were sent after the first second: what lasts, not what begins."""
+        """Of `accepted` those sent after the first second: what lasts, not what begins."""
         self.begin = time.perf_counter()
         self.failed = False
         self.idle: list[Connection] = []
