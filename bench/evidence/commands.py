@@ -42,6 +42,9 @@ FORMS = {
 }
 """The decoder sees the session at every step; the paper's own form, which needs RMSProp."""
 
+ADAM = {"first-adam": ("model.decoder_context=first", "train.optimiser=adam", "train.rate=0.003")}
+"""The paper's own form with the optimiser that keeps it on its plateau."""
+
 LOG = ("--sessions", "300000", "--seed", "1")
 LATE = ("--split-at", "2006-04-30T08:53:44,2006-05-14T05:25:37,2006-05-28T12:00:00")
 """The same background and training part as by default, and a test part of 7,233 sessions."""
@@ -74,14 +77,14 @@ def _measured(work: Path, data: Path, models: Mapping[str, Path]) -> dict[str, A
     kept = [f"--scenario={name}" for name in SCENARIOS]
     given = ["--visitors", "known", "--seeds", "3", "--ranker-cases", "3000"]
     report = report_of(work / "report", [str(data), *named, *kept, *given])
-    curves = {name: _curve(work / f"{name}.curve.jsonl") for name in models}
+    curves = {name: curve_of(work / f"{name}.curve.jsonl") for name in models}
     return {**summarise(report), "curves": curves}
 
 
 def train_plain(work: Path, data: Path, form: str, seed: int, epochs: int = 3) -> Path:
     """One plain model, its hidden intent probed while it is trained."""
     folder = work / f"{form}-{seed}"
-    keys = [*PLAIN, *FORMS[form], f"train.epochs={epochs}", f"train.seed={seed}"]
+    keys = [*PLAIN, *(FORMS | ADAM)[form], f"train.epochs={epochs}", f"train.seed={seed}"]
     sets = [f"--set={key}" for key in keys]
     training = folder.with_name(f"{folder.name}.training")
     writer = CurveWriter(PreparedData(data), training, work / f"{folder.name}.curve.jsonl")
@@ -129,7 +132,8 @@ def run(arguments: Sequence[str]) -> None:
     subprocess.run([sys.executable, "-m", "nextquery", *arguments], check=True, env=environment)
 
 
-def _curve(file: Path) -> list[Any]:
+def curve_of(file: Path) -> list[Any]:
+    """What was probed while a model was trained."""
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
