@@ -40,7 +40,11 @@ def check_folders(out: Path, *, resume: bool) -> None:
             "or delete that folder to start anew"
         )
     if resume and not folder.exists() and out.exists():
-        raise ArtifactError(f"{out}: this run is finished; there is nothing to resume")
+        raise ArtifactError(
+            f"{out}: this run is finished; there is nothing to resume"
+            if _run_of_model(out)
+            else f"{out}: no run of training made it: nothing to resume; leave `resume` out"
+        )
 
 
 def remove_finished(out: Path) -> None:

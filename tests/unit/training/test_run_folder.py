@@ -45,6 +45,13 @@ def test_an_unfinished_run_is_resumed_or_refused(out: Path) -> None:
         check_folders(out, resume=False)
 
 
+def test_a_count_model_is_no_finished_run(tmp_path: Path) -> None:
+    with publish(tmp_path / "m", "adjacency", {}):
+        pass
+    with pytest.raises(ArtifactError, match="no run of training made it"):
+        check_folders(tmp_path / "m", resume=True)
+
+
 def test_a_finished_run_is_not_resumed(out: Path) -> None:
     finish(out, run_id(folder_of_run(out), 1, silent))
     remove(folder_of_run(out))
