@@ -66,10 +66,14 @@ class Checkpoint:
 class CheckpointFolder:
     """The checkpoints of one run."""
 
-    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
+    def __init__(
+        self, path: Path, identity: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+    ) -> None:
         self._path = path
         self._identity = dict(identity)
         """What the run is: configuration, data and vocabulary; stored in each checkpoint."""
+        self._defaults = dict(defaults or {})
+        """What a setting is that a checkpoint of an earlier version does not name."""
 
     def steps(self) -> list[int]:
         """The steps of the checkpoints that are there, newest first."""
@@ -109,7 +113,7 @@ class CheckpointFolder:
         """Read the checkpoint of a step, which must be of the same run."""
         path = self.place(step)
         run = self._run(step)
-        _refuse_other_run(path, run["identity"], self._identity)
+        _refuse_other_run(path, {**self._defaults, **run["identity"]}, self._identity)
         position = Position(**run["position"])
         return Checkpoint(position, load_file(path / WEIGHTS), load_file(path / OPTIMISER))
 

@@ -119,6 +119,7 @@ class Run:
                 **identity(config, data, self._vocabulary, continuation),
                 "teachers": [teacher.facts.run for teacher in self._teachers] or None,
             },
+            _fixed_settings(RunConfig()),
         )
 
     def set_up(self, say: Callable[[str], None]) -> tuple[Trainer, EncodedSessions]:
@@ -249,17 +250,20 @@ def identity(
     """What must be the same for a run to be resumed, by the names that a message uses."""
     files = json.dumps(data.artifact.manifest["files"], sort_keys=True)
     words = "\n".join(vocabulary.words)
-    fixed = {
-        f"train.{key}": value
-        for key, value in config.train.model_dump(mode="json").items()
-        if key not in _FREE_TO_CHANGE
-    }
     return {
         "vocabulary": hashlib.sha256(words.encode()).hexdigest()[:16],
         "data folder": hashlib.sha256(files.encode()).hexdigest()[:16],
-        **{f"model.{key}": v for key, v in config.model.model_dump(by_alias=True).items()},
-        **fixed,
+        **_fixed_settings(config),
         "earlier model": None if continuation is None else [continuation.run, continuation.replay],
+    }
+
+
+def _fixed_settings(config: RunConfig) -> dict[str, object]:
+    """The settings that decide what a step does, by their full names."""
+    train = config.train.model_dump(mode="json")
+    return {
+        **{f"model.{key}": v for key, v in config.model.model_dump(by_alias=True).items()},
+        **{f"train.{key}": v for key, v in train.items() if key not in _FREE_TO_CHANGE},
     }
 
 

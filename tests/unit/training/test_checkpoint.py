@@ -84,6 +84,15 @@ def test_another_run_is_refused_by_name(tmp_path: Path, folder: CheckpointFolder
         other.load(30)
 
 
+def test_a_setting_that_an_earlier_version_lacked_has_its_default(
+    tmp_path: Path, folder: CheckpointFolder
+) -> None:
+    newer = {**IDENTITY, "model.wings": 0}
+    assert CheckpointFolder(tmp_path, newer, {"model.wings": 0}).load(30).position.step == 30
+    with pytest.raises(ArtifactError, match=r"another model\.wings \(0, now 2\)"):
+        CheckpointFolder(tmp_path, {**newer, "model.wings": 2}, {"model.wings": 0}).load(30)
+
+
 def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(
     tmp_path: Path, folder: CheckpointFolder
 ) -> None:
