@@ -49,8 +49,8 @@ def replaced_file(
     _check_replaceable(path)
     path = Path(os.path.realpath(path)) if path.is_symlink() else path
     missing = [folder for folder in path.parents if make_folders and not folder.exists()]
-    if missing:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    if make_folders:
+        path.parent.mkdir(parents=True, exist_ok=True)  # names a parent that is a file
     beside, lock = path, -1
     try:
         _clear_remains(path)
