@@ -177,7 +177,7 @@ def _check_replaceable(path: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, "a folder; the name of a file is needed", str(path))
     try:
         mode = path.stat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # whoever makes its folders names the file
         return
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "a folder; the name of a file is needed", str(path))
