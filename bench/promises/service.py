@@ -1,4 +1,4 @@
-"""Promises of the service: reloads, stops, killed and stopped processes, worst requests, keys.
+"""Promises of the service: reloads, stops, killed and stopped processes, floods, keys.
 
 Every test runs a real `nextquery serve` on loopback with a small HRED that copies, or a count
 model; each control is the same test on a service or a way of working that lacks the promise.
@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from promises.floods import floods_are_refused, floods_count_little
 from promises.hostile_requests import attacks, problem
+from promises.overloads import an_overload_is_refused_not_queued
 from promises.rows import Row
-from promises.small_models import sound_models, write_hred
+from promises.small_models import served_models
 from serving import processes
-from serving.models import Models
 from serving.processes import Load, Server
 
 AREA = "service"
@@ -37,19 +36,8 @@ WORST_SECONDS = 3.0
 """Processor time that any single request may take, wherever its texts come from."""
 
 
-@cache
-def _models() -> Models:
-    """Small ones of the same log as everywhere, and an HRED of the size of `tiny`; made once."""
-    import nextquery
-
-    folder = sound_models()
-    data = nextquery.PreparedData(folder / "data1")
-    write_hred(data, folder / "tiny", words=5000, embedding=32, query=64, session=96)
-    return Models(folder / "adjacency", {"tiny": folder / "tiny"}, data.words()[:1000])
-
-
 def _hred() -> Path:
-    return _models().hred["tiny"]
+    return served_models().hred["tiny"]
 
 
 def service(model: Path, *options: str, **environment: str) -> AbstractContextManager[Server]:
@@ -62,13 +50,13 @@ def reloads_refuse_nobody(quick: bool) -> Row:
     count = 2 if quick else 20
     patient = ("--budget-ms", "60000", "--queue-size", "512")
     with service(_hred(), *patient, NEXTQUERY_ADMIN_KEYS=KEYS) as server:
-        under = Load(server, _models().words, rate=10)
+        under = Load(server, served_models().words, rate=10)
         under.wait_for_answers()
         for _ in range(count):
             server.send("POST", "/admin/reload", None, **ADMIN)
         seen = under.stop()["statuses"]
-    with service(_models().adjacency) as server:
-        under = Load(server, _models().words, rate=20)
+    with service(served_models().adjacency) as server:
+        under = Load(server, served_models().words, rate=20)
         under.wait_for_answers()
         server.stop()
         under.wait_for_failures()
@@ -105,7 +93,7 @@ def stops_lose_nothing(quick: bool) -> Row:
 def _stopped(number: int, seed: int) -> dict[str, int]:
     patient = ("--budget-ms", "60000")
     with _killable(_hred(), *patient, "--drain-seconds", "0.5") as server:
-        under = Load(server, _models().words, clients=8, seed=seed)
+        under = Load(server, served_models().words, clients=8, seed=seed)
         under.wait_for_answers()
         server.process.send_signal(number)
         server.process.wait(120)
@@ -139,7 +127,7 @@ def a_killed_model_comes_back(quick: bool) -> Row:
             for pid in _model_processes(server):
                 os.kill(pid, signal.SIGKILL)
             held += _answers_within(server, f"after {number}", 120)
-    with service(_models().adjacency) as server:
+    with service(served_models().adjacency) as server:
         server.process.kill()
         server.process.wait()
         gone = not _answers_within(server, "gone", 2)
@@ -234,12 +222,14 @@ def strangers_stay_out(quick: bool) -> Row:
               ("POST", "/v1/explain"), ("POST", "/v1/suggest/batch"), ("POST", "/admin/reload"),
               ("GET", "/metrics"), ("GET", "/docs"), ("GET", "/openapi.json")]  # fmt: skip
     body = {"query": "paris", "prefix": "pa", "candidates": ["a"], "requests": []}
-    with service(_models().adjacency, NEXTQUERY_KEYS=KEYS, NEXTQUERY_ADMIN_KEYS=KEYS) as server:
+    with service(
+        served_models().adjacency, NEXTQUERY_KEYS=KEYS, NEXTQUERY_ADMIN_KEYS=KEYS
+    ) as server:
         held = sum(
             (_status(server, path) if method == "GET" else server.send(method, path, body)) == 401
             for method, path in routes
         )
-    with service(_models().adjacency) as server:
+    with service(served_models().adjacency) as server:
         entered = server.send("POST", "/v1/suggest", {"query": "paris"}) == 200
     return Row(AREA, "without a key nothing is told", len(routes), held, "no keys set", entered)
 
@@ -252,7 +242,7 @@ def hostile_requests_do_no_harm(quick: bool) -> Row:
         blocklist.write_text("badword\n", encoding="utf-8")
         options = ("--feedback", f"{place}/feedback", "--blocklist", str(blocklist))
         with service(
-            _models().adjacency, *options, NEXTQUERY_KEYS=KEYS, NEXTQUERY_ADMIN_KEYS=KEYS
+            served_models().adjacency, *options, NEXTQUERY_KEYS=KEYS, NEXTQUERY_ADMIN_KEYS=KEYS
         ) as server:
             port = int(server.url.rsplit(":", 1)[1])
             sent = list(attacks(headers, quick))
@@ -300,11 +290,11 @@ def memory_levels_off(quick: bool) -> Row:
 
 def _growth(half: int, bounds: tuple[str, ...]) -> tuple[float, float]:
     """How much memory grew in the second half, and how many sessions are held."""
-    with service(_models().adjacency, *bounds) as server:
+    with service(served_models().adjacency, *bounds) as server:
         marks = []
         for seed in (0, 1):
             Load(
-                server, _models().words, clients=8, requests=half, sessions=True, seed=seed
+                server, served_models().words, clients=8, requests=half, sessions=True, seed=seed
             ).result()
             marks.append(server.memory_mb())
         return marks[1] - marks[0], server.metric("nextquery_sessions ")
@@ -316,6 +306,7 @@ TESTS = (
     a_killed_model_comes_back,
     a_stopped_model_is_noticed,
     worst_requests_are_bounded,
+    an_overload_is_refused_not_queued,
     strangers_stay_out,
     hostile_requests_do_no_harm,
     memory_levels_off,

@@ -3,7 +3,10 @@
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from serving.models import Models
 
 KINDS = ("popularity", "adjacency", "qvmm", "cacb", "shortcuts", "rescue")
 FEEDBACK = "feedback"
@@ -20,6 +23,18 @@ def sound_models() -> Path:
     _kept.append(folder)
     make_models(Path(folder.name))
     return Path(folder.name)
+
+
+@cache
+def served_models() -> "Models":
+    """Those of `sound_models` that are served, and an HRED of the size of `tiny`; made once."""
+    import nextquery
+    from serving.models import Models
+
+    folder = sound_models()
+    data = nextquery.PreparedData(folder / "data1")
+    write_hred(data, folder / "tiny", words=5000, embedding=32, query=64, session=96)
+    return Models(folder / "adjacency", {"tiny": folder / "tiny"}, data.words()[:1000])
 
 
 def make_data(folder: Path, sessions: int = 400, seed: int = 1) -> Path:
