@@ -23,6 +23,17 @@ def service(
     return start_service(model, "--blocklist", str(blocklist), NEXTQUERY_ADMIN_KEYS=LINE)
 
 
+@pytest.fixture(scope="module")
+def compared(
+    browser: Any, start_service: Any, served_models: dict[str, Path], tmp_path_factory: Any
+) -> Any:
+    blocklist = tmp_path_factory.mktemp("block") / "blocked.txt"
+    blocklist.write_text("gambling\n")
+    model = served_models["adjacency"]
+    options = ("--compare", f"second={model}", "--blocklist", str(blocklist))
+    return start_service(model, *options, NEXTQUERY_ADMIN_KEYS=LINE)
+
+
 def ask(page: Any, query: str, key: str = KEY) -> None:
     page.fill("#admin-query", query)
     page.fill("#admin-key", key)
@@ -46,6 +57,28 @@ def test_why_and_block(page: Any, service: Any) -> None:
     expect(page.locator("#admin-status")).to_contain_text("is blocked")
     expect(page.locator(".column .text", has_text="red boots")).to_have_count(0)
     assert page.evaluate("window.pwned") is None
+
+
+def test_with_a_key_a_suggestion_is_blocked_where_it_stands(browser: Any, compared: Any) -> None:
+    page = browser.new_page()
+    page.goto(compared.url)
+    page.wait_for_selector(".column li")
+    page.locator("label", has_text="Compare models").click()
+    page.fill("#search", "red shoes")
+    page.press("#search", "Enter")
+    expect(page.locator(".column")).to_have_count(2)
+    expect(page.locator(".block")).to_have_count(0)
+    page.locator(".administration summary").click()
+    page.fill("#admin-key", KEY)
+    page.press("#admin-key", "Tab")
+    block = page.get_by_role("button", name="Block red boots")
+    expect(block).to_have_count(2)
+    block.first.click()
+    expect(page.locator("#admin-status")).to_contain_text("“red boots” is blocked")
+    expect(page.locator(".column .text", has_text="red boots")).to_have_count(0)
+    page.locator(".administration summary").click()
+    expect(page.locator(".block")).to_have_count(0)
+    page.close()
 
 
 def test_a_wrong_key_is_said(browser: Any, service: Any) -> None:

@@ -2,8 +2,9 @@
 
 import { element } from "./elements.js";
 
-/** `parts` are the elements of the form; `context()` gives the session; `onBlocked()` follows a block. */
-export function startAdministration({ form, query, key, block, answer, status }, context, onBlocked) {
+/** `parts` are the elements of the form; `context()` gives the session. `onReady(block)` is told how to block a text
+ * once the form is open and has a key, and null when it no longer is; `onBlocked()` follows a block. */
+export function startAdministration({ form, query, key, block, answer, status }, context, { onReady, onBlocked }) {
   async function ask(path, options = {}) {
     status.textContent = "";
     const headers = { "X-Admin-Key": key.value, "Content-Type": "application/json" };
@@ -34,15 +35,20 @@ export function startAdministration({ form, query, key, block, answer, status },
       answer.replaceChildren(...rows);
     });
   });
-  block.addEventListener("click", () => {
-    if (!form.reportValidity()) return;
+  function blockText(text) {
     safely(async () => {
-      const said = await ask("/admin/block", { method: "POST", body: JSON.stringify({ text: query.value }) });
+      const said = await ask("/admin/block", { method: "POST", body: JSON.stringify({ text }) });
       answer.replaceChildren();
       status.textContent = `“${said.text}” is blocked.`;
       onBlocked();
     });
-  });
+  }
+
+  block.addEventListener("click", () => form.reportValidity() && blockText(query.value));
+  const place = form.closest("details");
+  const tell = () => onReady(place.open && key.value ? blockText : null);
+  place.addEventListener("toggle", tell);
+  key.addEventListener("change", tell);
 }
 
 /** What one model says of the query, in a sentence. */

@@ -2,11 +2,16 @@
 
 import { bar, element } from "./elements.js";
 
+/** The buttons that take a suggestion. */
+const TAKE = "button[data-text]";
+
 export class Lists {
   /** `onTake(text, column, position)` receives the suggestion that a person chose. */
   constructor(place, onTake) {
     this.place = place;
     this.onTake = onTake;
+    /** `onBlock(text)`: while it is set, every suggestion has a button that blocks it. */
+    this.onBlock = null;
     place.addEventListener("keydown", (event) => this.#move(event));
     place.addEventListener("pointerover", (event) => this.#mark(event.target));
     place.addEventListener("focusin", (event) => this.#mark(event.target));
@@ -21,7 +26,7 @@ export class Lists {
 
   /** Say under each suggestion of a column why it stands there; `reasons`: lines by text. */
   explain(index, reasons) {
-    for (const button of this.place.children[index]?.querySelectorAll("button") ?? []) {
+    for (const button of this.place.children[index]?.querySelectorAll(TAKE) ?? []) {
       const said = reasons.get(button.dataset.text);
       if (said) button.append(...said.map((line) => element("span", { class: "why" }, line)));
     }
@@ -44,7 +49,7 @@ export class Lists {
 
   /** Move the focus into the first list; says whether there is anything to focus. */
   focus() {
-    const first = this.place.querySelector("button:not(.retry)");
+    const first = this.place.querySelector(TAKE);
     first?.focus();
     return Boolean(first);
   }
@@ -101,12 +106,18 @@ export class Lists {
         element("span", { class: "number" }, item.score.toFixed(2).replace("-", "−")),
       ),
     );
-    return element("li", {}, button);
+    return element("li", {}, button, this.#block(item.text));
+  }
+
+  #block(text) {
+    if (!this.onBlock) return null;
+    const properties = { type: "button", class: "block", "aria-label": `Block ${text}`, onclick: () => this.onBlock(text) };
+    return element("button", properties, "Block");
   }
 
   #move(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    const buttons = [...this.place.querySelectorAll("button")];
+    const buttons = [...this.place.querySelectorAll(TAKE)];
     const at = buttons.indexOf(document.activeElement);
     if (!step || at < 0) return;
     event.preventDefault();
@@ -117,7 +128,7 @@ export class Lists {
   /** Mark the suggestion under the pointer wherever other models make it too. */
   #mark(target) {
     const text = target?.closest?.("button")?.dataset.text;
-    for (const button of this.place.querySelectorAll("button")) {
+    for (const button of this.place.querySelectorAll(TAKE)) {
       button.classList.toggle("same", text !== undefined && button.dataset.text === text);
     }
   }

@@ -210,6 +210,13 @@ function askKey() {
   if (!$("key-dialog").open) $("key-dialog").showModal();
 }
 
+/** With an admin key every suggestion shown can be blocked where it stands. */
+function letBlock(block) {
+  if (lists.onBlock === block) return;
+  lists.onBlock = block;
+  update();
+}
+
 /** The box has had its turn: keys that it took do not come here. */
 function onKey(event) {
   if (event.isComposing || event.defaultPrevented) return;
@@ -248,7 +255,10 @@ async function start() {
 
 startTheme($("theme"));
 const admin = Object.fromEntries(["form", "query", "key", "block", "answer", "status"].map((id) => [id, $(`admin-${id}`)]));
-startAdministration(admin, () => state.queries, () => setTimeout(update, 1000)); // when every worker knows
+startAdministration(admin, () => state.queries, {
+  onReady: letBlock,
+  onBlocked: () => setTimeout(update, 1000), // when every worker knows
+});
 $("form").addEventListener("submit", (event) => event.preventDefault());
 box.addEventListener("nextquery-search", (event) => add(event.detail.query));
 input.addEventListener("keydown", onKey);
