@@ -15,6 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from serving.load import quantile
 from serving.models import Models, make_models
 from serving.processes import Load, Redis, Server, load, plain, service
 
@@ -141,15 +142,22 @@ def _measured(
 
 
 def overload(models: Models, quick: bool) -> dict[str, Any]:
-    """Twice the capacity offered: who is answered, how fast, and how soon it is over."""
+    """Twice the capacity offered: who is answered, how fast, and how soon it is over.
+
+    `own_...`: by the service's log, without what the asking process waits for the processor.
+    """
     seconds = 5 if quick else 60
     with service(next(iter(models.hred.values()))) as server:
         words = models.words
         load(server, words, clients=2, requests=20)
+        marks = [server.log.stat().st_size]
         alone = load(server, words, clients=1, seconds=seconds / 4)
+        own_alone = quantile(server.answered_ms(marks[0]), 0.99) / 1000
         busy = load(server, words, clients=CLIENTS_AT_CAPACITY, seconds=seconds / 4, seed=1)
         capacity = busy["answered_per_s"]
+        marks.append(server.log.stat().st_size)
         flood = load(server, words, rate=2 * capacity, seconds=seconds, seed=2)
+        own_flood = quantile(server.answered_ms(marks[1]), 0.99) / 1000
         calm = time.perf_counter()
         while load(server, words, clients=1, requests=5)["p99_ms"] > 1.5 * alone["p99_ms"]:
             if time.perf_counter() - calm > 10:
@@ -165,6 +173,9 @@ def overload(models: Models, quick: bool) -> dict[str, Any]:
         "accepted_p99_ms": flood["p99_ms"],
         "p99_ratio": flood["p99_ms"] / alone["p99_ms"],
         "p99_ratio_after_first_second": flood["later_p99_ms"] / alone["p99_ms"],
+        "own_unloaded_p99_ms": own_alone,
+        "own_accepted_p99_ms": own_flood,
+        "own_p99_ratio": own_flood / own_alone,
         "goodput_ratio": flood["answered_per_s"] / capacity,
         "normal_again_within_s": recovery,
     }

@@ -109,6 +109,14 @@ class Server:
                 pids.extend(map(int, _read(task / "children").split()))
         return pids
 
+    def answered_ms(self, start: int = 0) -> list[float]:
+        """What its log says that answers took from their arrival on, from a place of the log on."""
+        lines = self.log.read_bytes()[start:].splitlines()
+        said = [json.loads(line) for line in lines if b'"request"' in line and line.endswith(b"}")]
+        return [
+            each["ms"] for each in said if each.get("status") == 200 and "/v1/" in each["route"]
+        ]
+
     def stop(self) -> int:
         """End it gracefully and give its exit code."""
         if self.process.poll() is None:
