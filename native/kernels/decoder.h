@@ -7,21 +7,29 @@
 
 #include <stdint.h>
 
-#define NEXTQUERY_ABI 4
+#define NEXTQUERY_ABI 5
 
 enum { BLOCK = 64, PANEL = 16 };
+
+// A matrix (outputs, inputs): packed in 32 bits or, for fast mode, rounded to whole numbers.
+typedef struct {
+    const float *packed;            // layout of `pack_matrix`, or null
+    const int16_t *rounded;         // layout of `pack_matrix_16`, or null
+    const float *scale;             // (outputs in whole blocks): of the rounded numbers
+    int64_t largest;                // what rows are rounded to, so that no sum overflows
+} Matrix;
 
 // The decoder of one model (Eq. 7 to 10). Sizes: d_e, d_h; V words, `width` = V in whole blocks.
 typedef struct {
     int64_t words, width, word_size, state_size;
     const float *word_vectors;      // (V, d_e), or null: the model is not factored
-    const float *word_inputs;       // packed (3 d_h + d_e, d_e): I_r, I_u, I, E_o
+    Matrix word_inputs;             // (3 d_h + d_e, d_e): I_r, I_u, I, E_o
     const float *input_table;       // not factored: (V, 3 d_h)
     const float *previous_table;    // not factored: (V, d_e)
     const float *gate_bias;         // (3 d_h) or null
-    const float *gates;             // packed (2 d_h, d_h): H_r, H_u
-    const float *candidate;         // packed (d_h, d_h): H
-    const float *output_state;      // packed (d_e, d_h): H_o
+    Matrix gates;                   // (2 d_h, d_h): H_r, H_u
+    Matrix candidate;               // (d_h, d_h): H
+    Matrix output_state;            // (d_e, d_h): H_o
     const float *output_start;      // (d_e): b_o
     const float *output_vectors;    // (V, d_e): o_v as in the file
     const float *added;             // (width): biases of words, minus infinity for impossible ones
@@ -29,8 +37,8 @@ typedef struct {
     const int8_t *rough_vectors;    // layout of `pack_matrix_8`, or null: no fast mode
     const float *rough_scale;       // (width)
     const int32_t *rough_sums;      // (width)
-    const float *attention_query;   // packed (d_h, d_h + d_e): A_q, or null: no copying
-    const float *attention_output;  // packed (d_e, d_h): C_o
+    Matrix attention_query;         // (d_h, d_h + d_e): A_q, or none: no copying
+    Matrix attention_output;        // (d_e, d_h): C_o
     const float *copy_gate;         // (2 d_h + d_e + 1): v, b
 } Decoder;
 
@@ -102,6 +110,8 @@ typedef struct {
 typedef struct {
     void (*pack_matrix)(const float *, int64_t, int64_t, float *);
     void (*pack_matrix_8)(const float *, int64_t, int64_t, int8_t *, float *, int32_t *);
+    int64_t (*pack_matrix_16)(const float *, int64_t, int64_t, int16_t *, float *);
+    int64_t sixteen_bits;           // whether products of 16 bits are quicker than of 32
     void (*product)(const float *, int64_t, const float *, int64_t, int64_t, const float *,
                     float *, int64_t);
     void (*advance)(const Decoder *, const Contexts *, int64_t, const float *, const int64_t *,

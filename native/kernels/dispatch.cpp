@@ -76,6 +76,15 @@ void nextquery_pack_matrix_8(const float *matrix, int64_t outputs, int64_t input
     chosen->pack_matrix_8(matrix, outputs, inputs, packed, scale, sums);
 }
 
+// Whether fast mode's gates are quicker in 16 bits with the chosen kernels.
+int64_t nextquery_sixteen_bits() { return chosen->sixteen_bits; }
+
+// Returns the largest number that rows may be rounded to.
+int64_t nextquery_pack_matrix_16(const float *matrix, int64_t outputs, int64_t inputs,
+                                 int16_t *packed, float *scale) {
+    return chosen->pack_matrix_16(matrix, outputs, inputs, packed, scale);
+}
+
 void nextquery_product(const float *rows, int64_t count, const float *packed, int64_t outputs,
                        int64_t inputs, const float *bias, float *out) {
     chosen->product(rows, count, packed, outputs, inputs, bias, out, outputs);

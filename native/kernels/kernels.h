@@ -6,8 +6,9 @@
 namespace NEXTQUERY_SET {
 namespace {
 
-const Kernels KERNELS = {pack_matrix, pack_matrix_8, product, advance, predict,
-                         best, score, followers, extend};
+const Kernels KERNELS = {pack_matrix, pack_matrix_8, pack_matrix_16, SIXTEEN_BITS, product,
+                         advance,     predict,       best,           score,        followers,
+                         extend};
 
 }  // namespace
 const Kernels *kernels() { return &KERNELS; }

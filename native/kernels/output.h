@@ -15,7 +15,7 @@ struct Normaliser {
 };
 
 // A block of logits: its largest, and its part of the normaliser.
-inline float take_block(const float *logits, Normaliser &normaliser) {
+template <bool ROUGH> inline float take_block(const float *logits, Normaliser &normaliser) {
     Floats best = load(logits);
     for (int i = LANES; i < BLOCK; i += LANES) best = larger(best, load(logits + i));
     const float highest = largest(best);
@@ -23,9 +23,9 @@ inline float take_block(const float *logits, Normaliser &normaliser) {
         normaliser.parts *= all(expf(normaliser.highest - highest));
         normaliser.highest = highest;
     }
-    const Floats base = all(normaliser.highest);
     Floats part = all(0.0f);
-    for (int i = 0; i < BLOCK; i += LANES) part += rough_exponential(load(logits + i) - base);
+    for (int i = 0; i < BLOCK; i += LANES)
+        part += part_of_sum<ROUGH>(load(logits + i), normaliser.highest);
     normaliser.parts += part;
     return highest;
 }
@@ -43,12 +43,12 @@ inline float log_of(const Normaliser &normaliser) {
     return (float)(normaliser.highest + log(total));
 }
 
-// The logits (rows, BLOCK) of one block.
+// The logits (rows, BLOCK) of one block; `fetch`: the block behind it will be asked for next.
 inline void exact_block(const Decoder *model, const float *omega, int64_t rows, int64_t block,
-                        float *logits) {
+                        bool fetch, float *logits) {
     const int64_t e = model->word_size, first = block * BLOCK;
     columns_of(omega, rows, e, model->exact_vectors + first * e, e, model->added + first, BLOCK,
-               logits, BLOCK);
+               logits, BLOCK, fetch);
 }
 
 // A vector of words side by side, four inputs of each in a row: the layout of 8-bit dot products.
@@ -227,10 +227,11 @@ void one_segment(void *argument, int64_t segment) {
             if (pass->fast)
                 rough_block_of(model, pass->rough, r, some, block, r == 0 ? block + 1 : -1, logits);
             else
-                exact_block(model, out->omega + r * e, some, block, logits);
+                exact_block(model, out->omega + r * e, some, block, r == 0, logits);
             for (int64_t i = 0; i < some; ++i)
                 out->block_best[(r + i) * blocks + block] =
-                    take_block(logits + i * BLOCK, normalisers[r + i]);
+                    pass->fast ? take_block<true>(logits + i * BLOCK, normalisers[r + i])
+                               : take_block<false>(logits + i * BLOCK, normalisers[r + i]);
             r += some;
         }
 }

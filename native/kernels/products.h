@@ -27,14 +27,19 @@ void pack_matrix(const float *matrix, int64_t outputs, int64_t inputs, float *pa
 }
 
 // The products of ROWS rows with PANELS neighbouring panels. Every sum is taken in the order of the
-// inputs, so that a row has the same numbers in any tile.
-template <int ROWS, int PANELS>
+// inputs, so that a row has the same numbers in any tile. With FETCH the panels behind these are
+// brought nearer meanwhile.
+template <int ROWS, int PANELS, bool FETCH>
 inline void tile(const float *rows, int64_t stride, const float *packed, int64_t inputs,
                  Floats (&sums)[ROWS][VECTORS * PANELS]) {
     constexpr int WIDE = VECTORS * PANELS;
     for (int r = 0; r < ROWS; ++r)
         for (int c = 0; c < WIDE; ++c) sums[r][c] = all(0.0f);
     for (int64_t k = 0; k < inputs; ++k) {
+        if (FETCH)
+#pragma GCC unroll 4
+            for (int p = 0; p < PANELS; ++p)
+                __builtin_prefetch(packed + ((PANELS + p) * inputs + k) * PANEL, 0, 2);
         Floats weights[WIDE];
 #pragma GCC unroll 8
         for (int c = 0; c < WIDE; ++c)
@@ -49,12 +54,12 @@ inline void tile(const float *rows, int64_t stride, const float *packed, int64_t
     }
 }
 
-template <int ROWS, int PANELS>
+template <int ROWS, int PANELS, bool FETCH>
 inline void tile_into(const float *rows, int64_t stride, const float *packed, int64_t inputs,
                       const float *bias, int64_t columns, float *out, int64_t out_stride) {
     constexpr int WIDE = VECTORS * PANELS;
     Floats sums[ROWS][WIDE];
-    tile<ROWS, PANELS>(rows, stride, packed, inputs, sums);
+    tile<ROWS, PANELS, FETCH>(rows, stride, packed, inputs, sums);
     for (int r = 0; r < ROWS; ++r)
         for (int c = 0; c < WIDE; ++c) {
             float *to = out + r * out_stride + c * LANES;
@@ -77,20 +82,24 @@ inline int64_t next_rows(int64_t left, int most) {
 template <int PANELS>
 inline void all_rows(const float *rows, int64_t count, int64_t stride, const float *packed,
                      int64_t inputs, const float *bias, int64_t columns, float *out,
-                     int64_t out_stride) {
+                     int64_t out_stride, bool fetch) {
     constexpr int FIT = SUMS / (VECTORS * PANELS), MOST = FIT < MOST_ROWS ? FIT : MOST_ROWS;
     while (count > 0) {
         const int64_t some = next_rows(count, MOST);
 #define TILE(R) \
     case R: \
-        if (R <= MOST) \
-            tile_into<R <= MOST ? R : 1, PANELS>(rows, stride, packed, inputs, bias, columns, out, \
-                                                 out_stride); \
+        if (R <= MOST && fetch) \
+            tile_into<R <= MOST ? R : 1, PANELS, true>(rows, stride, packed, inputs, bias, columns, \
+                                                       out, out_stride); \
+        else if (R <= MOST) \
+            tile_into<R <= MOST ? R : 1, PANELS, false>(rows, stride, packed, inputs, bias, \
+                                                        columns, out, out_stride); \
         break;
         switch (some) {
             TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
         }
 #undef TILE
+        fetch = false;
         rows += some * stride, out += some * out_stride, count -= some;
     }
 }
@@ -99,7 +108,7 @@ inline void all_rows(const float *rows, int64_t count, int64_t stride, const flo
 // the sums busy. For 24: always a block of 64.
 inline void columns_of(const float *rows, int64_t count, int64_t stride, const float *packed,
                        int64_t inputs, const float *bias, int64_t columns, float *out,
-                       int64_t out_stride) {
+                       int64_t out_stride, bool fetch = true) {
     const int64_t together = SUMS == 24 || count == 1 ? 4 : count <= 3 ? 2 : 1;
     int64_t done = 0;
     while (done < columns) {
@@ -107,11 +116,14 @@ inline void columns_of(const float *rows, int64_t count, int64_t stride, const f
         const int64_t now = panels >= together ? together : 1;
         const float *from = packed + done * inputs, *plus = bias == nullptr ? nullptr : bias + done;
         if (now == 4)
-            all_rows<4>(rows, count, stride, from, inputs, plus, left, out + done, out_stride);
+            all_rows<4>(rows, count, stride, from, inputs, plus, left, out + done, out_stride,
+                        fetch);
         else if (now == 2)
-            all_rows<2>(rows, count, stride, from, inputs, plus, left, out + done, out_stride);
+            all_rows<2>(rows, count, stride, from, inputs, plus, left, out + done, out_stride,
+                        fetch);
         else
-            all_rows<1>(rows, count, stride, from, inputs, plus, left, out + done, out_stride);
+            all_rows<1>(rows, count, stride, from, inputs, plus, left, out + done, out_stride,
+                        fetch);
         done += now * PANEL;
     }
 }

@@ -9,6 +9,7 @@ namespace NEXTQUERY_SET {
 namespace {
 
 constexpr int CORRECTED = 16;  // words per row whose 32-bit products enter the normaliser, at most
+constexpr int64_t SOON = 4;  // how many words ahead vectors are fetched
 constexpr float CORRECTED_RANGE = 5.0f;  // others have less than e^-5 of the likeliest's share
 
 struct Found {
@@ -70,39 +71,74 @@ struct Candidates {
     }
 };
 
+inline float largest_of(const float *numbers, int64_t count) {
+    float highest = -INFINITY;
+    int64_t i = 0;
+    if (count >= LANES) {
+        Floats best = load(numbers);
+        for (i = LANES; i + LANES <= count; i += LANES) best = larger(best, load(numbers + i));
+        highest = largest(best);
+    }
+    for (; i < count; ++i) highest = numbers[i] > highest ? numbers[i] : highest;
+    return highest;
+}
+
+// The places of those of `count` numbers that are at least `least`; returns how many.
+inline int64_t places_of(const float *numbers, int64_t count, float least, int64_t *places) {
+    int64_t found = 0, i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (uint32_t bits = at_least(load(numbers + i), least); bits != 0; bits &= bits - 1)
+            places[found++] = i + __builtin_ctz(bits);
+    for (; i < count; ++i)
+        if (numbers[i] >= least) places[found++] = i;
+    return found;
+}
+
+// Shows `largest` the `count` numbers plus `shift`.
+inline void see_all(const float *numbers, int64_t count, float shift, Largest &largest) {
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        const Floats some = load(numbers + i) + shift;
+        const float least = largest.used == largest.count ? largest.heap[0] : -INFINITY;
+        for (uint32_t bits = at_least(some, least); bits != 0; bits &= bits - 1)
+            largest.see(some[__builtin_ctz(bits)]);
+    }
+    for (; i < count; ++i) largest.see(numbers[i] + shift);
+}
+
 // All words of rows `first` to `stop` among which are the `count` best by logit plus `shift`, those
 // below `least` left out. The `count` largest entries lie in the blocks of the largest maxima.
 void gather(const Decoder *model, int64_t fast, const Prediction *in, int64_t first, int64_t stop,
             const float *shift, int64_t count, float least, Candidates &found) {
     static thread_local Scratch scratch, bytes, places;
     const int64_t blocks = model->width / BLOCK, number = (stop - first) * blocks;
+    least = least > -3e38f ? least : -3e38f;  // the impossible are never found
     if (count < number) {
         Largest largest{scratch.of<float>(count), count, 0};
         for (int64_t r = first; r < stop; ++r)
-            for (int64_t b = 0; b < blocks; ++b)
-                largest.see(in->block_best[r * blocks + b] + shift[r - first]);
+            see_all(in->block_best + r * blocks, blocks, shift[r - first], largest);
         least = largest.heap[0] > least ? largest.heap[0] : least;
     }
-    int64_t *chosen = places.of<int64_t>(blocks);
+    int64_t *chosen = places.of<int64_t>(blocks + BLOCK), *inside = chosen + blocks;
     const float *omega = in->omega + first * model->word_size;
     RoughRows rough{};
     if (fast) rough = rough_rows(model, omega, stop - first, bytes);
     alignas(64) float logits[BLOCK];
     for (int64_t r = first; r < stop; ++r) {
-        int64_t some = 0;
-        for (int64_t b = 0; b < blocks; ++b) {
-            chosen[some] = b;
-            some += in->block_best[r * blocks + b] + shift[r - first] >= least;
-        }
+        const float plus = shift[r - first];
+        // A little less, since a sum is rounded: each is compared again below.
+        const float enough = least - plus - 1e-6f * (fabsf(least) + fabsf(plus));
+        const int64_t some = places_of(in->block_best + r * blocks, blocks, enough, chosen);
         for (int64_t each = 0; each < some; ++each) {
             const int64_t b = chosen[each], ahead = each + 1 < some ? chosen[each + 1] : -1;
             if (fast)
                 rough_block_of(model, rough, r - first, 1, b, ahead, logits);
             else
-                exact_block(model, in->omega + r * model->word_size, 1, b, logits);
-            for (int64_t i = 0; i < BLOCK; ++i) {
-                const float total = logits[i] + shift[r - first];
-                if (total >= least && total > -INFINITY) found.add(total, r, b * BLOCK + i);
+                exact_block(model, in->omega + r * model->word_size, 1, b, false, logits);
+            const int64_t words = places_of(logits, BLOCK, enough, inside);
+            for (int64_t i = 0; i < words; ++i) {
+                const float total = logits[inside[i]] + plus;
+                if (total >= least) found.add(total, r, b * BLOCK + inside[i]);
             }
         }
     }
@@ -111,6 +147,12 @@ void gather(const Decoder *model, int64_t fast, const Prediction *in, int64_t fi
 inline float exact_logit(const Decoder *model, const Prediction *in, int64_t row, int64_t word) {
     const int64_t e = model->word_size;
     return dot(model->output_vectors + word * e, in->omega + row * e, e) + model->added[word];
+}
+
+// The vectors of words that will soon be asked for, brought nearer.
+inline void fetch_vector(const Decoder *model, int64_t word) {
+    const char *from = reinterpret_cast<const char *>(model->output_vectors + word * model->word_size);
+    for (int64_t at = 0; at < model->word_size * 4; at += 64) __builtin_prefetch(from + at);
 }
 
 struct Correction {
@@ -125,16 +167,20 @@ void correct_row(void *argument, int64_t r) {
     Prediction *out = static_cast<const Correction *>(argument)->out;
     const float rough = out->normaliser[r], none = 0.0f;
     const int64_t blocks = model->width / BLOCK;
-    float highest = -INFINITY;
-    for (int64_t b = 0; b < blocks; ++b) {
-        const float best = out->block_best[r * blocks + b];
-        highest = best > highest ? best : highest;
-    }
+    const float highest = largest_of(out->block_best + r * blocks, blocks);
     likely.used = 0;
     gather(model, 1, out, r, r + 1, &none, CORRECTED, highest - CORRECTED_RANGE, likely);
-    qsort(likely.items, likely.used, sizeof(Found), compare);
+    float heap[CORRECTED];
+    Largest largest{heap, CORRECTED, 0};
+    for (int64_t i = 0; i < likely.used; ++i) largest.see((float)likely.items[i].total);
+    int64_t some = 0;
+    for (int64_t i = 0; i < likely.used && some < CORRECTED; ++i)
+        if (likely.items[i].total >= heap[0] || likely.used <= CORRECTED) {
+            likely.items[some++] = likely.items[i];
+            fetch_vector(model, likely.items[some - 1].word);
+        }
     double change = 0.0;
-    for (int64_t i = 0; i < likely.used && i < CORRECTED; ++i) {
+    for (int64_t i = 0; i < some; ++i) {
         const Found &each = likely.items[i];
         change += exp(exact_logit(model, out, r, each.word) - rough) - exp(each.total - rough);
     }
@@ -145,7 +191,7 @@ void correct_row(void *argument, int64_t r) {
 void predict(const Decoder *model, const Contexts *batch, int64_t fast, const float *hidden,
              const float *previous, Prediction *out) {
     const int64_t d = model->state_size, e = model->word_size, rows = out->rows;
-    product(hidden, rows, model->output_state, e, d, model->output_start, out->omega, e);
+    multiply(hidden, rows, model->output_state, e, d, model->output_start, out->omega, e);
     for (int64_t r = 0; r < rows; ++r) {
         float *omega = out->omega + r * e;
         if (batch->output_inputs != nullptr) {
@@ -216,6 +262,7 @@ double find_best(const Decoder *model, const Contexts *batch, int64_t fast, cons
            -INFINITY, found);
     for (int64_t i = 0; i < found.used; ++i) {
         Found &each = found.items[i];
+        if (i + SOON < found.used) fetch_vector(model, found.items[i + SOON].word);
         each.total = before_totals[each.row - first] +
                      generated(model, batch, in, each.row, each.word);
     }

@@ -31,6 +31,19 @@ inline Floats all(float value) { return Floats{} + value; }
 inline Floats larger(Floats a, Floats b) { return a > b ? a : b; }
 inline Floats smaller(Floats a, Floats b) { return a < b ? a : b; }
 
+// Which lanes are at least as large, as bits.
+inline uint32_t at_least(Floats v, float least) {
+#if defined(__AVX512F__)
+    return _mm512_cmp_ps_mask((__m512)v, (__m512)all(least), _CMP_GE_OQ);
+#elif defined(__AVX2__)
+    return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps((__m256)v, (__m256)all(least), _CMP_GE_OQ));
+#else
+    uint32_t bits = 0;
+    for (int lane = 0; lane < LANES; ++lane) bits |= (uint32_t)(v[lane] >= least) << lane;
+    return bits;
+#endif
+}
+
 #ifdef __AVX512F__
 inline float sum(Floats v) { return _mm512_reduce_add_ps(v); }
 inline float largest(Floats v) { return _mm512_reduce_max_ps(v); }
@@ -61,22 +74,30 @@ inline Floats exponential(Floats x) {
     Integers power = (__builtin_convertvector(n, Integers) + 127) << 23;
     return p * reinterpret_cast<Floats &>(power);
 }
-// e^x for a sum of many: within a few millionths, and sooner where the processor scales by powers.
+// e^(x - base) for a sum of many, within a ten-millionth, or a ten-thousandth if that is enough.
 #ifdef __AVX512F__
-inline Floats rough_exponential(Floats x) {
-    const Floats power = x * 1.44269504088896341f;
+template <bool ROUGH> inline Floats part_of_sum(Floats x, float base) {
+    const Floats power = x * 1.44269504088896341f - all(base * 1.44269504088896341f);
     const Floats whole = (Floats)_mm512_roundscale_ps((__m512)power, _MM_FROUND_TO_NEAREST_INT);
-    const Floats r = power - whole;  // 2^r by its series, up to half a power
-    Floats p = all(1.33335581e-3f);
-    p = p * r + 9.61812911e-3f;
-    p = p * r + 5.55041087e-2f;
-    p = p * r + 2.40226507e-1f;
-    p = p * r + 6.93147181e-1f;
-    p = p * r + 1.0f;
+    const Floats r = power - whole;  // 2^r up to half a power
+    Floats p;
+    if (ROUGH) {
+        p = all(5.517161018e-2f) * r + 2.426111440e-1f;
+        p = p * r + 6.932609986e-1f;
+        p = p * r + 9.999280725e-1f;
+    } else {
+        p = all(1.327646525e-3f) * r + 9.675541701e-3f;
+        p = p * r + 5.550713298e-2f;
+        p = p * r + 2.402211972e-1f;
+        p = p * r + 6.931469670e-1f;
+        p = p * r + 1.000000072f;
+    }
     return (Floats)_mm512_scalef_ps((__m512)p, (__m512)whole);
 }
 #else
-inline Floats rough_exponential(Floats x) { return exponential(x); }
+template <bool ROUGH> inline Floats part_of_sum(Floats x, float base) {
+    return exponential(x - base);
+}
 #endif
 inline Floats sigmoid(Floats x) { return 1.0f / (1.0f + exponential(-x)); }
 inline Floats tangent(Floats x) { return 1.0f - 2.0f / (1.0f + exponential(x + x)); }

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from nextquery.inference.network.weights import Floats
 
-ABI = 4
+ABI = 5
 
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _ALIGNED = 64
+_BLOCK = 64
 
 
 def _record(name: str, *fields: tuple[Any, str]) -> type[ctypes.Structure]:
@@ -28,12 +29,22 @@ def _record(name: str, *fields: tuple[Any, str]) -> type[ctypes.Structure]:
     return type(name, (ctypes.Structure,), {"_fields_": pairs})
 
 
+MatrixRecord = _record(
+    "MatrixRecord",
+    (_POINTER, "packed rounded scale"),
+    (_INTEGER, "largest"),
+)
 DecoderRecord = _record(
     "DecoderRecord",
     (_INTEGER, "words width word_size state_size"),
-    (_POINTER, "word_vectors word_inputs input_table previous_table gate_bias gates candidate"),
-    (_POINTER, "output_state output_start output_vectors added exact_vectors rough_vectors"),
-    (_POINTER, "rough_scale rough_sums attention_query attention_output copy_gate"),
+    (_POINTER, "word_vectors"),
+    (MatrixRecord, "word_inputs"),
+    (_POINTER, "input_table previous_table gate_bias"),
+    (MatrixRecord, "gates candidate output_state"),
+    (_POINTER, "output_start output_vectors added exact_vectors rough_vectors"),
+    (_POINTER, "rough_scale rough_sums"),
+    (MatrixRecord, "attention_query attention_output"),
+    (_POINTER, "copy_gate"),
 )
 ContextsRecord = _record(
     "ContextsRecord",
@@ -75,6 +86,10 @@ class Library:
         sizes = [_INTEGER, _INTEGER]
         self._pack_matrix = self._function("pack_matrix", [_POINTER, *sizes, _POINTER])
         self._pack_matrix_8 = self._function("pack_matrix_8", [_POINTER, *sizes, *[_POINTER] * 3])
+        self._pack_matrix_16 = self._function(
+            "pack_matrix_16", [_POINTER, *sizes, *[_POINTER] * 2], _INTEGER
+        )
+        self._sixteen_bits = self._function("sixteen_bits", [], _INTEGER)
         self.product = self._function(
             "product", [_POINTER, _INTEGER, _POINTER, *sizes, *[_POINTER] * 2]
         )
@@ -120,6 +135,22 @@ class Library:
         matrix = np.ascontiguousarray(matrix)
         self._pack_matrix(address(matrix), rows, inputs, address(packed))
         return packed
+
+    @property
+    def rounds(self) -> bool:
+        """Whether products of 16 bits are quicker than of 32 with the chosen kernels."""
+        return bool(self._sixteen_bits())
+
+    def packed_16(self, matrix: Floats) -> "tuple[NDArray[Any], Floats, int]":
+        """A matrix in whole numbers, the scale of every row, and what rows may be rounded to."""
+        rows, inputs = matrix.shape
+        outputs = rows + -rows % _BLOCK
+        packed = aligned(outputs * (inputs + inputs % 2), np.int16)
+        packed[rows // 16 * 16 * (inputs + inputs % 2) :] = 0
+        scale = np.zeros(outputs, dtype=np.float32)
+        matrix = np.ascontiguousarray(matrix)
+        places = address(packed), address(scale)
+        return packed, scale, self._pack_matrix_16(address(matrix), rows, inputs, *places)
 
     def packed_8(self, matrix: Floats, outputs: int) -> "tuple[NDArray[Any], Floats, NDArray[Any]]":
         """The same in 8 bits, with the scale and the sum of every row."""

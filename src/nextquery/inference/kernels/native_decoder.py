@@ -21,6 +21,7 @@ from nextquery.inference.kernels.library import (
     DecoderRecord,
     ExtensionsRecord,
     Library,
+    MatrixRecord,
     PredictionRecord,
     address,
     aligned,
@@ -42,6 +43,10 @@ from nextquery.inference.settings import Mode
 from nextquery.text.vocabulary import PADDING, UNKNOWN
 
 
+WORD_INPUTS = ("decoder_input.matrix.weight", "output_word.matrix.weight")
+"""What words give to the gates and to the output vector (Eq. 8, 10)."""
+
+
 class PackedWeights:
     """A model's decoder laid out for the kernels, with the output layers that are asked for."""
 
@@ -56,10 +61,13 @@ class PackedWeights:
 
     def record(self, mode: Mode) -> ctypes.Structure:
         """The record of a decoder with the output layer of a mode."""
-        return DecoderRecord(**self._common, **(self._rough if mode == "fast" else self._exact))
+        if mode == "fast":
+            rounded = self._in_16_bits if self.library.rounds else self._in_32_bits
+            return DecoderRecord(**self._common, **rounded, **self._rough)
+        return DecoderRecord(**self._common, **self._in_32_bits, **self._exact)
 
     @cached_property
-    def _common(self) -> dict[str, int]:
+    def _common(self) -> dict[str, Any]:
         model, config = self.model, self.model.config
         fields = {
             "words": len(model.vocabulary),
@@ -67,9 +75,7 @@ class PackedWeights:
             "word_size": config.embedding_size,
             "state_size": config.query_size,
             "gate_bias": self._plain("decoder.bias"),
-            "gates": self._packed("decoder.gates"),
-            "candidate": self._packed("decoder.candidate"),
-            "output_state": self._packed("output_state.weight"),
+            "output_state": self._packed(model.weights["output_state.weight"]),
             "output_start": self._plain("output_state.bias"),
             "output_vectors": self._keep(np.ascontiguousarray(model.output_matrix)),
             "added": self._keep(self._added),
@@ -77,24 +83,36 @@ class PackedWeights:
         return fields | self._word_inputs() | (self._copying() if config.copying else {})
 
     def _word_inputs(self) -> dict[str, int]:
-        names = ("decoder_input.matrix.weight", "output_word.matrix.weight")
-        if not self.model.config.factored:
-            tables = ("input_table", "previous_table")
-            return {key: self._plain(name) for key, name in zip(tables, names, strict=True)}
-        together = np.concatenate([self.model.weights[name] for name in names])
-        return {
-            "word_vectors": self._plain("word_vectors.weight"),
-            "word_inputs": self._keep(self.library.packed(together)),
-        }
+        if self.model.config.factored:
+            return {"word_vectors": self._plain("word_vectors.weight")}
+        tables = ("input_table", "previous_table")
+        return {key: self._plain(name) for key, name in zip(tables, WORD_INPUTS, strict=True)}
 
-    def _copying(self) -> dict[str, int]:
+    def _copying(self) -> dict[str, Any]:
         weights = self.model.weights
         gate = np.concatenate([weights["copying.gate.weight"][0], weights["copying.gate.bias"]])
         return {
-            "attention_query": self._packed("copying.query.weight"),
-            "attention_output": self._packed("copying.output.weight"),
+            "attention_output": self._packed(weights["copying.output.weight"]),
             "copy_gate": self._keep(gate),
         }
+
+    def _of_states(self) -> "dict[str, Floats]":
+        """The matrices whose products only states and gates are made of."""
+        weights, config = self.model.weights, self.model.config
+        found = {"gates": weights["decoder.gates"], "candidate": weights["decoder.candidate"]}
+        if config.factored:
+            found["word_inputs"] = np.concatenate([weights[name] for name in WORD_INPUTS])
+        if config.copying:
+            found["attention_query"] = weights["copying.query.weight"]
+        return found
+
+    @cached_property
+    def _in_32_bits(self) -> dict[str, ctypes.Structure]:
+        return {name: self._packed(matrix) for name, matrix in self._of_states().items()}
+
+    @cached_property
+    def _in_16_bits(self) -> dict[str, ctypes.Structure]:
+        return {name: self._rounded(matrix) for name, matrix in self._of_states().items()}
 
     @cached_property
     def _exact(self) -> dict[str, int]:
@@ -110,8 +128,13 @@ class PackedWeights:
         names = ("rough_vectors", "rough_scale", "rough_sums")
         return {name: self._keep(each) for name, each in zip(names, packed, strict=True)}
 
-    def _packed(self, name: str) -> int:
-        return self._keep(self.library.packed(self.model.weights[name]))
+    def _packed(self, matrix: Floats) -> ctypes.Structure:
+        return MatrixRecord(packed=self._keep(self.library.packed(matrix)))
+
+    def _rounded(self, matrix: Floats) -> ctypes.Structure:
+        packed, scale, largest = self.library.packed_16(matrix)
+        places = {"rounded": self._keep(packed), "scale": self._keep(scale)}
+        return MatrixRecord(**places, largest=largest)
 
     def _plain(self, name: str) -> int:
         array = self.model.weights.get(name)
