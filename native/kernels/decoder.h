@@ -106,6 +106,28 @@ typedef struct {
     int64_t refused[2];             // because they are blocked; because their pair is rare
 } Extensions;
 
+// How far a step has come.
+enum { STARTED, ADVANCED, PREDICTED, EXTENDED };
+
+// A search: its live prefixes, all of one length and those of a context together, best first.
+typedef struct {
+    int64_t beam, longest;          // how many prefixes a context keeps, of how many words at most
+    int64_t stage, rows, length, doubtful, ended;
+    int64_t *words[2];              // (most rows, longest): of the prefixes, and for the next ones
+    int64_t *last, *read, *parents; // (most rows): last word, the same as it is read, parent's row
+    int64_t *contexts;              // (most rows): ascending
+    double *totals;                 // (most rows)
+    double *bounds;                 // (contexts): what is no likelier is given up; by the caller
+    float *hidden[2];               // (most rows, d_h)
+    float *previous;                // (most rows, d_e)
+    Prediction prediction;
+    Extensions found;
+    uint8_t *refused;               // (room): by the caller, of those that are doubtful
+    int64_t *ended_contexts;        // (room)
+    int64_t *ended_words;           // (room, longest), one query of `length` words after the other
+    double *ended_totals;           // (room)
+} Search;
+
 // One set of kernels; `kernels.h` has the definitions, compiled once per instruction set.
 typedef struct {
     void (*pack_matrix)(const float *, int64_t, int64_t, float *);
@@ -124,8 +146,8 @@ typedef struct {
     void (*score)(const Decoder *, const Contexts *, const Prediction *, int64_t, const int64_t *,
                   const int64_t *, float *);
     const int32_t *(*followers)(Pairs *, int64_t);
-    int64_t (*extend)(const Decoder *, const Contexts *, int64_t, const Prediction *,
-                      const Rules *, const int64_t *, const double *, int64_t, Extensions *);
+    int64_t (*step)(const Decoder *, const Contexts *, int64_t, const Rules *, Search *);
+    void (*ended)(Search *, int64_t);
 } Kernels;
 
 #endif

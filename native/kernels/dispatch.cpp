@@ -114,11 +114,13 @@ void nextquery_score(const Decoder *model, const Contexts *batch, const Predicti
     chosen->score(model, batch, in, count, rows, words, out);
 }
 
-int64_t nextquery_extend(const Decoder *model, const Contexts *batch, int64_t fast,
-                         const Prediction *in, const Rules *rules, const int64_t *last,
-                         const double *before, int64_t beam, Extensions *out) {
-    return chosen->extend(model, batch, fast, in, rules, last, before, beam, out);
+int64_t nextquery_step(const Decoder *model, const Contexts *batch, int64_t fast,
+                       const Rules *rules, Search *search) {
+    return chosen->step(model, batch, fast, rules, search);
 }
+
+// What ended, once the caller has said which doubtful extensions are refused.
+void nextquery_ended(Search *search, int64_t contexts) { chosen->ended(search, contexts); }
 
 // Pairs of words; null if there is no memory for them. The arrays must outlive them.
 Pairs *nextquery_pairs_open(const uint64_t *keys, int64_t words, const uint64_t *common,

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nextquery.inference.extensions import Extensions, LivePrefixes, among
+from nextquery.inference.extensions import LivePrefixes
 from nextquery.inference.giving_up import go_on
 from nextquery.inference.lists.folding import folding_key
 from nextquery.inference.lists.known_queries import KnownQueries
 from nextquery.inference.network.batch import ContextBatch
-from nextquery.inference.network.prediction import Decoder, Prediction, Prefixes
-from nextquery.inference.rules import ContextRules, Flags, Ids
+from nextquery.inference.network.prediction import Decoder, Prefixes, SearchStart, SearchSteps
+from nextquery.inference.rules import ContextRules
+from nextquery.inference.search_steps import ArraySteps
 from nextquery.inference.settings import DecodeConfig
-from nextquery.text.vocabulary import END_OF_QUERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,112 +115,18 @@ class BeamSearch:
     ) -> list[list[FinishedQuery]]:
         """The same from prefixes that already stand; `prefixes` has a row for each of `live`."""
         results = [Results(self._config, self._wanted) for _ in rules]
-        while len(live):
+        steps = self._steps(SearchStart(batch, rules, prefixes, live))
+        go_on()
+        while (ended := steps.next([each.bound for each in results])) is not None:
+            for context, words, log_likelihood in ended:
+                text = rules[context].text(words)
+                if rules[context].takes(text):
+                    found = FinishedQuery(text, log_likelihood, len(words) + 1)
+                    results[context].add(found)
             go_on()
-            prediction = self._decoder.predict(batch, prefixes)
-            extensions = self._extensions(prediction, live, rules)
-            del prediction  # before the next one is made: its memory is used again
-            extensions = self._unblocked(extensions, live, rules)
-            self._finish(extensions, live, rules, results)
-            live, parents = self._pruned(extensions, live, results)
-            if (last := live.last) is not None and len(live):
-                prefixes = self._decoder.advance(batch, prefixes, parents, last)
         return [each.ranked() for each in results]
 
-    def _extensions(
-        self, prediction: Prediction, live: LivePrefixes, rules: Sequence[ContextRules]
-    ) -> Extensions:
-        """The best allowed extensions of every context."""
-        if self._known is not None:
-            return self._known_extensions(self._known, prediction, live, rules)
-        if live.length < self._config.max_words:
-            return prediction.extend(live, self._config.beam, rules)
-        ends = np.full(len(live), END_OF_QUERY)
-        totals = prediction.end + live.totals
-        order = np.lexsort((-totals, live.contexts))
-        first = np.searchsorted(live.contexts, np.arange(len(rules) + 1))
-        return Extensions(first, order, ends, totals[order])
-
-    def _known_extensions(
-        self,
-        known: KnownQueries,
-        prediction: Prediction,
-        live: LivePrefixes,
-        rules: Sequence[ContextRules],
-    ) -> Extensions:
-        """All words that bring a live prefix nearer to a known query."""
-        parts = []
-        for context, rows in live.parts():
-            prefixes = [tuple(words) for words in live.words[rows].tolist()]
-            following = [known.next_words(prefix) for prefix in prefixes]
-            if live.length >= self._config.max_words:
-                following = [words[words == END_OF_QUERY] for words in following]
-            found = among(prediction, rows, live.totals[rows], following)
-            free = ~rules[context].refused(prefixes, found[0], found[1])
-            parts.append((context, (found[0][free] + rows.start, found[1][free], found[2][free])))
-        return self._cut(Extensions.joined(len(rules), parts))
-
-    def _unblocked(
-        self, extensions: Extensions, live: LivePrefixes, rules: Sequence[ContextRules]
-    ) -> Extensions:
-        """Without those that the blocklist refuses together with what stands before them."""
-        if extensions.doubtful is None or not extensions.doubtful.any():
-            return extensions
-        free = np.ones(len(extensions.rows), dtype=np.bool_)
-        for place in np.flatnonzero(extensions.doubtful).tolist():
-            row = int(extensions.rows[place])
-            words = (*live.words[row].tolist(), int(extensions.words[place]))
-            free[place] = not rules[live.contexts[row]].is_blocked(words)
-        return self._cut(_only(extensions, free))
-
-    def _cut(self, extensions: Extensions) -> Extensions:
-        """Of each context no more than the beam holds, and what ends above the last of them."""
-        going = np.cumsum(extensions.words != END_OF_QUERY)
-        counts = np.diff(extensions.first)
-        before = np.repeat(np.concatenate([[0], going])[extensions.first[:-1]], counts)
-        ends = extensions.words == END_OF_QUERY
-        return _only(extensions, going - before + ends <= self._config.beam)
-
-    def _finish(
-        self,
-        extensions: Extensions,
-        live: LivePrefixes,
-        rules: Sequence[ContextRules],
-        results: Sequence[Results],
-    ) -> None:
-        """Take what ends and may be shown."""
-        if live.length < self._config.min_words:
-            return
-        ends = np.flatnonzero(extensions.words == END_OF_QUERY)
-        rows = extensions.rows[ends]
-        for context, words, total in zip(
-            live.contexts[rows].tolist(),
-            live.words[rows].tolist(),
-            extensions.totals[ends].tolist(),
-            strict=True,
-        ):
-            text = rules[context].text(words)
-            if rules[context].takes(text):
-                results[context].add(FinishedQuery(text, total, len(words) + 1))
-
-    def _pruned(
-        self, extensions: Extensions, live: LivePrefixes, results: Sequence[Results]
-    ) -> tuple[LivePrefixes, Ids]:
-        """What goes on and is not hopeless, and the row of each one's parent."""
-        bounds = np.array([each.bound for each in results])
-        contexts = live.contexts[extensions.rows]
-        going = (extensions.words != END_OF_QUERY) & (extensions.totals > bounds[contexts])
-        parents, words = extensions.rows[going], extensions.words[going]
-        longer = np.concatenate([live.words[parents], words[:, None]], axis=1)
-        return LivePrefixes(longer, extensions.totals[going], contexts[going]), parents
-
-
-def _only(extensions: Extensions, kept: Flags) -> Extensions:
-    """Some of them."""
-    counts = np.concatenate([[0], np.cumsum(kept)])
-    return Extensions(
-        counts[extensions.first],
-        extensions.rows[kept],
-        extensions.words[kept],
-        extensions.totals[kept],
-    )
+    def _steps(self, start: SearchStart) -> SearchSteps:
+        """As the decoder has them, unless only known queries are looked for."""
+        steps = None if self._known is not None else self._decoder.steps(start, self._config)
+        return steps or ArraySteps(self._decoder, start, self._config, self._known)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.inference.rules import ContextRules, Flags, Ids
+from nextquery.inference.rules import ContextRules, Ids
 from nextquery.text.vocabulary import END_OF_QUERY
 
 Totals = NDArray[np.float64]
@@ -73,8 +73,6 @@ class Extensions:
     """(found,): which word."""
     totals: Totals
     """(found,): the prefix's log-likelihood and the word's."""
-    doubtful: Flags | None = None
-    """(found,): whether a blocklist must still be asked; None: nowhere."""
 
     @classmethod
     def joined(

@@ -66,11 +66,17 @@ RulesRecord = _record(
     (_INTEGER, "rare_bytes"),
     (_POINTER, "flags first_outside outside_keys outside_flags first_pair own_pairs"),
 )
-ExtensionsRecord = _record(
-    "ExtensionsRecord",
+SearchRecord = _record(
+    "SearchRecord",
+    (_INTEGER, "beam longest stage rows length doubtful ended"),
+    (_POINTER, "words next_words last read parents contexts totals bounds"),
+    (_POINTER, "hidden next_hidden previous"),
+    (_INTEGER, "predicted_rows"),
+    (_POINTER, "predicted_contexts block_best omega normaliser log_pointer log_softmax_share"),
     (_INTEGER, "room"),
-    (_POINTER, "first rows words totals doubtful"),
+    (_POINTER, "first found_rows found_words found_totals found_doubtful"),
     (_INTEGER, "blocked rare"),
+    (_POINTER, "refused ended_contexts ended_words ended_totals"),
 )
 
 
@@ -97,11 +103,8 @@ class Library:
         self.predict = self._function("predict", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 3])
         asked = [*[_POINTER] * 2, _INTEGER, _POINTER, *sizes, _POINTER, _INTEGER]
         self.score = self._function("score", [*[_POINTER] * 3, _INTEGER, *[_POINTER] * 3])
-        self.extend = self._function(
-            "extend",
-            [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 4, _INTEGER, _POINTER],
-            _INTEGER,
-        )
+        self.step = self._function("step", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 2], _INTEGER)
+        self.ended = self._function("ended", [_POINTER, _INTEGER])
         self.pairs_open = self._function(
             "pairs_open", [_POINTER, _INTEGER, _POINTER, _INTEGER], _POINTER
         )

@@ -6,7 +6,6 @@ take the place of the 8-bit ones in the normaliser. Knows the layout of the reco
 """
 
 import ctypes
-from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, islice
 from typing import Any
@@ -14,12 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.guard.guard import Reason
-from nextquery.inference.extensions import Extensions, LivePrefixes, Totals
+from nextquery.inference.extensions import Totals
 from nextquery.inference.kernels.library import (
     ContextsRecord,
     DecoderRecord,
-    ExtensionsRecord,
     Library,
     MatrixRecord,
     PredictionRecord,
@@ -27,6 +24,12 @@ from nextquery.inference.kernels.library import (
     aligned,
 )
 from nextquery.inference.kernels.native_rules import RulesCache
+from nextquery.inference.kernels.native_search import (
+    ModelSizes,
+    NativeSteps,
+    SearchKernel,
+    Workspaces,
+)
 from nextquery.inference.kernels.process_memory import page_out
 from nextquery.inference.network.array_decoder import BLOCK, start_prefixes
 from nextquery.inference.network.batch import ContextBatch
@@ -36,12 +39,11 @@ from nextquery.inference.network.prediction import (
     BestWords,
     Prediction,
     Prefixes,
+    SearchStart,
 )
 from nextquery.inference.network.weights import Floats
-from nextquery.inference.rules import ContextRules
-from nextquery.inference.settings import Mode
+from nextquery.inference.settings import DecodeConfig, Mode
 from nextquery.text.vocabulary import PADDING, UNKNOWN
-
 
 WORD_INPUTS = ("decoder_input.matrix.weight", "output_word.matrix.weight")
 """What words give to the gates and to the output vector (Eq. 8, 10)."""
@@ -191,42 +193,6 @@ class NativePrediction(Prediction):
         )
         return found
 
-    def extend(self, live: LivePrefixes, beam: int, rules: Sequence[ContextRules]) -> Extensions:
-        """The best allowed extensions of every context: `beam` that go on, and what ends above."""
-        guard, asked = rules[0].shared.guard, self._decoder.rules(self._batch, rules)
-        last, number, room = live.last, -1, len(rules) * 3 * beam + 64
-        while number < 0:
-            found = _Found(len(rules), room)
-            number = self._decoder.library.extend(
-                *(self._decoder.record, self._decoder.contexts(self._batch), self._decoder.fast),
-                *(self.record, asked, 0 if last is None else address(last)),
-                *(address(live.totals), beam, ctypes.byref(found.record)),
-            )
-            room *= 4
-        guard.count(Reason.BLOCKLIST, found.record.blocked)
-        guard.count(Reason.RARE_PAIR, found.record.rare)
-        return found.extensions(number)
-
-
-class _Found:
-    """Room for extensions."""
-
-    def __init__(self, contexts: int, room: int) -> None:
-        self._first = np.empty(contexts + 1, dtype=np.int64)
-        self._numbers = np.empty((3, room), dtype=np.int64)
-        self._doubtful = np.empty(room, dtype=np.bool_)
-        place = address(self._numbers)
-        self.record = ExtensionsRecord(
-            *(room, address(self._first), place, place + 8 * room, place + 16 * room),
-            address(self._doubtful),
-        )
-
-    def extensions(self, number: int) -> Extensions:
-        rows, words, totals = (each[:number] for each in self._numbers)
-        return Extensions(
-            self._first, rows, words, totals.view(np.float64), self._doubtful[:number]
-        )
-
 
 class NativeDecoder:
     """Starts, predicts and advances prefixes with compiled kernels."""
@@ -240,6 +206,9 @@ class NativeDecoder:
         self._record = packed.record(mode)
         self.record = ctypes.byref(self._record)
         self._rules = RulesCache(packed.library)
+        config = packed.model.config
+        sizes = (packed.width // BLOCK, config.embedding_size, config.query_size)
+        self.workspaces = Workspaces(ModelSizes(*sizes))
 
     def start(self, batch: ContextBatch) -> Prefixes:
         """The empty prefix of every context (Eq. 7)."""
@@ -270,12 +239,13 @@ class NativeDecoder:
         )
         return prediction
 
-    def rules(self, batch: ContextBatch, rules: Sequence[ContextRules]) -> Any:
-        """The record of a batch's rules, made once for each set of rules."""
-        if batch.rules_record is None or batch.rules_record[0] is not rules:
-            made = self._rules.of(rules[0].shared).record(rules)
-            batch.rules_record = (rules, *made)
-        return ctypes.byref(batch.rules_record[1])
+    def steps(self, start: SearchStart, config: DecodeConfig) -> NativeSteps:
+        """The steps of a search, each one call."""
+        rules, kept = self._rules.of(start.rules[0].shared).record(start.rules)
+        contexts = self.contexts(start.batch)
+        records = self.record, contexts, self.fast, ctypes.byref(rules)
+        kernel = SearchKernel(self.library, records, (rules, *kept), self.workspaces)
+        return NativeSteps(kernel, start, config)
 
     def contexts(self, batch: ContextBatch) -> Any:
         """The record of a batch, made once."""

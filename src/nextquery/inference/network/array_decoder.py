@@ -3,11 +3,9 @@
 Every number has 32 bits, whatever the mode: NumPy has no quick products of 8 bits.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from nextquery.inference.extensions import Extensions, LivePrefixes, Totals, allowed_extensions
+from nextquery.inference.extensions import Totals
 from nextquery.inference.network.batch import ContextBatch, CopySources
 from nextquery.inference.network.network import Ids, Network
 from nextquery.inference.network.prediction import (
@@ -17,10 +15,11 @@ from nextquery.inference.network.prediction import (
     CopiedShare,
     Prediction,
     Prefixes,
+    SearchStart,
     in_order,
 )
 from nextquery.inference.network.weights import Floats
-from nextquery.inference.rules import ContextRules
+from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import PADDING, UNKNOWN
 
 BLOCK = 64
@@ -81,10 +80,6 @@ class ArrayPrediction(Prediction):
             found.rest,
         )
 
-    def extend(self, live: LivePrefixes, beam: int, rules: Sequence[ContextRules]) -> Extensions:
-        """The best allowed extensions of every context."""
-        return allowed_extensions(self, live, beam, rules)
-
     def _own_words(self, copies: CopiedShare, rows: slice) -> tuple[Ids, Ids, Totals]:
         """The words that can be copied: their rows, ids and log-probabilities."""
         contexts, first = copies.contexts[rows], copies.own.first
@@ -141,6 +136,9 @@ class ArrayDecoder:
         logits[:, len(self.model.vocabulary) :] = 0.0
         logits += self._added
         return ArrayPrediction(ArrayScores(logits), len(omega), copies)
+
+    def steps(self, start: SearchStart, config: DecodeConfig) -> None:
+        """There is no quicker way than asking for predictions."""
 
     def _attend(self, sources: CopySources, prefixes: Prefixes) -> tuple[Floats, CopiedShare]:
         """What attention adds to omega (rows, d_e), and the pointer's side of the mixture."""

@@ -7,7 +7,6 @@ behind the other, so that time and memory are linear in them.
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -80,5 +79,3 @@ class ContextBatch:
         self.sources = CopySources.of(model, contexts, self.own)
         self.record: ctypes.Structure | None = None
         """The same for the compiled kernels, once they ask."""
-        self.rules_record: tuple[object, ctypes.Structure, list[Any]] | None = None
-        """The rules of its contexts for the compiled kernels, and what the record points to."""

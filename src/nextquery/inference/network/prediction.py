@@ -5,19 +5,20 @@ A word is an id of the vocabulary or, from V on, a word of the context that the 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from nextquery.inference.extensions import Extensions, LivePrefixes, Totals
+from nextquery.inference.extensions import LivePrefixes, Totals
 from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.network.network import Ids, Network
 from nextquery.inference.network.weights import Floats
 from nextquery.inference.rules import ContextRules
 from nextquery.inference.session_vocabulary import CopyTable
+from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY
 
 ALL = slice(None)
@@ -108,13 +109,6 @@ class Prediction(ABC):
     def best(self, rows: slice, before: Totals, count: int) -> BestWords:
         """Extensions among which are the `count` best of the prefixes in `rows`, best first."""
 
-    @abstractmethod
-    def extend(self, live: LivePrefixes, beam: int, rules: Sequence[ContextRules]) -> Extensions:
-        """The best allowed extensions of every context: `beam` that go on, and what ends above.
-
-        `live` has a prefix for each row.
-        """
-
     def of(self, words: Ids, rows: slice = ALL) -> Floats:
         """The log-probability of given words (rows, words), for some rows or for all."""
         if self._copies is None:
@@ -134,6 +128,35 @@ def in_order(rows: Ids, words: Ids, totals: Totals, rest: float) -> BestWords:
     return BestWords(rows[order], words[order], totals[order], rest)
 
 
+class SearchStart(NamedTuple):
+    """What a search begins with."""
+
+    batch: ContextBatch
+    rules: Sequence[ContextRules]
+    prefixes: Prefixes
+    live: LivePrefixes
+    """A prefix for each row of `prefixes`."""
+
+
+class Ended(NamedTuple):
+    """A query that may end where it stands."""
+
+    context: int
+    words: Sequence[int]
+    log_likelihood: float
+
+
+class SearchSteps(Protocol):
+    """The steps of one search."""
+
+    def next(self, bounds: Sequence[float]) -> Iterable[Ended] | None:
+        """What ends in the next step, None if no prefix is left.
+
+        Prefixes that are no likelier than the bound of their context are given up before it.
+        """
+        ...
+
+
 class Decoder(Protocol):
     """Starts, predicts and advances prefixes; it holds nothing of what it was asked before."""
 
@@ -151,4 +174,8 @@ class Decoder(Protocol):
 
     def predict(self, batch: ContextBatch, prefixes: Prefixes) -> Prediction:
         """What may come next (Eq. 9 and 10)."""
+        ...
+
+    def steps(self, start: SearchStart, config: DecodeConfig) -> SearchSteps | None:
+        """The steps of a search, where there is a quicker way than asking for predictions."""
         ...

@@ -144,3 +144,19 @@ def test_where_they_are_missing_or_of_another_version_there_are_none(
     assert native_library.__wrapped__() is not None
     monkeypatch.setattr(library, "ABI", 99)
     assert native_library.__wrapped__() is None
+
+
+@pytest.mark.parametrize("inputs", [4, 7])
+def test_sixteen_bits_are_within_half_a_step_and_no_sum_overflows(
+    kernels: Library, inputs: int
+) -> None:
+    matrix = np.random.default_rng(1).standard_normal((21, inputs)).astype(np.float32)
+    packed, scale, largest = kernels.packed_16(matrix)
+    pairs = -(-inputs // 2)
+    whole = packed.reshape(4, pairs, 16, 2).transpose(0, 2, 1, 3).reshape(64, pairs * 2)
+    np.testing.assert_allclose(whole[:21, :inputs] * scale[:21, None], matrix, atol=scale.max() / 2)
+    assert not whole[21:].any()
+    assert not whole[:, inputs:].any()
+    most = int(np.abs(whole.astype(np.int64)).sum(axis=1).max())
+    assert 0 < largest * most < 2**31
+    assert largest == min(2**15 - 1, (2**31 - 1) // most)
