@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define NEXTQUERY_ABI 5
+#define NEXTQUERY_TRAINING_ABI 1  // of `Recurrence`, which only training uses
 
 enum { BLOCK = 64, PANEL = 16 };
 
@@ -128,6 +129,21 @@ typedef struct {
     double *ended_totals;           // (room)
 } Search;
 
+// All steps of packed sequences (Eq. 3) and their gradients: sorted longest first, the rows of step 1
+// of all sequences, then those of step 2 of the sequences that have one, and so on.
+typedef struct {
+    int64_t size, steps, parts;     // d; threads that share the sequences
+    const int64_t *rows;            // (steps): how many sequences have each step
+    const float *gate_matrix;       // packed (2 d, d): H_r, H_u; for the gradient its transpose
+    const float *candidate_matrix;  // packed (d, d): H; for the gradient its transpose
+    const float *projected;         // (total, 3 d): I_r w, I_u w, I w
+    const float *start;             // (sequences, d)
+    float *before, *gates, *kept, *candidates, *states;  // (total, d), gates (total, 2 d)
+    const float *state_slopes;      // (total, d): d loss / d states
+    float *input_slopes;            // (total, 3 d): d loss / d projected
+    float *start_slopes;            // (sequences, d): zero before, d loss / d start after
+} Recurrence;
+
 // One set of kernels; `kernels.h` has the definitions, compiled once per instruction set.
 typedef struct {
     void (*pack_matrix)(const float *, int64_t, int64_t, float *);
@@ -148,6 +164,9 @@ typedef struct {
     const int32_t *(*followers)(Pairs *, int64_t);
     int64_t (*step)(const Decoder *, const Contexts *, int64_t, const Rules *, Search *);
     void (*ended)(Search *, int64_t);
+    void (*pack_transposed)(const float *, int64_t, int64_t, float *);
+    void (*recur)(Recurrence *);
+    void (*recur_back)(Recurrence *);
 } Kernels;
 
 #endif

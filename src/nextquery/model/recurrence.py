@@ -2,7 +2,8 @@
 
 `nn.GRU` cannot stand in: it applies the reset gate after the recurrent product, the paper before.
 Sequences are packed: sorted longest first, the inputs of step 1 of all sequences, then those of
-step 2 of the sequences that have one, and so on. No padding is ever computed.
+step 2 of the sequences that have one, and so on. No padding is ever computed. All steps are one
+call of the compiled kernels where they are installed (`compiled_recurrence.py`).
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
 
+from nextquery.model.compiled_recurrence import RecurrenceKernels, Steps, recurrence_kernels
 from nextquery.model.products import PackedMatrix, transposed_times
 
 
@@ -75,48 +77,26 @@ class _Packed(Function):
         candidate_matrix: Tensor,
         sizes: tuple[int, ...],
     ) -> Tensor:
-        total, (sequences, d) = len(projected), state.shape
-        before, states, kept, candidates = (state.new_empty((total, d)) for _ in range(4))
-        gates = state.new_empty((total, 2 * d))  # r_n beside u_n
-        rows_per_step = sizes[0] if sizes else 0
-        gate_product = PackedMatrix(gate_matrix, rows_per_step)
-        candidate_product = PackedMatrix(candidate_matrix, rows_per_step)
-        for rows in _steps(sizes):
-            previous = before[rows].copy_(state[: rows.stop - rows.start])
-            gate_product.add_product(projected[rows, : 2 * d], previous, out=gates[rows])
-            reset, update = gates[rows].sigmoid_().chunk(2, dim=1)
-            here, candidate = kept[rows], candidates[rows]
-            torch.mul(reset, previous, out=here)
-            candidate_product.add_product(projected[rows, 2 * d :], here, out=candidate)
-            state = torch.lerp(previous, candidate.tanh_(), update, out=states[rows])
-        ctx.save_for_backward(before, kept, candidates, gates, gate_matrix, candidate_matrix)
-        ctx.sizes, ctx.sequences = sizes, sequences
+        kernels, matrices = _kernels(state), (gate_matrix, candidate_matrix)
+        forward = _forward if kernels is None else kernels.forward
+        made = forward(projected, state, matrices, sizes)
+        *needed, states = made
+        ctx.save_for_backward(*needed, *matrices)
+        ctx.sizes, ctx.sequences = sizes, len(state)
         return states
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         before, kept, candidates, gates, gate_matrix, candidate_matrix = ctx.saved_tensors
-        d = before.shape[1]
-        inputs = before.new_empty((len(before), 3 * d))  # d loss / d projected
-        carried = before.new_zeros((0, d))  # d loss / d state, from the step behind
-        rows_per_step = ctx.sizes[0] if ctx.sizes else 0
-        gate_product = PackedMatrix(gate_matrix.t(), rows_per_step)
-        candidate_product = PackedMatrix(candidate_matrix.t(), rows_per_step)
-        for rows in reversed(_steps(ctx.sizes)):
-            slope = slopes[0][rows].clone()
-            slope[: len(carried)] += carried
-            reset, update = gates[rows].chunk(2, dim=1)
-            candidate, previous = candidates[rows], before[rows]
-            reset_slope, update_slope, candidate_slope = inputs[rows].chunk(3, dim=1)
-            taken = slope * update
-            _tanh_slope(taken, candidate, out=candidate_slope)
-            _sigmoid_slope((candidate - previous).mul_(slope), update, out=update_slope)
-            kept_slope = candidate_product.product(candidate_slope)
-            _sigmoid_slope(kept_slope * previous, reset, out=reset_slope)
-            passed = slope.sub_(taken).addcmul_(kept_slope, reset)
-            carried = gate_product.add_product(passed, inputs[rows, : 2 * d], out=passed)
-        # Sequences without a step have no influence through this recurrence.
-        start = functional.pad(carried, (0, 0, 0, ctx.sequences - len(carried)))
+        kernels, d = _kernels(before), before.shape[1]
+        backward = _backward if kernels is None else kernels.backward
+        inputs, start = backward(
+            slopes[0],
+            Steps(before, kept, candidates, gates),
+            (gate_matrix, candidate_matrix),
+            ctx.sizes,
+            ctx.sequences,
+        )
         return (
             inputs,
             start,
@@ -124,6 +104,62 @@ class _Packed(Function):
             transposed_times(inputs[:, 2 * d :], kept),
             None,
         )
+
+
+def _kernels(states: Tensor) -> RecurrenceKernels | None:
+    """The compiled kernels, where they compute this kind of numbers."""
+    suits = states.dtype == torch.float32 and states.device.type == "cpu"
+    return recurrence_kernels() if suits else None
+
+
+def _forward(
+    projected: Tensor, state: Tensor, matrices: tuple[Tensor, Tensor], sizes: Sequence[int]
+) -> tuple[Tensor, ...]:
+    """The steps by PyTorch: what `RecurrenceKernels.forward` computes."""
+    total, d = len(projected), state.shape[1]
+    before, states, kept, candidates = (state.new_empty((total, d)) for _ in range(4))
+    gates = state.new_empty((total, 2 * d))  # r_n beside u_n
+    rows_per_step = sizes[0] if sizes else 0
+    gate_product, candidate_product = (PackedMatrix(matrix, rows_per_step) for matrix in matrices)
+    for rows in _steps(sizes):
+        previous = before[rows].copy_(state[: rows.stop - rows.start])
+        gate_product.add_product(projected[rows, : 2 * d], previous, out=gates[rows])
+        reset, update = gates[rows].sigmoid_().chunk(2, dim=1)
+        here, candidate = kept[rows], candidates[rows]
+        torch.mul(reset, previous, out=here)
+        candidate_product.add_product(projected[rows, 2 * d :], here, out=candidate)
+        state = torch.lerp(previous, candidate.tanh_(), update, out=states[rows])
+    return (*Steps(before, kept, candidates, gates), states)
+
+
+def _backward(
+    slopes: Tensor,
+    made: Steps,
+    matrices: tuple[Tensor, Tensor],
+    sizes: Sequence[int],
+    sequences: int,
+) -> tuple[Tensor, Tensor]:
+    """The gradients by PyTorch: what `RecurrenceKernels.backward` computes."""
+    total, d = slopes.shape
+    inputs = slopes.new_empty((total, 3 * d))  # d loss / d projected
+    carried = slopes.new_zeros((0, d))  # d loss / d state, from the step behind
+    rows_per_step = sizes[0] if sizes else 0
+    gate_product, candidate_product = (PackedMatrix(each.t(), rows_per_step) for each in matrices)
+    for rows in reversed(_steps(sizes)):
+        slope = slopes[rows].clone()
+        slope[: len(carried)] += carried
+        reset, update = made.gates[rows].chunk(2, dim=1)
+        candidate, previous = made.candidates[rows], made.before[rows]
+        reset_slope, update_slope, candidate_slope = inputs[rows].chunk(3, dim=1)
+        taken = slope * update
+        _tanh_slope(taken, candidate, out=candidate_slope)
+        _sigmoid_slope((candidate - previous).mul_(slope), update, out=update_slope)
+        kept_slope = candidate_product.product(candidate_slope)
+        _sigmoid_slope(kept_slope * previous, reset, out=reset_slope)
+        passed = slope.sub_(taken).addcmul_(kept_slope, reset)
+        carried = gate_product.add_product(passed, inputs[rows, : 2 * d], out=passed)
+    # Sequences without a step have no influence through this recurrence.
+    return inputs, functional.pad(carried, (0, 0, 0, sequences - len(carried)))
 
 
 def _sigmoid_slope(slope: Tensor, value: Tensor, out: Tensor) -> None:

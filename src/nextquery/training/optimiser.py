@@ -5,15 +5,18 @@ were not touched keep value and moments, so a step costs what the batch costs, n
 vocabulary costs.
 """
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer, SparseAdam
+from torch.optim import Adam, Optimizer
 
 DECAY, MOMENTUM, EPSILON = 0.95, 0.9, 1e-4
 """RMSProp's constants in the paper's reference (Graves 2013, Eq. 38 to 41)."""
+MEAN_DECAY, SQUARE_DECAY, ADAM_EPSILON = 0.9, 0.999, 1e-8
+"""Adam's constants, as everywhere."""
 _BLOCK = 1 << 16
 """Numbers that are updated at a time."""
 
@@ -70,6 +73,41 @@ class RMSProp(Optimizer):
         return velocity.mul_(MOMENTUM).addcdiv_(gradient, spread)
 
 
+class RowAdam(Optimizer):
+    """Adam for sparse gradients, of which only the rows that they have are updated.
+
+    The numbers of PyTorch's SparseAdam, which makes a sparse matrix of every intermediate result.
+    """
+
+    def __init__(self, parameters: Iterable[Tensor], rate: float) -> None:
+        super().__init__(parameters, {"lr": rate})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update the rows of the parameters that have a gradient."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, parameter.grad.coalesce(), group["lr"])
+
+    def _update(self, parameter: Tensor, gradient: Tensor, rate: float) -> None:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = 0
+            state["exp_avg"], state["exp_avg_sq"] = (torch.zeros_like(parameter) for _ in range(2))
+        state["step"] += 1
+        rows, slope = gradient.indices()[0], gradient.values()
+        mean, square = (state[name].index_select(0, rows) for name in ("exp_avg", "exp_avg_sq"))
+        mean_change = (slope - mean).mul_(1 - MEAN_DECAY)
+        square_change = slope.square().sub_(square).mul_(1 - SQUARE_DECAY)
+        state["exp_avg"].index_add_(0, rows, mean_change)
+        state["exp_avg_sq"].index_add_(0, rows, square_change)
+        spread = square.add_(square_change).sqrt_().add_(ADAM_EPSILON)
+        # Both moments begin at zero; this makes up for it.
+        unbiased = math.sqrt(1 - SQUARE_DECAY ** state["step"]) / (1 - MEAN_DECAY ** state["step"])
+        parameter.index_add_(0, rows, mean.add_(mean_change).div_(spread).mul_(-rate * unbiased))
+
+
 def _blocks(array: Tensor) -> tuple[Tensor, ...]:
     return torch.split(array.view(-1), _BLOCK) if array.is_contiguous() else (array,)
 
@@ -88,7 +126,7 @@ class Optimiser:
         self._parts: list[Optimizer] = [_dense(kind, dense, rate)]
         if sparse:
             rows = list(sparse.values())
-            self._parts.append(SparseAdam(rows, rate) if kind == "adam" else _rms(kind, rows, rate))
+            self._parts.append(RowAdam(rows, rate) if kind == "adam" else _rms(kind, rows, rate))
 
     def clear(self) -> None:
         """Forget the gradients."""
@@ -134,8 +172,8 @@ class Optimiser:
             for key, value in tensors.items():
                 owner, number, name = key.split(".")
                 if int(owner) == index:
-                    # SparseAdam counts its steps with a plain number.
-                    plain = name == "step" and isinstance(part, SparseAdam)
+                    # RowAdam counts its steps with a plain number.
+                    plain = name == "step" and isinstance(part, RowAdam)
                     state.setdefault(int(number), {})[name] = int(value) if plain else value
             part.load_state_dict({**part.state_dict(), "state": state})
 

@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from nextquery.errors import TrainingError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.usefulness import usefulness
+from nextquery.model.compiled_recurrence import recurrence_kernels
 from nextquery.model.distillation import DistilledLikelihood
 from nextquery.model.hred import HRED
 from nextquery.model.initialisation import initialise_as_authors, take_word_vectors
@@ -126,7 +127,8 @@ class Run:
         """Encode the sessions, build the model, and take up the newest checkpoint if any."""
         config = self._config.train
         if self._processes.leads:
-            self._id = run_id(self.folder, torch.get_num_threads(), say)
+            compiled = recurrence_kernels() is not None
+            self._id = run_id(self.folder, torch.get_num_threads(), compiled, say)
         sessions, validation = self._encode()
         torch.manual_seed(config.seed)
         model = HRED(self._config.model, self._vocabulary, self._table)
@@ -334,6 +336,7 @@ def _facts(
         peak_memory_bytes=peak if sys.platform == "darwin" else peak * 1024,
         processes=processes.count,
         threads=torch.get_num_threads(),
+        compiled=recurrence_kernels() is not None,
         device=str(processes.device),
         run=run,
         perplexity=contexts,

@@ -68,14 +68,23 @@ def remove(folder: Path) -> None:
         shutil.rmtree(away, ignore_errors=True)
 
 
-def run_id(folder: Path, threads: int, say: Callable[[str], None]) -> str:
-    """The id of the run in a folder, made if it has none; says if it had other threads before."""
+def run_id(folder: Path, threads: int, compiled: bool, say: Callable[[str], None]) -> str:
+    """The id of the run in a folder, made if it has none.
+
+    Says if it had other threads before, or compiled kernels and has none now, or the reverse.
+    """
     stored = _stored(folder)
     before = stored.get("threads", threads)
     if before != threads:
         say(f"this run began with {before} threads; with {threads} its weights differ a little")
+    if "run" in stored and bool(stored.get("compiled")) != compiled:
+        began, goes_on = ("without", "with") if compiled else ("with", "without")
+        say(
+            f"this run began {began} the compiled kernels of nextquery-native; it goes on "
+            f"{goes_on} them, and its weights differ a little"
+        )
     if "run" not in stored:
-        stored = {"run": uuid.uuid4().hex, "threads": threads}
+        stored = {"run": uuid.uuid4().hex, "threads": threads, "compiled": compiled}
         write_text(folder / RUN, json.dumps(stored) + "\n")
     return str(stored["run"])
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from nextquery.training.optimiser import DECAY, EPSILON, MOMENTUM, Optimiser, RMSProp
+from nextquery.training.optimiser import DECAY, EPSILON, MOMENTUM, Optimiser, RMSProp, RowAdam
 
 WORDS = torch.tensor([0, 1, 2, 3])
 
@@ -37,6 +37,24 @@ def test_rows_are_updated_as_the_dense_optimiser_would(kind: str) -> None:
         take_steps(table, Optimiser(table, kind, 0.01), 5, WORDS)
     for dense, by_rows in zip(tables[0].parameters(), tables[1].parameters(), strict=True):
         torch.testing.assert_close(by_rows, dense)
+
+
+def test_rows_take_the_steps_of_pytorchs_sparse_adam() -> None:
+    """To the bit: rows touched at every step, at some and at none."""
+    tables = [Table(sparse=True) for _ in range(2)]
+    optimisers: list[torch.optim.Optimizer] = [
+        RowAdam([tables[0].words.weight], 0.01),
+        torch.optim.SparseAdam([tables[1].words.weight], 0.01),
+    ]
+    for words in ([0, 1, 1], [1], [0, 1], [1, 2, 2, 2]):
+        for table, optimiser in zip(tables, optimisers, strict=True):
+            optimiser.zero_grad()
+            table(torch.tensor(words)).backward()
+            optimiser.step()
+    ours, theirs = (table.words.weight.detach() for table in tables)
+    assert ours.tolist() == theirs.tolist()
+    torch.manual_seed(1)
+    assert ours[3].tolist() == nn.Embedding(4, 3).weight[3].tolist()
 
 
 def test_rmsprop_takes_the_steps_of_graves() -> None:
