@@ -6,6 +6,7 @@ of its own, and a finished one is taken from the store.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from nextquery.artifacts import versions
@@ -36,13 +37,14 @@ from nextquery.evaluation.ranking.parts import (
     with_all_sessions,
     with_every_position,
 )
+from nextquery.evaluation.ranking.ranker_jobs import RankerProcesses, Train
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
-from nextquery.evaluation.ranking.scenario_run import RankingSettings, run_scenario
+from nextquery.evaluation.ranking.scenario_run import RankingSettings, begin_scenario
 from nextquery.evaluation.ranking.scenarios import Rules
 from nextquery.evaluation.ranking.user_groups import read_user_groups
 from nextquery.evaluation.results import DataFacts, ExperimentResults, SystemNames
 from nextquery.evaluation.settings import ExperimentSettings
-from nextquery.evaluation.step_store import StepStore
+from nextquery.evaluation.step_store import Finish, StepStore
 from nextquery.evaluation.systems import Systems, SystemSource
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Decoding, Embedder, Gated
@@ -78,29 +80,39 @@ class ExperimentRun:
         self._evaluation: EvaluationData = read_evaluation_data(data)
 
     def results(self, training: Mapping[str, TrainingFacts]) -> ExperimentResults:
-        """Every step's result, with the facts that training left in the model folders."""
+        """Every step's result, with the facts that training left in the model folders.
+
+        Rankers are trained in processes of their own while the steps that need none go on.
+        """
         run = self._store.run
         manifest = self._data.artifact.manifest
-        return ExperimentResults(
-            scenarios=self._known_visitors(),
-            new_visitors=self._new_visitors(),
-            fold_models={name: len(each) for name, each in self._systems.fold_models.items()},
-            generation=run("generation", GenerationResult, self._generation),
-            completion=run("completion", CompletionResult, self._completion),
-            samples=run("samples", SampleTable, self._samples),
-            paper_examples=run("paper_examples", dict[str, PaperExamples], self._paper_examples),
-            ngrams=run("ngrams", dict[str, tuple[NgramPerplexity, ...]], self._ngrams),
-            gates=run("gates", dict[str, GateComparison | GateResult], self._gates),
-            hidden_intent=run("hidden_intent", dict[str, IntentResult], self._hidden_intent),
-            boundaries=run("boundaries", BoundaryResult, self._boundaries),
-            projections=run("projections", dict[str, Projections], self._projections),
-            decoding=run("decoding", dict[str, DecodingTime], self._decoding),
-            data=DataFacts(manifest.get("counts", {}), manifest.get("settings", {})),
-            systems=SystemNames(tuple(self._systems.models), tuple(self._systems.features)),
-            settings=self._settings,
-            versions=versions(),
-            training=training,
-        )
+        with RankerProcesses() as processes:
+            known = self._known_visitors(processes.train)
+            new = self._new_visitors(processes.train)
+            return ExperimentResults(
+                generation=run("generation", GenerationResult, self._generation),
+                completion=run("completion", CompletionResult, self._completion),
+                samples=run("samples", SampleTable, self._samples),
+                paper_examples=run(
+                    "paper_examples", dict[str, PaperExamples], self._paper_examples
+                ),
+                ngrams=run("ngrams", dict[str, tuple[NgramPerplexity, ...]], self._ngrams),
+                gates=run("gates", dict[str, GateComparison | GateResult], self._gates),
+                hidden_intent=run("hidden_intent", dict[str, IntentResult], self._hidden_intent),
+                boundaries=run("boundaries", BoundaryResult, self._boundaries),
+                projections=run("projections", dict[str, Projections], self._projections),
+                scenarios={name: finish() for name, finish in known.items()},
+                new_visitors={name: finish() for name, finish in new.items()},
+                # Last, when nothing runs beside it: it is a time.
+                decoding=run("decoding", dict[str, DecodingTime], self._decoding),
+                fold_models={name: len(each) for name, each in self._systems.fold_models.items()},
+                data=DataFacts(manifest.get("counts", {}), manifest.get("settings", {})),
+                systems=SystemNames(tuple(self._systems.models), tuple(self._systems.features)),
+                settings=self._settings,
+                versions=versions(),
+                training=training,
+                seconds=self._store.seconds,
+            )
 
     def learning_curve(self, folder: Path, models: Mapping[str, SystemSource]) -> LearningCurve:
         """How everything depends on the number of background sessions."""
@@ -115,24 +127,21 @@ class ExperimentRun:
 
         return self._store.run("learning_curve", LearningCurve, compute)
 
-    def _known_visitors(self) -> dict[str, ScenarioResult]:
+    def _known_visitors(self, train: Train) -> dict[str, Finish[ScenarioResult]]:
         if self._settings.visitors == "new":
             return {}
         evaluation = self._taught(self._evaluation)
         if self._settings.earlier_queries:
             earlier = read_earlier_queries(self._data, self._settings.earlier_queries)
             evaluation = replace(evaluation, earlier=earlier)
-        return {
-            name: self._scenario(name, name, evaluation, self._systems)
-            for name in self._settings.scenarios
-        }
+        return self._scenarios("", evaluation, self._systems, train)
 
     def _taught(self, evaluation: EvaluationData) -> EvaluationData:
         """With more cases for the rankers to learn from, if the settings say so."""
         every = self._settings.ranker_positions == "every"
         return with_every_position(evaluation, self._data) if every else evaluation
 
-    def _new_visitors(self) -> dict[str, ScenarioResult]:
+    def _new_visitors(self, train: Train) -> dict[str, Finish[ScenarioResult]]:
         if self._settings.visitors == "known":
             return {}
         evaluation = self._evaluation
@@ -141,19 +150,23 @@ class ExperimentRun:
         evaluation = self._taught(evaluation)
         evaluation = as_new_visitors(evaluation, self._data, self._out / "count_folds")
         systems = self._systems.for_new_visitors()
-        return {
-            name: self._scenario(name, f"new_{name}", evaluation, systems)
-            for name in self._settings.scenarios
-        }
+        return self._scenarios("new_", evaluation, systems, train)
 
-    def _scenario(
-        self, name: str, step: str, evaluation: EvaluationData, systems: Systems
-    ) -> ScenarioResult:
-        def compute() -> ScenarioResult:
-            trec = self._out / "trec"
-            return run_scenario(name, evaluation, systems, self._ranking, trec, self._steps)
-
-        return self._store.run(step, ScenarioResult, compute)
+    def _scenarios(
+        self, prefix: str, evaluation: EvaluationData, systems: Systems, train: Train
+    ) -> dict[str, Finish[ScenarioResult]]:
+        """Begin each scenario, and finish those before it whose rankers are ready."""
+        begun: dict[str, Finish[ScenarioResult]] = {}
+        for name in self._settings.scenarios:
+            start = partial(
+                begin_scenario, name, evaluation, systems, self._ranking, self._out / "trec",
+                self._steps, train,
+            )  # fmt: skip
+            begun[name] = self._store.begin(f"{prefix}{name}", ScenarioResult, start)
+            for finish in begun.values():
+                if finish.ready():
+                    finish()
+        return begun
 
     def _generation(self) -> GenerationResult:
         cases = self._cases(self._settings.generation_contexts)

@@ -67,6 +67,9 @@ class ExperimentResults:
         default_factory=dict, metadata=OPTIONAL
     )
     """By model: n-grams in its vocabulary, measured on the validation sessions."""
+    seconds: Mapping[str, float] = field(default_factory=dict, metadata=OPTIONAL)
+    """Processor time of each step; what rankers took in processes of their own is the scenario's
+    `ranker_seconds`."""
     paper_examples: Mapping[str, PaperExamples] = field(default_factory=dict, metadata=OPTIONAL)
     fold_models: Mapping[str, int] = field(default_factory=dict, metadata=OPTIONAL)
     """By model: how many fold models stood in for it with new visitors; others had seen them."""

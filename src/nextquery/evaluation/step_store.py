@@ -5,9 +5,12 @@ Knows names, fingerprints and records. A step is done again when what it depends
 
 import hashlib
 import json
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from nextquery.artifacts import write_text
 from nextquery.evaluation.record_json import from_json, to_json
@@ -15,6 +18,25 @@ from nextquery.evaluation.record_json import from_json, to_json
 FOLDER = "steps"
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Finish(Generic[T]):
+    """The second half of a step whose first half is done."""
+
+    compute: Callable[[], T]
+    """Gives the result, if need be after a while."""
+    ready: Callable[[], bool]
+    """Whether it would give it without waiting."""
+
+    def __call__(self) -> T:
+        """The result."""
+        return self.compute()
+
+
+def finished(result: T) -> Finish[T]:
+    """What is there already."""
+    return Finish(lambda: result, lambda: True)
 
 
 class StepStore:
@@ -28,32 +50,51 @@ class StepStore:
         self._folder = report / FOLDER
         self._fingerprint = None if basis is None else fingerprint(basis)
         self.reused: list[str] = []
+        self.seconds: dict[str, float] = {}
+        """Processor time of this process by step, an earlier run's included."""
 
     def run(self, name: str, kind: Any, compute: Callable[[], T]) -> T:
         """The result of a step, of the type `kind`: an earlier run's, or computed now and kept.
 
         A result computed now is read back, too, so that both ways give the same record.
         """
+        return self.begin(name, kind, lambda: Finish(compute, lambda: True))()
+
+    def begin(self, name: str, kind: Any, start: Callable[[], Finish[T]]) -> Finish[T]:
+        """The same for a step in two halves, of which `start` does the first."""
         path = self._folder / f"{name}.json"
-        kept = self._kept(path, kind)
+        kept = self._kept(path, name, kind)
         if kept is not None:
             self.reused.append(name)
-            found: T = kept
-            return found
-        written = to_json(compute())
-        self._folder.mkdir(parents=True, exist_ok=True)
-        document = {"fingerprint": self._fingerprint, "result": written}
-        write_text(path, json.dumps(document, ensure_ascii=False))
-        computed: T = from_json(kind, written)
-        return computed
+            return finished(kept)
+        began = time.process_time()
+        second = start()
+        spent = time.process_time() - began
 
-    def _kept(self, path: Path, kind: Any) -> Any | None:
+        def finish() -> T:
+            began = time.process_time()
+            written = to_json(second())
+            self.seconds[name] = round(spent + time.process_time() - began, 1)
+            self._write(path, written, self.seconds[name])
+            computed: T = from_json(kind, written)
+            return computed
+
+        return Finish(cache(finish), second.ready)
+
+    def _write(self, path: Path, result: Any, seconds: float) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        document = {"fingerprint": self._fingerprint, "seconds": seconds, "result": result}
+        write_text(path, json.dumps(document, ensure_ascii=False))
+
+    def _kept(self, path: Path, name: str, kind: Any) -> Any | None:
         """The stored result, or None if there is none, or one of another basis or shape."""
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             if self._fingerprint is None or document["fingerprint"] != self._fingerprint:
                 return None
-            return from_json(kind, document["result"])
+            found = from_json(kind, document["result"])
+            self.seconds[name] = float(document["seconds"])
+            return found
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

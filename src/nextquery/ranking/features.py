@@ -5,16 +5,18 @@ says 17 features; its list counts 18, and the list is what stands here. Scores o
 added by name (`with_scores`), in any of the forms of `ranking/scoring.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
+from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from nextquery.ranking.candidates import Backgrounds
-from nextquery.ranking.cases import CaseSet, Floats, Integers
+from nextquery.ranking.cases import CaseSet, Floats
 
 RECENT = 10
 """Character similarity is measured to this many most recent queries."""
@@ -106,20 +108,20 @@ def authors_features(cases: CaseSet, suffix_counts: Floats) -> dict[str, Floats]
 
     Like their code, it looks at the first ten queries of a context that is longer.
     """
-    trigrams: dict[str, frozenset[str]] = {}
+    recent = [case.context[:RECENT][::-1] for case in cases.cases]
+    shared = _products(cases, recent, RECENT, _trigram_marks)
+    return {**dict(zip(SHARED_TRIGRAMS, shared, strict=True)), SUFFIX_COUNT: suffix_counts}
 
-    def grams(text: str) -> frozenset[str]:
-        if text not in trigrams:
-            trigrams[text] = letter_trigrams(text)
-        return trigrams[text]
 
-    shared = np.zeros((cases.rows, RECENT))
-    for case, start in zip(cases.cases, cases.starts, strict=True):
-        for back, query in enumerate(reversed(case.context[:RECENT])):
-            for place, candidate in enumerate(case.candidates):
-                shared[start + place, back] = len(grams(query) & grams(candidate))
-    columns = {name: shared[:, back] for back, name in enumerate(SHARED_TRIGRAMS)}
-    return {**columns, SUFFIX_COUNT: suffix_counts}
+def _trigram_marks(texts: Sequence[str]) -> Any:
+    """A row per text, with a 1 in the column of each trigram that it has."""
+    places: dict[str, int] = {}
+    rows = [
+        [places.setdefault(run, len(places)) for run in letter_trigrams(text)] for text in texts
+    ]
+    ends = np.cumsum([0, *map(len, rows)])
+    columns = np.array([place for row in rows for place in row], dtype=np.int64)
+    return csr_array((np.ones(len(columns)), columns, ends), (len(texts), max(len(places), 1)))
 
 
 def letter_trigrams(text: str) -> frozenset[str]:
@@ -144,31 +146,40 @@ def trigram_cosines(cases: CaseSet, recent: Sequence[Sequence[str]], columns: in
 
     Column 0 is of the first of them, flat over all candidates; 0 where a case has fewer queries.
     """
-    texts = {text: None for texts in (cases.texts, *recent) for text in texts}
-    ids = {text: number for number, text in enumerate(texts)}
     vectorizer = HashingVectorizer(
         analyzer="char_wb", ngram_range=(3, 3), n_features=2**20, alternate_sign=False
     )
-    vectors = vectorizer.transform(list(texts)) if texts else None
+    return _products(cases, recent, columns, vectorizer.transform)
+
+
+def _products(
+    cases: CaseSet,
+    recent: Sequence[Sequence[str]],
+    columns: int,
+    vectors_of: Callable[[Sequence[str]], Any],
+) -> list[Floats]:
+    """The products of each candidate's vector with those of some queries of its case.
+
+    Each text is made a vector once, and each pair of texts multiplied once.
+    """
+    texts = list({text: None for texts in (cases.texts, *recent) for text in texts})
+    ids = {text: number for number, text in enumerate(texts)}
     candidates = np.array([ids[text] for text in cases.texts], dtype=np.int64)
-    found = []
-    for back in range(columns):
-        known = [ids[queries[back]] if len(queries) > back else -1 for queries in recent]
-        queries = np.array(known, dtype=np.int64)[cases.owners]
-        column = np.zeros(cases.rows)
-        present = queries >= 0
-        if present.any():
-            assert vectors is not None
-            column[present] = _cosines(vectors, candidates[present], queries[present])
-        found.append(column)
-    return found
-
-
-def _cosines(vectors: object, left: Integers, right: Integers) -> Floats:
-    """The products of rows of unit length; each distinct pair once."""
-    pairs, back = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
-    product = vectors[pairs[0]].multiply(vectors[pairs[1]])  # type: ignore[index]
-    return np.asarray(product.sum(axis=1), dtype=np.float64).ravel()[back.ravel()]
+    found = np.zeros((columns, cases.rows))
+    if not texts:
+        return list(found)
+    known = np.full((columns, len(cases)), -1, dtype=np.int64)
+    for number, queries in enumerate(recent):
+        some = [ids[query] for query in queries[:columns]]
+        known[: len(some), number] = some
+    queries_of = known[:, cases.owners]  # (columns, candidates)
+    present = queries_of >= 0
+    pairs = (queries_of * len(texts) + candidates)[present]
+    distinct, back = np.unique(pairs, return_inverse=True)
+    vectors = vectors_of(texts)
+    product = vectors[distinct % len(texts)].multiply(vectors[distinct // len(texts)])
+    found[present] = np.asarray(product.sum(axis=1), dtype=np.float64).ravel()[back]
+    return list(found)
 
 
 def _context_edits(cases: CaseSet) -> Floats:

@@ -1,4 +1,4 @@
-"""LambdaMART: gradient-boosted trees that order candidates (LightGBM `lambdarank`).
+"""LambdaMART: gradient-boosted trees that order candidates (LambdaRank on LightGBM's trees).
 
 Knows feature tables and case sets. Everything that is chosen (the shape of the trees, how many of
 the 500 are kept) is chosen by the MRR on the validation cases; test cases are never seen here. The
@@ -14,6 +14,7 @@ import numpy as np
 
 from nextquery.ranking.cases import CaseSet, Floats, reciprocal_ranks
 from nextquery.ranking.features import FeatureTable
+from nextquery.ranking.lambdarank import LambdaRank
 
 TREES = 500
 PATIENCE = 50
@@ -95,33 +96,39 @@ class RankerData:
         self.names = training.features.names
         self.training = _dataset(training, smallest_leaf, None)
         self.validation = _dataset(validation, smallest_leaf, self.training)
-        self.chosen_by = validation
+        self.gradients = LambdaRank(training.cases, training.weights)
+        self._chosen_by = validation
         self.validation.construct()
+
+    def validation_mrr(self, scores: Floats) -> tuple[str, float, bool]:
+        """What chooses the number of trees, as LightGBM is told: a name, the value, the higher."""
+        return "mrr", mean_reciprocal_rank(self._chosen_by, scores), True
 
 
 def train_ranker(data: RankerData, shape: TreeShape, seed: int) -> Ranker:
     """Grow up to 500 trees and keep as many as order the validation cases best."""
-    history: dict[str, dict[str, list[float]]] = {}
-    booster = lightgbm.train(
-        _parameters(shape, seed),
-        data.training,
-        TREES,
-        valid_sets=[data.validation],
-        valid_names=["validation"],
-        feval=lambda scores, _: ("mrr", mean_reciprocal_rank(data.chosen_by, scores), True),
-        callbacks=[
-            lightgbm.early_stopping(PATIENCE, verbose=False),
-            lightgbm.record_evaluation(history),
-        ],
-    )
-    curve = history["validation"]["mrr"]
-    trees = int(np.argmax(curve)) + 1
-    return Ranker(booster, data.names, shape, trees, curve[trees - 1])
+    booster = lightgbm.Booster(_parameters(shape, seed), data.training)
+    # Otherwise LightGBM sets its parameters again, which draws the first tree's features anew.
+    setattr(booster, "_Booster__set_objective_to_none", True)  # noqa: B010
+    booster.add_valid(data.validation, "validation")
+    curve: list[float] = []
+    best = 0
+    while len(curve) < TREES and len(curve) - 1 - best < PATIENCE:
+        booster.update(fobj=lambda scores, _: data.gradients(scores))
+        [(_, _, reached, *_)] = booster.eval_valid(lambda scores, _: data.validation_mrr(scores))
+        curve.append(reached)
+        best = best if reached <= curve[best] else len(curve) - 1
+    return Ranker(_without_data(booster, best + 1), data.names, shape, best + 1, curve[best])
+
+
+def _without_data(booster: lightgbm.Booster, trees: int) -> lightgbm.Booster:
+    """Its first trees alone, without what they were grown from."""
+    return lightgbm.Booster(model_str=booster.model_to_string(num_iteration=trees))
 
 
 def _parameters(shape: TreeShape, seed: int) -> dict[str, object]:
     return {
-        "objective": "lambdarank",
+        "objective": "none",  # `LambdaRank` has the gradients
         "metric": "None",
         "num_leaves": shape.leaves,
         "learning_rate": shape.rate,

@@ -7,12 +7,15 @@ Does not know how a suggester arrives at its score. A suggester that scores many
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from nextquery.normalise import normalise_query
 from nextquery.ranking.cases import CaseSet, Floats, Integers
 from nextquery.records import ScoredQuery
 from nextquery.suggesters.base import BatchScorer, Scorer
+from nextquery.suggesters.count_suggester import CountSuggester
 
 BATCH = 256
 LOWEST = -1000.0
@@ -96,7 +99,22 @@ class FoldScorer:
 
 def log_likelihoods(scorer: Scorer, cases: CaseSet, *, track: Track = iter) -> Floats:
     """The finite log-likelihood of all candidates of all cases, flat."""
+    if isinstance(scorer, CountSuggester):
+        return _counted(scorer, cases, track)
     return _finite(_score_candidates(scorer, cases, None, track, {}))
+
+
+def _counted(model: CountSuggester[Any], cases: CaseSet, track: Track) -> Floats:
+    """The same of a model that tells it without saying which words it knows."""
+    everything = (text for case in cases.cases for text in (*case.context, *case.candidates))
+    normal = {text: normalise_query(text) for text in set(everything)}
+    found: list[float] = []
+    for start in track(range(0, len(cases), BATCH)):
+        for case in cases.cases[start : start + BATCH]:
+            context = tuple(filter(None, (normal[query] for query in case.context)))
+            texts = [normal[text] for text in case.candidates]
+            found += model.log_probabilities(context, texts)
+    return np.maximum(np.array(found, dtype=np.float64), LOWEST)
 
 
 def _finite(rows: Sequence[ScoredQuery]) -> Floats:

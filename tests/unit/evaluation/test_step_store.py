@@ -1,8 +1,9 @@
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nextquery.evaluation.record_json import OPTIONAL
-from nextquery.evaluation.step_store import FOLDER, StepStore
+from nextquery.evaluation.step_store import FOLDER, Finish, StepStore
 
 
 @dataclass(frozen=True)
@@ -58,3 +59,36 @@ def test_a_step_of_another_shape_is_done_again(tmp_path: Path) -> None:
     found = StepStore(tmp_path, 1).run("step", Result, lambda: computed(runs))
 
     assert found.runs == 1
+
+
+def test_a_step_in_two_halves_is_kept_when_the_second_is_done(tmp_path: Path) -> None:
+    begun: list[str] = []
+
+    def start() -> Finish[Part]:
+        begun.append("first half")
+        return Finish(lambda: Part(len(begun)), lambda: False)
+
+    second = StepStore(tmp_path, 1).begin("step", Part, start)
+    assert begun == ["first half"]
+    assert not second.ready()
+    assert not (tmp_path / FOLDER / "step.json").exists()
+    assert second() == second() == Part(1)
+
+    again = StepStore(tmp_path, 1).begin("step", Part, start)
+    assert again.ready()
+    assert again() == Part(1)
+    assert begun == ["first half"]
+
+
+def test_the_processor_time_of_a_step_is_kept_with_it(tmp_path: Path) -> None:
+    def busy() -> Part:
+        end = time.process_time() + 0.2
+        while time.process_time() < end:
+            pass
+        return Part(1)
+
+    first, second = StepStore(tmp_path, 1), StepStore(tmp_path, 1)
+    first.run("step", Part, busy)
+    second.run("step", Part, busy)
+    assert first.seconds == second.seconds
+    assert 0.2 <= first.seconds["step"] < 2

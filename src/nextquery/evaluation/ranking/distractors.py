@@ -25,10 +25,11 @@ class DistractorPool:
         for session in sessions:
             self._texts += session.queries[1:]
             self._sessions += [session.id] * (len(session.queries) - 1)
-        self._by_word: dict[str, list[int]] = defaultdict(list)
+        by_word: dict[str, list[int]] = defaultdict(list)
         for place, text in enumerate(self._texts):
             for word in dict.fromkeys(text.split()):
-                self._by_word[word].append(place)
+                by_word[word].append(place)
+        self._by_word = {word: np.array(places, np.int64) for word, places in by_word.items()}
 
     def draw(self, session: Session, n: int, seed: int) -> tuple[str, ...]:
         """Up to `n` different queries that are not the session's target; fewer if there are none.
@@ -48,8 +49,8 @@ class DistractorPool:
 
     def _sharing(self, session: Session) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         words = {word for query in session.queries[:-1][-2:] for word in query.split()}
-        places = {place for word in words for place in self._by_word.get(word, ())}
-        return np.array(sorted(places), dtype=np.int64)
+        found = [self._by_word[word] for word in words if word in self._by_word]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def _take(
         self,
@@ -58,7 +59,7 @@ class DistractorPool:
         session: Session,
         limit: int,
     ) -> None:
-        for place in places:
+        for place in places.tolist():
             if len(chosen) >= limit:
                 return
             text = self._texts[place]

@@ -71,6 +71,8 @@ class ScenarioResult(SplitResult):
     rankers: Mapping[str, RankerFacts] = field(default_factory=dict, metadata=OPTIONAL)
     form_choices: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=OPTIONAL)
     """By model: the validation MRR of each set of forms of its score."""
+    ranker_seconds: float = field(default=0.0, metadata=OPTIONAL)
+    """Processor time of the processes that trained the rankers, if they had any of their own."""
     single_features: Mapping[str, float] = field(default_factory=dict, metadata=OPTIONAL)
     by_context_length: Mapping[str, ContextLengthResult] = field(
         default_factory=dict, metadata=OPTIONAL

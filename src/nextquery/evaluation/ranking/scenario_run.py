@@ -3,8 +3,9 @@
 Knows the order of the work; each part of it is a module of its own.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,11 +29,18 @@ from nextquery.evaluation.ranking.parts import (
     build_cases,
     is_test,
 )
-from nextquery.evaluation.ranking.rankers import RankerGroup, RankerTrainer, train_all
+from nextquery.evaluation.ranking.ranker_jobs import (
+    RankerJob,
+    Train,
+    TrainedRankers,
+    train_here,
+)
+from nextquery.evaluation.ranking.rankers import RankerGroup
 from nextquery.evaluation.ranking.scenario_result import RankerFacts, ScenarioResult, SplitResult
 from nextquery.evaluation.ranking.scenarios import Rules
 from nextquery.evaluation.ranking.trec import read_run, write_cases, write_qrels, write_run
 from nextquery.evaluation.ranking.user_groups import UserGroups, by_user_group
+from nextquery.evaluation.step_store import Finish, finished
 from nextquery.evaluation.systems import Systems
 from nextquery.logs.data_folder import UNSEEN_USERS
 from nextquery.ranking.cases import CaseSet, Floats
@@ -41,8 +49,6 @@ from nextquery.ranking.user_folds import user_fold
 
 RANKER_FOLDS = 2
 """With new visitors, the rankers of one half of the users are taught by the other half."""
-
-Trained = tuple[dict[str, RankerGroup], Mapping[str, dict[str, float]]]
 
 ALONE = ("per_word", "lift", f"{EARLIER}sum", f"{EARLIER}lift")
 """Forms that order the candidates of a case unlike the sum does."""
@@ -79,6 +85,19 @@ def run_scenario(
     steps: Steps,
 ) -> ScenarioResult:
     """All results of a scenario; the runs and qrels of its test part go to the folder `trec`."""
+    return begin_scenario(name, evaluation, systems, settings, trec, steps, train_here)()
+
+
+def begin_scenario(
+    name: str,
+    evaluation: EvaluationData,
+    systems: Systems,
+    settings: RankingSettings,
+    trec: Path,
+    steps: Steps,
+    train: Train,
+) -> Finish[ScenarioResult]:
+    """The same in two halves: features at once, and what waits for the rankers when called."""
     title = f"new_{name}" if evaluation.new_visitors else name
     steps.begin(title)
     cases = build_cases(
@@ -86,24 +105,47 @@ def run_scenario(
     )
     facts = _facts(cases, evaluation)
     if facts.too_few:
-        return facts
+        return finished(facts)
     parts = {
         split: add_features(split, found, evaluation, systems, steps)
         for split, found in cases.items()
         if len(found)
     }
     steps.begin(f"{title}: rankers")
-    halves = _train(parts, systems, settings, RANKER_FOLDS if evaluation.new_visitors else 1)
+    folds = RANKER_FOLDS if evaluation.new_visitors else 1
+    jobs = [train(job) for job in _jobs(parts, systems, settings, folds)]
+
+    def finish() -> ScenarioResult:
+        steps.begin(f"{title}: rankers")
+        trained = [job.result() for job in jobs]
+        export = partial(_export, trec, title)
+        return _rank(title, facts, parts, trained, evaluation, systems, settings, steps, export)
+
+    return Finish(finish, lambda: all(job.done() for job in jobs))
+
+
+def _rank(
+    title: str,
+    facts: ScenarioResult,
+    parts: Mapping[str, RankedPart],
+    halves: Sequence[TrainedRankers],
+    evaluation: EvaluationData,
+    systems: Systems,
+    settings: RankingSettings,
+    steps: Steps,
+    export: Callable[[CaseSet, Mapping[str, Floats]], None],
+) -> ScenarioResult:
+    """Everything that trained rankers are needed for."""
     scores = {
         split: _scores(part, halves, systems) for split, part in parts.items() if is_test(split)
     }
     scores["test"] |= _foreign_scores(title, settings.runs, scores["test"], parts["test"].cases)
-    _export(trec, title, parts["test"].cases, scores["test"])
+    export(parts["test"].cases, scores["test"])
     measured = {
         split: _measure(parts[split].cases, found, settings, evaluation.clicked)
         for split, found in scores.items()
     }
-    groups, choices = halves[0]
+    groups = halves[0].groups
     return replace(
         facts,
         systems=measured["test"].systems,
@@ -113,7 +155,8 @@ def run_scenario(
         by_user_group=measured["test"].by_user_group,
         unseen_users=measured.get(UNSEEN_USERS),
         rankers={system: _ranker_facts(group) for system, group in groups.items()},
-        form_choices=choices,
+        form_choices=halves[0].choices,
+        ranker_seconds=round(sum(half.seconds for half in halves), 1),
         single_features=single_features(parts["test"]),
         by_context_length={}
         if evaluation.new_visitors or not settings.context_lengths
@@ -130,18 +173,19 @@ def run_scenario(
     )
 
 
-def _train(
+def _jobs(
     parts: Mapping[str, RankedPart], systems: Systems, settings: RankingSettings, folds: int
-) -> list[Trained]:
+) -> list[RankerJob]:
     """The rankers of each fold of users, taught by the other folds; one fold is everybody."""
-    trained = []
+    seeds = tuple(range(1, settings.seeds + 1))
+    found = []
     for fold in range(folds):
         training, validation = (
             parts[split].select(_others(parts[split].cases, fold, folds)) for split in LEARNING
         )
-        trainer = RankerTrainer(training, validation, range(1, settings.seeds + 1))
-        trained.append(train_all(trainer, systems.models, systems.features))
-    return trained
+        systems_taught = tuple(systems.models), tuple(systems.features)
+        found.append(RankerJob(training, validation, seeds, *systems_taught))
+    return found
 
 
 def _foreign_scores(
@@ -164,15 +208,17 @@ def _others(cases: CaseSet, fold: int, folds: int) -> np.ndarray:
     return ~np.array(own, dtype=np.bool_)
 
 
-def _scores(part: RankedPart, trained: Sequence[Trained], systems: Systems) -> dict[str, Floats]:
+def _scores(
+    part: RankedPart, trained: Sequence[TrainedRankers], systems: Systems
+) -> dict[str, Floats]:
     """The scores of every system, learnt ones by the rankers that never saw the case's user."""
     if len(trained) == 1:
-        return system_scores(part, trained[0][0], systems)
+        return system_scores(part, trained[0].groups, systems)
     found: dict[str, Floats] = {}
-    for fold, (groups, _) in enumerate(trained):
+    for fold, half in enumerate(trained):
         mine = ~_others(part.cases, fold, len(trained))
         rows = mine[part.cases.owners]
-        for system, scores in system_scores(part.select(mine), groups, systems).items():
+        for system, scores in system_scores(part.select(mine), half.groups, systems).items():
             shape = (*scores.shape[:-1], part.cases.rows)
             found.setdefault(system, np.zeros(shape))[..., rows] = scores
     return found
