@@ -96,9 +96,13 @@ class RankerData:
         self.names = training.features.names
         self.training = _dataset(training, smallest_leaf, None)
         self.validation = _dataset(validation, smallest_leaf, self.training)
-        self.gradients = LambdaRank(training.cases, training.weights)
+        self._taught_by = training.cases, training.weights
         self._chosen_by = validation
         self.validation.construct()
+
+    def gradients(self) -> LambdaRank:
+        """The gradients for one ranker."""
+        return LambdaRank(*self._taught_by)
 
     def validation_mrr(self, scores: Floats) -> tuple[str, float, bool]:
         """What chooses the number of trees, as LightGBM is told: a name, the value, the higher."""
@@ -111,10 +115,11 @@ def train_ranker(data: RankerData, shape: TreeShape, seed: int) -> Ranker:
     # Otherwise LightGBM sets its parameters again, which draws the first tree's features anew.
     setattr(booster, "_Booster__set_objective_to_none", True)  # noqa: B010
     booster.add_valid(data.validation, "validation")
+    gradients = data.gradients()
     curve: list[float] = []
     best = 0
     while len(curve) < TREES and len(curve) - 1 - best < PATIENCE:
-        booster.update(fobj=lambda scores, _: data.gradients(scores))
+        booster.update(fobj=lambda scores, _: gradients(scores))
         [(_, _, reached, *_)] = booster.eval_valid(lambda scores, _: data.validation_mrr(scores))
         curve.append(reached)
         best = best if reached <= curve[best] else len(curve) - 1

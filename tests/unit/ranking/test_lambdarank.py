@@ -31,10 +31,13 @@ def dataset(cases: CaseSet, weights: Floats | None) -> tuple[lightgbm.Dataset, F
     "sizes", [[20] * 200, [2, 7, 20, 1, 13] * 40, [40, 35] * 60], ids=["even", "uneven", "many"]
 )
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_trees_are_those_of_lightgbms_own_objective(sizes: list[int], weighted: bool) -> None:
+@pytest.mark.parametrize("native", [False, True])
+def test_the_trees_are_those_of_lightgbms_own_objective(
+    sizes: list[int], weighted: bool, native: bool
+) -> None:
     cases = case_set(sizes)
     weights = np.random.default_rng(3).uniform(0.2, 3.0, len(cases)) if weighted else None
-    gradients = LambdaRank(cases, weights)
+    gradients = LambdaRank(cases, weights, native=native)
 
     data, values = dataset(cases, weights)
     theirs = lightgbm.train({**PARAMETERS, "objective": "lambdarank"}, data, 30)
@@ -67,7 +70,7 @@ def test_one_pair_by_hand() -> None:
 def test_many_blocks_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = case_set([20] * 50)
     scores = np.random.default_rng(4).normal(size=cases.rows)
-    whole = LambdaRank(cases)(scores)
+    whole = LambdaRank(cases, native=False)(scores)
     monkeypatch.setattr("nextquery.ranking.lambdarank._BLOCK", 7)
-    for one, other in zip(LambdaRank(cases)(scores), whole, strict=True):
+    for one, other in zip(LambdaRank(cases, native=False)(scores), whole, strict=True):
         assert np.array_equal(one, other)

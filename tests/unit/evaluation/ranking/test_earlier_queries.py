@@ -14,9 +14,10 @@ from nextquery.evaluation.ranking.earlier_queries import (
     read_earlier_queries,
 )
 from nextquery.evaluation.ranking.parts import EvaluationData
+from nextquery.evaluation.ranking.ranker_jobs import Train, train_here
 from nextquery.evaluation.ranking.scenario_result import ScenarioResult
 from nextquery.evaluation.settings import ExperimentSettings
-from nextquery.evaluation.step_store import StepStore
+from nextquery.evaluation.step_store import Finish, StepStore
 from nextquery.evaluation.systems import Systems
 from nextquery.logs.data_folder import UNSEEN_USERS, PreparedData
 from nextquery.ranking.cases import CaseSet, RankingCase
@@ -93,19 +94,19 @@ def test_only_known_visitors_have_earlier_queries(
     given: dict[str, EvaluationData] = {}
 
     def keep(
-        self: ExperimentRun, name: str, step: str, evaluation: EvaluationData, systems: Systems
-    ) -> ScenarioResult:
-        given[step] = evaluation
-        return ScenarioResult(cases={}, session_lengths={}, noisy_contexts=None, candidates=None)
+        self: ExperimentRun, prefix: str, evaluation: EvaluationData, systems: Systems, train: Train
+    ) -> dict[str, Finish[ScenarioResult]]:
+        given[prefix] = evaluation
+        return {}
 
-    monkeypatch.setattr(ExperimentRun, "_scenario", keep)
+    monkeypatch.setattr(ExperimentRun, "_scenarios", keep)
     systems = Systems({"qvmm": fit_model(QVMM, small_data)}, {"mine": shared_words})
     with show_steps() as steps:
         run = ExperimentRun(small_data, systems, settings, tmp_path, StepStore(tmp_path, 1), steps)
-        run._known_visitors()
-        run._new_visitors()
+        run._known_visitors(train_here)
+        run._new_visitors(train_here)
 
-    known = given["every_context"].earlier
+    known = given[""].earlier
     assert known is not None
     assert known.limit == 2
-    assert given["new_every_context"].earlier is None
+    assert given["new_"].earlier is None
