@@ -90,18 +90,24 @@ def _folded(work: Path, logs: Sequence[Path]) -> list[str]:
 
     With new visitors the fold models take the model's place: it only has to be there.
     """
-    data, model, config = prepared(work, logs), work / "hred", work / "fold.toml"
-    vectors = work / "vectors.safetensors"
+    data, model = prepared(work, logs), work / "hred"
+    config = fold_config(work, data, 4)
+    short = ["--config", str(config), "--set", "train.epochs=1"]
+    make(model, ["train", str(data), "--out", str(model), *short])
+    return [str(data), f"--model=hred={model}", f"--fold-config=hred={config}"]
+
+
+def fold_config(work: Path, data: Path, epochs: int) -> Path:
+    """The config of fold models; makes the word vectors that it names."""
+    vectors, config = work / "vectors.safetensors", work / f"fold-{epochs}.toml"
     make(vectors, ["vectors", str(data), "--out", str(vectors), *MINILM, "--words", "20000"])
     values = {
-        "epochs": "4",
+        "epochs": str(epochs),
         "decoder_context": '"first"',
         "word_vectors": f'"{vectors.resolve()}"',
     }
     config.write_text(changed("small", values))
-    short = ["--config", str(config), "--set", "train.epochs=1"]
-    make(model, ["train", str(data), "--out", str(model), *short])
-    return [str(data), f"--model=hred={model}", f"--fold-config=hred={config}"]
+    return config
 
 
 def _share_folds(report: Path, other: Path) -> None:

@@ -7,7 +7,15 @@ key of `TABLES`. What stands between is written here and nowhere else.
 import re
 from collections.abc import Callable, Mapping
 
-from evidence import earlier, presentations, size_tables, small_log_tables, tables
+from evidence import (
+    earlier,
+    few_users,
+    one_domain,
+    presentations,
+    size_tables,
+    small_log_tables,
+    tables,
+)
 
 PAGE = tables.ROOT / "docs" / "experiments.md"
 _BLOCK = re.compile(r"(<!-- evidence: ([a-z_ ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -23,9 +31,11 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "made_up lengths": tables.by_length,
     "made_up contexts": tables.by_context,
     "made_up intent": tables.intent,
+    "learning": one_domain.shown,
     "presentations": presentations.shown,
     "control gains": lambda: tables.made_up_gains("control"),
     "aol new visitors": lambda: tables.new_visitors("aol"),
+    "aol bagged": few_users.shown,
     "aol known": tables.known_visitors,
     "aol plain": lambda: tables.known_visitors("aol_plain"),
     "aol leak": tables.leak,
