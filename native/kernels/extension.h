@@ -69,17 +69,11 @@ void gather_seen(const Part &part, int64_t beam, Candidates &found) {
     const Contexts *batch = part.batch;
     const int64_t blocks = model->width / BLOCK, *pair = part.rules->first_pair + part.context;
     Largest largest{scratch.of<float>(beam), beam, 0};
-    const auto offer = [&](int64_t row, int64_t word, bool own) {
+    const auto offer = [&](int64_t row, int64_t word) {
         const uint8_t flags = flags_of(part, word);
         if (flags & NEVER) return;
-        const double before = part.before[row];
+        const double total = part.before[row] + log_probability(model, batch, part.in, row, word);
         const float least = largest.used == beam ? largest.heap[0] : -INFINITY;
-        if (!own) {
-            const float share = batch->first_source ? part.in->log_softmax_share[row] : 0.0f;
-            const float most = part.in->block_best[row * blocks + word / BLOCK] + MARGIN;
-            if ((float)before + most - part.in->normaliser[row] + share < least) return;
-        }
-        const double total = before + log_probability(model, batch, part.in, row, word);
         if (!(total >= least) || !(total > -INFINITY)) return;
         found.add(total, row, word);
         if (!(flags & (BLOCKED | DOUBTFUL))) largest.see((float)total - 1e-4f);
@@ -89,13 +83,18 @@ void gather_seen(const Part &part, int64_t beam, Candidates &found) {
         const int32_t *after = last < model->words
                                    ? followers(part.rules->pairs, last)
                                    : followers_of(part.rules->pairs, key_of(part, last), strange);
-        for (int32_t i = 1; i <= after[0]; ++i)
-            if (own_place(batch, part.context, after[i]) < 0) offer(row, after[i], false);
+        const float *best = part.in->block_best + row * blocks;
+        const float share = batch->first_source ? part.in->log_softmax_share[row] : 0.0f;
+        const float plus = (float)part.before[row] + MARGIN - part.in->normaliser[row] + share;
+        for (int32_t i = 1; i <= after[0]; ++i) {
+            if (largest.used == beam && best[after[i] / BLOCK] + plus < largest.heap[0]) continue;
+            if (own_place(batch, part.context, after[i]) < 0) offer(row, after[i]);
+        }
         for (int64_t i = pair[0]; i < pair[1]; ++i) {
             const int64_t second = part.rules->own_pairs[i] & 0xffffffff;
             if ((int64_t)(part.rules->own_pairs[i] >> 32) == last && second < model->words &&
                 own_place(batch, part.context, second) < 0 && !has(after, second))
-                offer(row, second, false);
+                offer(row, second);
         }
         if (batch->first_source != nullptr)
             for (int64_t own = batch->first_own[part.context];
@@ -106,12 +105,12 @@ void gather_seen(const Part &part, int64_t beam, Candidates &found) {
                         ? has(after, word)
                         : is_common(part.rules->pairs,
                                     pair_key(key_of(part, last), key_of(part, word)));
-                if (common || in_session(part, last, word)) offer(row, word, true);
+                if (common || in_session(part, last, word)) offer(row, word);
             }
         found.add(part.before[row] + log_probability(model, batch, part.in, row, END_OF_QUERY),
                   row, END_OF_QUERY);
     }
-    qsort(found.items, found.used, sizeof(Found), compare);
+    sort_found(found.items, found.used);
 }
 
 // Writes what is allowed of `found`, until `beam` extensions that go on are certain. Returns how

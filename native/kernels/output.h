@@ -66,12 +66,8 @@ void pack_matrix_8(const float *matrix, int64_t outputs, int64_t inputs, int8_t 
     const int64_t groups = (inputs + 3) / 4;
     for (int64_t row = 0; row < outputs; ++row) {
         const float *from = matrix + row * inputs;
-        float highest = 1e-8f;
-        for (int64_t k = 0; k < inputs; ++k) {
-            const float size = fabsf(from[k]);
-            highest = size > highest ? size : highest;
-        }
-        scale[row] = highest / 127.0f;
+        const float highest = largest_size(from, inputs);
+        scale[row] = (highest > 1e-8f ? highest : 1e-8f) / 127.0f;
         sums[row] = 0;
         int8_t *to = packed + row / PANEL_8 * PANEL_8 * groups * 4 + row % PANEL_8 * 4;
         for (int64_t k = 0; k < groups * 4; ++k) {
@@ -84,14 +80,18 @@ void pack_matrix_8(const float *matrix, int64_t outputs, int64_t inputs, int8_t 
 
 // A row as unsigned bytes around ZERO.
 inline void in_bytes(const float *row, int64_t size, uint8_t *out, float *step) {
-    float highest = 1e-30f;
-    for (int64_t k = 0; k < size; ++k) {
-        const float value = fabsf(row[k]);
-        highest = value > highest ? value : highest;
-    }
+    const float found = largest_size(row, size), highest = found > 1e-30f ? found : 1e-30f;
     *step = highest / (float)LARGEST;
     const float times = (float)LARGEST / highest;
-    for (int64_t k = 0; k < size; ++k) out[k] = (uint8_t)(lrintf(row[k] * times) + ZERO);
+    int64_t i = 0;
+#ifdef __AVX512F__
+    for (; i + LANES <= size; i += LANES) {
+        const __m512i whole = _mm512_cvtps_epi32((__m512)(load(row + i) * times));
+        _mm_storeu_si128(reinterpret_cast<__m128i *>(out + i),
+                         _mm512_cvtepi32_epi8(_mm512_add_epi32(whole, _mm512_set1_epi32(ZERO))));
+    }
+#endif
+    for (; i < size; ++i) out[i] = (uint8_t)(lrintf(row[i] * times) + ZERO);
     for (int64_t k = size; k % 4 != 0; ++k) out[k] = ZERO;
 }
 

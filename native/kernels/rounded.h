@@ -24,12 +24,8 @@ int64_t pack_matrix_16(const float *matrix, int64_t outputs, int64_t inputs, int
     int64_t most = 1;
     for (int64_t row = 0; row < outputs; ++row) {
         const float *from = matrix + row * inputs;
-        float highest = 1e-30f;
-        for (int64_t k = 0; k < inputs; ++k) {
-            const float size = fabsf(from[k]);
-            highest = size > highest ? size : highest;
-        }
-        scale[row] = highest / LARGEST_WEIGHT;
+        const float highest = largest_size(from, inputs);
+        scale[row] = (highest > 1e-30f ? highest : 1e-30f) / LARGEST_WEIGHT;
         int16_t *to = packed + row / PANEL * PANEL * pairs * 2 + row % PANEL * 2;
         int64_t together = 0;
         for (int64_t k = 0; k < pairs * 2; ++k) {
@@ -54,14 +50,15 @@ struct Product_16 {
 
 inline void in_sixteen_bits(const float *row, int64_t size, int64_t most, int16_t *out,
                             float *step) {
-    float highest = 1e-30f;
-    for (int64_t k = 0; k < size; ++k) {
-        const float value = fabsf(row[k]);
-        highest = value > highest ? value : highest;
-    }
+    const float found = largest_size(row, size), highest = found > 1e-30f ? found : 1e-30f;
     *step = highest / (float)most;
     const float times = (float)most / highest;
-    for (int64_t k = 0; k < size; ++k) out[k] = (int16_t)lrintf(row[k] * times);
+    int64_t k = 0;
+    for (; k + LANES <= size; k += LANES)
+        _mm256_storeu_si256(
+            reinterpret_cast<__m256i *>(out + k),
+            _mm512_cvtepi32_epi16(_mm512_cvtps_epi32((__m512)(load(row + k) * times))));
+    for (; k < size; ++k) out[k] = (int16_t)lrintf(row[k] * times);
     if (size % 2 != 0) out[size] = 0;
 }
 

@@ -22,9 +22,37 @@ inline bool before(const Found &a, const Found &b) {
     return a.row != b.row ? a.row < b.row : a.word < b.word;
 }
 
-int compare(const void *a, const void *b) {
-    const Found &one = *static_cast<const Found *>(a), &other = *static_cast<const Found *>(b);
-    return before(one, other) ? -1 : before(other, one) ? 1 : 0;
+// Best first. Most lists are short: merging pieces needs no call for a comparison.
+void sort_found(Found *items, int64_t count) {
+    static thread_local Scratch scratch;
+    constexpr int64_t PIECE = 12;
+    for (int64_t first = 0; first < count; first += PIECE) {
+        const int64_t stop = first + PIECE < count ? first + PIECE : count;
+        for (int64_t i = first + 1; i < stop; ++i) {
+            const Found each = items[i];
+            int64_t place = i;
+            for (; place > first && before(each, items[place - 1]); --place)
+                items[place] = items[place - 1];
+            items[place] = each;
+        }
+    }
+    if (count <= PIECE) return;
+    Found *from = items, *to = scratch.of<Found>(count);
+    for (int64_t piece = PIECE; piece < count; piece *= 2) {
+        for (int64_t first = 0; first < count; first += 2 * piece) {
+            const int64_t middle = first + piece < count ? first + piece : count;
+            const int64_t stop = first + 2 * piece < count ? first + 2 * piece : count;
+            int64_t left = first, right = middle;
+            for (int64_t i = first; i < stop; ++i) {
+                const bool take_left =
+                    right == stop || (left < middle && !before(from[right], from[left]));
+                to[i] = take_left ? from[left++] : from[right++];
+            }
+        }
+        Found *other = from;
+        from = to, to = other;
+    }
+    if (from != items) memcpy(items, from, count * sizeof(Found));
 }
 
 // The smallest of the `count` largest values seen: a heap with the smallest on top.
@@ -246,6 +274,19 @@ void score(const Decoder *model, const Contexts *batch, const Prediction *in, in
         out[i] = (float)log_probability(model, batch, in, rows[i], words[i]);
 }
 
+// Of what was found the `count` best, and those that rounding may have put just behind them.
+void keep_largest(Candidates &found, int64_t count) {
+    static thread_local Scratch scratch;
+    if (found.used <= count) return;
+    Largest largest{scratch.of<float>(count), count, 0};
+    for (int64_t i = 0; i < found.used; ++i) largest.see((float)found.items[i].total);
+    const float least = largest.heap[0] - 1e-4f;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < found.used; ++i)
+        if (found.items[i].total >= least) found.items[kept++] = found.items[i];
+    found.used = kept;
+}
+
 // The extensions of rows `first` to `stop` among which are the `count` best, best first, and all
 // those by own words; no other has a total above what is returned.
 double find_best(const Decoder *model, const Contexts *batch, int64_t fast, const Prediction *in,
@@ -258,15 +299,16 @@ double find_best(const Decoder *model, const Contexts *batch, int64_t fast, cons
         shift[r - first] = (float)before_totals[r - first] - in->normaliser[r] +
                            (copying ? in->log_softmax_share[r] : 0.0f);
     found.used = 0;
-    gather(model, fast, in, first, stop, shift, fast ? count + count / 2 + 16 : count,
-           -INFINITY, found);
+    const int64_t scored = fast ? count + count / 2 + 16 : count;
+    gather(model, fast, in, first, stop, shift, scored, -INFINITY, found);
+    keep_largest(found, scored);
     for (int64_t i = 0; i < found.used; ++i) {
         Found &each = found.items[i];
         if (i + SOON < found.used) fetch_vector(model, found.items[i + SOON].word);
         each.total = before_totals[each.row - first] +
                      generated(model, batch, in, each.row, each.word);
     }
-    qsort(found.items, found.used, sizeof(Found), compare);
+    sort_found(found.items, found.used);
     const int64_t listed = found.used < count ? found.used : count;
     // Exact: fewer than `count` were found only if no other word is possible.
     const double rest = found.used < count + (fast ? 1 : 0) ? -INFINITY
@@ -285,7 +327,7 @@ double find_best(const Decoder *model, const Contexts *batch, int64_t fast, cons
                           log_probability(model, batch, in, r, batch->own_words[own]),
                       r, batch->own_words[own]);
     }
-    qsort(found.items, found.used, sizeof(Found), compare);
+    sort_found(found.items, found.used);
     return rest;
 }
 

@@ -102,6 +102,22 @@ template <bool ROUGH> inline Floats part_of_sum(Floats x, float base) {
 inline Floats sigmoid(Floats x) { return 1.0f / (1.0f + exponential(-x)); }
 inline Floats tangent(Floats x) { return 1.0f - 2.0f / (1.0f + exponential(x + x)); }
 
+inline float largest_size(const float *numbers, int64_t count) {
+    float highest = 0.0f;
+    int64_t i = 0;
+    if (count >= LANES) {
+        Floats best = all(0.0f);
+        for (; i + LANES <= count; i += LANES)
+            best = larger(best, larger(load(numbers + i), -load(numbers + i)));
+        highest = largest(best);
+    }
+    for (; i < count; ++i) {
+        const float size = fabsf(numbers[i]);
+        highest = size > highest ? size : highest;
+    }
+    return highest;
+}
+
 // Memory that a thread uses again and again: no step asks the allocator for any.
 struct Scratch {
     char *bytes = nullptr;

@@ -175,7 +175,7 @@ class ContextRules:
 
     def text(self, words: Sequence[int]) -> str:
         """The words of a prefix, joined."""
-        return " ".join(map(self.own.word, words))
+        return self.own.text(words)
 
     def takes(self, text: str) -> bool:
         """Whether a finished query may be shown in this session."""

@@ -49,6 +49,12 @@ class SessionVocabulary:
         known = self._vocabulary.words
         return known[word_id] if word_id < len(known) else self.outside[word_id - len(known)]
 
+    def text(self, word_ids: Sequence[int]) -> str:
+        """The words of some ids, joined."""
+        known, outside = self._vocabulary.words, self.outside
+        size = len(known)
+        return " ".join([known[word] if word < size else outside[word - size] for word in word_ids])
+
 
 @dataclass(frozen=True, eq=False)
 class CopyTable:
