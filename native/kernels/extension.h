@@ -12,7 +12,7 @@ constexpr int64_t END_OF_QUERY = 1;
 constexpr float MARGIN = 0.1f;  // by how much a block's 8-bit maximum may be too low
 
 // One context of a step.
-struct Part {
+struct ContextPart {
     const Decoder *model;
     const Contexts *batch;
     const Prediction *in;
@@ -22,20 +22,20 @@ struct Part {
     int64_t context, first, stop;
 };
 
-inline uint8_t flags_of(const Part &part, int64_t word) {
+inline uint8_t flags_of(const ContextPart &part, int64_t word) {
     const int64_t outside = word - part.model->words;
     return outside < 0 ? part.rules->flags[word]
                        : part.rules->outside_flags[part.rules->first_outside[part.context] + outside];
 }
 
-inline uint64_t key_of(const Part &part, int64_t word) {
+inline uint64_t key_of(const ContextPart &part, int64_t word) {
     const int64_t outside = word - part.model->words;
     return outside < 0 ? part.rules->pairs->keys[word]
                        : part.rules->outside_keys[part.rules->first_outside[part.context] + outside];
 }
 
 // Whether the session itself has `second` right after `first`.
-inline bool in_session(const Part &part, int64_t first, int64_t second) {
+inline bool in_session(const ContextPart &part, int64_t first, int64_t second) {
     const uint64_t wanted = (uint64_t)first << 32 | (uint64_t)second;
     const int64_t *place = part.rules->first_pair + part.context;
     for (int64_t i = place[0]; i < place[1]; ++i)
@@ -43,7 +43,7 @@ inline bool in_session(const Part &part, int64_t first, int64_t second) {
     return false;
 }
 
-inline bool is_rare(const Part &part, int64_t row, int64_t word) {
+inline bool is_rare(const ContextPart &part, int64_t row, int64_t word) {
     const Rules *rules = part.rules;
     if (rules->rare == nullptr || part.last == nullptr) return false;
     const uint64_t key = pair_key(key_of(part, part.last[row]), key_of(part, word));
@@ -63,7 +63,7 @@ inline bool has(const int32_t *followers, int64_t word) {
 
 // The words that K users or the session put behind the last word of each prefix; only those that
 // can be among the best `beam`.
-void gather_seen(const Part &part, int64_t beam, Candidates &found) {
+void gather_seen(const ContextPart &part, int64_t beam, Candidates &found) {
     static thread_local Scratch scratch, strange;
     const Decoder *model = part.model;
     const Contexts *batch = part.batch;
@@ -115,7 +115,7 @@ void gather_seen(const Part &part, int64_t beam, Candidates &found) {
 
 // Writes what is allowed of `found`, until `beam` extensions that go on are certain. Returns how
 // many were written; -1: more must be found; -2: there is no room.
-int64_t write_allowed(const Part &part, const Candidates &found, double rest, int64_t beam,
+int64_t write_allowed(const ContextPart &part, const Candidates &found, double rest, int64_t beam,
                       Extensions *out, int64_t used) {
     int64_t certain = 0, place = used, refused[2] = {0, 0};
     for (int64_t i = 0; i < found.used && certain < beam; ++i) {
@@ -156,7 +156,7 @@ int64_t extend(const Decoder *model, const Contexts *batch, int64_t fast, const 
     out->refused[0] = out->refused[1] = 0;
     for (int64_t context = 0; context < batch->contexts; ++context) {
         out->first[context] = used;
-        Part part{model, batch, in, rules, last, before, context, row, row};
+        ContextPart part{model, batch, in, rules, last, before, context, row, row};
         while (part.stop < in->rows && in->contexts[part.stop] == context) ++part.stop;
         row = part.stop;
         if (part.first == part.stop) continue;

@@ -43,12 +43,12 @@ inline float log_of(const Normaliser &normaliser) {
     return (float)(normaliser.highest + log(total));
 }
 
-// The logits (rows, BLOCK) of one block; `fetch`: the block behind it will be asked for next.
+// The logits (rows, BLOCK) of one block.
 inline void exact_block(const Decoder *model, const float *omega, int64_t rows, int64_t block,
-                        bool fetch, float *logits) {
+                        Rows part, float *logits) {
     const int64_t e = model->word_size, first = block * BLOCK;
     columns_of(omega, rows, e, model->exact_vectors + first * e, e, model->added + first, BLOCK,
-               logits, BLOCK, fetch);
+               logits, BLOCK, part);
 }
 
 // A vector of words side by side, four inputs of each in a row: the layout of 8-bit dot products.
@@ -132,17 +132,17 @@ inline Integers as_integers(Sums_8 sums) { return sums; }
 
 template <int ROWS>
 inline void rough_block(const Decoder *model, const uint8_t *rows, const float *steps,
-                        int64_t groups, int64_t first, const int8_t *next, float *logits) {
+                        int64_t groups, int64_t first, const int8_t *next, Part part,
+                        float *logits) {
     for (int64_t word = first; word < first + BLOCK; word += TOGETHER_8 * PANEL_8) {
         const int8_t *packed = model->rough_vectors + word * groups * 4;
         Sums_8 sums[ROWS][TOGETHER_8];
         for (int r = 0; r < ROWS; ++r)
             for (int p = 0; p < TOGETHER_8; ++p) sums[r][p] = no_sums();
-        const int8_t *ahead = next == nullptr ? nullptr : next + (word - first) * groups * 4;
+        const int8_t *ahead = next + (word - first) * groups * 4;  // the same place of the next
         for (int64_t g = 0; g < groups; ++g) {
-            if (ahead != nullptr)  // the same place of the block that comes next
-                for (int p = 0; p < TOGETHER_8; ++p)
-                    __builtin_prefetch(ahead + (p * groups + g) * PANEL_8 * 4);
+            for (int64_t p = part.first; p < part.stop; ++p)
+                __builtin_prefetch(ahead + (p * groups + g) * PANEL_8 * 4);
 #pragma GCC unroll 6
             for (int r = 0; r < ROWS; ++r) {
                 int32_t four;
@@ -183,15 +183,16 @@ inline RoughRows rough_rows(const Decoder *model, const float *omega, int64_t ro
     return made;
 }
 
-// At most MOST_ROWS_8 rows, from `first` on. The block `ahead` is fetched meanwhile; -1: none is.
+// At most MOST_ROWS_8 rows, from `first` on; of the block `ahead` a part is fetched meanwhile.
 inline void rough_block_of(const Decoder *model, const RoughRows &rows, int64_t first,
-                           int64_t count, int64_t block, int64_t ahead, float *logits) {
-    const int8_t *next =
-        ahead < 0 ? nullptr : model->rough_vectors + ahead * BLOCK * rows.groups * 4;
+                           int64_t count, int64_t block, int64_t ahead, Rows part,
+                           float *logits) {
+    const int8_t *next = model->rough_vectors + ahead * BLOCK * rows.groups * 4;
+    const Part fetched = part.of(part.first, count, TOGETHER_8);
     const uint8_t *bytes = rows.bytes + first * rows.groups * 4;
     const float *steps = rows.steps + first;
 #define ROUGH(R) \
-    case R: rough_block<R>(model, bytes, steps, rows.groups, block * BLOCK, next, logits); break;
+    case R: rough_block<R>(model, bytes, steps, rows.groups, block * BLOCK, next, fetched, logits); break;
     switch (count) {
         ROUGH(1) ROUGH(2) ROUGH(3) ROUGH(4) ROUGH(5) ROUGH(6)
     }
@@ -225,9 +226,10 @@ void one_segment(void *argument, int64_t segment) {
         for (int64_t r = 0; r < count;) {
             const int64_t some = next_rows(count - r, pass->fast ? MOST_ROWS_8 : MOST_ROWS);
             if (pass->fast)
-                rough_block_of(model, pass->rough, r, some, block, r == 0 ? block + 1 : -1, logits);
+                rough_block_of(model, pass->rough, r, some, block, block + 1, Rows{r, count},
+                               logits);
             else
-                exact_block(model, out->omega + r * e, some, block, r == 0, logits);
+                exact_block(model, out->omega + r * e, some, block, Rows{r, count}, logits);
             for (int64_t i = 0; i < some; ++i)
                 out->block_best[(r + i) * blocks + block] =
                     pass->fast ? take_block<true>(logits + i * BLOCK, normalisers[r + i])

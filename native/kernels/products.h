@@ -26,20 +26,34 @@ void pack_matrix(const float *matrix, int64_t outputs, int64_t inputs, float *pa
     }
 }
 
+// Panels that a tile brings nearer: from `first` to `stop`.
+struct Part {
+    int64_t first, stop;
+};
+
+// Where tiles stand among all rows that take their products with the same panels: every tile
+// fetches its part of the next ones. Of no rows: none is fetched.
+struct Rows {
+    int64_t first, all;
+    Part of(int64_t row, int64_t some, int64_t panels) const {
+        if (all == 0) return Part{0, 0};
+        return Part{row * panels / all, (row + some) * panels / all};
+    }
+};
+constexpr Rows NOTHING_NEXT{0, 0};
+
 // The products of ROWS rows with PANELS neighbouring panels. Every sum is taken in the order of the
-// inputs, so that a row has the same numbers in any tile. With FETCH the panels behind these are
-// brought nearer meanwhile.
-template <int ROWS, int PANELS, bool FETCH>
-inline void tile(const float *rows, int64_t stride, const float *packed, int64_t inputs,
+// inputs, so that a row has the same numbers in any tile. Meanwhile a part of the panels behind
+// these is brought nearer.
+template <int ROWS, int PANELS>
+inline void tile(const float *rows, int64_t stride, const float *packed, int64_t inputs, Part part,
                  Floats (&sums)[ROWS][VECTORS * PANELS]) {
     constexpr int WIDE = VECTORS * PANELS;
     for (int r = 0; r < ROWS; ++r)
         for (int c = 0; c < WIDE; ++c) sums[r][c] = all(0.0f);
     for (int64_t k = 0; k < inputs; ++k) {
-        if (FETCH)
-#pragma GCC unroll 4
-            for (int p = 0; p < PANELS; ++p)
-                __builtin_prefetch(packed + ((PANELS + p) * inputs + k) * PANEL, 0, 2);
+        for (int64_t p = part.first; p < part.stop; ++p)
+            __builtin_prefetch(packed + ((PANELS + p) * inputs + k) * PANEL, 0, 2);
         Floats weights[WIDE];
 #pragma GCC unroll 8
         for (int c = 0; c < WIDE; ++c)
@@ -54,12 +68,12 @@ inline void tile(const float *rows, int64_t stride, const float *packed, int64_t
     }
 }
 
-template <int ROWS, int PANELS, bool FETCH>
+template <int ROWS, int PANELS>
 inline void tile_into(const float *rows, int64_t stride, const float *packed, int64_t inputs,
-                      const float *bias, int64_t columns, float *out, int64_t out_stride) {
+                      Part part, const float *bias, int64_t columns, float *out, int64_t out_stride) {
     constexpr int WIDE = VECTORS * PANELS;
     Floats sums[ROWS][WIDE];
-    tile<ROWS, PANELS, FETCH>(rows, stride, packed, inputs, sums);
+    tile<ROWS, PANELS>(rows, stride, packed, inputs, part, sums);
     for (int r = 0; r < ROWS; ++r)
         for (int c = 0; c < WIDE; ++c) {
             float *to = out + r * out_stride + c * LANES;
@@ -82,25 +96,23 @@ inline int64_t next_rows(int64_t left, int most) {
 template <int PANELS>
 inline void all_rows(const float *rows, int64_t count, int64_t stride, const float *packed,
                      int64_t inputs, const float *bias, int64_t columns, float *out,
-                     int64_t out_stride, bool fetch) {
+                     int64_t out_stride, Rows part) {
+    int64_t done = part.first;
     constexpr int FIT = SUMS / (VECTORS * PANELS), MOST = FIT < MOST_ROWS ? FIT : MOST_ROWS;
     while (count > 0) {
         const int64_t some = next_rows(count, MOST);
+        const Part fetched = part.of(done, some, PANELS);
 #define TILE(R) \
     case R: \
-        if (R <= MOST && fetch) \
-            tile_into<R <= MOST ? R : 1, PANELS, true>(rows, stride, packed, inputs, bias, columns, \
-                                                       out, out_stride); \
-        else if (R <= MOST) \
-            tile_into<R <= MOST ? R : 1, PANELS, false>(rows, stride, packed, inputs, bias, \
-                                                        columns, out, out_stride); \
+        if (R <= MOST) \
+            tile_into<R <= MOST ? R : 1, PANELS>(rows, stride, packed, inputs, fetched, bias, \
+                                                 columns, out, out_stride); \
         break;
         switch (some) {
             TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
         }
 #undef TILE
-        fetch = false;
-        rows += some * stride, out += some * out_stride, count -= some;
+        rows += some * stride, out += some * out_stride, count -= some, done += some;
     }
 }
 
@@ -108,7 +120,7 @@ inline void all_rows(const float *rows, int64_t count, int64_t stride, const flo
 // the sums busy. For 24: always a block of 64.
 inline void columns_of(const float *rows, int64_t count, int64_t stride, const float *packed,
                        int64_t inputs, const float *bias, int64_t columns, float *out,
-                       int64_t out_stride, bool fetch = true) {
+                       int64_t out_stride, Rows part) {
     const int64_t together = SUMS == 24 || count == 1 ? 4 : count <= 3 ? 2 : 1;
     int64_t done = 0;
     while (done < columns) {
@@ -117,15 +129,21 @@ inline void columns_of(const float *rows, int64_t count, int64_t stride, const f
         const float *from = packed + done * inputs, *plus = bias == nullptr ? nullptr : bias + done;
         if (now == 4)
             all_rows<4>(rows, count, stride, from, inputs, plus, left, out + done, out_stride,
-                        fetch);
+                        part);
         else if (now == 2)
             all_rows<2>(rows, count, stride, from, inputs, plus, left, out + done, out_stride,
-                        fetch);
+                        part);
         else
             all_rows<1>(rows, count, stride, from, inputs, plus, left, out + done, out_stride,
-                        fetch);
+                        part);
         done += now * PANEL;
     }
+}
+
+inline void columns_of(const float *rows, int64_t count, int64_t stride, const float *packed,
+                       int64_t inputs, const float *bias, int64_t columns, float *out,
+                       int64_t out_stride) {
+    columns_of(rows, count, stride, packed, inputs, bias, columns, out, out_stride, Rows{0, count});
 }
 
 // Share the parts of a step among threads if it takes long enough to wake them, and if the model is

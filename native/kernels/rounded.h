@@ -70,19 +70,18 @@ inline __m512i two_products(__m512i sums, int32_t two, const int16_t *weights) {
     return sums;
 }
 
-// ROWS rows from `first` on, 64 outputs from `column` on; the next 64 are fetched meanwhile.
+// ROWS rows from `first` on, 64 outputs from `column` on; a part of the next 64 is fetched meanwhile.
 template <int ROWS>
 inline void tile_16(const Product_16 *of, int64_t first, int64_t column) {
+    const Part part = Rows{0, of->count}.of(first, ROWS, 4);
     const int64_t pairs = of->pairs;
     const int16_t *packed = of->packed + column * pairs * 2, *rows = of->rows + first * pairs * 2;
     __m512i sums[ROWS][VECTORS * 4];
     for (int r = 0; r < ROWS; ++r)
         for (int c = 0; c < 4; ++c) sums[r][c] = _mm512_setzero_si512();
     for (int64_t k = 0; k < pairs; ++k) {
-        if (first == 0)
-#pragma GCC unroll 4
-            for (int c = 0; c < 4; ++c)
-                __builtin_prefetch(packed + ((4 + c) * pairs + k) * PANEL * 2);
+        for (int64_t c = part.first; c < part.stop; ++c)
+            __builtin_prefetch(packed + ((4 + c) * pairs + k) * PANEL * 2);
 #pragma GCC unroll 6
         for (int r = 0; r < ROWS; ++r) {
             int32_t two;

@@ -158,11 +158,11 @@ void gather(const Decoder *model, int64_t fast, const Prediction *in, int64_t fi
         const float enough = least - plus - 1e-6f * (fabsf(least) + fabsf(plus));
         const int64_t some = places_of(in->block_best + r * blocks, blocks, enough, chosen);
         for (int64_t each = 0; each < some; ++each) {
-            const int64_t b = chosen[each], ahead = each + 1 < some ? chosen[each + 1] : -1;
+            const int64_t b = chosen[each], ahead = chosen[each + 1 < some ? each + 1 : each];
             if (fast)
-                rough_block_of(model, rough, r - first, 1, b, ahead, logits);
+                rough_block_of(model, rough, r - first, 1, b, ahead, Rows{0, 1}, logits);
             else
-                exact_block(model, in->omega + r * model->word_size, 1, b, false, logits);
+                exact_block(model, in->omega + r * model->word_size, 1, b, NOTHING_NEXT, logits);
             const int64_t words = places_of(logits, BLOCK, enough, inside);
             for (int64_t i = 0; i < words; ++i) {
                 const float total = logits[inside[i]] + plus;
