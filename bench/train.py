@@ -9,7 +9,10 @@ padding not counted. On a busy machine the ratio of processor times says more th
 the clock.
 
 `share_of_limit` is the processor time that the arithmetic of a step (`operations`) would take at
-the rate at which the machine multiplies large matrices by its best library, over that of the step.
+the rate at which the machine multiplies large matrices by its best library, over that of the step;
+`limit_words_per_second` is what that rate would allow a core. `configured` is this trainer with the
+model settings of the shipped config (for `small`: copying, tied vectors, dropout, the session at
+every step). A trainer that fails has its last message instead of figures.
 """
 
 import json
@@ -26,11 +29,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from nextquery.config import load_config
+from nextquery.model.compiled_recurrence import recurrence_kernels
 from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.products import times_transposed
 from nextquery.model.sampled_softmax import CandidateSampler
-from nextquery.model.settings import ModelConfig
+from nextquery.model.settings import ModelConfig, RunConfig
 from nextquery.text.batching import cut
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, SPECIAL, Vocabulary
@@ -41,9 +46,10 @@ SIZES = {"small": (20_000, 128, 256, 384), "paper": (90_000, 300, 1000, 1500)}
 HEAD_AND_SAMPLED = {"small": (1000, 2000), "paper": (2000, 4000)}
 BATCH_WORDS = {"small": 512, "paper": 1024}  # as in configs/
 WARM_UP = 3
-STEPS = {"plain": {"small": 10, "paper": 1}, "good": {"small": 15, "paper": 10}}
-"""Timed steps; ours take twice those of the good one. A plain step of the paper's size takes a
-minute, so it has one."""
+Measured = dict[str, float | str]
+STEPS = {"plain": {"small": 10, "paper": 10}, "good": {"small": 15, "paper": 10}}
+"""Timed steps; ours take twice those of the good one."""
+OURS = {"small": ("packed", "copying", "configured"), "paper": ("packed", "copying")}
 PLAIN_BATCH_WORDS = {"small": 512, "paper": 128}  # at the paper's size it needs gigabytes
 
 
@@ -54,30 +60,44 @@ def main(quick: bool) -> dict[str, Any]:
         others = {name: _alone(name, size, 3 if quick else STEPS[name][size]) for name in STEPS}
         for name, other in others.items():
             found[f"{size}: {name}"] = _figures(other)
-        for trainer in ("packed", "copying"):
+        for trainer in OURS[size]:
             ours = _alone(trainer, size, 3 if quick else 2 * STEPS["good"][size])
-            found[f"{size}: {trainer}"] = _figures(ours) | {
-                f"{kind}_against_{name}": other[unit] / ours[unit]
-                for name, other in others.items()
-                for kind, unit in (
-                    ("ratio", "seconds_per_word"),
-                    ("processor_ratio", "processor_per_word"),
-                )
-            }
-    return {"threads": torch.get_num_threads(), "batch_words": BATCH_WORDS, "results": found}
-
-
-def _figures(measured: dict[str, float]) -> dict[str, float]:
-    seconds, processor = measured["seconds_per_word"], measured["processor_per_word"]
-    figures = {
-        "words_per_second": 1 / seconds,
-        "words_per_processor_second": 1 / processor,
-        "peak_memory_mb": measured["peak_memory_mb"],
+            found[f"{size}: {trainer}"] = _figures(ours) | _ratios(ours, others)
+    return {
+        "threads": torch.get_num_threads(),
+        "compiled": recurrence_kernels() is not None,
+        "batch_words": BATCH_WORDS,
+        "warm_up_steps": WARM_UP,
+        "results": found,
     }
-    if "operations_per_word" in measured:
-        possible = measured["operations_per_second"] / measured["operations_per_word"]
-        figures["share_of_limit"] = 1 / processor / possible
-        figures["limit_gflops"] = measured["operations_per_second"] / 1e9
+
+
+def _ratios(ours: Measured, others: dict[str, Measured]) -> dict[str, float]:
+    """How many times less this trainer takes than the others, of those that ran."""
+    units = (("ratio", "seconds_per_word"), ("processor_ratio", "processor_per_word"))
+    return {
+        f"{kind}_against_{name}": float(other[unit]) / float(ours[unit])
+        for name, other in others.items()
+        for kind, unit in units
+        if "failed" not in ours and "failed" not in other
+    }
+
+
+def _figures(measured: Measured) -> Measured:
+    if "failed" in measured:
+        return measured
+    found = {name: float(value) for name, value in measured.items()}
+    figures: Measured = {
+        "steps": found["steps"],
+        "words_per_second": 1 / found["seconds_per_word"],
+        "words_per_processor_second": 1 / found["processor_per_word"],
+        "peak_memory_mb": found["peak_memory_mb"],
+    }
+    if "operations_per_word" in found:
+        possible = found["operations_per_second"] / found["operations_per_word"]
+        figures["limit_words_per_second"] = possible
+        figures["share_of_limit"] = 1 / found["processor_per_word"] / possible
+        figures["limit_gflops"] = found["operations_per_second"] / 1e9
     return figures
 
 
@@ -96,19 +116,28 @@ class Clock:
         }
 
 
-def _alone(trainer: str, size: str, steps: int) -> dict[str, float]:
+def _alone(trainer: str, size: str, steps: int) -> Measured:
     """Run a trainer in a process of its own, so that the peak memory is its own."""
     command = [sys.executable, __file__, trainer, size, str(steps)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(json.loads(done.stdout))
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:]
+        return {"failed": last[0] if last else f"ended with code {done.returncode}"}
+    return dict(json.loads(done.stdout)) | {"steps": steps}
 
 
-def _model(size: str, copying: bool = False) -> HRED:
+def _model(size: str, copying: bool = False, configured: bool = False) -> HRED:
     torch.manual_seed(1)
     words, d_e, d_h, d_s = SIZES[size]
-    config = ModelConfig(
-        vocabulary_size=words, embedding_size=d_e, query_size=d_h, session_size=d_s, copy=copying
-    )
+    sizes = {
+        "vocabulary_size": words,
+        "embedding_size": d_e,
+        "query_size": d_h,
+        "session_size": d_s,
+    }
+    config = ModelConfig.model_validate(sizes | {"copy": copying})
+    if configured:
+        config = load_config(RunConfig, size).model
     return HRED(config, Vocabulary(f"w{index}" for index in range(words)))
 
 
@@ -133,9 +162,11 @@ def _sessions(size: str, count: int = 4000) -> EncodedSessions:
     )
 
 
-def _packed(size: str, steps: int, copying: bool = False) -> dict[str, float]:
+def _packed(
+    size: str, steps: int, copying: bool = False, configured: bool = False
+) -> dict[str, float]:
     """This package's trainer: the steps of `nextquery train` with the sampled loss."""
-    corpus, model = _sessions(size), _model(size, copying)
+    corpus, model = _sessions(size), _model(size, copying, configured)
     for table in (model.word_vectors, model.output_vectors):
         assert table is not None
         table.sparse = True
@@ -175,10 +206,14 @@ def operations(config: ModelConfig, step: TrainingStep) -> float:
         + len(batch.contexts) * s * h
         + len(batch.targets) * (h * e + len(candidates.words) * e)
     )
+    if config.decoder_context != "first":
+        products += len(batch.contexts) * s * e
+    if config.decoder_context == "all":
+        products += len(batch.contexts) * s * 3 * h
     if config.copying:
         (sessions, sources), targets = batch.copies.sources.shape, batch.copies.targets.shape[1]
-        products += sessions * sources * h * h
-        products += sessions * targets * ((h + e) * h + 2 * sources * h + h * e)
+        products += sessions * sources * (h * h + 2 * targets * h)
+        products += len(batch.targets) * ((h + e) * h + h * e)
     return 6.0 * products  # a product and its two gradients, each an addition and a multiplication
 
 
@@ -200,10 +235,9 @@ def _plain(size: str, steps: int) -> dict[str, float]:
     optimiser = torch.optim.RMSprop(model.parameters(), 1e-3, foreach=False)
     per_batch = round(PLAIN_BATCH_WORDS[size] / corpus.lengths().mean())
     order = np.random.default_rng(1).permutation(len(corpus))
-    warm_up = min(WARM_UP, steps)
     done, clock = 0, Clock()
-    for number in range(steps + warm_up):
-        if number == warm_up:
+    for number in range(steps + WARM_UP):
+        if number == WARM_UP:
             clock = Clock()
         grid = _grid(corpus, order[number * per_batch : (number + 1) * per_batch])
         optimiser.zero_grad()
@@ -211,7 +245,7 @@ def _plain(size: str, steps: int) -> dict[str, float]:
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
-        done += int((grid != PADDING).sum()) if number >= warm_up else 0
+        done += int((grid != PADDING).sum()) if number >= WARM_UP else 0
     return clock.per_word(done)
 
 
@@ -346,6 +380,7 @@ TRAINERS: dict[str, Callable[[str, int], dict[str, float]]] = {
     "good": _good,
     "packed": _packed,
     "copying": partial(_packed, copying=True),
+    "configured": partial(_packed, configured=True),
 }
 
 if __name__ == "__main__":

@@ -34,6 +34,15 @@ class CopyMemory(NamedTuple):
     """(sessions, sources, d_h): `A_k h_j`."""
 
 
+class Layout(NamedTuple):
+    """How packed positions and the grid of the attention belong together."""
+
+    rows: Tensor
+    """(sessions, targets): the position in each cell; any where there is none."""
+    places: Tensor
+    """(positions,): the cell of each position in the flattened grid."""
+
+
 @dataclass(frozen=True)
 class Attention:
     """Where the decoder looks at each of its positions."""
@@ -41,9 +50,9 @@ class Attention:
     weights: Tensor
     """(sessions, targets, sources): `a_j`, zero where nothing can be copied."""
     output: Tensor
-    """(sessions, targets, d_e): `C_o c_n`, to be added to omega."""
+    """(positions, d_e): `C_o c_n`, to be added to omega."""
     gate: Tensor
-    """(sessions, targets): the logit of `g_n`; minus infinity where nothing can be copied."""
+    """(positions,): the logit of `g_n`; minus infinity where nothing can be copied."""
 
 
 class CopyAttention(nn.Module):
@@ -63,29 +72,33 @@ class CopyAttention(nn.Module):
         return CopyMemory(states, self.key(states))
 
     def attend(
-        self, decoder: Tensor, previous: Tensor, memory: CopyMemory, ages: Tensor
+        self, decoder: Tensor, previous: Tensor, memory: CopyMemory, ages: Tensor, layout: Layout
     ) -> Attention:
         """Look at the memory from every decoder position.
 
-        `decoder` is (sessions, targets, d_h): `d_{n-1}`; `previous` (sessions, targets, d_e):
-        `E_o w_{n-1}`; `ages` (sessions, targets, sources): how many queries back each source
-        is, 0 for a source that is not there or not earlier.
+        `decoder` is (positions, d_h): `d_{n-1}`; `previous` (positions, d_e): `E_o w_{n-1}`;
+        `ages` (sessions, targets, sources): how many queries back each source is, 0 for a source
+        that is not there or not earlier. Only the attention itself is computed on the grid.
         """
-        here = torch.cat([decoder, previous], dim=-1)
-        scores = self.scale * (self.query(here) @ memory.keys.transpose(1, 2))
-        scores = scores + self._age_scores(ages)
+        here = torch.cat([decoder, previous], dim=1)
+        asked = _rows(self.scale * self.query(here), layout.rows)
+        scores = asked @ memory.keys.transpose(1, 2) + self._age_scores(ages)
         allowed = ages > 0
         # A row without any source must stay finite: softmax over a constant, then zeroed.
         weights = scores.masked_fill(~allowed, -1e9).softmax(dim=-1) * allowed
-        context = weights @ memory.states
-        gate = self.gate(torch.cat([here, context], dim=-1)).squeeze(-1)
-        gate = gate.masked_fill(~allowed.any(dim=-1), -torch.inf)
-        return Attention(weights, self.output(context), gate)
+        context = _rows((weights @ memory.states).flatten(0, 1), layout.places)
+        of_here, of_context = self.gate.weight[0].tensor_split([here.shape[1]])
+        gate = here @ of_here + context @ of_context + self.gate.bias
+        possible = allowed.any(dim=-1).flatten()[layout.places]
+        return Attention(weights, self.output(context), gate.masked_fill(~possible, -torch.inf))
 
     def _age_scores(self, ages: Tensor) -> Tensor:
-        # As an embedding: the gradient of plain indexing adds up in no fixed order.
-        index = (ages - 1).clamp(0, AGES - 1)
-        return functional.embedding(index, self.age[:, None]).squeeze(-1)
+        return _rows(self.age[:, None], (ages - 1).clamp(0, AGES - 1)).squeeze(-1)
+
+
+def _rows(states: Tensor, index: Tensor) -> Tensor:
+    # As an embedding: the gradient of plain indexing adds up in no fixed order.
+    return functional.embedding(index, states)
 
 
 def pointed(weights: Tensor, same: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nextquery.model.copying import pointed
+from nextquery.model.copying import Layout, pointed
 from nextquery.model.hred import HRED, SessionInputs
 from nextquery.model.loss import log_likelihood
 from nextquery.model.products import round_size
@@ -171,26 +171,22 @@ def _with_copying(
     assert model.copying is not None
     word_states, states, previous, omega = parts
     grid = batch.copies
-    sources = tensor(model, grid.sources)  # (sessions, sources)
-    target_rows = tensor(model, grid.targets).clamp(min=0)  # (sessions, targets)
-    present = (sources >= 0).unsqueeze(-1)
-    memory = model.copying.remember(_rows(word_states, sources.clamp(min=0)) * present)
+    sources, places = tensor(model, grid.sources), tensor(model, grid.places)
+    layout = Layout(tensor(model, grid.targets).clamp(min=0), places)
+    # Cells without a word have that of any; they are never looked at.
+    memory = model.copying.remember(_rows(word_states, sources.clamp(min=0)))
     age = tensor(model, grid.target_queries[:, :, None] - grid.source_queries[:, None, :])
     age = age.clamp(min=0) * (sources >= 0)[:, None, :]
-    attention = model.copying.attend(
-        _rows(states, target_rows), _rows(previous, target_rows), memory, age
-    )
-    wanted = tensor(model, batch.extended_targets)[target_rows]
+    attention = model.copying.attend(states, previous, memory, age, layout)
+    extended = tensor(model, batch.extended_targets)
+    wanted = extended[layout.rows]
     same = (tensor(model, grid.source_words)[:, None, :] == wanted[:, :, None]) & (age > 0)
-    places = tensor(model, grid.places)
     copied = pointed(attention.weights, same).flatten()[places]
-    gate = attention.gate.flatten()[places]
-    outside = tensor(model, batch.extended_targets) >= len(model.vocabulary)
     return Predictions(
-        omega=model.dropout(omega + _rows(attention.output.flatten(0, 1), places)),
-        rival=gate + copied.clamp(min=_LEAST_COPY).log(),
-        softmax_share=-functional.softplus(gate),
-        copied_only=outside & same.any(dim=-1).flatten()[places],
+        omega=model.dropout(omega + attention.output),
+        rival=attention.gate + copied.clamp(min=_LEAST_COPY).log(),
+        softmax_share=-functional.softplus(attention.gate),
+        copied_only=(extended >= len(model.vocabulary)) & same.any(dim=-1).flatten()[places],
         attention=attention.weights,
     )
 

@@ -58,7 +58,7 @@ class _ChunkedLikelihood(Function):
         rival_slope = torch.empty_like(rival) if wanted and rival is not None else None
         for start in range(0, len(omega), chunk):
             part = slice(start, start + chunk)
-            log_p, scores, normaliser = _softmax(omega[part], vectors, bias, targets[part])
+            log_p, shares = _softmax(omega[part], vectors, bias, targets[part])
             share = torch.ones_like(log_p)
             if rival is not None:
                 rows[part] = torch.logaddexp(log_p, rival[part])
@@ -69,7 +69,7 @@ class _ChunkedLikelihood(Function):
                 continue
             if rival_slope is not None:
                 rival_slope[part] = 1 - share
-            slope = scores.mul_((-share / normaliser)[:, None])  # d total / d scores
+            slope = shares.mul_(-share[:, None])  # d total / d scores
             slope.scatter_add_(1, targets[part].clamp(min=0)[:, None], share[:, None])
             omega_slope[part] = times_transposed(slope, vectors.t())
             vectors_slope += transposed_times(slope, omega[part])
@@ -97,11 +97,12 @@ class _ChunkedLikelihood(Function):
 
 def _softmax(
     omega: Tensor, vectors: Tensor, bias: Tensor, targets: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """log p of the targets, and `exp(scores - highest)` with its sums over the candidates."""
+) -> tuple[Tensor, Tensor]:
+    """log p of the targets (rows,), and p of all candidates (rows, candidates)."""
     scores = times_transposed(omega, vectors, bias)
     right = scores.gather(1, targets.clamp(min=0)[:, None]).squeeze(1)
     highest = scores.amax(dim=1)
-    normaliser = scores.sub_(highest[:, None]).exp_().sum(dim=1)
-    log_p = right - highest - normaliser.log()
-    return log_p.masked_fill(targets < 0, -torch.inf), scores, normaliser
+    shares = torch.softmax(scores, dim=1, out=scores)  # a row at a time, which stays in the cache
+    # The highest score's share is one over the normaliser; p of a target may be too small a number.
+    log_p = right - highest + shares.amax(dim=1).log()
+    return log_p.masked_fill(targets < 0, -torch.inf), shares

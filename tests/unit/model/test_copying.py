@@ -5,7 +5,7 @@ from math import exp
 import pytest
 import torch
 
-from nextquery.model.copying import AGES, CopyAttention, pointed
+from nextquery.model.copying import AGES, CopyAttention, Layout, pointed
 
 
 def small() -> CopyAttention:
@@ -21,11 +21,20 @@ def small() -> CopyAttention:
     return attention
 
 
+def one_session(positions: int) -> Layout:
+    """All positions are those of one session, in their order."""
+    return Layout(torch.arange(positions)[None], torch.arange(positions))
+
+
 def test_attention_by_hand() -> None:
     attention = small()
     memory = attention.remember(torch.tensor([[[2.0], [-1.0]]]))
     found = attention.attend(
-        torch.tensor([[[0.3]]]), torch.tensor([[[0.1]]]), memory, torch.tensor([[[2, 1]]])
+        torch.tensor([[0.3]]),
+        torch.tensor([[0.1]]),
+        memory,
+        torch.tensor([[[2, 1]]]),
+        one_session(1),
     )
     asked = 0.3 + 2 * 0.1
     scores = [asked * 1.0 + 0.7, asked * -0.5]  # the older of the two has r_2
@@ -40,12 +49,37 @@ def test_where_nothing_is_earlier_nothing_is_copied() -> None:
     attention = small()
     memory = attention.remember(torch.ones(1, 2, 1))
     found = attention.attend(
-        torch.ones(1, 2, 1), torch.ones(1, 2, 1), memory, torch.tensor([[[0, 0], [1, 0]]])
+        torch.ones(2, 1),
+        torch.ones(2, 1),
+        memory,
+        torch.tensor([[[0, 0], [1, 0]]]),
+        one_session(2),
     )
     assert found.weights[0].tolist() == [[0.0, 0.0], [1.0, 0.0]]
-    assert found.output[0, 0].item() == 0
-    assert found.gate[0, 0].item() == -torch.inf
-    assert found.gate[0, 1].isfinite()
+    assert found.output[0].item() == 0
+    assert found.gate[0].item() == -torch.inf
+    assert found.gate[1].isfinite()
+
+
+def test_packed_positions_look_from_their_own_session() -> None:
+    """Two sessions, the second with two positions: packed as first words, then the second."""
+    torch.manual_seed(1)
+    attention = CopyAttention(3, 2)
+    states, decoder, previous = torch.randn(2, 4, 3), torch.randn(3, 3), torch.randn(3, 2)
+    ages = torch.tensor([[[1, 1, 0, 0], [0, 0, 0, 0]], [[3, 2, 1, 0], [3, 2, 1, 0]]])
+    layout = Layout(torch.tensor([[0, 0], [1, 2]]), torch.tensor([0, 2, 3]))
+    found = attention.attend(decoder, previous, attention.remember(states), ages, layout)
+    for position, (session, target) in enumerate([(0, 0), (1, 0), (1, 1)]):
+        alone = attention.attend(
+            decoder[[position]],
+            previous[[position]],
+            attention.remember(states[[session]]),
+            ages[session, target][None, None],
+            one_session(1),
+        )
+        torch.testing.assert_close(found.output[[position]], alone.output)
+        torch.testing.assert_close(found.gate[[position]], alone.gate)
+        torch.testing.assert_close(found.weights[session, target], alone.weights[0, 0])
 
 
 def test_queries_far_back_count_as_equally_far() -> None:
@@ -54,7 +88,7 @@ def test_queries_far_back_count_as_equally_far() -> None:
         attention.age.copy_(torch.arange(AGES))
     memory = attention.remember(torch.ones(1, 2, 1))
     ages = torch.tensor([[[AGES, AGES + 5]]])
-    found = attention.attend(torch.ones(1, 1, 1), torch.ones(1, 1, 1), memory, ages)
+    found = attention.attend(torch.ones(1, 1), torch.ones(1, 1), memory, ages, one_session(1))
     assert found.weights[0, 0].tolist() == [0.5, 0.5]
 
 

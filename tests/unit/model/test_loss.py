@@ -5,7 +5,7 @@ from math import e, log
 import pytest
 import torch
 
-from nextquery.model.loss import log_likelihood
+from nextquery.model.loss import _softmax, log_likelihood
 
 VECTORS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
 
@@ -69,3 +69,15 @@ def test_nothing_is_kept_for_a_gradient_that_nobody_wants() -> None:
         total, _ = log_likelihood(omega, VECTORS, torch.zeros(3), torch.tensor([0]), None, 8)
     assert not total.requires_grad
     assert total.item() == pytest.approx(-log(3))
+
+
+@pytest.mark.parametrize("candidates", [1, 7, 2432, 90_003])
+def test_shares_are_those_of_softmax_though_made_in_place(candidates: int) -> None:
+    torch.manual_seed(1)
+    omega, vectors = torch.randn(3, 4), torch.randn(candidates, 4)
+    bias = torch.zeros(candidates)
+    bias[candidates // 2] = 200.0  # the others' p is no number of 32 bits
+    log_p, shares = _softmax(omega, vectors, bias, torch.zeros(3, dtype=torch.int64))
+    expected = (omega @ vectors.t() + bias).double().log_softmax(dim=1)
+    torch.testing.assert_close(shares.double(), expected.exp(), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(log_p.double(), expected[:, 0], atol=1e-4, rtol=1e-5)

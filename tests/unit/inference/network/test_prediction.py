@@ -12,6 +12,7 @@ from nextquery.inference.network.batch import ContextBatch
 from nextquery.inference.network.prediction import Prefixes
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
+from nextquery.model.copying import Layout
 from nextquery.model.hred import HRED
 
 from ..conftest import ModelMaker, predictor_of
@@ -48,8 +49,9 @@ def reference(
         states = torch.from_numpy(np.concatenate(context.copied_states))
         memory = model.copying.remember(states[None])
         ages = len(context.queries) - torch.tensor(context.copied_from)
-        seen = model.copying.attend(hidden[None], previous[None], memory, ages[None, None])
-        omega, gate = omega + seen.output[0], seen.gate[0].sigmoid()
+        alone = Layout(torch.tensor([[0]]), torch.tensor([0]))
+        seen = model.copying.attend(hidden, previous, memory, ages[None, None], alone)
+        omega, gate = omega + seen.output, seen.gate.sigmoid()
         for copied, weight in zip(context.copied_words, seen.weights[0, 0], strict=True):
             pointer[own.id(copied)] += weight
     logits = omega @ model.output_matrix.t()
