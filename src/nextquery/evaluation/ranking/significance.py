@@ -5,8 +5,10 @@ replacement and is seeded, so that a report is the same every time.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from nextquery.ranking.cases import Floats
@@ -44,11 +46,26 @@ def bootstrap_interval(values: Floats, share: float = 0.95, seed: int = 0) -> tu
     """The interval that holds the mean of `share` of the resamples of `values`."""
     if not len(values):
         return float("nan"), float("nan")
-    generator = np.random.default_rng(seed)
-    means = [
-        values[generator.integers(0, len(values), size=(_BLOCK, len(values)))].mean(axis=1)
-        for _ in range(RESAMPLES // _BLOCK)
-    ]
+    drawn = _times_drawn(len(values), seed)
+    blocks = (drawn[start : start + _BLOCK] for start in range(0, RESAMPLES, _BLOCK))
+    # Not a product of matrices, whose rounding may depend on the number of threads.
+    sums = [np.einsum("ij,j->i", block.astype(np.float64), values) for block in blocks]
     tail = (1.0 - share) / 2.0
-    low, high = np.quantile(np.concatenate(means), [tail, 1.0 - tail])
+    low, high = np.quantile(np.concatenate(sums) / len(values), [tail, 1.0 - tail])
     return float(low), float(high)
+
+
+@lru_cache(maxsize=1)
+def _times_drawn(cases: int, seed: int) -> NDArray[np.uint8]:
+    """How often each case is in each resample: the same for everything measured on the cases.
+
+    A byte is enough: among more than 255 cases none is drawn 256 times, where one is expected.
+    """
+    generator = np.random.default_rng(seed)
+    rows = np.arange(_BLOCK)[:, None] * cases
+    blocks = []
+    for _ in range(RESAMPLES // _BLOCK):
+        places = generator.integers(0, cases, size=(_BLOCK, cases)) + rows
+        counts = np.bincount(places.ravel(), minlength=_BLOCK * cases)
+        blocks.append(counts.astype(np.uint8).reshape(_BLOCK, cases))
+    return np.concatenate(blocks)

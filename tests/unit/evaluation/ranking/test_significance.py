@@ -32,6 +32,17 @@ def test_bootstrap_interval_has_the_width_theory_says() -> None:
     assert bootstrap_interval(values) == (low, high)
 
 
+@pytest.mark.parametrize("cases", [1, 2, 60, 700])
+def test_bootstrap_draws_whole_cases_by_seed(cases: int) -> None:
+    """The same as drawing the values themselves, one resample after the other."""
+    values = np.random.default_rng(6).random(cases)
+    generator = np.random.default_rng(0)
+    drawn = [generator.integers(0, cases, size=(100, cases)) for _ in range(20)]
+    means = np.concatenate([values[places].mean(axis=1) for places in drawn])
+
+    assert bootstrap_interval(values) == pytest.approx(tuple(np.quantile(means, [0.025, 0.975])))
+
+
 def test_no_values_have_no_interval() -> None:
     assert all(np.isnan(bootstrap_interval(np.zeros(0))))
 
