@@ -77,6 +77,7 @@ class ExperimentRun:
             read_user_groups(settings.users_apart),
             settings.test_users,
         )
+        self._begun: list[Finish[ScenarioResult]] = []
         self._evaluation: EvaluationData = read_evaluation_data(data)
 
     def results(self, training: Mapping[str, TrainingFacts]) -> ExperimentResults:
@@ -163,9 +164,10 @@ class ExperimentRun:
                 self._steps, train,
             )  # fmt: skip
             begun[name] = self._store.begin(f"{prefix}{name}", ScenarioResult, start)
-            for finish in begun.values():
-                if finish.ready():
-                    finish()
+            self._begun.append(begun[name])
+            for each in self._begun:
+                if each.ready():
+                    each()
         return begun
 
     def _generation(self) -> GenerationResult:

@@ -6,6 +6,7 @@ is the one function there, and a test holds both to the same order of followers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
 
 import polars as pl
 
@@ -23,6 +24,7 @@ class BackgroundCounts:
     def __init__(self, frequencies: dict[str, int], followers: dict[str, dict[str, int]]) -> None:
         self.frequencies = frequencies
         self._followers = followers
+        self._candidates: dict[tuple[str, int], tuple[str, ...]] = {}
 
     @classmethod
     def read(cls, data: PreparedData, anchors: Iterable[str] | None = None) -> "BackgroundCounts":
@@ -57,9 +59,12 @@ class BackgroundCounts:
 
     def candidates(self, anchor: str, n: int = CANDIDATES) -> tuple[str, ...]:
         """The `n` most frequent followers; ties by frequency, then by text."""
-        counts = self.followers(anchor)
-        order = sorted(counts, key=lambda text: (-counts[text], -self.frequency(text), text))
-        return tuple(order[:n])
+        known = self._candidates.get((anchor, n))
+        if known is None:
+            counts = self.followers(anchor)
+            order = nsmallest(n, counts, lambda text: (-counts[text], -self.frequency(text), text))
+            known = self._candidates[anchor, n] = tuple(order)
+        return known
 
     def most_frequent(self, n: int) -> list[tuple[str, int]]:
         """The `n` most frequent queries with their counts; ties by text."""
