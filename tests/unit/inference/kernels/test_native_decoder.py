@@ -114,18 +114,22 @@ def test_a_row_alone_has_the_numbers_it_has_in_company(make_model: ModelMaker) -
 
 
 @pytest.mark.parametrize("mode", ["exact", "fast"])
+@pytest.mark.parametrize("sizes", [(9000, 512, 16), (200, 12, 1500)], ids=["words", "states"])
 def test_a_step_that_threads_share_has_the_same_numbers(
-    make_model: ModelMaker, kernels: Library, mode: Mode
+    make_model: ModelMaker, kernels: Library, mode: Mode, sizes: tuple[int, int, int]
 ) -> None:
-    predictor = predictor_of(make_model(words=9000, embedding_size=512))
+    words, embedding, query = sizes
+    model = make_model(words=words, embedding_size=embedding, query_size=query)
+    predictor = predictor_of(model)
     decoder = predictor.decoder(mode)
     batch = ContextBatch(predictor.model, predictor.encoder.encode_many([["w1 w2"]]))
-    words = np.arange(3, 43)
-    rows, asked = np.zeros(len(words), dtype=np.int64), np.arange(5, 15)[None].repeat(40, axis=0)
+    last = np.arange(3, 43)
+    rows, asked = np.zeros(len(last), dtype=np.int64), np.arange(5, 15)[None].repeat(40, axis=0)
     found = []
     for threads in (1, 3):
         kernels.use_threads(threads)
-        prefixes = decoder.advance(batch, decoder.start(batch), rows, words)
+        prefixes = decoder.advance(batch, decoder.start(batch), rows, last)
+        prefixes = decoder.advance(batch, prefixes, np.arange(40), last[::-1].copy())
         prediction = decoder.predict(batch, prefixes)
         best = prediction.best(slice(0, 40), np.zeros(40), 40)
         found.append((prefixes.hidden, prediction.of(asked), best.words, best.totals))
