@@ -33,6 +33,8 @@ _SORTS = {
     "checkpoint": "a checkpoint",
 }
 """What a folder of a kind is called; all other kinds are models."""
+_TRIES = 20
+"""How often a folder is removed that is still there afterwards."""
 _active: dict[Path, tuple[Path, list[Path]]] = {}
 """Folders that this process writes into, each with its target and the folders made for it."""
 
@@ -147,7 +149,10 @@ def _discard(staging: Path, target: Path) -> None:
     """Remove a folder beside `target`; an artifact that stands between two renames goes back."""
     if (staging / "old" / MANIFEST).is_file() and not target.exists():
         (staging / "old").replace(target)
-    shutil.rmtree(staging, ignore_errors=True)
+    for _ in range(_TRIES):  # another thread that removes it, too, makes either fail in the middle
+        shutil.rmtree(staging, ignore_errors=True)
+        if not staging.exists():
+            return
 
 
 def _lock(staging: Path) -> Any | None:

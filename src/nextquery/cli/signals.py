@@ -1,10 +1,11 @@
 """SIGINT and SIGTERM in every command: one line, exit code 130 or 143, nothing left behind.
 
-The first signal raises `Stopped` where the command stands, so that everything opened is closed; in
-the middle of an import, which some modules do not survive, the process ends at once. A command deep
-in compiled code does not notice: after `PATIENCE_SECONDS` a thread removes what was
-half-written and ends the process. Commands with a way of their own to stop (`train` saves, `serve`
-drains) put their handlers in the place of these.
+The first signal raises `Stopped` where the command stands, so that everything opened is closed. In
+the middle of an import, which some modules do not survive, and of a call into Spark, which cannot
+be asked anything after half a call, the process ends at once. A command deep in compiled code does
+not notice: after `PATIENCE_SECONDS` a thread removes what was half-written and ends the process.
+Commands with a way of their own to stop (`train` saves, `serve` drains) put their handlers in the
+place of these.
 """
 
 import os
@@ -22,7 +23,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE_SECONDS = 3.0
 CHILDREN_SECONDS = 2.0
 """How long children may take to end by themselves."""
+SECONDS_TO_END = 10.0
+"""How long one thread lets another end the process before it does so itself."""
 _received: list[int] = []
+_ending = threading.Lock()
 
 
 class Stopped(BaseException):
@@ -56,8 +60,11 @@ def stop_on_signals() -> Iterator[None]:
 def end_process(number: int) -> None:
     """Remove what is half-written, say why, and end at once: no thread is waited for.
 
-    What this process has started (Spark's Java, the steps of `demo`) ends with it.
+    What this process has started (Spark's Java, the steps of `demo`) ends with it. Threads that
+    complain of that are not heard.
     """
+    _ending.acquire(timeout=SECONDS_TO_END)  # for good: two threads would say it twice
+    last_word = _mute_errors()
     _end_children()
     artifacts = sys.modules.get("nextquery.artifacts")
     abandon = getattr(artifacts, "abandon", None)
@@ -68,10 +75,23 @@ def end_process(number: int) -> None:
         weakref.finalize._exitfunc()  # type: ignore[attr-defined]
     with suppress(OSError, ValueError):
         sys.stdout.flush()
+    with suppress(OSError):
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        sys.stderr.write(f"stopped by {name}\n")
-        sys.stderr.flush()
+        os.write(last_word, f"stopped by {name}\n".encode())
     os._exit(128 + number)
+
+
+def _mute_errors() -> int:
+    """Let nothing more of this process reach stderr but what is written to the copy given back."""
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    try:
+        copy = os.dup(2)
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+    except OSError:  # stderr was closed, or no more files can be opened
+        return 2
+    return copy
 
 
 def _end_children() -> None:
@@ -95,15 +115,20 @@ def _stop(number: int, frame: FrameType | None) -> None:
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     _received.append(number)
-    if _importing(frame):
+    if _suffers_no_exception(frame):
         end_process(number)
     raise Stopped(number)
 
 
-def _importing(frame: FrameType | None) -> bool:
-    """Whether a module is being made: some compiled ones abort if anything is raised in there."""
+def _suffers_no_exception(frame: FrameType | None) -> bool:
+    """Whether it does harm to raise anything here.
+
+    Some compiled modules abort when it happens while they are made. Py4J, which speaks to Spark's
+    Java, prints a traceback and loses the connection that closing Spark would need.
+    """
     while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+        file = frame.f_code.co_filename
+        if file == "<frozen importlib._bootstrap>" or f"{os.sep}py4j{os.sep}" in file:
             return True
         frame = frame.f_back
     return False

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -305,3 +306,23 @@ def test_an_error_without_a_place_gets_one(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space") as raised, publish(tmp_path / "o", "data", {}):
         raise OSError(28, "No space left on device")
     assert raised.value.filename == str(tmp_path / "o")
+
+
+def test_a_folder_that_is_written_into_while_it_is_removed_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Spark's Java does that has not ended yet."""
+    remove = shutil.rmtree
+    late: list[Path] = []
+
+    def beside_a_writer(folder: Path, ignore_errors: bool = False) -> None:
+        remove(folder, ignore_errors)
+        if not late:
+            late.append(folder / "content" / "late")
+            late[0].mkdir(parents=True)
+
+    monkeypatch.setattr(shutil, "rmtree", beside_a_writer)
+    with suppress(ValueError), publish(tmp_path / "out", "data", {}):
+        raise ValueError
+    assert late
+    assert names(tmp_path) == []

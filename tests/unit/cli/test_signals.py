@@ -42,6 +42,34 @@ try:
 except BaseException:
     os.abort()  # as some compiled modules do
 """
+IN_A_CALL_OF_JAVA = """
+import time
+def send_command():
+    print("ready", flush=True)
+    try:
+        time.sleep(60)
+    except BaseException:
+        raise OSError("Error while sending or receiving")  # as Py4J makes of every exception
+"""
+CALLS_JAVA = BEGIN.replace(
+    'print("ready", flush=True)',
+    """sys.path.insert(0, sys.argv[2])
+    from py4j import java_gateway
+    try:
+        java_gateway.send_command()
+    finally:
+        print("Unable to cleanly shutdown Spark", file=sys.stderr)""",
+)
+COMPLAINS = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+{BEGIN}    try:
+        time.sleep(60)
+    finally:
+        child.wait()
+        while True:
+            print("the child is gone", file=sys.stderr, flush=True)
+"""
 IN_AN_IMPORT = BEGIN.replace(
     'print("ready", flush=True)', "sys.path.insert(0, sys.argv[2]); import compiled_module"
 )
@@ -85,6 +113,23 @@ def test_an_import_is_not_left_by_an_exception(tmp_path: Path, number: signal.Si
     code, errors, _ = stopped(IN_AN_IMPORT, out, number, str(modules))
     assert (code, errors) == CODES[number]
     assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_call_of_java_is_not_left_by_an_exception(tmp_path: Path, number: signal.Signals) -> None:
+    package, out = tmp_path / "modules" / "py4j", tmp_path / "out"
+    package.mkdir(parents=True)
+    out.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "java_gateway.py").write_text(IN_A_CALL_OF_JAVA)
+    code, errors, _ = stopped(CALLS_JAVA, out, number, str(package.parent))
+    assert (code, errors) == CODES[number]
+    assert list(out.iterdir()) == []
+
+
+def test_nobody_is_heard_who_complains_that_its_children_were_ended(tmp_path: Path) -> None:
+    code, errors, _ = stopped(COMPLAINS, tmp_path, signal.SIGTERM)
+    assert (code, errors) == CODES[signal.SIGTERM]
 
 
 def test_compiled_code_that_does_not_come_back_is_ended(tmp_path: Path) -> None:

@@ -5,11 +5,9 @@ The driver's work folder and the data folder must be on a file system that all w
 
 import os
 import shutil
-import signal
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import narwhals as nw
@@ -48,8 +46,7 @@ class SparkEngine(RelationalEngine):
         builder = SparkSession.builder.master(master).appName("nextquery")
         for key, value in _SETTINGS.items():
             builder = builder.config(key, value)
-        with _handlers_kept():
-            self.session = builder.getOrCreate()
+        self.session = _started(builder)
         if "PYSPARK_PYTHON" not in os.environ:
             # Workers would start whatever `python3` is on their path. Said to this session only:
             # the environment belongs to the program that uses the library.
@@ -99,15 +96,10 @@ class SparkEngine(RelationalEngine):
         return self.scan(folder)
 
 
-@contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Give Ctrl-C back to the program that uses the library: Spark takes it without asking."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:  # None is a handler that was not set by Python, and cannot be
-        if before is not None and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)
+def _started(builder: SparkSession.Builder) -> SparkSession:
+    """Start Spark from a thread of its own: in the main one it takes Ctrl-C without asking."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(builder.getOrCreate).result()
 
 
 def _read_in_order(folder: Path) -> Iterator[pa.RecordBatch]:

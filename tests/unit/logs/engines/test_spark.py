@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,25 +25,31 @@ def test_a_machine_without_java_is_told_what_to_install(
         open_engine("spark", tmp_path)
 
 
-def test_ctrl_c_is_given_back_though_spark_does_not_start() -> None:
-    from nextquery.logs.engines.spark import _handlers_kept
+class _Builder:
+    """Takes Ctrl-C as Spark does: where it is started from the main thread."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+
+    def getOrCreate(self) -> str:  # noqa: N802
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if self._error:
+            raise self._error
+        return "a session"
+
+
+def test_spark_does_not_get_ctrl_c() -> None:
+    from nextquery.logs.engines.spark import _started
 
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(RuntimeError, match="no Java"), _handlers_kept():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        raise RuntimeError("no Java")
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_a_handler_that_python_did_not_set_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from nextquery.logs.engines.spark import _handlers_kept
-
-    before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(signal, "getsignal", lambda number: None)
-    with _handlers_kept():
-        pass
-    monkeypatch.undo()
-    assert signal.getsignal(signal.SIGINT) is before
+    try:
+        assert cast(Any, _started)(_Builder()) == "a session"
+        with pytest.raises(RuntimeError, match="no Java"):
+            cast(Any, _started)(_Builder(RuntimeError("no Java")))
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.slow
