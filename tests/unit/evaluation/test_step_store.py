@@ -92,3 +92,19 @@ def test_the_processor_time_of_a_step_is_kept_with_it(tmp_path: Path) -> None:
     second.run("step", Part, busy)
     assert first.seconds == second.seconds
     assert 0.2 <= first.seconds["step"] < 2
+
+
+def test_times_stand_in_the_order_in_which_steps_begin(tmp_path: Path) -> None:
+    """So that a run that was stopped writes the same report as one that was not."""
+    whole, stopped = (StepStore(tmp_path / name, {}) for name in ("whole", "stopped"))
+    whole_steps = [
+        whole.begin(name, int, lambda: Finish(lambda: 1, lambda: True)) for name in "abc"
+    ]
+    for finish in reversed(whole_steps):
+        finish()
+    for name in "ab":
+        stopped.run(name, int, lambda: 1)
+    resumed = StepStore(tmp_path / "stopped", {})
+    for name in "abc":
+        resumed.run(name, int, lambda: 1)
+    assert list(whole.seconds) == list(resumed.seconds) == ["a", "b", "c"]
