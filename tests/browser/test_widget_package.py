@@ -92,7 +92,7 @@ PAGE = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Shop</tit
 <script type="module">
 import {{ NextqueryClient }} from "/widget/client.js";
 import {{ createNextqueryPlugin }} from "/widget/autocomplete.js";
-const client = (window.client = new NextqueryClient());
+const client = (window.client = new NextqueryClient({{ timeoutMs: 60_000 }}));
 window["@algolia/autocomplete-js"].autocomplete({{
   container: "#autocomplete", openOnFocus: true, detachedMediaQuery: "none",
   plugins: [createNextqueryPlugin({{ client, feedback: true }})],
