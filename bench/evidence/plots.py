@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from evidence.log_sizes import FEATURE, committed
 from evidence.size_tables import TITLES_OF_CURVES
 from evidence.tables import ROOT, TITLES, read
-from nextquery.evaluation.report.plot_style import FAINT, INK, svg_plot
+from nextquery.evaluation.report.plot_style import FAINT, INK, svg_plot, write_powers_plainly
 
 FIGURES = ROOT / "docs" / "figures"
 COLOURS = {"all": "#c8403f", "first": "#35618f"}
@@ -64,8 +64,10 @@ def _sizes(axes: Sequence[Axes], curves: Document) -> None:
     axes[1].set_title("contexts with a suggestion")
     axes[2].set_title("perplexity per word")
     axes[2].set_yscale("log")
+    write_powers_plainly(axes[2].yaxis)
     for axis in axes:
         axis.set_xscale("log")
+        write_powers_plainly(axis.xaxis)
         axis.set_xlabel("background sessions")
         axis.legend(frameon=False, fontsize=8)
 

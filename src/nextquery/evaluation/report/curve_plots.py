@@ -9,7 +9,13 @@ from matplotlib.axes import Axes
 
 from nextquery.evaluation.learning_curve import LearningCurve
 from nextquery.evaluation.report.html import Cell, Row, table
-from nextquery.evaluation.report.plot_style import FAINT, colour, label, svg_plot
+from nextquery.evaluation.report.plot_style import (
+    FAINT,
+    colour,
+    label,
+    svg_plot,
+    write_powers_plainly,
+)
 
 
 def draw_learning_curve(curve: LearningCurve, models: tuple[str, ...], path: Path) -> None:
@@ -28,8 +34,10 @@ def draw_learning_curve(curve: LearningCurve, models: tuple[str, ...], path: Pat
         coverage.set_title("Contexts with a suggestion")
         perplexity.set_title("Perplexity per word")
         perplexity.set_yscale("log")
+        write_powers_plainly(perplexity.yaxis)
         for axes in (ranking, coverage, perplexity):
             axes.set_xscale("log")
+            write_powers_plainly(axes.xaxis)
             axes.set_xlabel("background sessions")
             axes.grid(color=FAINT, alpha=0.3)
         ranking.legend(frameon=False, fontsize=8)

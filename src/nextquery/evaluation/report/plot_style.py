@@ -10,7 +10,9 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 INK, FAINT, PAPER_COLOUR = "#1f2933", "#9aa5b1", "#b8a15a"
 _MODEL_COLOURS = ("#c8403f", "#e08a1e", "#7b4fa3", "#2a8c6a")
@@ -43,6 +45,13 @@ def svg_plot(path: Path, width: float, height: float, columns: int = 1) -> Itera
         figure = Figure(figsize=(width, height), layout="constrained")
         yield list(figure.subplots(1, columns, squeeze=False)[0])
         figure.savefig(path, format="svg", metadata={"Date": None}, transparent=True)
+
+
+def write_powers_plainly(axis: Axis) -> None:
+    """Of a logarithmic axis: Matplotlib writes formulas, and no text is one in these plots."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:,g}")
+    axis.set_minor_formatter("")
 
 
 def label(system: str) -> str:

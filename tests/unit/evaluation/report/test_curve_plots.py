@@ -12,7 +12,10 @@ from nextquery.evaluation.report.curve_plots import (
 def test_the_curve_is_drawn(curve: LearningCurve, tmp_path: Path) -> None:
     draw_learning_curve(curve, ("hred",), tmp_path / "curve.svg")
 
-    assert (tmp_path / "curve.svg").read_bytes().startswith(b"<?xml")
+    drawn = (tmp_path / "curve.svg").read_text(encoding="utf-8")
+    assert drawn.startswith("<?xml")
+    assert "mathdefault" not in drawn
+    assert "2,000" in drawn
 
 
 def test_the_sentence_says_where_it_pays_and_what_was_fitted_anew(curve: LearningCurve) -> None:
