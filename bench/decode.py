@@ -18,14 +18,13 @@ from typing import Any
 import torch
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.contexts import ContextState
-from nextquery.inference.kernels.process_memory import keep_freed_memory
-from nextquery.inference.network.network import Network
+from nextquery.inference.context import ContextState
+from nextquery.inference.network import Network
 from nextquery.inference.predictor import Predictor
+from nextquery.inference.process_memory import keep_freed_memory
 from nextquery.inference.settings import DecodeConfig
-from nextquery.model.files import WEIGHTS
 from nextquery.model.hred import HRED
-from nextquery.model.settings import ModelConfig
+from nextquery.model.settings import WEIGHTS, ModelConfig
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 
 Times = dict[str, float]

@@ -8,29 +8,28 @@ processor, `_wall_ms` by the clock. `default_*` has the settings that nobody cha
 `default_first` is the mean over contexts that were not asked about before.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 import torch
 
-from decode import plain_score
-from nextquery.inference.kernels.library import native_library
-from nextquery.inference.kernels.process_memory import keep_freed_memory
+from bench.decode import plain_score
+from nextquery.inference.native import native_library
+from nextquery.inference.process_memory import keep_freed_memory
 from nextquery.inference.settings import DecodeConfig
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
 from nextquery.suggesters.loading import load
 from nextquery.suggesters.neural import HREDSuggester
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN
-from quality import model_and_data, validation_cases
 
 BEAM = 10
 COLD = """
@@ -40,6 +39,36 @@ load(sys.argv[1]).suggest(["free music"], 5)
 status = open("/proc/self/status").read()  # what `getrusage` says is the parent's
 print(time.process_time(), int(status.split("VmHWM:")[1].split()[0]) / 1024)
 """
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Sessions without their last query, and that query."""
+
+    contexts: list[tuple[str, ...]]
+    following: list[str]
+
+
+def model_and_data(folder: Path) -> tuple[Path, Path]:
+    """The folders named by the environment, or new ones of a made-up log."""
+    model, data = (os.environ.get(f"NEXTQUERY_BENCH_{name}") for name in ("MODEL", "DATA"))
+    if model and data:
+        return Path(model), Path(data)
+    log, data, model = (str(folder / name) for name in ("log.tsv", "data", "model"))
+    for command in (
+        ["synth", log, "--sessions", "4000", "--seed", "1"],
+        ["prepare", log, "--out", data, "--no-spelling"],
+        ["train", data, "--out", model, "--config", "tiny", "--set", "train.epochs=2"],
+    ):
+        subprocess.run([sys.executable, "-m", "nextquery", *command], check=True, stdout=sys.stderr)
+    return Path(model), Path(data)
+
+
+def validation_cases(data: PreparedData, most: int) -> Cases:
+    """At most so many validation sessions, evenly spread over time."""
+    sessions = [session.queries for session in data.sessions("validation")]
+    chosen = sessions[:: max(1, len(sessions) // most)][:most]
+    return Cases([queries[:-1] for queries in chosen], [queries[-1] for queries in chosen])
 
 
 def main(quick: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """How the cost of a suggestion grows with vocabulary, beam and context length.
 
 Random weights at the paper's layer sizes, queries of four words, one thread, processor time: the
-figures are comparable with each other on one machine. `python bench/growth.py OUT.svg` draws them.
+figures are comparable with each other on one machine. `python -m bench.growth OUT.svg` draws them.
 """
 
 import sys
@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.kernels.process_memory import keep_freed_memory
-from nextquery.inference.network.network import Network
+from nextquery.inference.network import Network
 from nextquery.inference.predictor import Predictor
+from nextquery.inference.process_memory import keep_freed_memory
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig

@@ -48,8 +48,6 @@ def main(quick: bool) -> dict[str, Any]:
 
 def build_wheel(folder: Path) -> Path:
     """The wheel of this checkout."""
-    if not (ROOT / "pyproject.toml").is_file():
-        raise InputError("this benchmark builds the package: run it in a checkout of the source")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", str(ROOT)]
     subprocess.run([*command, "--wheel-dir", str(folder)], check=True)
     return next(folder.glob("nextquery-*.whl"))

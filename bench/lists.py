@@ -29,10 +29,10 @@ from typing import Any
 import numpy as np
 
 from nextquery import load
-from nextquery.evaluation.generation.list_quality import word_overlap
-from nextquery.evaluation.ranking.significance import paired_t_test
-from nextquery.inference.kernels.process_memory import keep_freed_memory
-from nextquery.inference.lists.relations import Relation, relation
+from nextquery.evaluation.comparison import paired_t_test
+from nextquery.evaluation.lists import word_overlap
+from nextquery.inference.lists import Relation, relation
+from nextquery.inference.process_memory import keep_freed_memory
 from nextquery.inference.settings import DecodeConfig
 from nextquery.logs.data_folder import PreparedData
 from nextquery.records import Suggestion

@@ -66,7 +66,7 @@ def _with_nextquery(version: str, log: Path, out: Path) -> int:
 def _with_pandas(log: Path, out: Path) -> int:
     import pandas as pd
 
-    from nextquery.logs.stages.privacy import looks_personal
+    from nextquery.logs.privacy import looks_personal
     from nextquery.normalise import normalise_query
 
     rows = pd.read_csv(log, sep="\t", quoting=3, dtype=str, keep_default_na=False)

@@ -13,11 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from serving.load import quantile
-from serving.models import Models, make_models
-from serving.processes import Load, Redis, Server, load, plain, service
+from bench.serving.load import quantile
+from bench.serving.models import Models, make_models
+from bench.serving.processes import Load, Redis, Server, load, plain, service
 
 ADMIN = "a-key-for-the-benchmark-only"
 PATIENT = ("--budget-ms", "60000", "--queue-size", "512")
@@ -336,7 +334,7 @@ def memory(models: Models, quick: bool) -> dict[str, Any]:
 
 
 def _memory(model: Path, words: list[str], half: int) -> dict[str, Any]:
-    bounds = ("--max-sessions", "1000", "--cache-size", "1000")
+    bounds = ("--max-sessions", "1000")
     with service(model, *PATIENT, *bounds) as server:
         marks = [server.memory_mb()]
         statuses = []

@@ -30,11 +30,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nextquery.config import load_config
-from nextquery.model.compiled_recurrence import recurrence_kernels
 from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood
-from nextquery.model.products import times_transposed
-from nextquery.model.sampled_softmax import CandidateSampler
+from nextquery.model.loss import CandidateSampler
+from nextquery.model.recurrence import recurrence_kernels, times_transposed
 from nextquery.model.settings import ModelConfig, RunConfig
 from nextquery.text.batching import cut
 from nextquery.text.corpus import EncodedSessions

@@ -84,11 +84,11 @@ def _section(title: str, section: type[Section]) -> list[str]:
 def _http() -> str:
     from fastapi import FastAPI
 
-    from nextquery.service.http import admin, routes
+    from nextquery.service import routes
 
     api = FastAPI(title="nextquery", version=nextquery.__version__)
     api.include_router(routes.router)
-    api.include_router(admin.router)
+    api.include_router(routes.admin_router)
     document = api.openapi()
     lines = [
         "# HTTP API",

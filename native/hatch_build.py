@@ -48,8 +48,6 @@ def compile_kernels(sources: Path, target: Path) -> None:
         raise RuntimeError("no C++ compiler: install g++ or set CXX (nextquery runs without this)")
     x86 = platform.machine().lower() in X86
     parts = {"baseline": [], "threads": [], "dispatch": ["-fvisibility=default"]}
-    # To the last bit what NumPy computes.
-    parts["lambdarank"] = ["-fvisibility=default", "-ffp-contract=off"]
     if x86:
         parts["avx2"] = ["-mavx2", "-mfma"]
         parts["avx512"] = AVX512

@@ -29,7 +29,7 @@ from hypothesis import settings
 
 from nextquery.artifacts import publish
 from nextquery.logs.data_folder import PreparedData
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark"))
 
@@ -38,7 +38,7 @@ settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
 
-WHOLE_COMMANDS = ("browser", "install", "integration", "learning")
+WHOLE_COMMANDS = ("browser", "install", "integration", "learning", "reliability")
 """Folders whose tests run browsers, commands or trainings: none is in the fast inner loop."""
 
 
@@ -254,10 +254,9 @@ def make_untrained_hred(
     """A folder as training leaves it, with random weights."""
     import torch
 
-    from nextquery.guard.build_tables import write_tables
-    from nextquery.model.files import KIND
+    from nextquery.guard.tables import write_tables
     from nextquery.model.hred import HRED
-    from nextquery.model.settings import ModelConfig
+    from nextquery.model.settings import KIND, ModelConfig
     from nextquery.text.vocabulary import Vocabulary
 
     torch.manual_seed(seed)

@@ -55,11 +55,10 @@ def _untrained(folder: Path) -> Path:
     import torch
 
     from nextquery.artifacts import publish
-    from nextquery.guard.build_tables import write_tables
+    from nextquery.guard.tables import write_tables
     from nextquery.logs.data_folder import PreparedData
-    from nextquery.model.files import KIND
     from nextquery.model.hred import HRED
-    from nextquery.model.settings import ModelConfig
+    from nextquery.model.settings import KIND, ModelConfig
     from nextquery.text.vocabulary import Vocabulary
 
     # K = 1: words that fill up the vocabulary belong to nobody and would all be refused.

@@ -7,14 +7,14 @@ own steps, beam 10 by likelihood, without copying, guard or ranking (`engine.pla
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from decode import plain_state
-from engine import plain_search
+from bench.decode import plain_state
+from bench.engine import plain_search
 from nextquery.model.hred import HRED
 
 app = FastAPI()

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from serving.load import ANSWERED, FAILED
+from bench.serving.load import ANSWERED, FAILED
 
 HERE = Path(__file__).parent
 
@@ -126,8 +126,10 @@ class Server:
 
 @contextlib.contextmanager
 def service(model: Path, *options: str, workers: int = 1, **environment: str) -> Iterator[Server]:
-    """A ready `nextquery serve`; caches are off, so that every answer is computed."""
-    arguments = ["serve", str(model), "--port", "0", "--cache-size", "0"]
+    """A ready `nextquery serve`."""
+    arguments = ["serve", str(model), "--port", "0"]
+    if workers > 1 and "--sessions" not in options:
+        arguments += ["--sessions", "none"]
     command = [sys.executable, "-m", "nextquery", *arguments, "--workers", str(workers), *options]
     server = Server(command, 0, environment)
     try:

@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t ODD = 0x9E3779B97F4A7C15u;
 constexpr uint64_t MIX[2] = {0xBF58476D1CE4E5B9u, 0x94D049BB133111EBu};
 
-// The same numbers as `guard/fingerprints.py` has.
+// The same numbers as `guard/tables.py` has.
 inline uint64_t scramble(uint64_t key) {
     key = (key ^ (key >> 30)) * MIX[0];
     key = (key ^ (key >> 27)) * MIX[1];

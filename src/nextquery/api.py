@@ -10,23 +10,22 @@ The command line does the same work through the same modules. What is written is
 there.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
+from nextquery.artifacts import temporary_folder
 from nextquery.config import load_config, validated
 from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare as prepare_logs
-from nextquery.logs.reading.settings import ReadSettings
-from nextquery.logs.settings import PrepareSettings
+from nextquery.logs.settings import PrepareSettings, ReadSettings
 from nextquery.suggesters.base import Suggester
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import count_model, load
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def prepare(log: Any, out: str | Path, **settings: Any) -> PreparedData:
 
     `log` is a file, a list of files, or a pandas, Polars or Arrow table with one row per query.
     `settings` are the fields of `PrepareSettings` (`min_users`, `spelling`, ...) and of
-    `ReadSettings` (`format`, `columns`, `time_zone`, `max_rejected`).
+    `ReadSettings` (`format`, `columns`, `time_zone`, `max_rejected`), or `read=ReadSettings(...)`.
 
     >>> data = prepare(LOG, "data", spelling=False)
     >>> data.splits
@@ -55,13 +54,16 @@ def prepare(log: Any, out: str | Path, **settings: Any) -> PreparedData:
     >>> same.words() == data.words()
     True
     """
+    given = settings.pop("read", ReadSettings())
+    if not isinstance(given, ReadSettings):
+        raise InputError(f"`read`: must be a ReadSettings, not {type(given).__name__}")
     names = {field.name for field in fields(ReadSettings)}
     read = {name: value for name, value in settings.items() if name in names}
     rest = {name: value for name, value in settings.items() if name not in names}
     unknown = rest.keys() - {field.name for field in fields(PrepareSettings)}
     if unknown:
         raise InputError(f"prepare knows no setting {min(unknown)!r}")
-    chosen = PrepareSettings(read=ReadSettings(**read), **rest)
+    chosen = PrepareSettings(read=replace(given, **read), **rest)
     with _as_files(log) as files:
         prepare_logs(files, Path(out), chosen)
     return PreparedData(Path(out))
@@ -159,7 +161,7 @@ def _as_files(log: Any) -> Iterator[list[str | Path]]:
         except TypeError:
             kind = type(log).__name__
             raise InputError(f"a log is a file, files or a table, not {kind}") from None
-        with tempfile.TemporaryDirectory(prefix="nextquery-") as folder:
-            file = Path(folder) / "table.parquet"
+        with temporary_folder() as folder:
+            file = folder / "table.parquet"
             table.write_parquet(file)
             yield [file]

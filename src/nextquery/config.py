@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from nextquery.artifacts.files import read_plain_text
 from nextquery.errors import ArtifactError, ConfigError
-from nextquery.plain_files import read_plain_text
 
 _MOST_BYTES = 1 << 24
 _PACKAGED = Path(__file__).parent / "configs"

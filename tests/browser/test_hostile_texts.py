@@ -23,7 +23,7 @@ def answers(texts: list[str]) -> dict[str, Any]:
     items = [{"text": text, "score": -float(n), "source": text} for n, text in enumerate(texts)]
     weights = [{"text": text, "update": 0.5, "share": 0.5} for text in texts]
     model = {"name": texts[0], "kind": texts[0], "explains": True, "version": "1"}
-    more = {"model": texts[0], "took_ms": 1.0}
+    more = {"model": texts[0]}
     return {
         "/v1/models": {"models": [model], "feedback": False},
         "/v1/suggest": {"suggestions": items, "fallback": True, "query_id": "1", **more},

@@ -293,8 +293,8 @@ def test_why_a_suggestion_stands_where_it_stands(page: Any, service: Any) -> Non
     expect(page.locator(".why")).to_have_count(0)
     page.check("#why")
     why = page.locator(".column li", has_text="red boots").locator(".why")
-    expect(why.first).to_contain_text("the session makes it")
-    expect(why.first).to_contain_text("times likelier")
+    # This count model's list is not ranked by what the session adds, so it has no likelihoods.
+    expect(why.first).to_contain_text("ranked by likelihood alone")
     expect(why.last).to_contain_text("guard: nothing blocked in it")
     page.check("#compare")
     expect(page.locator(".column:nth-child(2) .why").first).to_be_visible()

@@ -16,9 +16,8 @@ from playwright.sync_api import expect
 
 from nextquery.export.export import export_model
 from nextquery.export.static import StaticLists
-from nextquery.normalise import normalise_query
+from nextquery.normalise import join_words, normalise_query
 from nextquery.suggesters.loading import load
-from nextquery.word_breaks import join_words
 
 from .hostile_texts import hostile_texts
 

@@ -13,9 +13,8 @@ from playwright.async_api import Browser, Page, async_playwright
 
 from nextquery.records import Suggestion
 from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL, JudgementStore
-from nextquery.study.pool import create_study
+from nextquery.study.pool import Topic, create_study
 from nextquery.study.report import make_report
-from nextquery.study.topics import Topic
 
 from .serve_study import served
 

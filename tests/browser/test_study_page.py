@@ -9,9 +9,8 @@ from playwright.sync_api import expect
 
 from nextquery.records import Suggestion
 from nextquery.study.judgements import USEFUL, JudgementStore
-from nextquery.study.pool import create_study, read_pool
+from nextquery.study.pool import Topic, create_study, read_pool
 from nextquery.study.report import make_report
-from nextquery.study.topics import Topic
 
 from .hostile_texts import hostile_texts
 from .serve_study import served

@@ -75,7 +75,7 @@ def test_what_was_typed_to_its_end_is_searched_as_it_is(shop: Shop) -> None:
     shop.page.wait_for_selector(OPTIONS)
 
 
-def test_feedback_goes_by_beacon(shop: Shop) -> None:
+def test_feedback_is_sent(shop: Shop) -> None:
     shop.open()
     shop.type("red shoes")
     shop.page.keyboard.press("Enter")
@@ -89,8 +89,6 @@ def test_feedback_goes_by_beacon(shop: Shop) -> None:
     assert [each["action"] for each in sent] == ["shown", "clicked", "shown", "dismissed"]
     assert (sent[1]["suggestion"], sent[1]["position"]) == (second, 1)
     assert len({each["client_id"] for each in sent}) == 1
-    kinds = {each.resource_type for each in shop.asked if each.url.endswith("/feedback")}
-    assert kinds == {"ping"}
 
 
 def test_a_page_that_navigates_does_not_wait_for_anything(shop: Shop) -> None:
@@ -134,7 +132,7 @@ def test_a_stale_answer_is_dropped(shop: Shop) -> None:
     shop.page.wait_for_selector(OPTIONS)
     assert len(held) == 1
     row = {"text": "r stale", "score": 0.0, "source": ""}
-    held[0].fulfill(json={"completions": [row], "model": "m", "took_ms": 1})
+    held[0].fulfill(json={"completions": [row], "model": "m"})
     shop.page.wait_for_timeout(200)
     assert shop.texts() == ["red shoes"]
 

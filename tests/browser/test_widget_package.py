@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from nextquery._version import __version__
-from nextquery.service.http import pages
+from nextquery.service import routes
 
 from .hostile_texts import hostile_texts
 
@@ -59,8 +59,8 @@ def test_the_python_package_carries_the_widget_where_the_service_looks_for_it() 
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     packaged = ROOT / "src" / included["clients/js/src"]
-    assert packaged == Path(pages.__file__).parent / "widget"
-    assert (pages.WIDGET / "box.js").is_file()
+    assert packaged == Path(routes.__file__).parent / "widget"
+    assert (routes.WIDGET / "box.js").is_file()
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_algolia_completes_and_suggests(algolia: Any) -> None:
 def test_algolia_shows_hostile_texts_as_text(algolia: Any) -> None:
     texts = hostile_texts()
     rows = [{"text": text, "score": 0.0, "source": ""} for text in texts]
-    answer = {"completions": rows, "model": "m", "took_ms": 1}
+    answer = {"completions": rows, "model": "m"}
     algolia.route("**/v1/complete", lambda route: route.fulfill(json=answer))
     algolia.locator(".aa-Input").press_sequentially("<")
     expect(algolia.locator(ITEMS)).to_have_count(len(texts))

@@ -61,7 +61,7 @@ class Shop:
     def say(self, items: Sequence[dict[str, Any]]) -> None:
         """Put words into the service's mouth."""
         rows = [{"score": -1.0, "source": "made up", **item} for item in items]
-        more = {"model": "m", "took_ms": 1.0, "fallback": False, "query_id": "1"}
+        more = {"model": "m", "fallback": False, "query_id": "1"}
         answer = {"completions": rows, "suggestions": rows, **more}
         for name in ("complete", "suggest"):
             self.page.route(f"**/v1/{name}", lambda route: route.fulfill(json=answer))

@@ -18,16 +18,15 @@ from tests.unit.feedback.made_up import publish_shortest_first
 from nextquery import load
 from nextquery.artifacts import publish
 from nextquery.errors import InputError
-from nextquery.guard.build_tables import write_tables
+from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
 from nextquery.normalise import normalise_query
 from nextquery.suggesters.base import Completer, Guarded, Suggester
-from nextquery.suggesters.blending.mixture import Mixture
+from nextquery.suggesters.blend import BlendSettings, Mixture, publish_blend
 from nextquery.suggesters.diagnosis import LISTED, why
-from nextquery.suggesters.fitting.blend import BlendSettings, publish_blend
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, MODEL_KINDS, count_model
 from nextquery.suggesters.rescue import Rescue
 from nextquery.text.vocabulary import Vocabulary

@@ -2,7 +2,7 @@
 
 The packages are those of the environment that runs the tests, linked into the bare one by the files
 that each says it installed: seconds instead of minutes, and no network. What this leaves untried,
-that pip itself finds and fetches them, is what `nextquery bench install` does.
+that pip itself finds and fetches them, is what `./scripts/bench install` does.
 """
 
 import os

@@ -91,10 +91,6 @@ def test_the_core_names_the_extra_that_a_command_needs(
     assert re.fullmatch(rf"error: .*: pip install 'nextquery\[{extra}\]'", line)
 
 
-def test_what_needs_the_source_says_so(core: BareEnvironment) -> None:
-    assert "run it in a checkout" in _refused(core, "bench", "install", "--quick")
-
-
 def test_the_bill_of_materials_names_every_package(core: BareEnvironment) -> None:
     out = core.work / "bill.json"
     script = ROOT / "scripts" / "bill-of-materials"

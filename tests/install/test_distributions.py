@@ -19,14 +19,13 @@ WANTED = {
     "nextquery/configs/tiny.toml",
     "nextquery/configs/small.toml",
     "nextquery/configs/paper.toml",
-    "nextquery/benchmarks/install.py",
     "nextquery/evaluation/report/report.css",
     "nextquery/logs/synthetic/words.toml",
-    "nextquery/service/http/static/index.html",
-    "nextquery/service/http/widget/box.js",
+    "nextquery/service/static/index.html",
+    "nextquery/service/widget/box.js",
     "nextquery/study/static/index.html",
 }
-IN_THE_ARCHIVE = {"bench", "clients", "configs", "src"}
+IN_THE_ARCHIVE = {"clients", "configs", "src"}
 BESIDE = {
     ".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "constraints.txt",
     "pyproject.toml",

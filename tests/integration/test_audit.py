@@ -6,11 +6,11 @@ import pytest
 
 from nextquery import fit, prepare
 from nextquery.config import shipped_configs
-from nextquery.evaluation.audit.audit_run import AuditSettings, audit
-from nextquery.evaluation.audit.planting import PlantingSettings
+from nextquery.evaluation.audit import AuditSettings, audit
+from nextquery.evaluation.planting import PlantingSettings
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.log import write_log
-from nextquery.model.files import KIND
+from nextquery.model.settings import KIND
 
 FEW = PlantingSettings(
     canary_users=(0, 1, 8), canaries=3, fake_users=(2, 20), contexts=2, decoys=63

@@ -2,7 +2,6 @@
 
 import io
 import json
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,12 +10,10 @@ from urllib.parse import quote_plus
 
 import polars as pl
 import pytest
+from tests.reliability.log_files import workbook
 
 import nextquery
 from nextquery.logs.formats.table import FORMATS
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
-from promises.log_files import workbook
 
 pytestmark = pytest.mark.slow
 

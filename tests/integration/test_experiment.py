@@ -15,24 +15,17 @@ from typer.testing import CliRunner
 from nextquery.artifacts import publish
 from nextquery.cli.main import app
 from nextquery.evaluation.experiment import run_experiment
-from nextquery.evaluation.ranking.scenarios import (
-    SCENARIOS,
-    Rules,
-    Scenario,
-    every_context_cases,
-)
+from nextquery.evaluation.scenarios import SCENARIOS, Rules, Scenario, every_context_cases
 from nextquery.evaluation.settings import ExperimentSettings
-from nextquery.evaluation.step_store import FOLDER
-from nextquery.guard.build_tables import write_tables
+from nextquery.evaluation.steps import FOLDER
+from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
-from nextquery.model.files import KIND
 from nextquery.model.hred import HRED
-from nextquery.model.settings import ModelConfig
-from nextquery.ranking.candidates import Backgrounds
-from nextquery.ranking.cases import CaseSet
+from nextquery.model.settings import KIND, ModelConfig
+from nextquery.ranking.cases import Backgrounds, CaseSet
 from nextquery.records import ScoredQuery, Session
 from nextquery.text.vocabulary import Vocabulary
 

@@ -6,8 +6,8 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from nextquery.service.http.schemas import Clicked, Shown
-from nextquery.service.operation.feedback_log import FeedbackLog
+from nextquery.service.feedback import FeedbackLog
+from nextquery.service.schemas import Clicked, Shown
 
 START = datetime(2026, 5, 1, 9, 0, tzinfo=UTC)
 

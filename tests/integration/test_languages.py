@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 
 import nextquery
 from nextquery.normalise import normalise_query
+from nextquery.service.answering import build_service
 from nextquery.service.app import build_app
-from nextquery.service.service import build_service
 from nextquery.service.settings import NamedModel, ServiceSettings
 
 HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"

@@ -17,7 +17,7 @@ from tests.conftest import RunningService, ServiceStarter
 from nextquery import fit, prepare, train
 from nextquery.artifacts import open_artifact
 from nextquery.logs.synthetic.log import write_log
-from nextquery.service.http.keys import new_key
+from nextquery.service.keys import new_key
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")

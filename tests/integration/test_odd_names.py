@@ -61,7 +61,7 @@ def _write_feedback(folder: Path) -> None:
     from datetime import UTC, datetime
 
     from nextquery.feedback.events import ListedSuggestion, ServedList, ShownList
-    from nextquery.service.operation.feedback_log import FeedbackLog
+    from nextquery.service.feedback import FeedbackLog
 
     log = FeedbackLog(folder)
     who = ("list", "visitor", datetime(2026, 5, 1, tzinfo=UTC), "paris")

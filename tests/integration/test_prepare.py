@@ -16,8 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nextquery.artifacts import open_artifact
-from nextquery.cli.main import app
-from nextquery.cli.option_names import in_options, option_names
+from nextquery.cli.main import app, in_options, option_names
 from nextquery.errors import InputError, NextqueryError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.log import write_log
@@ -68,7 +67,13 @@ def made_up_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     odd = [(*row[:3], "http://x.example") for row in _session("é", "2006-04-03", *queries)]
     with path.open("a", encoding="utf-8") as stream:
         stream.write("".join(map(_line, odd)) + "broken row\n" + "".join(map(_line, _robot())))
+        stream.write("".join(map(_line, _monitor())))
     return path
+
+
+def _monitor() -> list[Row]:
+    """A program that asks for the same four things all the time, once a minute."""
+    return _session("monitor", "2006-04-03", *("up", "status", "login", "search") * 130)
 
 
 def _robot() -> list[Row]:
@@ -110,6 +115,14 @@ def test_robots_are_left_out_unless_they_are_to_stay(
     assert "robots" not in kept["settings"]
     rows = PreparedData(tmp_path / "data").session_rows("background").collect()
     assert rows["query"].str.contains("robotic").sum() == 300
+
+
+def test_a_program_that_never_pauses_gives_no_session_without_end(reference: Path) -> None:
+    data = PreparedData(reference)
+    rows = pl.concat([data.session_rows(split) for split in data.splits])
+    lengths = rows.group_by("session").len().collect()["len"]
+    assert lengths.max() == data.artifact.entry("settings")["max_session_queries"] == 500
+    assert data.artifact.entry("counts")["sessions_cut"] == 1
 
 
 def test_counts_in_the_manifest_are_those_of_the_files(reference: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from nextquery.guard.hits import TitleHits
+from nextquery.guard.guard import TitleHits
 from nextquery.inference.settings import DecodeConfig
-from nextquery.service.http.keys import new_key
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.service.keys import new_key
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.rescue import Rescue
 
 API, ADMIN = new_key("shop"), new_key("operator")
@@ -45,7 +45,7 @@ def service(start_service: Any, served_models: dict[str, Path], files: Path, res
         *("--rescue", rescue),
         *("--keys", files / "keys", "--blocklist", files / "blocklist"),
         *("--feedback", files / "feedback", "--budget-ms", "20000"),
-        *("--public", "metrics", "--public", "docs"),
+        *("--public", "metrics", "--public", "docs", "--score"),
         NEXTQUERY_ADMIN_KEYS=ADMIN.line,
     )
 
@@ -66,7 +66,7 @@ def test_suggestions_say_their_score_source_and_model(service: Any) -> None:
     assert answer["suggestions"][0]["source"] == "seen in the log (5 times after the last query)"
     assert answer["model"] == "adj"
     assert answer["fallback"] is False
-    assert answer["took_ms"] >= 0
+    assert "took_ms" not in answer
 
 
 def test_the_first_model_answers_when_none_is_named(service: Any) -> None:
@@ -86,18 +86,6 @@ def test_a_session_is_kept_and_can_be_deleted(service: Any) -> None:
     deleted = httpx.delete(service.url + "/v1/sessions/visitor-1", headers=KEY)
     assert deleted.status_code == 204
     assert ask("paris", session_id="visitor-1") == ask("paris")
-
-
-def test_only_the_new_query_of_a_session_is_encoded(service: Any) -> None:
-    def states(result: str) -> float:
-        name = f'nextquery_cache_total{{cache="states",result="{result}"}} '
-        lines = service.get("/metrics").text.splitlines()
-        return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
-
-    asked(service, "/v1/suggest", {"query": "rome", "session_id": "visitor-2"})
-    hits, misses = states("hit"), states("miss")
-    asked(service, "/v1/suggest", {"query": "rome flights", "session_id": "visitor-2"})
-    assert (states("hit"), states("miss")) == (hits + 1, misses)
 
 
 def test_a_batch_gives_what_single_requests_give(service: Any) -> None:

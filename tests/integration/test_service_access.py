@@ -1,12 +1,13 @@
 """Who gets how much of a service that asks for keys, over HTTP."""
 
 import socket
+import time
 from typing import Any
 
 import httpx
 import pytest
 
-from nextquery.service.http.keys import new_key
+from nextquery.service.keys import new_key
 
 RICH, POOR = new_key("rich"), new_key("poor")
 MARKER = "zyzzyvamarker"
@@ -26,12 +27,37 @@ def post(service: Any, path: str, body: Any, key: str) -> httpx.Response:
 
 def test_a_batch_pays_for_its_work_and_leaves_the_others_theirs(service: Any) -> None:
     body = {"query": "paris", "context": [f"rome in days {n}" for n in range(100)], "n": 50}
-    answer = post(service, "/v1/suggest/batch", {"requests": [body] * 64}, RICH.key)
-    assert answer.status_code == 200, "a full bucket lets one in"
+    refused = post(service, "/v1/suggest/batch", {"requests": [body] * 64}, RICH.key)
+    assert refused.status_code == 422
+    assert "at most 6.0 at once" in refused.json()["detail"], "two seconds and a debt of one"
+    time.sleep(0.6)
+    some = {"requests": [{"query": f"paris {n}"} for n in range(5)]}
+    assert post(service, "/v1/suggest/batch", some, RICH.key).status_code == 200
     refused = post(service, "/v1/suggest", {"query": "paris"}, RICH.key)
     assert refused.status_code == 429
-    assert int(refused.headers["Retry-After"]) > 60, "64 lists of fifty cost about 200"
+    assert int(refused.headers["Retry-After"]) == 1
     assert post(service, "/v1/suggest", {"query": "paris"}, POOR.key).status_code == 200
+
+
+def test_a_batch_of_one_visitor_leaves_the_others_of_its_key_theirs(
+    start_service: Any, served_models: Any
+) -> None:
+    site = new_key("site")
+    service = start_service(served_models["adjacency"], "--rate", "20", NEXTQUERY_KEYS=site.line)
+
+    def lists(count: int, session: str) -> int:
+        requests = [{"query": f"paris {n}", "session_id": session} for n in range(count)]
+        return post(service, "/v1/suggest/batch", {"requests": requests}, site.key).status_code
+
+    assert lists(64, "greedy") == 422
+    assert lists(25, "greedy") == 200
+    assert lists(25, "greedy") == 429
+    body = {"query": "paris"}
+    statuses = [
+        post(service, "/v1/suggest", {**body, "session_id": f"v{n}"}, site.key).status_code
+        for n in range(8)
+    ]
+    assert statuses == [200] * 8
 
 
 def test_wrong_keys_and_invalid_bodies_are_counted(service: Any) -> None:

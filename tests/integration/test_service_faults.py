@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from nextquery.artifacts import write_manifest
-from nextquery.service.http.keys import new_key
+from nextquery.service.keys import new_key
 
 ADMIN = new_key("operator")
 ADMIN_KEY = {"X-Admin-Key": ADMIN.key}
@@ -64,7 +64,7 @@ def test_a_folder_whose_content_cannot_be_opened_is_refused(service: Any, place:
     replace_file(place / "model", "query_counts.npy", b"no numbers at all")
     refused = service.post("/admin/reload", None, **ADMIN_KEY)
     assert refused.status_code == 409
-    assert "model: cannot be used" in refused.json()["detail"] or "model" in refused.text
+    assert refused.json()["detail"].startswith(f"{place / 'model' / 'query_counts.npy'}: ")
     assert suggest(service).json()["suggestions"]
     replace_file(place / "model", "query_counts.npy", good)
     assert service.post("/admin/reload", None, **ADMIN_KEY).status_code == 200
@@ -178,12 +178,59 @@ def test_a_stopped_model_is_noticed_ended_and_replaced(neural: Any) -> None:
     assert neural.process.wait(45) == 0, "50 s when the model was waited for"
 
 
+def test_a_stopped_model_makes_unready_only_who_needs_it(
+    start_service: Any, served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    """The same stopped model: in the shadow, and as one arm of a split."""
+    hred = f"hred={served_models['hred']}"
+    adjacency, feedback = served_models["adjacency"], ("--feedback", tmp_path / "feedback")
+    common = "--batch-seconds", "60", "--cache-size", "0", *feedback
+    silent = "ready, but no answer from: hred"
+
+    def stop_model(service: Any) -> None:
+        os.kill(children(service, b"model_process")[0], signal.SIGSTOP)
+
+    def end(service: Any) -> None:
+        os.kill(children(service, b"model_process")[0], signal.SIGKILL)
+        assert service.stop() == 0
+
+    def status(service: Any) -> tuple[int, str]:
+        answer = service.get("/readyz")
+        return answer.status_code, answer.json()["status"]
+
+    shadow = start_service(adjacency, "--shadow", hred, *common)
+    stop_model(shadow)
+    shadow.wait_until(lambda: status(shadow) == (200, silent))
+    assert suggest(shadow).json()["suggestions"]
+    end(shadow)
+
+    split = "--compare", hred, "--split", "adjacency:1,hred:1"
+    alone = start_service(adjacency, *split, *common)
+    stop_model(alone)
+    alone.wait_until(lambda: status(alone) == (503, "no answer from: hred"))
+    end(alone)
+
+    helped = start_service(adjacency, *split, "--fallback", adjacency, *common)
+    stop_model(helped)
+    helped.wait_until(lambda: status(helped) == (200, silent))
+    answers = [
+        helped.post("/v1/suggest", {"query": "red shoes", "session_id": f"visitor-{number}"})
+        for number in range(12)
+    ]
+    assert {answer.status_code for answer in answers} == {200}
+    assert {answer.json()["fallback"] for answer in answers} == {False, True}
+    assert all(answer.json()["suggestions"] for answer in answers)
+    end(helped)
+
+
 @pytest.mark.slow
 def test_workers_are_replaced_without_a_refused_request_even_if_that_fails_at_first(
     start_service: Any, served_models: dict[str, Path], tmp_path: Path
 ) -> None:
     shutil.copytree(served_models["adjacency"], tmp_path / "model")
-    service = start_service(tmp_path / "model", "--workers", "2", "--budget-ms", "60000")
+    service = start_service(
+        tmp_path / "model", "--workers", "2", "--sessions", "none", "--budget-ms", "60000"
+    )
 
     def logged(message: str) -> int:
         return sum(f'"{message}"' in line for line in service.log)

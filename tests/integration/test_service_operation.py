@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from nextquery.service.http.keys import new_key
+from nextquery.service.keys import new_key
+from nextquery.service.monitoring import DIRECTORY_VARIABLE
 
 
 def suggest(service: Any, query: str, **more: Any) -> list[str]:
@@ -67,26 +69,85 @@ def test_workers_share_sessions_in_redis_and_survive_its_death(
     assert service.stop() == 0
 
 
-@pytest.mark.slow
-def test_a_dead_worker_is_replaced_and_metrics_cover_all(
-    start_service: Any, served_models: dict[str, Path]
-) -> None:
-    service = start_service(served_models["adjacency"], "--workers", "2")
-    service.wait_until(lambda: sum("models loaded" in line for line in service.log) == 2)
+def workers_of(service: Any) -> list[int]:
     children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children")
-    before = sum("models loaded" in line for line in service.log)
-    pids = [
+    return [
         int(pid)
         for pid in children.read_text().split()
         if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
+
+
+def metrics_folder(service: Any) -> Path:
+    environment = Path(f"/proc/{workers_of(service)[0]}/environ").read_bytes().split(b"\0")
+    [path] = [each for each in environment if each.startswith(f"{DIRECTORY_VARIABLE}=".encode())]
+    return Path(path.decode().partition("=")[2])
+
+
+@pytest.mark.slow
+def test_a_deleted_session_is_gone_from_all_workers_and_the_feedback(
+    start_service: Any, served_models: dict[str, Path], redis_server: Any, tmp_path: Path
+) -> None:
+    """In memory 30 of 30 were incomplete, and 30 of 30 could be read after 204."""
+    folder = tmp_path / "feedback"
+    service = start_service(
+        served_models["adjacency"], "--workers", "2", "--sessions", redis_server.url,
+        "--feedback", str(folder), "--budget-ms", "20000",
+    )  # fmt: skip
+    service.wait_until(lambda: sum("models loaded" in line for line in service.log) == 2)
+    sessions = [f"visitor-{number}" for number in range(30)]
+    for query in ("paris", "paris hotels", "rome"):
+        for session in sessions:  # every call is a new connection, which either worker may take
+            suggest(service, query, session_id=session)
+    lines = [
+        json.loads(line) for path in folder.iterdir() for line in path.read_bytes().splitlines()
+    ]
+    contexts = [line["event_attributes"]["context"] for line in lines]
+    assert contexts.count(["paris", "paris hotels"]) == 30
+
+    async def delete_all() -> list[int]:
+        async with httpx.AsyncClient(base_url=service.url, timeout=60) as client:
+            calls = [client.delete(f"/v1/sessions/{session}") for session in sessions]
+            calls += [client.delete(f"/v1/sessions/unknown-{n}") for n in range(5)]
+            return [answer.status_code for answer in await asyncio.gather(*calls)]
+
+    assert set(asyncio.run(delete_all())) == {204}
+    assert not [path for path in folder.iterdir() if b"visitor" in path.read_bytes()]
+    fresh = suggest(service, "never typed")
+    for session in sessions:
+        assert suggest(service, "never typed", session_id=session) == fresh
+    lines = [
+        json.loads(line) for path in folder.iterdir() for line in path.read_bytes().splitlines()
+    ]
+    later = [line["event_attributes"]["context"] for line in lines if line.get("client_id")]
+    assert later == [[]] * 30
+    assert service.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_dead_worker_is_replaced_and_metrics_cover_all(
+    start_service: Any, served_models: dict[str, Path]
+) -> None:
+    service = start_service(served_models["adjacency"], "--workers", "2", "--sessions", "none")
+    service.wait_until(lambda: sum("models loaded" in line for line in service.log) == 2)
+    before = sum("models loaded" in line for line in service.log)
+    pids = workers_of(service)
     assert len(pids) == 2
     os.kill(pids[0], signal.SIGKILL)
     service.wait_until(lambda: sum("models loaded" in line for line in service.log) > before)
     for number in range(20):
         suggest(service, f"red shoes {number}")
-    total = metric(service, 'nextquery_requests_total{route="/v1/suggest",status="200"}')
-    assert total == 20
+    requests = 'nextquery_requests_total{route="/v1/suggest",status="200"}'
+    service.wait_until(lambda: metric(service, requests) == 20)
+    folder = metrics_folder(service)
+    shutil.rmtree(folder)
+    assert metric(service, requests) <= 20, "the worker that answers knows its own"
+    service.wait_until(lambda: metric(service, requests) == 20)
+    shutil.rmtree(folder)
+    loaded = sum("models loaded" in line for line in service.log)
+    os.kill(workers_of(service)[0], signal.SIGKILL)
+    service.wait_until(lambda: sum("models loaded" in line for line in service.log) > loaded)
+    assert len(workers_of(service)) == 2
     assert service.stop() == 0
 
 
@@ -95,7 +156,6 @@ def test_a_late_model_is_answered_for_by_the_fallback(
 ) -> None:
     service = start_service(
         served_models["hred"], "--fallback", served_models["adjacency"], "--budget-ms", "1",
-        "--cache-size", "0",
     )  # fmt: skip
     answers = [
         service.post("/v1/suggest", {"query": "red shoes", "context": [f"paris {number}"]}).json()

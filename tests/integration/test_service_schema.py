@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nextquery.service.http.keys import new_key
+from nextquery.service.keys import new_key
 
 HERE = Path(__file__).parent
 

@@ -18,7 +18,7 @@ from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 # One cluster serves all of it: to start one takes longer than the work.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nextquery.evaluation.ranking.scenarios import (
-    Rules,
-    long_tail_cases,
-    next_query_cases,
-    robust_cases,
-)
+from nextquery.evaluation.scenarios import Rules, long_tail_cases, next_query_cases, robust_cases
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings
-from nextquery.logs.synthetic.lexicon import ENTITIES, INTENTS, OUTCOMES, SIGNALS, load_lexicon
 from nextquery.logs.synthetic.log import write_log
-from nextquery.ranking.candidates import BackgroundCounts, Backgrounds
-from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks
+from nextquery.logs.synthetic.queries import ENTITIES, INTENTS, OUTCOMES, SIGNALS, load_lexicon
+from nextquery.ranking.cases import (
+    BackgroundCounts,
+    Backgrounds,
+    CaseSet,
+    RankingCase,
+    reciprocal_ranks,
+)
 from nextquery.records import Session
 
 SESSIONS = 60_000  # the size that docs/synthetic.md gives for experiments

@@ -57,3 +57,21 @@ def test_a_device_that_is_not_there_is_refused(data: Path, tmp_path: Path) -> No
     assert found.returncode == 2
     assert found.stderr.count("\n") == 1
     assert "--device cuda:7" in found.stderr
+
+
+@pytest.mark.slow
+def test_when_one_process_refuses_the_other_says_so_in_a_line(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.training").mkdir()
+    logs = ("--log-dir", str(tmp_path / "logs"), "--redirects", "3")
+    launcher = (*TORCHRUN[:-1], *logs, "-m")
+    code, _, _ = finish(start(data, tmp_path / "model", launcher=launcher))
+    assert code == 1
+    first, second = (
+        next((tmp_path / "logs").glob(f"*/attempt_0/{rank}/stderr.log")).read_text()
+        for rank in range(2)
+    )
+    assert "add --resume to go on with it" in first
+    assert second == (
+        "error: process 1 of 2 (counted from 0): another process has ended; "
+        "its own message says why\n"
+    )

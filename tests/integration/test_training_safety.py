@@ -184,7 +184,6 @@ def test_a_full_disk_fails_loudly(data: Path, undisturbed: Path, small_disk: Pat
 KILLED_AT_THE_END = """
 import os, sys
 import nextquery.training.run as run
-from nextquery.training import run_folder
 def before(folder):
     os._exit(9)
 def half_way(folder):

@@ -13,10 +13,15 @@ import torch
 
 from nextquery import load
 from nextquery.config import changed_config, load_config
-from nextquery.evaluation.audit.measures import chance_bits, exposures
-from nextquery.evaluation.audit.planted_log import PlantedSession, write_planted
-from nextquery.evaluation.audit.planting import PlantingSettings, make_plan
 from nextquery.evaluation.drift import perplexity
+from nextquery.evaluation.planting import (
+    PlantedSession,
+    PlantingSettings,
+    chance_bits,
+    exposures,
+    make_plan,
+    write_planted,
+)
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings

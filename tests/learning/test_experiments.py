@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from nextquery.config import load_config
+from nextquery.evaluation.comparison import Comparison
 from nextquery.evaluation.experiment import run_experiment
-from nextquery.evaluation.ranking.comparison import Comparison
-from nextquery.evaluation.ranking.scenario_result import ScenarioResult, find_comparison
+from nextquery.evaluation.scenario_run import ScenarioResult, find_comparison
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare

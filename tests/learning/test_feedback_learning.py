@@ -18,9 +18,9 @@ from nextquery import load
 from nextquery.artifacts import MANIFEST, sha256
 from nextquery.cli.feedback import feedback
 from nextquery.feedback.simulated_visitors import SimulatedService, simulate
-from nextquery.service.operation.feedback_log import FeedbackLog
+from nextquery.service.feedback import FeedbackLog
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 LEARNT_FROM = 2000
 """Visitors before the re-ranker is made: 4,000 impressions."""

@@ -20,8 +20,8 @@ from nextquery.model.settings import RunConfig
 from nextquery.text.corpus import SessionLimits, encode_sessions
 from nextquery.text.vocabulary import Vocabulary
 from nextquery.training.distributed import Processes
-from nextquery.training.perplexity import Perplexity
 from nextquery.training.run import train
+from nextquery.training.trainer import Perplexity
 
 pytestmark = pytest.mark.slow
 

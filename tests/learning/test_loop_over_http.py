@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 from nextquery import load
 from nextquery.cli.main import app
 from nextquery.feedback.simulated_visitors import Session
-from nextquery.service.http.keys import new_key
+from nextquery.service.keys import new_key
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 pytestmark = pytest.mark.slow
 

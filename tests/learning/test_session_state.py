@@ -17,7 +17,7 @@ import torch
 
 from nextquery.evaluation.probes.hidden_intent import IntentResult, intent_result
 from nextquery.guard.guard import Guard
-from nextquery.inference.network.network import Network
+from nextquery.inference.network import Network
 from nextquery.inference.predictor import Predictor
 from nextquery.logs.synthetic.log import make_log
 from nextquery.model.hred import HRED

@@ -1,24 +1,24 @@
 """Learning from clicks brings more satisfying next queries where clicks mean something, only there.
 
-The figures of docs/feedback.md come from the same functions (`nextquery bench satisfaction`).
+The figures of docs/feedback.md come from the same functions (`python -m research satisfaction`).
 """
 
-import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from nextquery.logs.synthetic.log import Satisfaction
+from research import satisfaction
 
-BENCH = runpy.run_path(str(Path(__file__).parents[2] / "bench" / "satisfaction.py"))
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Any:
-    def measure(log: str) -> Any:
-        data, cases = BENCH["make_cases"](tmp_path / log, log, 12_000)
-        return BENCH["count_change"](data, cases, "adjacency")
+    def measure(log: Satisfaction) -> Any:
+        data, cases = satisfaction.make_cases(tmp_path / log, log, 12_000)
+        return satisfaction.count_change(data, cases, "adjacency")
 
     return measure
 

@@ -8,6 +8,7 @@ import pytest
 
 import nextquery
 from nextquery.errors import ConfigError, InputError
+from nextquery.logs.settings import ReadSettings
 
 ROWS = {
     "who": [f"u{n}" for n in range(4) for _ in range(3)],
@@ -42,6 +43,18 @@ def test_tables_in_memory_are_prepared_as_files_are(
 def test_a_setting_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="prepare knows no setting 'spellling'"):
         nextquery.prepare("log.tsv", tmp_path / "data", spellling=False)
+
+
+def test_how_to_read_may_be_given_as_one_setting(tmp_path: Path) -> None:
+    pl.DataFrame(ROWS).write_csv(tmp_path / "log.csv")
+    read = ReadSettings(columns=COLUMNS, max_rejected=0.2)
+    data = nextquery.prepare(
+        tmp_path / "log.csv", tmp_path / "data", read=read, format="csv", min_users=1
+    )
+    found = data.artifact.entry("settings")
+    assert (found["columns"], found["format"], found["max_rejected"]) == (COLUMNS, "csv", 0.2)
+    with pytest.raises(InputError, match="`read`: must be a ReadSettings, not dict"):
+        nextquery.prepare("log.csv", tmp_path / "data", read={"format": "csv"})
 
 
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:

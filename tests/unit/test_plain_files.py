@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.plain_files import read_plain_text
+from nextquery.artifacts.files import read_plain_text
 
 
 def test_line_ends_and_marks(tmp_path: Path) -> None:

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.normalise import normalise_query
-from nextquery.word_breaks import break_words, join_words
+from nextquery.normalise import break_words, join_words, normalise_query
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,11 @@ export interface SuggestAnswer {
   model: string;
   fallback: boolean;
   query_id: string;
-  took_ms: number;
 }
 
 export interface CompleteAnswer {
   completions: Suggestion[];
   model: string;
-  took_ms: number;
 }
 
 /** Fields of a request; others that the service knows may be given, too. */
@@ -68,8 +66,8 @@ export class NextqueryClient {
   suggest(query: string, options?: RequestOptions): Promise<SuggestAnswer>;
   /** How a half-typed query may end. */
   complete(prefix: string, options?: RequestOptions): Promise<CompleteAnswer>;
-  /** What became of a list; says whether it is on its way. */
-  feedback(event: Feedback): boolean;
+  /** What became of a list; gives whether the service recorded it. */
+  feedback(event: Feedback): Promise<boolean>;
   /** Forget earlier failures: the next call goes out. */
   resume(): void;
   /** Any route: GET without a `value`, POST with one. */

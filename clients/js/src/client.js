@@ -5,6 +5,7 @@ const MAX_QUERIES = 20;
 const FAILURES_BEFORE_PAUSE = 3;
 const PAUSE_MS = 2000;
 const MAX_PAUSE_MS = 60_000;
+const MAX_KEPT_ALIVE = 16_000; // characters, in at most 64 KiB
 
 const pseudonym = () => [...crypto.getRandomValues(new Uint32Array(4))].map((n) => n.toString(36)).join("-");
 
@@ -93,14 +94,12 @@ export class NextqueryClient {
     return this.call("/v1/complete", { prefix, ...this.#visit(), ...options }, { signal });
   }
 
-  /** What became of a list; sent by a beacon, which outlives the page and delays nothing. */
+  /** What became of a list; gives whether it was recorded. Outlives the page, without cookies. */
   feedback(event) {
-    const url = `${this.url}/v1/feedback`;
     const body = JSON.stringify({ client_id: this.session?.id ?? this.id, ...event });
-    if (!this.key) return navigator.sendBeacon(url, new Blob([body], { type: "application/json" }));
-    // Beacons carry no keys.
-    fetch(url, { method: "POST", body, keepalive: true, headers: this.#headers(body) }).catch(() => {});
-    return true;
+    const keepalive = body.length < MAX_KEPT_ALIVE;
+    const request = { method: "POST", body, keepalive, headers: this.#headers(body) };
+    return fetch(`${this.url}/v1/feedback`, request).then(({ ok }) => ok, () => false);
   }
 
   /** Forget earlier failures: the next call goes out. */

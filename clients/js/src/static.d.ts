@@ -11,6 +11,6 @@ export class StaticClient {
   session: Session | null;
   suggest(query: string, options?: RequestOptions): Promise<SuggestAnswer>;
   complete(): Promise<CompleteAnswer>;
-  feedback(): boolean;
+  feedback(): Promise<boolean>;
   resume(): void;
 }

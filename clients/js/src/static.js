@@ -45,16 +45,16 @@ export class StaticClient {
       if (fresh.length) break;
     }
     const suggestions = fresh.slice(0, n).map((text, place) => ({ text, score: -place, source: "exported" }));
-    return { suggestions, model: "static", fallback: false, query_id: "", took_ms: 0 };
+    return { suggestions, model: "static", fallback: false, query_id: "" };
   }
 
   /** Files hold no completions. */
   async complete() {
-    return { completions: [], model: "static", took_ms: 0 };
+    return { completions: [], model: "static" };
   }
 
   /** There is nobody to tell. */
-  feedback() {
+  async feedback() {
     return false;
   }
 

@@ -8,11 +8,10 @@ opened (`verification`). Files are JSON, text, npy without objects, safetensors,
 nothing in a folder is ever unpickled. Knows nothing of what the files mean; docs/files.md does.
 """
 
-from nextquery.artifacts.disk import sha256
+from nextquery.artifacts.files import replaced_file, sha256, write_text
 from nextquery.artifacts.folder import Artifact, open_artifact, read_artifact
 from nextquery.artifacts.manifest import MANIFEST, further_entries, versions, write_manifest
-from nextquery.artifacts.publishing import abandon, check_target, publish
-from nextquery.artifacts.single_files import replaced_file, write_text
+from nextquery.artifacts.publishing import abandon, check_target, publish, temporary_folder
 
 __all__ = [
     "MANIFEST",
@@ -25,6 +24,7 @@ __all__ = [
     "read_artifact",
     "replaced_file",
     "sha256",
+    "temporary_folder",
     "versions",
     "write_manifest",
     "write_text",

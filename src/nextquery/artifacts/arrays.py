@@ -1,13 +1,11 @@
-"""Arrays of an artifact: mapped into memory, and checked against each other.
-
-Knows NumPy's `.npy`, which cannot carry code here. The `check_...` functions raise an
-`ArtifactError` that names the array; `Artifact.check_once` adds the folder.
-"""
+"""Arrays and tries of an artifact: memory-mapped and checked before use."""
 
 import mmap
 import re
+from dataclasses import dataclass
 from typing import Any
 
+import marisa_trie
 import numpy as np
 from numpy.typing import NDArray
 
@@ -82,3 +80,250 @@ def require(condition: bool, problem: str) -> None:
     """Refuse contents that do not fit together."""
     if not condition:
         raise ArtifactError(problem)
+
+
+_TRIE_HEADER = b"We love Marisa.\0"
+_DEEPEST = 127
+_LONGEST_KEY = 1 << 20
+_NOTHING = 0xFFFFFFFF
+_NO_LINK = 0xFFFFFF
+_BLOCK = 512
+"""Bits between two entries of an index."""
+
+
+def check_trie_file(content: bytes | memoryview) -> None:
+    """Raise `ArtifactError` unless every lookup in the trie stays inside it and ends."""
+    reader = _Reader(content)
+    _require(bytes(content[: len(_TRIE_HEADER)]) == _TRIE_HEADER, "does not begin as a trie")
+    _read_tree(reader, level=1)
+    _require(reader.place == len(content), "does not end where its trie ends")
+
+
+@dataclass(frozen=True)
+class _Bits:
+    size: int
+    ones: Numbers
+    """The places of the bits that are set."""
+
+    def before(self, places: Numbers) -> Numbers:
+        """How many set bits stand before each of `places`."""
+        return np.searchsorted(self.ones, places)
+
+
+class _Reader:
+    """Takes the parts of the file one after another."""
+
+    def __init__(self, content: bytes | memoryview) -> None:
+        self._content = content
+        self.place = len(_TRIE_HEADER)
+
+    def number(self, width: int) -> int:
+        taken = bytes(self._content[self.place : self.place + width])
+        _require(len(taken) == width, "is cut off")
+        self.place += width
+        return int.from_bytes(taken, "little")
+
+    def numbers(self, kind: str) -> Numbers:
+        """A vector: its length in bytes, its items, and what fills it up to eight bytes."""
+        length, width = self.number(8), np.dtype(kind).itemsize
+        _require(length <= len(self._content) - self.place, "is cut off")
+        _require(length % width == 0, "has a vector of broken items")
+        found = np.frombuffer(self._content, kind, length // width, self.place)
+        self.place += length + -length % 8
+        return found
+
+    def bits(self, *, ranks: bool, zeros: bool, ones: bool) -> _Bits:
+        """A vector of bits; each index must be there as asked for, and right."""
+        units, size, count = self.numbers("<u8"), self.number(4), self.number(4)
+        rank_index, zero_index, one_index = (self.numbers("<u4") for _ in range(3))
+        _require(len(units) == -(-size // 64), "has bits of another length than it says")
+        values = np.unpackbits(units.view(np.uint8), bitorder="little")
+        found = np.flatnonzero(values)
+        _require(len(found) == count, "miscounts its bits")
+        _require(not count or int(found[-1]) < size, "has bits behind its last one")
+        empty = np.empty(0, np.uint32)
+        expected_zeros = np.flatnonzero(values[:size] == 0) if zeros else empty
+        for index, expected in (
+            (rank_index, _rank_index(values, size) if ranks else empty),
+            (zero_index, np.append(expected_zeros[::_BLOCK], size) if zeros else empty),
+            (one_index, np.append(found[::_BLOCK], size) if ones else empty),
+        ):
+            _require(np.array_equal(index, expected), "has an index that does not fit its bits")
+        return _Bits(size, found)
+
+    def packed(self) -> Numbers:
+        """Numbers of some bits each, one behind the other."""
+        units, width, mask, size = (
+            self.numbers("<u8"),
+            self.number(4),
+            self.number(4),
+            self.number(8),
+        )
+        _require(width <= 32 and mask == (1 << width) - 1, "has packed numbers of no width")
+        needed = -(-size * width // 64) if width else min(size, 1)
+        _require(size <= len(self._content) * 8 and len(units) == needed, "has too few numbers")
+        if not width or not size:
+            return np.zeros(size, np.uint64)
+        places = np.arange(size, dtype=np.uint64) * np.uint64(width)
+        first, shift = places >> np.uint64(6), places & np.uint64(63)
+        low = units[first] >> shift
+        follows = np.minimum(first + np.uint64(1), np.uint64(len(units) - 1))
+        high = np.where(shift, units[follows] << (np.uint64(64) - np.maximum(shift, 1)), 0)
+        return np.asarray((low | high) & np.uint64(mask))
+
+
+def _rank_index(values: Numbers, size: int) -> Numbers:
+    """Three numbers per 512 bits: the bits set before, and in 1 to 7 of the eight parts."""
+    if not size:
+        return np.empty(0, np.uint32)
+    blocks = -(-size // _BLOCK)
+    parts = np.zeros(blocks * 8, np.uint64)
+    counted = values.reshape(-1, 64).sum(axis=1)
+    parts[: len(counted)] = counted
+    within = parts.reshape(blocks, 8).cumsum(axis=1)
+    index = np.zeros((blocks + 1, 3), np.uint64)
+    index[1:, 0] = within[:, 7].cumsum()
+    for part, (column, shift) in enumerate(
+        [(1, 0), (1, 7), (1, 15), (1, 23), (2, 0), (2, 9), (2, 18)]
+    ):
+        index[:-1, column] |= within[:, part] << np.uint64(shift)
+    return index.ravel()
+
+
+def _read_tree(reader: _Reader, level: int) -> Numbers:
+    """Read and check one tree and those below it; returns the length of each node's text."""
+    _require(level <= _DEEPEST, "is nested too deeply")
+    top = level == 1
+    tree = reader.bits(ranks=True, zeros=top, ones=True)
+    ends = reader.bits(ranks=top, zeros=False, ones=top)
+    linked = reader.bits(ranks=True, zeros=False, ones=False)
+    bytes_, extras = reader.numbers("u1"), reader.packed()
+    parents = _parents(tree)
+    nodes = len(parents)
+    _require(linked.size == len(bytes_) == nodes, "has labels for other nodes than it has")
+    _require(ends.size == (nodes + 1 if top else 0), "has ends for other nodes than it has")
+    _require(not len(ends.ones) or ends.ones[-1] < nodes, "has an end behind its last node")
+    _require(len(extras) == len(linked.ones), "has links for other nodes than it has")
+    links = bytes_[linked.ones] | extras.astype(np.int64) << 8
+    lengths = np.ones(nodes, np.int64)
+    lengths[linked.ones] = _linked_lengths(reader, links, level)
+    _check_cache(reader.numbers("<u4"), parents, bytes_, linked.ones, links)
+    first_level = int((parents[1:] == 0).sum())
+    _require(reader.number(4) == first_level, "miscounts the first level")
+    reader.number(4)  # how it was built: no lookup asks for it
+    return _path_lengths(parents, lengths)
+
+
+def _parents(tree: _Bits) -> Numbers:
+    """The parent of each node, which always comes before it; the root is its own."""
+    nodes = len(tree.ones)
+    _require(nodes >= 1 and tree.size == 2 * nodes + 2, "has a tree that is none")
+    parents = tree.ones - np.arange(nodes) - 1
+    _require(int(tree.ones[0]) == 0 and int(tree.ones[-1]) < tree.size - 2, "has no root")
+    parents[0] = 0
+    later = parents[1:]
+    _require(bool(((later >= 0) & (later < np.arange(1, nodes))).all()), "has a tree with a loop")
+    return parents
+
+
+def _linked_lengths(reader: _Reader, links: Numbers, level: int) -> Numbers:
+    """The length of the text that each link stands for."""
+    endings = reader.numbers("u1")
+    last = reader.bits(ranks=False, zeros=False, ones=False)
+    if len(links) and not len(endings):
+        lengths = _read_tree(reader, level + 1)
+        _require(bool(((links > 0) & (links < len(lengths))).all()), "has a link to no node")
+        return lengths[links]
+    if not len(links):
+        return np.empty(0, np.int64)
+    _require(int(links.max()) < len(endings), "has a link behind its endings")
+    if last.size:
+        stops = last.ones
+        _require(last.size == len(endings), "has marks for other endings than it has")
+    else:
+        stops = np.flatnonzero(endings == 0) - 1
+        _require(bool(endings[links].all()), "has a link to an empty ending")
+    _require(len(stops) > 0 and int(stops[-1]) >= int(links.max()), "has an ending without an end")
+    return np.asarray(stops[np.searchsorted(stops, links)] - links + 1)
+
+
+def _check_cache(
+    cached: Numbers, parents: Numbers, bytes_: Numbers, linked: Numbers, links: Numbers
+) -> None:
+    """Each cached step must be a step of the tree with its own label."""
+    _require(len(cached) > 0 and len(cached) % 3 == 0, "has a broken cache")
+    size = len(cached) // 3
+    _require(size & (size - 1) == 0, "has a cache of an odd size")
+    rows = cached.reshape(-1, 3).astype(np.int64)
+    unused = (rows[:, 0] == _NOTHING) & (rows[:, 1] == _NOTHING)
+    parent, child, label = rows[~unused].T
+    inside = bool(((child > 0) & (child < len(parents))).all())
+    _require(inside and np.array_equal(parents[child], parent), "has cached steps of no tree")
+    expected = bytes_.astype(np.int64) | _NO_LINK << 8
+    expected[linked] = links
+    _require(np.array_equal(expected[child], label), "has cached labels of other nodes")
+
+
+def _path_lengths(parents: Numbers, lengths: Numbers) -> Numbers:
+    """The length of the text from the root to each node, by doubling the steps looked back."""
+    found, back = lengths.copy(), parents.copy()
+    found[0] = 0
+    while back.any():
+        found = np.minimum(found + found[back], _LONGEST_KEY + 1)
+        back = back[back]
+    _require(int(found.max()) <= _LONGEST_KEY, "has keys without end")
+    return found
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ArtifactError(problem)
+
+
+_SEPARATOR = b"\xff"
+"""Between a record trie's key and its record; no UTF-8 text has it."""
+
+
+def load_trie(artifact: Artifact, name: str) -> Any:
+    """The trie of texts `name`, mapped into memory."""
+    artifact.check_once(f"trie {name}", lambda: _check(artifact, name))
+    return _mapped(artifact, name, marisa_trie.Trie())
+
+
+def load_record_trie(artifact: Artifact, name: str, form: str, width: int) -> Any:
+    """The trie `name` of texts with a record of `width` bytes each, mapped into memory."""
+    artifact.check_once(f"records {name}", lambda: _check(artifact, name, width))
+    return _mapped(artifact, name, marisa_trie.RecordTrie(form, []))
+
+
+def _mapped(artifact: Artifact, name: str, empty: Any) -> Any:
+    try:
+        return empty.mmap(str(artifact.file(name)))
+    except (OSError, RuntimeError) as error:
+        raise ArtifactError(f"{artifact.path / name}: altered or truncated ({error})") from None
+
+
+def _check(artifact: Artifact, name: str, record: int | None = None) -> None:
+    """The file is sound, every key is text, and every record has its width."""
+    file = artifact.file(name)
+    if not file.stat().st_size:
+        raise ArtifactError(f"{name} is empty")
+    try:
+        check_trie_file(np.memmap(file, np.uint8, "r").data)
+    except ArtifactError as error:
+        raise ArtifactError(f"{name} {error}") from None
+    for key in _mapped(artifact, name, marisa_trie.BinaryTrie()).iterkeys():
+        if not _is_text(key, record):
+            raise ArtifactError(f"{name} has a key that is no text")
+
+
+def _is_text(key: bytes, record: int | None) -> bool:
+    if record is not None:
+        key, separator, value = key.partition(_SEPARATOR)
+        if not separator or len(value) != record:
+            return False
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

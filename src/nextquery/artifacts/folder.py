@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nextquery._version import __version__
-from nextquery.artifacts import disk, verification
+from nextquery.artifacts import files, manifest
 from nextquery.artifacts.manifest import LARGEST, MANIFEST, parse_manifest
 from nextquery.artifacts.publishing import remains
 from nextquery.errors import ArtifactError, ChecksumError
@@ -47,7 +47,7 @@ class OpenFolder:
 
     def lasting_path(self) -> Path:
         """A path for engines that read later, by name: valid as long as the process lives."""
-        path = disk.plain_path(self.path, self._descriptor)
+        path = files.plain_path(self.path, self._descriptor)
         if path != self.path:
             _kept_open.append(self)
         return path
@@ -94,13 +94,13 @@ class Artifact:
         """Where to read a file named in the manifest: a plain file inside the folder."""
         if name not in self.manifest["files"]:
             raise ArtifactError(f"{self.path}: the manifest names no file {name!r}")
-        verification.check_plain(self.folder.root, name, self.path / name)
+        manifest.check_plain(self.folder.root, name, self.path / name)
         return HeldPath.of(self.folder, name)
 
     def open(self, name: str) -> io.BufferedReader:
         """Open a file named in the manifest for reading."""
         self.file(name)
-        return verification.open_plain(self.folder.root, name, self.path / name)
+        return manifest.open_plain(self.folder.root, name, self.path / name)
 
     def files(self, below: str) -> list[str]:
         """The names in the manifest below a sub-folder, in order."""
@@ -136,20 +136,20 @@ class Artifact:
         It raises where the contents do not fit together. That it passed is noted only when all
         files had their checksums.
         """
-        key = verification.content_key(what, __version__, self.manifest_bytes)
-        if self.verified and verification.read_note(key) is not None:
+        key = manifest.content_key(what, __version__, self.manifest_bytes)
+        if self.verified and manifest.read_note(key) is not None:
             return
         try:
             check()
         except ArtifactError as error:
             raise ArtifactError(f"{self.path}: {error}; make it again") from None
         if self.verified:
-            verification.write_note(key, what)
+            manifest.write_note(key, what)
 
     def _check(self, *, trust: bool) -> None:
         sizes = self.manifest.get("sizes", {})
         for name, expected in self.manifest["files"].items():
-            verification.check_file(
+            manifest.check_file(
                 self.folder.root, name, expected, sizes.get(name), self.path / name, trust=trust
             )
 
@@ -202,7 +202,7 @@ def _open(folder: OpenFolder, kinds: tuple[str, ...], *, verify: bool) -> Artifa
 def _manifest_bytes(folder: OpenFolder) -> bytes:
     shown = folder.path / MANIFEST
     try:
-        with verification.open_plain(folder.root, MANIFEST, shown) as stream:
+        with manifest.open_plain(folder.root, MANIFEST, shown) as stream:
             content = stream.read(LARGEST + 1)
     except ChecksumError:
         raise ArtifactError(

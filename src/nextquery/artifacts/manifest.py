@@ -1,25 +1,19 @@
-"""The manifest: which keys it has, how it is read without trust, and how it is written.
+"""The manifest of an artifact, and verification of its files by size and SHA-256."""
 
-    kind        what the folder holds
-    format      the version of the folder's form; folders without one are of the first form
-    files       name of every file, relative to the folder, with its SHA-256
-    sizes       the same names with their bytes (folders written before 0.1.0 have none)
-    versions    of nextquery and the packages that decide what the files look like
-    checksum    SHA-256 of all other keys (folders written before 0.1.0 have none)
-
-and whatever its kind adds: settings, counts, the facts of a training.
-"""
-
+import contextlib
 import hashlib
+import io
 import json
+import os
+import stat
+import time
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from nextquery._version import __version__
-from nextquery.artifacts.disk import sha256
-from nextquery.artifacts.single_files import write_text
+from nextquery.artifacts.files import sha256, write_text
 from nextquery.errors import ArtifactError, ChecksumError
 
 MANIFEST = "manifest.json"
@@ -127,3 +121,138 @@ def _stays_inside(name: str) -> bool:
     parts = name.split("/")
     plain = str(PurePosixPath(name)) == name and "\\" not in name and "\0" not in name
     return plain and ".." not in parts and parts[0] not in ("", ".")
+
+
+ALWAYS_HASHED = 1 << 20
+_BLOCK, _BLOCKS = 16 << 10, 16
+_SETTLED_NS = 2_000_000_000
+"""A file changed less than this ago may change again without a new time: it gets no note."""
+_MOST_NOTES = 4_096
+
+
+def open_plain(root: Path, name: str, shown: Path) -> io.BufferedReader:
+    """Open the file `name` below `root` if it is a plain file in plain folders: no link, no pipe.
+
+    `shown` is what messages call it.
+    """
+    check_plain(root, name, shown)
+    return _opened(f"{root}/{name}", shown)
+
+
+def check_plain(root: Path, name: str, shown: Path) -> None:
+    """Raise unless `name` is a plain file in plain folders."""
+    *parents, last = name.split("/")
+    place = str(root)  # plain texts: this runs for every file of every folder
+    for parent in parents:
+        place = f"{place}/{parent}"
+        if not stat.S_ISDIR(_status(place, shown).st_mode):
+            raise ArtifactError(f"{shown}: {parent} is no plain folder; make it again")
+    if not stat.S_ISREG(_status(f"{place}/{last}", shown).st_mode):
+        raise ArtifactError(f"{shown}: a link, pipe or folder, not a plain file; make it again")
+
+
+def check_file(
+    root: Path, name: str, expected: str, size: int | None, shown: Path, *, trust: bool
+) -> None:
+    """Raise unless the file has the size and SHA-256 expected; `trust` lets a note count."""
+    with open_plain(root, name, shown) as stream:
+        status = os.fstat(stream.fileno())
+        if size is not None and status.st_size != size:
+            raise ChecksumError(f"{shown}: altered or truncated since it was written")
+        noted = trust and status.st_size > ALWAYS_HASHED
+        key = _key("file", *_stamp(status), expected) if noted else ""
+        if noted and read_note(key) == (sample := _sample(stream, status.st_size)):
+            return
+        stream.seek(0)
+        if hashlib.file_digest(stream, "sha256").hexdigest() != expected:
+            raise ChecksumError(f"{shown}: altered or truncated since it was written")
+        settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED_NS
+        if noted and settled:
+            write_note(key, sample)
+
+
+def content_key(what: str, version: str, manifest: bytes) -> str:
+    """The name of the note that the contents named by a manifest fit together."""
+    return _key("content", what, version, hashlib.sha256(manifest).hexdigest())
+
+
+def read_note(key: str) -> str | None:
+    """The note of this name, if there is one that can be trusted."""
+    folder = _notes_folder(make=False)
+    if folder is None:
+        return None
+    try:
+        return (folder / key).read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return None
+
+
+def write_note(key: str, text: str) -> None:
+    """Keep a note, if there is a place for it; the oldest go when there are too many."""
+    folder = _notes_folder(make=True)
+    if folder is None:
+        return
+    with contextlib.suppress(OSError):
+        partial = folder / f"{key}.{os.getpid()}"
+        partial.write_text(text, encoding="ascii")
+        partial.replace(folder / key)
+        notes = list(folder.iterdir())
+        if len(notes) > _MOST_NOTES:
+            for note in sorted(notes, key=lambda path: path.stat().st_mtime)[: len(notes) // 2]:
+                note.unlink(missing_ok=True)
+
+
+def _opened(path: str, shown: Path) -> io.BufferedReader:
+    """Open without following a link or waiting for a pipe that came there a moment ago."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        stream = os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb")
+    except OSError as error:
+        raise ArtifactError(f"{shown}: cannot be opened ({error.strerror})") from None
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise ArtifactError(f"{shown}: not a plain file")
+    return stream
+
+
+def _status(path: str, shown: Path) -> os.stat_result:
+    try:
+        return os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ChecksumError(f"{shown}: named in the manifest but missing; make it again") from None
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{shown}: cannot be looked at ({error})") from None
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    """What changes when a file is written to or another takes its place."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _sample(stream: io.BufferedReader, size: int) -> str:
+    """A hash of the first, the last and some blocks between, evenly spread."""
+    found = hashlib.blake2b(digest_size=16)
+    for place in range(_BLOCKS):
+        stream.seek((size - _BLOCK) * place // (_BLOCKS - 1))
+        found.update(stream.read(_BLOCK))
+    return found.hexdigest()
+
+
+def _key(*parts: object) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=20).hexdigest()
+
+
+def _notes_folder(*, make: bool) -> Path | None:
+    """Where notes are kept: a folder of this user's that nobody else may write to, or None."""
+    if not hasattr(os, "geteuid"):
+        return None  # Windows: who else may write there cannot be asked so simply
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(base) / "nextquery" / "verified"
+        if make:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+    except (OSError, RuntimeError, ValueError):
+        return None
+    own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return folder if own and not status.st_mode & 0o022 else None

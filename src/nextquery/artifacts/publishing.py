@@ -1,27 +1,153 @@
-"""Making an artifact: complete or not at all, the old one in its place until the new one is there.
-
-    .NAME.1234abcd.partial/     beside the target, for its owner only (mode 0700)
-        lock                    held while the job runs: what a killed job left is unlocked
-        content/                what the job writes; exchanged with the target at the end
-        old/                    the target, between the two renames of a system without exchange
-
-Before the target changes, every file and folder of the new artifact is on the disk. On Linux and
-macOS the change is one system call (`disk.exchange`). Where the file system cannot do that (some
-network disks, Windows) it is two renames; a kill between them leaves the old artifact in `old/`,
-from where the next job with the same target brings it back.
-"""
+"""Publish an artifact atomically, and working folders that are locked while in use."""
 
 import contextlib
+import errno
 import json
 import os
+import re
 import shutil
+import stat
+import sys
+import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nextquery.artifacts import disk, single_files
+from nextquery.artifacts import files
 from nextquery.artifacts.manifest import MANIFEST, write_manifest
-from nextquery.errors import ArtifactError
+from nextquery.errors import ArtifactError, NextqueryError
+
+_LOCK = "lock"
+_LOCK_ATTEMPTS = 20
+"""How often a folder is removed that is still there afterwards."""
+_TEMPORARY = re.compile(r"nextquery-[0-9a-f]{12}\.work")
+_temporary: set[Path] = set()
+"""Temporary folders of this process."""
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder for the tables of a job, for its owner only; it is gone at the end.
+
+    >>> with temporary_folder() as folder:
+    ...     (folder / "table").touch()
+    >>> folder.exists()
+    False
+    """
+    base = Path(tempfile.gettempdir())
+    _clear_temporary(base)
+    lock = None
+    while lock is None:
+        folder = base / f"nextquery-{uuid.uuid4().hex[:12]}.work"
+        _temporary.add(folder)
+        lock = make_locked(folder)
+    try:
+        yield folder
+    finally:
+        remove_locked(folder, lock)
+        _temporary.discard(folder)
+
+
+def remove_temporary() -> None:
+    """Remove the temporary folders of this process; for one that is about to end at once."""
+    for folder in list(_temporary):
+        remove(folder)
+
+
+def make_locked(folder: Path) -> int | None:
+    """Make a folder and take its lock; None if another job took it for remains meanwhile."""
+    folder.mkdir(mode=0o700)
+    try:
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileNotFoundError:
+        return None
+    if files.try_lock(lock) is not False and os.fstat(lock).st_nlink:
+        return lock
+    os.close(lock)
+    return None
+
+
+def claim_remains(folder: Path) -> int | None:
+    """The lock of what a killed job left; None where its job runs, or nothing is left."""
+    if sys.platform == "win32":  # removes no file that is open
+        with contextlib.suppress(OSError):
+            (folder / _LOCK).unlink()
+            return os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        return None
+    for _ in range(2):
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR)
+        except FileNotFoundError:
+            # Empty: the job was killed, or is about to lock it and will take another name. It is
+            # not removed unless it is empty, since the lock may have come meanwhile.
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+                return None
+            continue
+        except OSError:
+            return None
+        if files.try_lock(lock) and os.fstat(lock).st_nlink:
+            return lock
+        os.close(lock)
+        return None
+    with contextlib.suppress(OSError):  # without a lock, and not empty: half removed
+        return os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    return None
+
+
+def remove_locked(folder: Path, lock: int) -> None:
+    """Remove a folder and give its lock back."""
+    if sys.platform == "win32":
+        os.close(lock)
+        remove(folder)
+        return
+    remove(folder)
+    os.close(lock)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, its lock last: a folder without one is not in use."""
+    for _ in range(
+        _LOCK_ATTEMPTS
+    ):  # another thread that writes into it makes this fail in the middle
+        with contextlib.suppress(OSError):
+            for path in folder.iterdir():
+                if path.name != _LOCK:
+                    _remove_any(path)
+        with contextlib.suppress(OSError):
+            (folder / _LOCK).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        if not folder.exists():
+            return
+
+
+def _remove_any(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _clear_temporary(base: Path) -> None:
+    """Remove the temporary folders that killed jobs of this user left."""
+    for folder in base.glob("nextquery-*.work"):
+        if not _TEMPORARY.fullmatch(folder.name) or not _is_own(folder):
+            continue
+        lock = claim_remains(folder)
+        if lock is not None:
+            remove_locked(folder, lock)
+
+
+def _is_own(folder: Path) -> bool:
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    mine = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+    return mine and stat.S_ISDIR(status.st_mode)
+
 
 _SORTS = {
     "data": "prepared data",
@@ -33,8 +159,10 @@ _SORTS = {
     "checkpoint": "a checkpoint",
 }
 """What a folder of a kind is called; all other kinds are models."""
-_TRIES = 20
-"""How often a folder is removed that is still there afterwards."""
+_TRIES = 100
+"""How often a step is tried again that other jobs with the same target made fail."""
+_OTHER_JOB = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT}
+"""What a rename answers when another job has made or taken away the target meanwhile."""
 _active: dict[Path, tuple[Path, list[Path]]] = {}
 """Folders that this process writes into, each with its target and the folders made for it."""
 
@@ -55,26 +183,67 @@ def publish(target: Path, kind: str, entries: dict[str, Any]) -> Iterator[Path]:
         with _plain_path(content) as folder:
             yield folder
         write_manifest(content, kind, entries)
-        disk.sync_tree(content)
+        files.sync_tree(content)
         check_target(target, kind)
         _swap(staging, place)
 
 
-def check_target(target: Path, kind: str) -> None:
-    """Refuse a place where an artifact of this kind would take that of something else."""
+def check_target(target: Path, kind: str, *, in_place: bool = False) -> None:
+    """Refuse a place where an artifact of this kind would take that of something else.
+
+    Also one where no folder can be put, unless the artifact is written `in_place`.
+    """
     try:
-        if target.is_dir():
-            if any(target.iterdir()) and not (target / MANIFEST).is_file():
-                raise ArtifactError(
-                    f"{target}: a folder that is not an artifact; choose another `out`"
-                )
-            _check_sort(target, kind)
-        elif target.is_symlink():
-            raise ArtifactError(f"{target}: a link that leads nowhere; choose another `out`")
-        elif target.exists():
+        status = _status(target)
+        if status is None:
+            if target.is_symlink():
+                raise ArtifactError(f"{target}: a link that leads nowhere; choose another `out`")
+        elif not stat.S_ISDIR(status.st_mode):
             raise ArtifactError(f"{target}: a file; `out` needs a folder")
+        elif _is_foreign(target):
+            raise ArtifactError(f"{target}: a folder that is not an artifact; choose another `out`")
+        else:
+            _check_sort(target, kind)
+        if not in_place:
+            _check_replaceable(target)
     except (OSError, ValueError) as error:
         raise ArtifactError(f"{target}: cannot be used ({_reason(error)})") from None
+
+
+def _status(target: Path) -> os.stat_result | None:
+    try:
+        return target.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _is_foreign(target: Path) -> bool:
+    """Whether a folder holds something else than an artifact; other jobs may replace it."""
+    for _ in range(_TRIES):
+        before = _status(target)
+        try:
+            names = os.listdir(target)  # noqa: PTH208 - at once, not one by one
+        except FileNotFoundError:
+            return False
+        if not names or MANIFEST in names:
+            return False
+        after = _status(target)
+        if before and after and os.path.samestat(before, after):
+            return True
+    return False
+
+
+def _check_replaceable(target: Path) -> None:
+    """Refuse a place at which no folder can be put: a mount point, or one that is read-only."""
+    place = Path(os.path.realpath(target))
+    if place.is_dir() and files.is_mount_point(place):
+        raise ArtifactError(
+            f"{target}: a mount point, which cannot be replaced as a whole; choose a folder in it, "
+            f"such as {target / 'out'}, as `out`"
+        )
+    above = next(folder for folder in place.parents if folder.exists())
+    if above.is_dir() and not os.access(above, os.W_OK | os.X_OK):
+        raise ArtifactError(f"{target}: {above} cannot be written to; choose another `out`")
 
 
 def _check_sort(target: Path, kind: str) -> None:
@@ -93,7 +262,7 @@ def _check_sort(target: Path, kind: str) -> None:
 
 def remains(target: Path) -> list[Path]:
     """The folders beside `target` that jobs with exactly this target made, running or killed."""
-    beside = single_files.found_beside(target)
+    beside = files.found_beside(target)
     folders = [path for path in beside if path.is_dir() and not path.is_symlink()]
     return [path for path in folders if not (path / MANIFEST).exists()]
 
@@ -106,10 +275,12 @@ def abandon() -> None:
     """
     for staging, (target, made) in list(_active.items()):
         with contextlib.suppress(OSError):
-            staging = staging.rename(single_files.name_beside(target))
-        _discard(staging, target)
-        single_files.remove_empty(made)
-    single_files.remove_unfinished()
+            staging = staging.rename(files.name_beside(target))
+        _bring_back(staging, target)
+        remove(staging)
+        files.remove_empty(made)
+    files.remove_unfinished()
+    remove_temporary()
 
 
 @contextlib.contextmanager
@@ -127,66 +298,66 @@ def _staging(target: Path) -> Iterator[Path]:
         yield staging
     finally:
         if lock is not None:
-            _discard(staging, target)
-            lock.release()
+            _bring_back(staging, target)
+            remove_locked(staging, lock)
             _active.pop(staging, None)
-        single_files.remove_empty(missing)
+        files.remove_empty(missing)
 
 
-def _locked_folder(target: Path, made: list[Path]) -> tuple[Path, Any]:
+def _locked_folder(target: Path, made: list[Path]) -> tuple[Path, int]:
     """A new folder and its lock; another job may take it for remains until it is locked."""
-    while True:
-        staging = single_files.name_beside(target)
+    for remaining in reversed(range(_TRIES)):
+        staging = files.name_beside(target)
         _active[staging] = target, made
-        staging.mkdir(mode=0o700)
-        lock = _lock(staging)
-        if lock is not None and staging.is_dir():
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)  # a job that failed removes its own
+            lock = make_locked(staging)
+        except FileNotFoundError:
+            lock = None
+            if not remaining:
+                raise
+        if lock is not None:
             return staging, lock
         _active.pop(staging)
+    raise OSError(errno.EBUSY, "other jobs remove what is made there", str(target))
 
 
-def _discard(staging: Path, target: Path) -> None:
-    """Remove a folder beside `target`; an artifact that stands between two renames goes back."""
+def _bring_back(staging: Path, target: Path) -> None:
+    """Put an artifact back that is between two renames."""
     if (staging / "old" / MANIFEST).is_file() and not target.exists():
-        (staging / "old").replace(target)
-    for _ in range(_TRIES):  # another thread that removes it, too, makes either fail in the middle
-        shutil.rmtree(staging, ignore_errors=True)
-        if not staging.exists():
-            return
-
-
-def _lock(staging: Path) -> Any | None:
-    """Take the lock of a folder until it is released or the process dies; None if it is taken."""
-    from filelock import FileLock, Timeout  # slow to import, and readers lock nothing
-
-    lock = FileLock(staging / "lock")
-    try:
-        lock.acquire(blocking=False)
-    except (Timeout, FileNotFoundError):
-        return None
-    return lock
+        with contextlib.suppress(OSError):  # a job with the same target was faster
+            (staging / "old").replace(target)
 
 
 def _clear_remains(target: Path) -> None:
     """Put right what a killed job left beside `target`."""
     for staging in remains(target):
-        lock = _lock(staging)
-        if lock is None:
-            continue
-        _discard(staging, target)
-        lock.release()
+        lock = claim_remains(staging)
+        if lock is not None:
+            _bring_back(staging, target)
+            remove_locked(staging, lock)
 
 
 def _swap(staging: Path, target: Path) -> None:
-    """Put the content where `target` is; the old artifact stays readable until then."""
-    content = staging / "content"
-    if not target.exists():
-        content.replace(target)
-    elif not disk.exchange(content, target):
-        target.replace(staging / "old")  # whatever comes now, `_discard` brings it back
-        content.replace(target)
-    disk.sync(staging)
-    disk.sync(target.parent)
+    """Put the content where `target` is; the old artifact stays readable until then.
+
+    Another job with the same target may make or replace it at any moment: the last one counts.
+    """
+    content, old = staging / "content", staging / "old"
+    for remaining in reversed(range(_TRIES)):
+        try:
+            if not target.exists():
+                content.replace(target)
+            elif not files.exchange(content, target):
+                shutil.rmtree(old, ignore_errors=True)
+                target.replace(old)  # whatever comes now, `_bring_back` brings it back
+                content.replace(target)
+            break
+        except OSError as error:
+            if error.errno not in _OTHER_JOB or not content.exists() or not remaining:
+                raise
+    files.sync(staging)
+    files.sync(target.parent)
 
 
 @contextlib.contextmanager
@@ -194,7 +365,7 @@ def _plain_path(folder: Path) -> Iterator[Path]:
     """A path to `folder` that every engine can write to."""
     descriptor = os.open(folder, os.O_RDONLY) if os.name == "posix" else -1
     try:
-        yield disk.plain_path(folder, descriptor)
+        yield files.plain_path(folder, descriptor)
     finally:
         if descriptor >= 0:
             os.close(descriptor)
@@ -202,13 +373,18 @@ def _plain_path(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _naming(target: Path) -> Iterator[None]:
-    """Say which artifact was being written when the system does not."""
+    """Say which artifact was being written where the error does not."""
     try:
         yield
     except OSError as error:
         if error.filename is None:
             error.filename = str(target)
         raise
+    except Exception as error:
+        number = 0 if isinstance(error, NextqueryError) else files.system_error(error)
+        if not number:
+            raise
+        raise OSError(number, os.strerror(number), str(target)) from error
 
 
 def _reason(error: Exception) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nextquery.cli.option_names import in_options
+from nextquery.cli.main import in_options
 
 
 def audit(
@@ -44,10 +44,9 @@ def audit(
 
     from rich.console import Console
 
-    from nextquery.evaluation.audit.audit_run import AuditSettings
-    from nextquery.evaluation.audit.audit_run import audit as run_audit
-    from nextquery.evaluation.audit.page import describe
-    from nextquery.evaluation.audit.planting import PlantingSettings
+    from nextquery.evaluation.audit import AuditSettings, describe
+    from nextquery.evaluation.audit import audit as run_audit
+    from nextquery.evaluation.planting import PlantingSettings
     from nextquery.logs.data_folder import PreparedData
 
     settings = AuditSettings(

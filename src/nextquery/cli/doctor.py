@@ -4,11 +4,13 @@ import json
 import os
 import platform
 import sys
-import time
 from typing import Annotated, Any
 
 import typer
 
+from nextquery.cli.main import one_line
+
+IMPORT_SECONDS = 120
 COMMANDS = {
     "core": "prepare, inspect, synth, fit, suggest, score, complete",
     "neural": "HRED's reference model in PyTorch; a trained one is served without it",
@@ -39,6 +41,8 @@ def doctor(
         if facts["missing"]:
             lacks = ", ".join(facts["missing"])
             typer.echo(f"  missing    {name:<11} pip install 'nextquery[{name}]'   (lacks {lacks})")
+        elif facts["failure"]:
+            typer.echo(f"  broken     {name:<11} cannot be imported: {one_line(facts['failure'])}")
         else:
             took = f"{facts['import_seconds']:.2f} s to import"
             typer.echo(f"  installed  {name:<11} {took:<20} {COMMANDS[name]}")
@@ -49,24 +53,35 @@ def _installed() -> dict[str, Any]:
     from nextquery.extras import EXTRAS, missing
 
     modules = {"core": ("polars", "duckdb"), **EXTRAS}
-    extras = {
-        name: {
-            "missing": list(missing(name)) if name in EXTRAS else [],
-            "import_seconds": _seconds(needed) if name == "core" or not missing(name) else None,
-        }
-        for name, needed in modules.items()
-    }
+    extras: dict[str, Any] = {}
+    for name, needed in modules.items():
+        lacks = list(missing(name)) if name in EXTRAS else []
+        seconds, failure = (None, None) if lacks else _import(needed)
+        extras[name] = {"missing": lacks, "import_seconds": seconds, "failure": failure}
     return {"nextquery": __version__, "extras": extras}
 
 
-def _seconds(modules: tuple[str, ...]) -> float:
-    """How long a fresh process takes to import modules, its own start left out."""
+def _import(modules: tuple[str, ...]) -> tuple[float | None, str | None]:
+    """How long a fresh process takes to import modules, or why it cannot."""
     import subprocess
 
     code = (
         "import time; start = time.perf_counter(); "
         f"import {', '.join(modules)}; print(time.perf_counter() - start)"
     )
-    start = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    return float(done.stdout) if done.returncode == 0 else time.perf_counter() - start
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=IMPORT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return None, f"takes longer than {IMPORT_SECONDS} seconds"
+    try:
+        return float(done.stdout.split()[-1]), None  # a module may print something, too
+    except (IndexError, ValueError):
+        said = done.stderr.strip().splitlines()
+        return None, said[-1] if said else f"ends the process with exit code {done.returncode}"

@@ -3,13 +3,14 @@
 Imports little, so that a signal is heeded from the first moment on.
 """
 
+import codecs
 import errno
 import io
+import json
 import os
-import re
 import sys
 
-from nextquery.cli.error_lines import one_line
+from nextquery.cli.main import one_line
 from nextquery.cli.signals import stop_on_signals
 
 _ADVICE = {
@@ -28,13 +29,15 @@ _ADVICE = {
     errno.EMFILE: "raise the limit with `ulimit -n`",
 }
 _NO_MEMORY = "not enough memory; ask for less, or run where there is more"
+_NO_SPILL = "not enough memory, nor disk space next to the output; free some, or run elsewhere"
 _NOT_THE_INPUT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EFBIG}
 
 
 def run() -> None:
     """Run the command line."""
     with stop_on_signals():
-        _print_any_name()
+        _print_any_text()
+        from nextquery.artifacts.files import system_error
         from nextquery.cli.main import run as run_command
 
         try:
@@ -46,8 +49,10 @@ def run() -> None:
             sys.stderr.write(f"error: {_NO_MEMORY}\n")
             sys.exit(1)
         except Exception as error:
-            # Polars has errors of its own for a full disk; the system's stands in their text.
-            number = _system_error(error)
+            if type(error).__name__ == "OutOfMemoryException":  # DuckDB's: no space to spill to
+                sys.stderr.write(f"error: {_NO_SPILL}\n")
+                sys.exit(1)
+            number = system_error(error)
             if not number:
                 raise
             sys.stderr.write(f"error: {described(OSError(number, os.strerror(number)))}\n")
@@ -70,16 +75,28 @@ def described(error: OSError) -> str:
 
 def _number(error: OSError) -> int:
     """The system's number of an error; Rust's libraries have it in the text only."""
-    return error.errno or _system_error(error)
+    from nextquery.artifacts.files import system_error
+
+    return error.errno or system_error(error)
 
 
-def _system_error(error: Exception) -> int:
-    found = re.search(r"\(os error (\d+)\)", str(error))
-    return int(found[1]) if found else 0
-
-
-def _print_any_name() -> None:
-    """Let names that are not UTF-8 be printed as the bytes they are."""
+def _print_any_text() -> None:
+    """Let every text be printed, whatever encoding the terminal or the locale has."""
+    codecs.register_error("nextquery", _encoded_otherwise)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="surrogateescape")
+            stream.reconfigure(errors="nextquery")
+
+
+def _encoded_otherwise(error: UnicodeError) -> tuple[str | bytes, int]:
+    r"""A byte of a name that is not UTF-8 as that byte, any other character as in JSON.
+
+    >>> _encoded_otherwise(UnicodeEncodeError("latin-1", "a\u6771", 1, 2, ""))
+    ('\\u6771', 2)
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    character = error.object[error.start]
+    if "\udc80" <= character <= "\udcff":
+        return bytes([ord(character) - 0xDC00]), error.start + 1
+    return json.dumps(character)[1:-1], error.start + 1

@@ -12,7 +12,7 @@ from nextquery.errors import InputError
 from nextquery.evaluation.settings import ExperimentSettings
 
 if TYPE_CHECKING:
-    from nextquery.evaluation.ranking.scenario_result import ScenarioResult
+    from nextquery.evaluation.scenario_run import ScenarioResult
     from nextquery.evaluation.systems import SystemSource
 
 
@@ -146,8 +146,8 @@ def experiment(
     # Read when torch is loaded: threads that wait by spinning slow each other down.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from nextquery.evaluation.experiment import run_experiment
-    from nextquery.evaluation.record_json import to_json
-    from nextquery.inference.kernels.process_memory import keep_freed_memory
+    from nextquery.evaluation.steps import to_json
+    from nextquery.inference.process_memory import keep_freed_memory
     from nextquery.logs.data_folder import PreparedData
 
     keep_freed_memory()
@@ -177,7 +177,7 @@ def experiment(
         PreparedData(data),
         out,
         _with_ensembles(model),
-        features=_named(feature_from or []),
+        features=_named("--feature-from", feature_from or []),
         settings=settings,
     )
     if as_json:
@@ -190,7 +190,7 @@ def experiment(
     typer.echo(f"report: {out / 'index.html'}")
 
 
-def _named(options: list[str]) -> dict[str, Path]:
+def _named(option_name: str, options: list[str]) -> dict[str, Path]:
     """Model folders by name: the given one, or the kind that the folder's manifest says."""
     from nextquery.artifacts import open_artifact
 
@@ -200,7 +200,9 @@ def _named(options: list[str]) -> dict[str, Path]:
         path = Path(folder if separator else option)
         name = name if separator else open_artifact(path, verify=False).kind
         if name in found:
-            raise InputError(f"--model {option}: the name {name!r} is taken; write NAME=FOLDER")
+            raise InputError(
+                f"{option_name} {option}: the name {name!r} is taken; write NAME=FOLDER"
+            )
         found[name] = path
     return found
 
@@ -214,7 +216,7 @@ def _with_ensembles(options: list[str]) -> "dict[str, SystemSource]":
         new: Mapping[str, SystemSource] = (
             {name: tuple(Path(each) for each in folders.split(","))}
             if several
-            else _named([option])
+            else _named("--model", [option])
         )
         if found.keys() & new.keys():
             raise InputError(f"--model {option}: the name is taken; write NAME=FOLDER")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nextquery.export.settings import ExportSettings
+from nextquery.export.engines import ExportSettings
 
 if TYPE_CHECKING:
-    from nextquery.export.static_quality import StaticQuality
+    from nextquery.export.static import StaticQuality
 
 
 def export(

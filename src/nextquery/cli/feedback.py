@@ -46,7 +46,7 @@ def report(
 
     Example: `nextquery feedback report runs/feedback --out runs/feedback-report`
     """
-    from nextquery.evaluation.record_json import to_json
+    from nextquery.evaluation.steps import to_json
     from nextquery.feedback.report import make_report
 
     bounds = Bounds(per_visitor, per_origin, since, until)
@@ -94,7 +94,7 @@ def compare(
     """
     from datetime import UTC, datetime
 
-    from nextquery.evaluation.record_json import to_json
+    from nextquery.evaluation.steps import to_json
     from nextquery.feedback.compare import compare as compare_models
     from nextquery.feedback.impressions import read_feedback
 
@@ -144,9 +144,9 @@ def rerank(
 
     Example: `nextquery feedback rerank runs/feedback --base runs/adj --out runs/reranked`
     """
-    from nextquery.evaluation.record_json import to_json
+    from nextquery.evaluation.steps import to_json
     from nextquery.feedback.impressions import read_feedback
-    from nextquery.feedback.reranking.training import make_reranker
+    from nextquery.feedback.rerank_training import make_reranker
 
     bounds = Bounds(per_visitor, per_origin, since, until)
     shown = read_feedback(folder, bounds).impressions
@@ -184,9 +184,9 @@ def guard(
 
     Example: `nextquery feedback guard runs/feedback --model runs/reranked`
     """
-    from nextquery.evaluation.record_json import to_json
+    from nextquery.evaluation.steps import to_json
+    from nextquery.feedback.compare import guard_reranker
     from nextquery.feedback.impressions import read_feedback
-    from nextquery.feedback.reranking.off_switch import guard_reranker
 
     bounds = Bounds(per_visitor, per_origin, since, until)
     found = guard_reranker(read_feedback(folder, bounds), model, CompareSettings(alpha=alpha))

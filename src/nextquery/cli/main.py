@@ -1,20 +1,187 @@
-"""The `nextquery` command: its general options, and errors printed as one line.
-
-The commands stand in `command_table.py`. Their modules import only typer and the standard library
-at the top, and the library inside the function, so that `--help` answers at once.
-"""
+"""The `nextquery` command: the table of commands, general options, one-line errors."""
 
 import os
+import re
+import shlex
 import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from importlib import import_module
+from typing import Any, cast
 
 import typer
+from typer.core import TyperGroup, TyperOption
 
 from nextquery._version import __version__
-from nextquery.cli.command_table import LazyGroup
-from nextquery.cli.error_lines import one_line
-from nextquery.cli.option_names import in_options, option_names
 from nextquery.errors import MissingDependencyError, NextqueryError
 from nextquery.extras import EXTRAS, missing, missing_message
+
+MOST_CHARACTERS = 1500
+_END = 300
+
+
+def one_line(message: str) -> str:
+    r"""The message without line ends and control characters, its middle left out if it is long.
+
+    >>> one_line("no\nsuch \x1b[31mkind")
+    'no such \\x1b[31mkind'
+    """
+    text = "".join(map(_shown, message.strip()))
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    return f"{text[: MOST_CHARACTERS - _END]} [...] {text[-_END:]}"
+
+
+def _shown(character: str) -> str:
+    if character.isprintable():
+        return character
+    if character in "\n\r\t\v\f\x85\u2028\u2029":
+        return " "
+    if "\udc80" <= character <= "\udcff":
+        return character  # a byte of a name that is no text, printed as that byte
+    return ascii(character)[1:-1]
+
+
+_SETTING = re.compile(r"`([a-z][a-z_.]*)(?:=([^`]*))?`")
+_OTHER_NAMES = {
+    "fold_configs": "--fold-config",
+    "keys_file": "--keys",
+    "admin_keys_file": "--admin-keys",
+    "rate_per_second": "--rate",
+    "source": "--from",
+    "runs": "--run",
+}
+"""Settings whose option has another name."""
+
+
+def in_options(message: str, options: Mapping[str, str]) -> str:
+    """The message with its settings named by their options.
+
+    >>> in_options("nothing left; try a lower `min_users`", {"min_users": "--min-users"})
+    'nothing left; try a lower --min-users'
+    >>> in_options("no clicks; try `satisfactory=false`", {})
+    'no clicks; try --set satisfactory=false'
+    >>> in_options("try `columns=user=Visitor ID`", {"columns": "--columns"})
+    "try --columns 'user=Visitor ID'"
+    """
+
+    def spoken(match: re.Match[str]) -> str:
+        name, value = match[1], match[2]
+        option = options.get(name)
+        if value is None:
+            return option or name
+        return f"{option} {shlex.quote(value)}" if option else f"--set {name}={value}"
+
+    return _SETTING.sub(spoken, message)
+
+
+def option_names(app: typer.Typer) -> dict[str, str]:
+    """The options of all commands by the name of the setting that each gives."""
+    return dict(_options(typer.main.get_command(app))) | _OTHER_NAMES
+
+
+def _options(command: Any) -> Iterator[tuple[str, str]]:
+    for parameter in command.params:
+        if isinstance(parameter, TyperOption) and parameter.name:
+            yield parameter.name, max(parameter.opts, key=len)
+    if isinstance(command, TyperGroup):
+        for child in command.commands.values():
+            yield from _options(child)
+
+
+PANELS = {
+    "Start here": {
+        "demo": "demo",
+        "init": "prepare",
+        "prepare": "prepare",
+        "fit": "fit",
+        "train": "train",
+        "suggest": "suggest",
+        "experiment": "experiment",
+        "serve": "serve",
+    },
+    "Data": {
+        "synth": "prepare",
+        "update": "data",
+        "forget": "data",
+        "inspect": "data",
+        "trends": "data",
+    },
+    "Models": {"vectors": "fit", "blend": "fit"},
+    "Ask": {
+        "score": "suggest",
+        "complete": "suggest",
+        "why": "explain",
+        "explain": "explain",
+        "neighbours": "explain",
+    },
+    "Evaluate": {"audit": "audit", "study": "study"},
+    "Serve": {"feedback": "feedback", "export": "export"},
+    "Operate": {"doctor": "doctor"},
+}
+"""The panels of `nextquery --help`: for each command the module of `cli` that has a function (or a
+group) of its name. The eight commands that most people need come first."""
+MODULES = {
+    name: f"nextquery.cli.{module}"
+    for commands in PANELS.values()
+    for name, module in commands.items()
+}
+
+
+class LazyCommands(MutableMapping[str, Any]):
+    """Every command by name, made when it is first looked up."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+        self._names = list(MODULES)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _command(name)
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        if name not in self._names:
+            self._names.append(name)
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        self._names.remove(name)
+        self._made.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands come from the table."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = LazyCommands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, in the order of the table, without making the commands."""
+        return list(self.commands)
+
+
+def _command(name: str) -> Any:
+    """The command of a name that the table has; KeyError for others."""
+    function_or_group = getattr(import_module(MODULES[name]), name)
+    panel = next(title for title, commands in PANELS.items() if name in commands)
+    single = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+    single.callback()(lambda: None)
+    if isinstance(function_or_group, typer.Typer):
+        single.add_typer(function_or_group, name=name, rich_help_panel=panel)
+    else:
+        single.command(name, rich_help_panel=panel)(function_or_group)
+    return cast(TyperGroup, typer.main.get_command(single)).commands[name]
+
 
 app = typer.Typer(
     name="nextquery",
@@ -44,7 +211,7 @@ def main(
 ) -> None:
     """Query suggestions learnt from a site's own query log.
 
-    Begin with `nextquery demo`, or with your own log: `nextquery init queries.tsv.gz`
+    Start with `nextquery demo`, or with your own log: `nextquery init queries.tsv.gz`
     """
 
 

@@ -1,12 +1,4 @@
-"""SIGINT and SIGTERM in every command: one line, exit code 130 or 143, nothing left behind.
-
-The first signal raises `Stopped` where the command stands, so that everything opened is closed. In
-the middle of an import, which some modules do not survive, and of a call into Spark, which cannot
-be asked anything after half a call, the process ends at once. A command deep in compiled code does
-not notice: after `PATIENCE_SECONDS` a thread removes what was half-written and ends the process.
-Commands with a way of their own to stop (`train` saves, `serve` drains) put their handlers in the
-place of these.
-"""
+"""SIGINT and SIGTERM in every command, and in training, where they mean save and stop."""
 
 import os
 import signal
@@ -18,6 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nextquery.training.trainer import StopRequest
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE_SECONDS = 3.0
@@ -35,8 +31,12 @@ class Stopped(BaseException):
 
 @contextmanager
 def stop_on_signals() -> Iterator[None]:
-    """End the process in an orderly way on the first signal; further ones change nothing."""
-    usual = {number: signal.signal(number, _stop) for number in SIGNALS}
+    """End the process in an orderly way on the first signal; further ones change nothing.
+
+    A signal after the block, while the interpreter ends, ends the process at once.
+    """
+    for number in SIGNALS:
+        signal.signal(number, _stop)
     heard, told = os.pipe()
     os.set_blocking(told, False)
     before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
@@ -51,8 +51,8 @@ def stop_on_signals() -> Iterator[None]:
         try:
             signal.set_wakeup_fd(before)
             os.close(told)
-            for number, handler in usual.items():
-                signal.signal(number, handler)
+            for number in SIGNALS:
+                signal.signal(number, _stop_now)
         except Stopped:  # it came in the last moment
             end_process(_received[0])
 
@@ -113,11 +113,21 @@ def _end_children() -> None:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     for each in SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
+        signal.signal(each, _ignore)
     _received.append(number)
     if _suffers_no_exception(frame):
         end_process(number)
     raise Stopped(number)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing: with `SIG_IGN` Python complains of a signal that arrived just before it."""
+
+
+def _stop_now(number: int, frame: FrameType | None) -> None:
+    for each in SIGNALS:
+        signal.signal(each, _ignore)
+    end_process(number)
 
 
 def _suffers_no_exception(frame: FrameType | None) -> bool:
@@ -138,7 +148,29 @@ def _watch(heard: int) -> None:
     """End the process if it has not noticed a signal of ours in time."""
     while content := os.read(heard, 1):
         number = content[0]
-        if number in SIGNALS and signal.getsignal(number) in (_stop, signal.SIG_IGN):
+        if number in SIGNALS and signal.getsignal(number) in (_stop, _ignore):
             time.sleep(PATIENCE_SECONDS)
             end_process(number)
     os.close(heard)
+
+
+@contextmanager
+def save_on_signals() -> "Iterator[StopRequest]":
+    """Turn the first SIGTERM or Ctrl-C into a request; a second one ends the process at once."""
+    from nextquery.training.trainer import StopRequest
+
+    request = StopRequest()
+    usual = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        request.signal = number
+        for each, handler in usual.items():
+            signal.signal(each, handler)
+
+    for number in usual:
+        signal.signal(number, ask)
+    try:
+        yield request
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)

@@ -45,11 +45,17 @@ def create(
     Example: `nextquery study create --topics topics.xml --data runs/data --model HRED=runs/hred
     --model ADJ=runs/adj --out runs/study`
     """
-    from nextquery.inference.kernels.process_memory import keep_freed_memory
-    from nextquery.logs.data_folder import PreparedData
-    from nextquery.study.pool import check_names, create_study
-    from nextquery.study.study_models import open_models
-    from nextquery.study.topics import add_contexts, read_topics, sample_topics
+    from nextquery.inference.process_memory import keep_freed_memory
+    from nextquery.logs.data_folder import PreparedData, read_data
+    from nextquery.study.pool import (
+        Topic,
+        add_contexts,
+        check_names,
+        create_study,
+        open_models,
+        read_topics,
+        sample_topics,
+    )
 
     keep_freed_memory()
     folders = dict(_named(value) for value in model)
@@ -58,11 +64,13 @@ def create(
     check_names(list(folders))
     if topics is None and max_contexts is not None:
         raise InputError("--max-contexts needs --topics: a drawn session has one context")
-    prepared = PreparedData(data)
-    if topics is None:
-        chosen = sample_topics(prepared, sample, seed)
-    else:
-        chosen = add_contexts(read_topics(topics), prepared, max_contexts, seed)
+
+    def read(prepared: PreparedData) -> list[Topic]:
+        if topics is None:
+            return sample_topics(prepared, sample, seed)
+        return add_contexts(read_topics(topics), prepared, max_contexts, seed)
+
+    chosen = read_data(data, read)
     models = open_models(folders, _by_model(decode or []))
     pool = create_study(out, chosen, models, places, seed)
     counts = {
@@ -97,7 +105,7 @@ def serve(
     """
     import uvicorn
 
-    from nextquery.service.operation.listening import address, listen
+    from nextquery.service.run import address, listen
     from nextquery.study.app import create_study_app
     from nextquery.study.judgements import JudgementStore
 
@@ -126,9 +134,8 @@ def report(
 
     Example: `nextquery study report runs/study`
     """
+    from nextquery.study.report import PAPER_POSITIVE, POSITIVE, make_report, who_is_missing
     from nextquery.study.report import as_json as plain
-    from nextquery.study.report import make_report
-    from nextquery.study.report_page import PAPER_POSITIVE, POSITIVE, who_is_missing
 
     target = out or folder.with_name(f"{folder.name}-report")
     made = make_report(folder, target)

@@ -133,9 +133,11 @@ def _last_time(data: PreparedData) -> datetime:
 
 
 def _held_out(data: PreparedData) -> pl.DataFrame:
-    """The latest split that no model learns from; the background where there is no other."""
-    splits = [split for split in ("test", "validation") if split in data.splits]
-    return data.session_rows(splits[0] if splits else "background").collect()
+    """The latest split with sessions that no model learns from; else the background."""
+    for split in ("test", "validation"):
+        if split in data.splits and len(rows := data.session_rows(split).collect()):
+            return rows
+    return data.session_rows("background").collect()
 
 
 def _unknown_words(rows: pl.DataFrame, old: PreparedData) -> float:

@@ -1,42 +1,293 @@
-"""The paper's experiments on any prepared log: all steps, their results, one report folder.
-
-Knows which files a report has; the steps are in `experiment_run.py`.
-
-    REPORT/results.json   every result, with counts, seeds, settings and versions
-    REPORT/index.html     the same as a page that opens offline, with its plots as SVG
-    REPORT/trec/          runs and qrels of every scenario's test cases
-    REPORT/steps/         finished steps, from which an interrupted run goes on
-    REPORT/folds/, REPORT/learning_curve/
-                          models trained on some of the users, if any were asked for
-"""
+"""The paper's experiments on a prepared log: all steps, their results, one report folder."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nextquery.artifacts import check_target, sha256, versions, write_manifest, write_text
+from nextquery.artifacts import check_target, versions, write_manifest, write_text
 from nextquery.errors import InputError
-from nextquery.evaluation.experiment_run import ExperimentRun
-from nextquery.evaluation.probes.training_table import training_table
-from nextquery.evaluation.progress import show_steps
-from nextquery.evaluation.record_json import to_json
-from nextquery.evaluation.report.report_page import write_report
-from nextquery.evaluation.results import ExperimentResults
+from nextquery.evaluation.completion import CompletionResult, run_completion
+from nextquery.evaluation.learning_curve import CurveSettings, LearningCurve, learning_curve
+from nextquery.evaluation.lists import (
+    DecodingTime,
+    GenerationCase,
+    GenerationResult,
+    decoding_time,
+    run_generation,
+    sample_contexts,
+)
+from nextquery.evaluation.paper import (
+    PaperExamples,
+    SampleTable,
+    TrainingFacts,
+    paper_examples,
+    sample_suggestions,
+    training_table,
+)
+from nextquery.evaluation.probes.boundaries import BoundaryResult, boundary_result, read_gaps
+from nextquery.evaluation.probes.gates import (
+    GateComparison,
+    GateResult,
+    Projections,
+    gate_result,
+    projections,
+)
+from nextquery.evaluation.probes.hidden_intent import IntentResult, intent_result
+from nextquery.evaluation.probes.ngrams import NgramPerplexity, ngram_perplexities
+from nextquery.evaluation.rankers import RankerProcesses, Train
+from nextquery.evaluation.report.page import write_report
+from nextquery.evaluation.results import DataFacts, ExperimentResults, SystemNames
+from nextquery.evaluation.scenario_features import (
+    EvaluationData,
+    as_new_visitors,
+    read_earlier_queries,
+    read_evaluation_data,
+    with_all_sessions,
+    with_every_position,
+)
+from nextquery.evaluation.scenario_run import (
+    RankingSettings,
+    ScenarioResult,
+    begin_scenario,
+    read_user_groups,
+)
+from nextquery.evaluation.scenarios import Noise, Rules
 from nextquery.evaluation.settings import ExperimentSettings
-from nextquery.evaluation.step_store import StepStore
-from nextquery.evaluation.subset_models import train_fold_models
-from nextquery.evaluation.systems import SystemSource, identity, open_systems
+from nextquery.evaluation.steps import Finish, Steps, StepStore, show_steps, to_json
+from nextquery.evaluation.systems import (
+    Systems,
+    SystemSource,
+    config_identity,
+    file_identity,
+    identity,
+    open_systems,
+    train_fold_models,
+)
 from nextquery.logs.data_folder import PreparedData
+from nextquery.suggesters.base import Decoding, Embedder, Gated
+from nextquery.text.vectors import Encoder, encoder_identity, import_encoder
+
+
+class ExperimentRun:
+    """All steps with what they share."""
+
+    def __init__(
+        self,
+        data: PreparedData,
+        systems: Systems,
+        settings: ExperimentSettings,
+        out: Path,
+        store: StepStore,
+        steps: Steps,
+    ) -> None:
+        self._data = data
+        self._systems = systems
+        self._settings = settings
+        self._out = out
+        self._store = store
+        self._steps = steps
+        rules = Rules(settings.min_followers, settings.seed)
+        self._ranking = RankingSettings(
+            rules,
+            settings.seeds,
+            settings.ranker_cases,
+            settings.runs,
+            read_user_groups(settings.users_apart),
+            settings.test_users,
+        )
+        labels, config = settings.boundary_labels, settings.learning_curve_config
+        # What these files are recognised by; a missing one is refused before the first step.
+        self._labels = None if labels is None else file_identity("boundary_labels", labels)
+        self._curve_config = None if config is None else config_identity(config)
+        self._begun: list[Finish[ScenarioResult]] = []
+        self._evaluation: EvaluationData = read_evaluation_data(data)
+
+    def results(self, training: Mapping[str, TrainingFacts]) -> ExperimentResults:
+        """Every step's result, with the facts that training left in the model folders.
+
+        Rankers are trained in processes of their own while the steps that need none go on.
+        """
+        run = self._store.run
+        manifest = self._data.artifact.manifest
+        with RankerProcesses() as processes:
+            known = self._known_visitors(processes.train)
+            new = self._new_visitors(processes.train)
+            return ExperimentResults(
+                generation=run("generation", GenerationResult, self._generation),
+                completion=run("completion", CompletionResult, self._completion),
+                samples=run("samples", SampleTable, self._samples),
+                paper_examples=run(
+                    "paper_examples", dict[str, PaperExamples], self._paper_examples
+                ),
+                ngrams=run("ngrams", dict[str, tuple[NgramPerplexity, ...]], self._ngrams),
+                gates=run("gates", dict[str, GateComparison | GateResult], self._gates),
+                hidden_intent=run("hidden_intent", dict[str, IntentResult], self._hidden_intent),
+                boundaries=run("boundaries", BoundaryResult, self._boundaries, self._labels),
+                projections=run("projections", dict[str, Projections], self._projections),
+                scenarios={name: finish() for name, finish in known.items()},
+                new_visitors={name: finish() for name, finish in new.items()},
+                # Last, when nothing runs beside it: it is a time.
+                decoding=run("decoding", dict[str, DecodingTime], self._decoding),
+                fold_models={name: len(each) for name, each in self._systems.fold_models.items()},
+                data=DataFacts(manifest.get("counts", {}), manifest.get("settings", {})),
+                systems=SystemNames(tuple(self._systems.models), tuple(self._systems.features)),
+                settings=self._settings,
+                versions=versions(),
+                training=training,
+                seconds=self._store.seconds,
+            )
+
+    def learning_curve(self, folder: Path, models: Mapping[str, SystemSource]) -> LearningCurve:
+        """How everything depends on the number of background sessions."""
+        settings = CurveSettings(
+            replace(self._ranking, runs={}, groups={}, context_lengths=False),
+            self._settings.generation_contexts,
+            self._settings.learning_curve_config,
+        )
+
+        def compute() -> LearningCurve:
+            return learning_curve(self._data, folder, models, settings, self._steps)
+
+        return self._store.run("learning_curve", LearningCurve, compute, self._curve_config)
+
+    def _known_visitors(self, train: Train) -> dict[str, Finish[ScenarioResult]]:
+        if self._settings.visitors == "new":
+            return {}
+        evaluation = self._taught(self._evaluation)
+        if self._settings.earlier_queries:
+            earlier = read_earlier_queries(self._data, self._settings.earlier_queries)
+            evaluation = replace(evaluation, earlier=earlier)
+        return self._scenarios("", evaluation, self._systems, train)
+
+    def _taught(self, evaluation: EvaluationData) -> EvaluationData:
+        """With more cases for the rankers to learn from, if the settings say so."""
+        every = self._settings.ranker_positions == "every"
+        return with_every_position(evaluation, self._data) if every else evaluation
+
+    def _new_visitors(self, train: Train) -> dict[str, Finish[ScenarioResult]]:
+        if self._settings.visitors == "known":
+            return {}
+        evaluation = self._evaluation
+        if self._settings.new_visitor_cases == "all":
+            evaluation = with_all_sessions(evaluation, self._data)
+        evaluation = self._taught(evaluation)
+        evaluation = as_new_visitors(evaluation, self._data, self._out / "count_folds")
+        systems = self._systems.for_new_visitors()
+        return self._scenarios("new_", evaluation, systems, train)
+
+    def _scenarios(
+        self, prefix: str, evaluation: EvaluationData, systems: Systems, train: Train
+    ) -> dict[str, Finish[ScenarioResult]]:
+        """Begin each scenario, and finish those before it whose rankers are ready."""
+        begun: dict[str, Finish[ScenarioResult]] = {}
+        for name in self._settings.scenarios:
+            start = partial(
+                begin_scenario, name, evaluation, systems, self._ranking, self._out / "trec",
+                self._steps, train,
+            )  # fmt: skip
+            begun[name] = self._store.begin(f"{prefix}{name}", ScenarioResult, start)
+            self._begun.append(begun[name])
+            for each in self._begun:
+                if each.ready():
+                    each()
+        return begun
+
+    def _generation(self) -> GenerationResult:
+        cases = self._cases(self._settings.generation_contexts)
+        return run_generation(
+            self._systems.suggesters, cases, self._evaluation.background, self._steps
+        )
+
+    def _cases(self, contexts: int) -> list[GenerationCase]:
+        sessions, background = self._evaluation.sessions["test"], self._evaluation.background
+        return sample_contexts(sessions, background, contexts, self._settings.seed)
+
+    def _completion(self) -> CompletionResult:
+        cases = self._cases(self._settings.completion_contexts)
+        return run_completion(self._systems.suggesters, cases, self._steps)
+
+    def _paper_examples(self) -> dict[str, PaperExamples]:
+        self._steps.begin("the paper's examples")
+        return paper_examples(self._systems.models)
+
+    def _ngrams(self) -> dict[str, tuple[NgramPerplexity, ...]]:
+        """In the vocabulary of every model under study that has one."""
+        self._steps.begin("n-grams")
+        return {
+            name: ngram_perplexities(self._data, model.model.vocabulary, self._steps.track(name))
+            for name, model in self._systems.models.items()
+            if isinstance(model, Embedder)
+        }
+
+    def _samples(self) -> SampleTable:
+        self._steps.begin("samples")
+        return sample_suggestions(
+            self._systems.suggesters, self._evaluation.sessions["test"], self._settings.seed
+        )
+
+    def _gates(self) -> dict[str, GateComparison | GateResult]:
+        self._steps.begin("update gates")
+        noise = Noise(self._evaluation.background, self._settings.seed)
+        sessions = self._evaluation.sessions["test"][: self._settings.gate_contexts]
+        return {
+            name: gate_result(model, sessions, noise, self._steps.track(name))
+            for name, model in self._gated.items()
+        }
+
+    def _hidden_intent(self) -> dict[str, IntentResult]:
+        """Of every system under study; empty unless the log is a made-up one."""
+        self._steps.begin("hidden intent")
+        sessions = self._evaluation.sessions["test"]
+        found = {
+            name: intent_result(model, sessions, track=self._steps.track(name))
+            for name, model in self._systems.models.items()
+        }
+        return {name: result for name, result in found.items() if result is not None}
+
+    def _boundaries(self) -> BoundaryResult:
+        self._steps.begin("session boundaries")
+        tuning, test = read_gaps(
+            self._data, self._settings.boundary_queries, self._settings.boundary_labels
+        )
+        return boundary_result(tuning, test, self._gated, self._steps.track("gates"))
+
+    def _projections(self) -> dict[str, Projections]:
+        self._steps.begin("projections")
+        return {
+            name: projections(model, self._data, self._settings.seed)
+            for name, model in self._systems.models.items()
+            if isinstance(model, Embedder)
+        }
+
+    def _decoding(self) -> dict[str, DecodingTime]:
+        self._steps.begin("decoding time")
+        return {
+            name: decoding_time(model, self._evaluation.sessions["test"])
+            for name, model in self._systems.models.items()
+            if isinstance(model, Decoding)
+        }
+
+    @property
+    def _gated(self) -> dict[str, Gated]:
+        models = self._systems.models.items()
+        return {name: model for name, model in models if isinstance(model, Gated)}
+
 
 KIND = "report"
 COUNT_MODELS = "count_models"
 FOLD_MODELS = "folds"
 CURVE_MODELS = "learning_curve"
 
-FREE = ("scenarios", "visitors", "learning_curve")
-"""Settings that decide which steps there are, not what a step gives."""
+FREE = (
+    *("scenarios", "visitors", "learning_curve"),
+    *("boundary_labels", "learning_curve_config", "runs", "users_apart", "encoder"),
+)
+"""Settings that decide which steps there are, or whose files count by their content."""
+ENCODED = 50
+"""How many frequent words an encoder is recognised by."""
 
 
 def run_experiment(
@@ -50,16 +301,17 @@ def run_experiment(
     """Run every step that is not there yet, write the report, and return its results."""
     features = features or {}
     settings = settings or ExperimentSettings()
-    check_target(out, KIND)
+    check_target(out, KIND, in_place=True)
     out.mkdir(parents=True, exist_ok=True)
     write_manifest(out, KIND, {"complete": False})
+    encoder = import_encoder(settings.encoder) if settings.encoder else None
+    encoded = _encoder_identity(settings.encoder, encoder, data)
     folds = _fold_models(data, out, models, settings)
-    store = StepStore(out, _basis(data, {**models, **features}, folds, settings))
+    basis = _basis(data, {**models, **features}, folds, settings, encoded)
+    store = StepStore(out, basis, data.artifact.check_current)
     with (
         show_steps() as steps,
-        open_systems(
-            data, out / COUNT_MODELS, models, features, folds, encoder=settings.encoder
-        ) as systems,
+        open_systems(data, out / COUNT_MODELS, models, features, folds, encoder=encoder) as systems,
     ):
         run = ExperimentRun(data, systems, settings, out, store, steps)
         results = run.results(training_table(models))
@@ -103,11 +355,19 @@ def _refuse_seen_sessions(models: Mapping[str, SystemSource], settings: Experime
             )
 
 
+def _encoder_identity(name: str | None, encoder: Encoder | None, data: PreparedData) -> list[str]:
+    """What the encoder is recognised by; it is asked once, before any work."""
+    if name is None or encoder is None:
+        return []
+    return encoder_identity(name, encoder, data.words()[:ENCODED] or ["word"])
+
+
 def _basis(
     data: PreparedData,
     sources: Mapping[str, SystemSource],
     folds: Mapping[str, list[Path]],
     settings: ExperimentSettings,
+    encoder: list[str],
 ) -> Any | None:
     """What decides the results, or None if a system cannot be recognised."""
     found = {name: identity(source) for name, source in sources.items()}
@@ -116,8 +376,9 @@ def _basis(
         return None
     return [
         data.artifact.manifest["files"],
-        {name: sha256(path) for name, path in settings.runs.items()},
-        {name: sha256(path) for name, path in settings.users_apart.items()},
+        {name: [path.name, file_identity("runs", path)] for name, path in settings.runs.items()},
+        {name: file_identity("users_apart", path) for name, path in settings.users_apart.items()},
+        encoder,
         found,
         folded,
         versions(),

@@ -15,18 +15,24 @@ from pathlib import Path
 
 import numpy as np
 
-from nextquery.evaluation.generation.list_quality import run_generation, sample_contexts
-from nextquery.evaluation.progress import Steps
-from nextquery.evaluation.ranking.comparison import Comparison
-from nextquery.evaluation.ranking.metrics import Quality
-from nextquery.evaluation.ranking.parts import EvaluationData, read_evaluation_data
-from nextquery.evaluation.ranking.scenario_run import RankingSettings, run_scenario
-from nextquery.evaluation.subset_models import train_on_users
-from nextquery.evaluation.systems import COUNT_MODELS, Systems, SystemSource, open_systems
-from nextquery.evaluation.user_subsets import KeepUser, write_user_subset
+from nextquery.evaluation.comparison import Comparison, Quality
+from nextquery.evaluation.lists import run_generation, sample_contexts
+from nextquery.evaluation.ranked_system import RankedSystem
+from nextquery.evaluation.scenario_features import EvaluationData, read_evaluation_data
+from nextquery.evaluation.scenario_run import RankingSettings, run_scenario
+from nextquery.evaluation.steps import Steps
+from nextquery.evaluation.systems import (
+    COUNT_MODELS,
+    KeepUser,
+    Systems,
+    SystemSource,
+    open_systems,
+    train_on_users,
+    write_user_subset,
+)
 from nextquery.logs.data_folder import PreparedData
+from nextquery.ranking.cases import user_place
 from nextquery.ranking.scoring import LOWEST
-from nextquery.ranking.user_folds import user_place
 from nextquery.suggesters.base import Scorer
 
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
@@ -64,7 +70,7 @@ class CurvePoint:
 
     def gain(self, model: str) -> Comparison | None:
         """What the model's log-likelihood adds to the Baseline Ranker."""
-        pair = f"baseline+{model}:sum", "baseline"
+        pair = RankedSystem("baseline", model, "sum").key, "baseline"
         return next((each for each in self.comparisons if (each.a, each.b) == pair), None)
 
 

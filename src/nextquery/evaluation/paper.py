@@ -1,11 +1,18 @@
-"""The results that the paper itself reports, to stand beside ours. Knows numbers and names only.
+"""The paper's own results and examples, and the tables that correspond to them."""
 
-Sordoni et al., CIKM 2015, Tables 1 to 5, Figure 7 and the text of section 4. Its percentages
-of Table 5 do not follow from its MRRs; what follows from them is given here.
-"""
-
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nextquery.artifacts import open_artifact
+from nextquery.evaluation.probes.gates import GateExample
+from nextquery.evaluation.systems import SystemSource
+from nextquery.records import Session
+from nextquery.suggesters.base import Embedder, Gated, Suggester
 
 
 @dataclass(frozen=True)
@@ -81,3 +88,147 @@ TABLE_1: Mapping[tuple[str, ...], tuple[str, ...]] = {
 
 FIGURE_7 = ("airlines", "united airlines", "google")
 """The corrupted context whose update gates Figure 7 shows; the last query is the noise."""
+
+
+SUGGESTIONS = 5
+
+
+@dataclass(frozen=True)
+class PaperContext:
+    """One of Table 1's contexts, with what a model suggests after it."""
+
+    context: tuple[str, ...]
+    suggestions: tuple[str, ...]
+    missing_words: tuple[str, ...]
+    """Words that the model's vocabulary lacks; nothing is asked where there is one."""
+
+
+@dataclass(frozen=True)
+class PaperExamples:
+    """What one model makes of the paper's examples."""
+
+    table_1: tuple[PaperContext, ...]
+    figure_7: GateExample | None
+    """The update gates; None where a word is missing."""
+
+
+def paper_examples(systems: Mapping[str, object]) -> dict[str, PaperExamples]:
+    """The examples of every model that has gates, and a vocabulary to look the words up in."""
+    return {
+        name: PaperExamples(
+            tuple(_suggestions(system, system, context) for context in TABLE_1),
+            _gates(system, system),
+        )
+        for name, system in systems.items()
+        if isinstance(system, Gated)
+        and isinstance(system, Embedder)
+        and isinstance(system, Suggester)
+    }
+
+
+def missing_words(model: Embedder, context: Sequence[str]) -> tuple[str, ...]:
+    """The words of a context that a model's vocabulary lacks, in their order."""
+    words = dict.fromkeys(word for query in context for word in query.split())
+    return tuple(word for word in words if word not in model.model.vocabulary)
+
+
+def _suggestions(
+    suggester: Suggester, embedder: Embedder, context: tuple[str, ...]
+) -> PaperContext:
+    missing = missing_words(embedder, context)
+    found = [] if missing else suggester.suggest(context, SUGGESTIONS)
+    return PaperContext(context, tuple(each.text for each in found), missing)
+
+
+def _gates(gated: Gated, embedder: Embedder) -> GateExample | None:
+    if missing_words(embedder, FIGURE_7):
+        return None
+    gates = gated.update_gates_many([FIGURE_7])[0].round(3).astype(np.float64)
+    return GateExample(FIGURE_7, tuple(map(tuple, gates.tolist())))
+
+
+METRICS = "metrics.jsonl"
+
+
+@dataclass(frozen=True)
+class TrainingFacts:
+    """What a model folder says of its training: its manifest's own entries, as they are there."""
+
+    kind: str
+    megabytes: float
+    model: Mapping[str, Any] | None
+    training: Mapping[str, Any] | None
+    best_validation: Mapping[str, Any] | None
+    """The line of `metrics.jsonl` with the lowest validation loss."""
+
+    @property
+    def copies(self) -> bool:
+        """Whether the model may copy words of the session, which the paper's does not."""
+        return bool((self.model or {}).get("copy"))
+
+
+def training_table(models: Mapping[str, SystemSource]) -> dict[str, TrainingFacts]:
+    """Of each model folder: its size, its settings, and its last results of training."""
+    return {name: _facts(source) for name, source in models.items() if isinstance(source, Path)}
+
+
+def _facts(folder: Path) -> TrainingFacts:
+    artifact = open_artifact(folder)
+    files = artifact.manifest["files"]
+    weights = (name for name in files if name.endswith(".safetensors"))
+    size = sum(artifact.file(name).stat().st_size for name in weights)
+    return TrainingFacts(
+        kind=artifact.kind,
+        megabytes=size / 1e6,
+        model=artifact.manifest.get("model"),
+        training=artifact.manifest.get("training"),
+        best_validation=_best_validation(artifact.file(METRICS)) if METRICS in files else None,
+    )
+
+
+def _best_validation(path: Path) -> dict[str, Any] | None:
+    """The line of `metrics.jsonl` with the lowest validation loss."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    measured = [line for line in lines if "validation_nll" in line]
+    return min(measured, key=lambda line: float(line["validation_nll"]), default=None)
+
+
+CONTEXTS = 6
+
+
+@dataclass(frozen=True)
+class SampleContext:
+    """A context, what the user typed next, and what every system suggests."""
+
+    context: tuple[str, ...]
+    next_query: str
+    suggestions: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class SampleTable:
+    """A few contexts with their suggestions."""
+
+    contexts: tuple[SampleContext, ...]
+
+
+def sample_suggestions(
+    suggesters: Mapping[str, Suggester], sessions: Sequence[Session], seed: int
+) -> SampleTable:
+    """The first suggestions of every system for contexts of one, two and three queries."""
+    generator = np.random.default_rng(seed)
+    chosen: list[Session] = []
+    for queries in (1, 2, 3):
+        fitting = [session for session in sessions if len(session.queries) == queries + 1]
+        places = generator.permutation(len(fitting))[: CONTEXTS // 3]
+        chosen += [fitting[place] for place in places]
+    return SampleTable(tuple(_suggest(suggesters, session) for session in chosen))
+
+
+def _suggest(suggesters: Mapping[str, Suggester], session: Session) -> SampleContext:
+    *context, next_query = session.queries
+    lists = {
+        name: tuple(found.text for found in suggester.suggest(context, SUGGESTIONS))
+        for name, suggester in suggesters.items()
+    }
+    return SampleContext(tuple(context), next_query, lists)

@@ -7,21 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nextquery.evaluation.generation.completion_quality import CompletionResult
-from nextquery.evaluation.generation.decoding_time import DecodingTime
-from nextquery.evaluation.generation.list_quality import GenerationResult
-from nextquery.evaluation.generation.sample_suggestions import SampleTable
+from nextquery.evaluation.completion import CompletionResult
 from nextquery.evaluation.learning_curve import LearningCurve
+from nextquery.evaluation.lists import DecodingTime, GenerationResult
+from nextquery.evaluation.paper import PaperExamples, SampleTable, TrainingFacts
 from nextquery.evaluation.probes.boundaries import BoundaryResult
-from nextquery.evaluation.probes.gates import GateComparison, GateResult
+from nextquery.evaluation.probes.gates import GateComparison, GateResult, Projections
 from nextquery.evaluation.probes.hidden_intent import IntentResult
-from nextquery.evaluation.probes.ngram_perplexity import NgramPerplexity
-from nextquery.evaluation.probes.paper_examples import PaperExamples
-from nextquery.evaluation.probes.projections import Projections
-from nextquery.evaluation.probes.training_table import TrainingFacts
-from nextquery.evaluation.ranking.scenario_result import ScenarioResult
-from nextquery.evaluation.record_json import OPTIONAL
+from nextquery.evaluation.probes.ngrams import NgramPerplexity
+from nextquery.evaluation.ranked_system import RankedSystem
+from nextquery.evaluation.scenario_run import ScenarioResult
 from nextquery.evaluation.settings import ExperimentSettings
+from nextquery.evaluation.steps import OPTIONAL
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,9 @@ class ExperimentResults:
     def main_systems(self) -> list[str]:
         """The systems of the paper's tables; of each model first the paper's one feature."""
         models = self.systems.models
-        learnt = [f"baseline+{model}{forms}" for model in models for forms in (":sum", "")]
+        learnt = [
+            RankedSystem("baseline", model, form).key for model in models for form in ("sum", "")
+        ]
         return ["adj", "baseline", *learnt]
 
 

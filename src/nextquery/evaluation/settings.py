@@ -10,6 +10,8 @@ VISITORS = ("known", "new", "both")
 NEW_VISITOR_CASES = ("test", "all")
 RANKER_POSITIONS = ("last", "every")
 MOST_EARLIER_QUERIES = 10
+HIGHEST_SEED = 2**32 - 1
+"""The projections take 32-bit seeds only."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class ExperimentSettings:
 
     def __post_init__(self) -> None:
         # Not above: the command line reads its defaults here and answers `--help` at once.
-        from nextquery.evaluation.ranking.scenarios import SCENARIOS
+        from nextquery.evaluation.scenarios import SCENARIOS
 
         object.__setattr__(self, "scenarios", self.scenarios or tuple(SCENARIOS))
         unknown = set(self.scenarios) - set(SCENARIOS)
@@ -104,3 +106,5 @@ class ExperimentSettings:
             raise InputError(f"`folds` {self.folds}: must be at least 2")
         if self.min_followers < 1 or self.seeds < 1:
             raise InputError("`min_followers` and `seeds` must be at least 1")
+        if not 0 <= self.seed <= HIGHEST_SEED:
+            raise InputError(f"`seed` {self.seed}: must be 0 to {HIGHEST_SEED}")

@@ -1,12 +1,9 @@
-"""Who takes part in an experiment: count models fitted on the spot, and the models given.
+"""The systems of an experiment: fitted count models, given models, models of some users."""
 
-Knows which suggesters the paper compares and under which names they are reported. A further system
-is any object with `score`; see docs/protocol.md.
-"""
-
+import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -15,18 +12,102 @@ from typing import Any
 
 import polars as pl
 
-from nextquery.artifacts import open_artifact
-from nextquery.errors import InputError
+from nextquery.artifacts import open_artifact, publish, sha256, write_text
+from nextquery.artifacts.files import check_plain_file
+from nextquery.config import load_config
+from nextquery.errors import InputError, TrainingError
+from nextquery.evaluation.steps import fingerprint
 from nextquery.logs.data_folder import PreparedData
+from nextquery.model.settings import RunConfig
+from nextquery.ranking.cases import user_fold
+from nextquery.ranking.features import QueryVectors
 from nextquery.ranking.scoring import CaseScorer, FoldScorer
-from nextquery.ranking.semantic import QueryVectors
-from nextquery.ranking.user_folds import user_fold
 from nextquery.suggesters.base import Scorer, Suggester
-from nextquery.suggesters.ensemble import Ensemble
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import count_model, load
+from nextquery.suggesters.neural import Ensemble
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
-from nextquery.text.word_vectors import import_encoder
+from nextquery.text.vectors import Encoder
+from nextquery.training.distributed import processes
+from nextquery.training.run import folder_of_run, train
+
+KeepUser = Callable[[str], bool]
+
+
+def write_user_subset(
+    data: PreparedData, out: Path, keep: KeepUser, splits: Collection[str]
+) -> PreparedData:
+    """Publish the folder `out` with only the users kept in `splits`; other splits stay whole."""
+    manifest = data.artifact.manifest
+    sessions: dict[str, int] = {}
+    queries: dict[str, int] = {}
+    entries = {
+        "counts": {**manifest["counts"], "sessions": sessions, "queries": queries},
+        "settings": manifest["settings"],
+    }
+    with publish(out, "data", entries) as folder:
+        for split in data.splits:
+            rows = data.session_rows(split).collect()
+            rows = _kept(rows, keep) if split in splits else rows
+            sessions[split], queries[split] = rows["session"].n_unique(), len(rows)
+            _write(rows, folder / "sessions" / split / "part-00000.parquet")
+            if split == "background" and split in splits:
+                _write_counts(rows, data, folder)
+        if "background" not in splits:
+            shutil.copytree(data.path / "counts", folder / "counts")
+            shutil.copyfile(data.path / "vocabulary.txt", folder / "vocabulary.txt")
+    return PreparedData(out)
+
+
+def _kept(rows: pl.DataFrame, keep: KeepUser) -> pl.DataFrame:
+    users = [user for user in rows["user"].unique().to_list() if keep(user)]
+    return rows.filter(pl.col("user").is_in(users))
+
+
+def _write_counts(rows: pl.DataFrame, data: PreparedData, folder: Path) -> None:
+    tables = count_tables(rows, data.min_users)
+    tables["clicks"] = data.counts("clicks").head(0).collect()
+    for name, table in tables.items():
+        _write(table, folder / "counts" / f"{name}.parquet")
+    limit = int(data.artifact.manifest["settings"]["vocabulary_size"])
+    words = tables["words"]["word"].head(limit).to_list()
+    write_text(folder / "vocabulary.txt", "".join(f"{word}\n" for word in words))
+
+
+def count_tables(rows: pl.DataFrame, min_users: int) -> dict[str, pl.DataFrame]:
+    """The tables queries, words, word_pairs and followers of background rows, as `prepare` has."""
+    known = pl.col("users") >= min_users
+    queries = _count(rows, ["query"]).filter(known)
+    words = rows.select("user", word=pl.col("query").str.split(" ")).with_row_index("place")
+    spelt = words.explode("word")
+    same = pl.col("place") == pl.col("place").shift(-1)
+    pairs = spelt.select(
+        "user", first="word", second=pl.when(same).then(pl.col("word").shift(-1))
+    ).drop_nulls("second")
+    following = pl.col("query").shift(-1).over("session", order_by="position")
+    follows = rows.select("user", anchor="query", next=following).drop_nulls("next")
+    for column in ("anchor", "next"):
+        follows = follows.join(queries.select(pl.col("query").alias(column)), column, how="semi")
+    return {
+        "queries": queries,
+        "words": _count(spelt, ["word"]).filter(known),
+        "word_pairs": _count(pairs, ["first", "second"]),
+        "followers": _count(follows, ["anchor", "next"]),
+    }
+
+
+def _count(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """How often and by how many users; highest count first, then by text."""
+    counted = rows.group_by(keys).agg(
+        count=pl.len().cast(pl.Int64), users=pl.col("user").n_unique().cast(pl.Int64)
+    )
+    return counted.sort(["count", *keys], descending=[True, *(False for _ in keys)])
+
+
+def _write(rows: pl.DataFrame, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows.write_parquet(file)
+
 
 COUNT_MODELS = {
     "adj": "adjacency",
@@ -112,7 +193,7 @@ def open_systems(
     features: Mapping[str, SystemSource],
     fold_models: Mapping[str, Sequence[Path]],
     count_models: Mapping[str, str] = COUNT_MODELS,
-    encoder: str | None = None,
+    encoder: Encoder | None = None,
 ) -> Iterator[Systems]:
     """Load the given systems and fit the count models, each behind its guard.
 
@@ -121,7 +202,7 @@ def open_systems(
     """
     check_names([*models, *features])
     folds = {name: [load(path) for path in paths] for name, paths in fold_models.items()}
-    vectors = QueryVectors(import_encoder(encoder)) if encoder else None
+    vectors = QueryVectors(encoder) if encoder else None
     opened = Systems({}, _load(models), _load(features), query_vectors=vectors, fold_models=folds)
     try:
         fitted = _fit_all(data, folder, count_models)
@@ -174,6 +255,15 @@ def identity(source: SystemSource) -> Any:
     return open_artifact(source, verify=False).manifest["files"]
 
 
+def file_identity(setting: str, file: Path) -> str:
+    """What a file is recognised by: its SHA-256."""
+    try:
+        check_plain_file(file)
+        return sha256(file)
+    except OSError as error:
+        raise InputError(f"`{setting}` {file}: cannot be read ({error.strerror})") from None
+
+
 def _load(sources: Mapping[str, SystemSource]) -> dict[str, Scorer]:
     return {name: _opened(source) for name, source in sources.items()}
 
@@ -182,3 +272,76 @@ def _opened(source: SystemSource) -> Scorer:
     if isinstance(source, tuple):
         return Ensemble([load(each) for each in source])
     return load(source) if isinstance(source, Path) else source
+
+
+def train_fold_models(data: PreparedData, folder: Path, config: str, folds: int) -> list[Path]:
+    """A model for each fold of users, trained and validated without them."""
+    return [
+        train_on_users(
+            data,
+            folder / str(fold),
+            config,
+            lambda user, fold=fold: user_fold(user, folds) != fold,  # type: ignore[misc]
+            data.splits,
+            f"without fold {fold} of {folds}",
+        )
+        for fold in range(folds)
+    ]
+
+
+def train_on_users(
+    data: PreparedData,
+    out: Path,
+    config: str,
+    keep: KeepUser,
+    splits: Sequence[str],
+    subset: str,
+    repeats: int = 1,
+) -> Path:
+    """The folder of a model trained on the users kept in `splits`; `subset` names who they are.
+
+    With `repeats` it may go through their sessions so many times as often as the config says.
+    """
+    chosen = _repeated(load_config(RunConfig, config), repeats)
+    basis = fingerprint([data.artifact.manifest["files"], _config_identity(chosen), subset])
+    marker = out.with_name(f"{out.name}.json")
+    if out.is_dir() and _read_marker(marker) == basis:
+        return out
+    part = write_user_subset(data, out.with_name(f"{out.name}.data"), keep, splits)
+    with processes("auto") as group:
+        outcome = train(part, out, chosen, group, resume=folder_of_run(out).is_dir(), say=_quiet)
+    if outcome.signal:
+        raise TrainingError(f"{out}: training was stopped; the same command goes on with it")
+    shutil.rmtree(part.path)
+    write_text(marker, json.dumps({"fingerprint": basis, "trained": subset}) + "\n")
+    return out
+
+
+def config_identity(config: str) -> Any:
+    """What a config is recognised by: its values, and the content of the files that it names."""
+    return _config_identity(load_config(RunConfig, config))
+
+
+def _config_identity(config: RunConfig) -> Any:
+    vectors = config.train.word_vectors
+    return [
+        config.model_dump(mode="json"),
+        file_identity("config", Path(vectors)) if vectors else "",
+    ]
+
+
+def _repeated(config: RunConfig, repeats: int) -> RunConfig:
+    train_config = config.train.model_copy(update={"epochs": config.train.epochs * repeats})
+    return config.model_copy(update={"train": train_config})
+
+
+def _quiet(text: str) -> None:
+    """What is known before the first step; progress is shown by training itself."""
+
+
+def _read_marker(path: Path) -> str | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["fingerprint"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return str(found)

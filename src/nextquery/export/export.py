@@ -4,13 +4,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nextquery.artifacts import publish
+from nextquery.artifacts import check_target, publish
 from nextquery.errors import InputError
-from nextquery.export.engines import ENGINES
-from nextquery.export.exported import exported_queries
-from nextquery.export.settings import ExportSettings
-from nextquery.export.static import write_static
-from nextquery.export.static_quality import StaticQuality, measure_static
+from nextquery.export.engines import ENGINES, ExportSettings, exported_queries
+from nextquery.export.static import StaticQuality, measure_static, write_static
 from nextquery.extras import require
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Suggester
@@ -57,6 +54,7 @@ def export_model(
         raise InputError(f"`to` {target}: must be one of {', '.join(TARGETS)}")
     if measure is not None and target != STATIC:
         raise InputError(f"`measure` is for static lists, not for {target}")
+    check_target(out, KIND)
     data = None if measure is None else PreparedData(measure)
     chosen = settings or ExportSettings()
     entries: dict[str, Any] = {"model_kind": model.kind, "settings": asdict(chosen)}
@@ -71,6 +69,7 @@ def export_model(
             write_static(queries, folder)
             if data is not None:
                 facts = replace(facts, quality=measure_static(folder, model, data))
+                data.artifact.check_current()
                 entries["counts"] = asdict(facts)
         else:
             ENGINES[target](queries, folder)
@@ -80,7 +79,7 @@ def export_model(
 def _export_onnx(
     model: Suggester, out: Path, settings: ExportSettings, entries: dict[str, Any]
 ) -> ExportFacts:
-    from nextquery.export.onnx_export import write_onnx  # needs an extra of its own
+    from nextquery.export.onnx import write_onnx  # needs an extra of its own
 
     with publish(out, KIND, entries) as folder:
         known, difference = write_onnx(model, folder, settings)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from nextquery.errors import InputError
-from nextquery.inference.network.network import Network, Recurrence
-from nextquery.inference.network.weights import AGES, Floats
+from nextquery.inference.network import Network, Recurrence
+from nextquery.inference.weights import AGES, Floats
 from nextquery.text.vocabulary import PADDING
 
 OPSET = 17

@@ -1,27 +1,171 @@
-"""Which of two models is better, by what visitors took in a trial.
-
-Every visitor counts once, by the first day on which they tell something: in an interleaved list by
-whose suggestions they took more of, in a split by how many of their lists they took from. A day is
-counted when it is over. The tests may be looked at every day (`sequential.py`); a trial ends with a
-winner, or without one at the horizon, where a difference of the stated size would have been found.
-"""
+"""Comparison of two models in a trial, with always-valid p-values and intervals."""
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaln
+from scipy.stats import norm
 
+from nextquery.artifacts import MANIFEST, sha256
 from nextquery.errors import InputError
 from nextquery.feedback.events import Arm
 from nextquery.feedback.impressions import Feedback, Impression
-from nextquery.feedback.sequential import MOST, DifferenceTest, Evidence, VoteTest
+from nextquery.feedback.report import ShadowResult, compare_shadows
+from nextquery.feedback.reranker import Reranker
 from nextquery.feedback.settings import CompareSettings
-from nextquery.feedback.shadows import ShadowResult, compare_shadows
+from nextquery.suggesters.loading import load
 
 Floats = NDArray[np.float64]
+MOST = 10**9
+"""No trial is planned to be longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What all looks so far say."""
+
+    p: float
+    """Valid however often one looked."""
+    estimate: float
+    low: float
+    high: float
+    crossed: float
+    """The estimate when the evidence first sufficed; not a number if it never did."""
+
+
+@dataclass(frozen=True)
+class VoteTest:
+    """Whether visitors who prefer one of two prefer the second more or less often than the first.
+
+    `effect` is how far from 1/2 a preference lies that the test is made for.
+
+    >>> test = VoteTest(effect=0.05, alpha=0.05)
+    >>> round(test.evidence(np.ones(60)).p, 3), round(test.evidence(np.tile([0.0, 1.0], 30)).p, 3)
+    (0.0, 1.0)
+    """
+
+    effect: float
+    alpha: float
+
+    @property
+    def _weight(self) -> float:
+        """The parameter of the Beta mixture, whose standard deviation is the effect."""
+        return max((1 / (4 * self.effect**2) - 1) / 2, 0.5)
+
+    def _log_evidence(self, wins: Floats, losses: Floats) -> Floats:
+        """Against a preference of 1/2."""
+        weight = self._weight
+        mixture = betaln(weight + wins, weight + losses) - betaln(weight, weight)
+        found: Floats = mixture + (wins + losses) * math.log(2)
+        return found
+
+    def evidence(self, votes: Floats) -> Evidence:
+        """The evidence of votes in their order: 1 for the second, 0 for the first."""
+        if not len(votes):
+            return Evidence(1.0, 0.5, 0.0, 1.0, math.nan)
+        wins = np.cumsum(votes)
+        losses = np.arange(1, len(votes) + 1) - wins
+        logs = self._log_evidence(wins, losses)
+        low, high = self._interval(float(wins[-1]), float(losses[-1]))
+        reached = np.flatnonzero(logs >= -math.log(self.alpha))
+        crossed = float(wins[reached[0]] / (reached[0] + 1)) if len(reached) else math.nan
+        p = min(1.0, math.exp(-float(logs.max())))
+        return Evidence(p, float(wins[-1] / len(votes)), low, high, crossed)
+
+    def _interval(self, wins: float, losses: float) -> tuple[float, float]:
+        """All preferences that the evidence does not speak against."""
+        shares = np.linspace(0.0005, 0.9995, 2000)
+        mixture = betaln(self._weight + wins, self._weight + losses)
+        under = wins * np.log(shares) + losses * np.log1p(-shares)
+        logs = mixture - betaln(self._weight, self._weight) - under
+        kept = shares[logs < -math.log(self.alpha)]
+        return (float(kept[0]), float(kept[-1])) if len(kept) else (0.0, 1.0)
+
+    def votes_needed(self, preference: float, power: float) -> int:
+        """After how many votes such a preference is found with probability `power`."""
+        distance = abs(preference - 0.5)
+        if distance == 0.0:
+            return MOST
+        spread = float(norm.ppf(power)) * math.sqrt(preference * (1 - preference))
+
+        def enough(votes: int) -> bool:
+            wins = votes * (0.5 + distance) - spread * math.sqrt(votes)
+            if wins <= votes / 2:
+                return False
+            logs = self._log_evidence(np.array(wins), np.array(votes - wins))
+            return bool(logs >= -math.log(self.alpha))
+
+        return _smallest(enough)
+
+
+@dataclass(frozen=True)
+class DifferenceTest:
+    """Whether two shares differ; `effect` is the difference that the test is made for.
+
+    >>> test = DifferenceTest(effect=0.02, alpha=0.05)
+    >>> test.evidence(np.array([0.04]), np.array([0.0001])).p < 0.05
+    True
+    """
+
+    effect: float
+    alpha: float
+
+    def evidence(self, differences: Floats, variances: Floats) -> Evidence:
+        """The evidence of a difference as it was estimated, look by look."""
+        if not len(differences):
+            return Evidence(1.0, 0.0, -1.0, 1.0, math.nan)
+        logs = self._log_evidence(differences, variances)
+        reached = np.flatnonzero(logs >= -math.log(self.alpha))
+        crossed = float(differences[reached[0]]) if len(reached) else math.nan
+        last, reach = float(differences[-1]), self._reach(float(variances[-1]))
+        p = min(1.0, math.exp(-float(logs.max())))
+        return Evidence(p, last, max(-1.0, last - reach), min(1.0, last + reach), crossed)
+
+    def _log_evidence(self, differences: Floats, variances: Floats) -> Floats:
+        mixed = variances + self.effect**2
+        found: Floats = 0.5 * np.log(variances / mixed) + (
+            self.effect**2 * differences**2 / (2 * variances * mixed)
+        )
+        return found
+
+    def _reach(self, variance: float) -> float:
+        """Half the width of the interval that is valid at any time."""
+        mixed = variance + self.effect**2
+        logs = math.log(mixed / variance) + 2 * math.log(1 / self.alpha)
+        return math.sqrt(variance * mixed / self.effect**2 * logs)
+
+    def growth_needed(self, difference: float, variance: float, power: float) -> float:
+        """How many times as many visitors find such a difference with probability `power`."""
+        if difference == 0.0 or variance <= 0.0:
+            return float(MOST)
+        spread = float(norm.ppf(power))
+
+        def enough(hundredths: int) -> bool:
+            smaller = variance * 100 / hundredths
+            return abs(difference) - spread * math.sqrt(smaller) >= self._reach(smaller)
+
+        return _smallest(enough) / 100
+
+
+def _smallest(enough: Callable[[int], bool]) -> int:
+    """The smallest number for which `enough` holds, which then holds for all larger ones."""
+    high = 1
+    while high < MOST and not enough(high):
+        high *= 2
+    if high >= MOST:
+        return MOST
+    low = high // 2
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 LOOKS = 50
 """At so many points of time a split is looked at."""
 MIN_VISITORS = 100
@@ -273,3 +417,56 @@ def _result(
 
 def _whole(number: float | None) -> int | None:
     return None if number is None else max(0, math.ceil(number))
+
+
+NO_END = "9999-12-31"
+VERSION_DIGITS = 12
+"""Of the manifest's SHA-256, as the service names versions."""
+
+
+@dataclass(frozen=True)
+class GuardVerdict:
+    """Whether the re-ranker stays enabled, and why."""
+
+    version: str
+    enabled: bool
+    """Whether lists are re-ranked from now on."""
+    switched_off: bool
+    """Whether this call switched it off."""
+    reason: str
+    trials: tuple[TrialResult, ...]
+
+
+def guard_reranker(feedback: Feedback, folder: Path, settings: CompareSettings) -> GuardVerdict:
+    """Switch the re-ranker in `folder` off if it loses a trial; the service must then reload."""
+    model = load(folder)
+    if not isinstance(model, Reranker):
+        raise InputError(f"{folder}: is a {model.kind!r} model, not a re-ranker")
+    version = sha256(folder / MANIFEST)[:VERSION_DIGITS]
+    if not model.enabled:
+        return GuardVerdict(version, False, False, "it was switched off before", ())
+    trials = _trials_of(feedback, version, settings)
+    lost = [trial for trial in trials if _lost(trial, version)]
+    if not lost:
+        reason = "no trial has shown it to be worse" if trials else "it took part in no trial yet"
+        return GuardVerdict(version, True, False, reason, tuple(trials))
+    reason = f"worse than {lost[0].winner} (p {lost[0].p:.2g}, {lost[0].impressions} impressions)"
+    model.save_switched(folder, enabled=False, reason=reason)
+    return GuardVerdict(version, False, True, reason, tuple(trials))
+
+
+def _trials_of(feedback: Feedback, version: str, settings: CompareSettings) -> list[TrialResult]:
+    impressions = tuple(
+        impression
+        for impression in feedback.impressions
+        if impression.trial and any(arm.version == version for arm in impression.trial.arms)
+    )
+    if not impressions:
+        return []
+    trials = compare(Feedback(impressions), settings, NO_END).trials
+    return [trial for trial in trials if version in (trial.first.version, trial.second.version)]
+
+
+def _lost(trial: TrialResult, version: str) -> bool:
+    winner = trial.first if trial.winner == trial.first.name else trial.second
+    return trial.winner is not None and winner.version != version

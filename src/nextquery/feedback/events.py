@@ -5,12 +5,13 @@
     lists-DAY.ndjson      one line per list that the service made (`ServedList`), shown or not, and
                           one per list that a model in the shadow made for nobody (`ShadowList`)
 
-`client_id` is the visitor's pseudonym in every line of every file: whoever must be forgotten is
-found by it (`lines_without`). `query_id` names the list in all of them. Knows nothing of HTTP.
+`client_id` is the visitor's pseudonym in every line of every file, and `owner` the API key that it
+belongs to: whoever must be forgotten is found by them (`is_line_of`). `query_id` names the list in
+all of them. A line that was erased is `{}` and spaces.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -61,6 +62,8 @@ class FeedbackEvent:
     query: str
     origin: str = ""
     """Where it came from: so few digits of a hash that many addresses share them."""
+    owner: str = ""
+    """The name of the API key that sent it, empty where no keys are used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,8 @@ def to_lines(event: FeedbackEvent) -> Iterator[tuple[str, bytes]]:
         "client_id": event.client_id,
         "timestamp": event.time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     }
+    if event.owner:
+        common["owner"] = event.owner
     if event.origin:
         common["origin"] = event.origin
     if isinstance(event, ShownList):
@@ -210,7 +215,14 @@ def parse_line(line: bytes) -> FeedbackEvent | None:
         if not isinstance(record, dict) or record.get("application") != APPLICATION:
             return None
         return _parsed(record)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise ValueError(f"not a line of feedback ({type(error).__name__})") from None
 
 
@@ -221,6 +233,7 @@ def _parsed(record: Mapping[str, Any]) -> FeedbackEvent | None:
         "time": datetime.fromisoformat(record["timestamp"]).astimezone(UTC),
         "query": _text(record["user_query"]),
         "origin": _text(record.get("origin", "")),
+        "owner": _text(record.get("owner", "")),
     }
     attributes = record.get("event_attributes") or {}
     match record.get("action_name"):
@@ -280,18 +293,28 @@ def _texts(values: Any) -> tuple[str, ...]:
     return tuple(map(_text, values))
 
 
-def lines_without(lines: Iterable[bytes], client_ids: frozenset[str]) -> Iterator[bytes]:
-    """The lines that are not of these visitors; what cannot be read is kept as it is.
+def is_line_of(line: bytes, client_id: str, owner: str = "") -> bool:
+    """Whether a line must go when a visitor of a key is forgotten; without keys `owner` is empty.
 
-    >>> line = b'{"client_id": "visitor-1"}'
-    >>> list(lines_without([line, b"broken"], frozenset({"visitor-1"})))
-    [b'broken']
+    Lines without an owner (recorded without keys) are anybody's. A line that cannot be read, or has
+    no pseudonym where one belongs, goes if the visitor's is anywhere in it.
+
+    >>> line = b'{"client_id": "visitor-1", "owner": "shop"}'
+    >>> is_line_of(line, "visitor-1", "shop"), is_line_of(line, "visitor-1", "news")
+    (True, False)
+    >>> is_line_of(b'{"client_id": "visitor-1", "user_qu', "visitor-1")
+    True
     """
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        visitor = record.get("client_id") if isinstance(record, dict) else None
-        if not isinstance(visitor, str) or visitor not in client_ids:
-            yield line
+    name = client_id.encode()
+    # Whole, or cut off by the end of the line or by another line that follows on it.
+    if not (b'"%b"' % name in line or b'"%b{' % name in line or line.endswith(b'"%b' % name)):
+        return False
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return True
+    visitor = record.get("client_id") if isinstance(record, dict) else None
+    if not isinstance(visitor, str):
+        return True
+    whose = record.get("owner")
+    return visitor == client_id and (not owner or not isinstance(whose, str) or whose == owner)

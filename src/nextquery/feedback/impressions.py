@@ -8,12 +8,14 @@ a few thousand that share a hash), no more than so many lists of a day count.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
 from nextquery.errors import InputError
 from nextquery.feedback.events import (
+    EVENTS,
+    LISTS,
     DismissedList,
     FeedbackEvent,
     ListedSuggestion,
@@ -23,12 +25,11 @@ from nextquery.feedback.events import (
     TakenSuggestion,
     Trial,
     day_of,
+    file_name,
     parse_line,
 )
 from nextquery.feedback.settings import Bounds
-
-NOT_RECORDED = "(not recorded)"
-"""The model of lists of a service that did not record them yet."""
+from nextquery.normalise import join_words
 
 
 class SetAside(StrEnum):
@@ -36,7 +37,7 @@ class SetAside(StrEnum):
 
     BROKEN = "the line cannot be read"
     NEVER_SHOWN = "taken or dismissed, but never said to be shown"
-    NOT_SERVED = "shown with suggestions that were not served"
+    NOT_SERVED = "shown, but not served like that, or to another API key"
     NOT_IN_LIST = "a suggestion was taken that was not in the list"
     EMPTY = "the list was empty"
     VISITOR = "more lists of one visitor and day than count"
@@ -90,7 +91,19 @@ def read_feedback(folder: Path, bounds: Bounds) -> Feedback:
     aside: Counter[SetAside] = Counter()
     first, last = bounds.since, bounds.until or "9"
     chosen = [path for path in files if first <= (day_of(path.name) or "") <= last]
-    return join_events(_events(chosen, aside), bounds, aside)
+    # A list that was served before midnight may be shown after it, and taken on the next day.
+    before = [path for path in files if path.name == _neighbour(LISTS, bounds.since, -1)]
+    after = [path for path in files if path.name == _neighbour(EVENTS, bounds.until, 1)]
+    events = _events([*before, *chosen], aside)
+    return join_events(events, bounds, aside, later=_events(after, Counter()))
+
+
+def _neighbour(table: str, day: str, step: int) -> str:
+    """The file of the day before or after; none if there is no such day."""
+    try:
+        return file_name(table, datetime.fromisoformat(day) + timedelta(days=step))
+    except (ValueError, OverflowError):
+        return ""
 
 
 def feedback_files(folder: Path) -> list[Path]:
@@ -118,12 +131,16 @@ def join_events(
     events: Iterable[FeedbackEvent],
     bounds: Bounds,
     aside: Counter[SetAside] | None = None,
+    later: Iterable[FeedbackEvent] = (),
 ) -> Feedback:
-    """The impressions of events in any order."""
+    """The impressions of events in any order; of `later` only what belongs to their lists."""
     aside = Counter() if aside is None else aside
     joined: defaultdict[str, _Joined] = defaultdict(_Joined)
     for event in events:
         joined[event.query_id].add(event)
+    for event in later:
+        if event.query_id in joined:
+            joined[event.query_id].add(event)
     found = [each.impression(aside) for each in joined.values()]
     ordered = sorted((each for each in found if each), key=lambda each: (each.time, each.list_id))
     return Feedback(tuple(_bounded(ordered, bounds, aside)), dict(sorted(aside.items())))
@@ -136,7 +153,8 @@ class _Joined:
     shown: ShownList | None = None
     served: ServedList | None = None
     taken: list[TakenSuggestion] = field(default_factory=list)
-    dismissed: bool = False
+    dismissed: set[str] = field(default_factory=set)
+    """The API keys that said so."""
     shadows: dict[str, ShadowList] = field(default_factory=dict)
 
     def add(self, event: FeedbackEvent) -> None:
@@ -148,7 +166,7 @@ class _Joined:
             case TakenSuggestion():
                 self.taken.append(event)
             case DismissedList():
-                self.dismissed = True
+                self.dismissed.add(event.owner)
             case ShadowList():
                 self.shadows.setdefault(event.model, event)
 
@@ -161,38 +179,41 @@ class _Joined:
         if not shown.suggestions:
             aside[SetAside.EMPTY] += 1
             return None
-        places = _places(shown, served)
-        if places is None:
+        places = _places(shown, served) if served else None
+        if served is None or places is None:
             aside[SetAside.NOT_SERVED] += 1
             return None
-        texts = {text: place for place, text in reversed(list(enumerate(shown.suggestions)))}
-        taken = {texts[each.suggestion] for each in self.taken if each.suggestion in texts}
-        aside[SetAside.NOT_IN_LIST] += sum(each.suggestion not in texts for each in self.taken)
+        texts = {join_words(item.text): place for place, item in reversed([*enumerate(places)])}
+        clicked = [join_words(each.suggestion) for each in self.taken if each.owner == served.owner]
+        taken = {texts[text] for text in clicked if text in texts}
+        aside[SetAside.NOT_IN_LIST] += sum(text not in texts for text in clicked)
         return Impression(
             list_id=shown.query_id,
             visitor=shown.client_id,
             time=shown.time,
-            context=served.context if served else (),
+            context=served.context,
             query=shown.query,
             suggestions=places,
             taken=frozenset(taken),
-            dismissed=self.dismissed and not taken,
-            model=served.model if served else NOT_RECORDED,
-            fallback=served.fallback if served else False,
-            trial=served.trial if served else None,
+            dismissed=served.owner in self.dismissed and not taken,
+            model=served.model,
+            fallback=served.fallback,
+            trial=served.trial,
             shadows=tuple(self.shadows.values()),
             origin=shown.origin,
         )
 
 
-def _places(shown: ShownList, served: ServedList | None) -> tuple[ListedSuggestion, ...] | None:
-    """What was shown with what the service knows of it, None where the service made it not."""
-    if served is None:
-        return tuple(ListedSuggestion(text, "seen", NOT_RECORDED) for text in shown.suggestions)
-    known = {each.text: each for each in served.suggestions}
-    if not known.keys() >= set(shown.suggestions):
+def _places(shown: ShownList, served: ServedList) -> tuple[ListedSuggestion, ...] | None:
+    """What was shown with what the service knows of it, None if it was not served like that.
+
+    The service records the words of a suggestion with spaces, and sends them as people write them.
+    """
+    known = {join_words(each.text): each for each in reversed(served.suggestions)}
+    texts = [join_words(text) for text in shown.suggestions]
+    if shown.owner != served.owner or not known.keys() >= set(texts):
         return None
-    return tuple(known[text] for text in shown.suggestions)
+    return tuple(known[text] for text in texts)
 
 
 def _bounded(

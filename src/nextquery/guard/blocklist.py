@@ -1,31 +1,329 @@
-"""The blocklist: words and phrases that no suggestion may contain.
+"""The blocklist: words and phrases that no suggestion may contain, also in disguise."""
 
-The file has one word or phrase per line; what follows a `#` is a comment. An entry is found as
-whole words, and in the disguises that docs/guards.md promises: read as the eye does, with letters
-drawn out, inflected, cut into pieces, with one letter masked, its words joined. Knows nothing of
-models; a list never changes, a changed file is a new list.
-"""
-
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+import json
+import re
+import threading
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from itertools import groupby, islice
 from pathlib import Path
 from string import ascii_lowercase
+from typing import Any, NamedTuple
 
+import numpy as np
+import Stemmer
+
+from nextquery.artifacts.files import read_plain_text
 from nextquery.errors import BlocklistError
-from nextquery.guard.disguise import (
-    Reading,
-    draws_out,
-    inflects,
-    leet,
-    letters,
-    merged,
-    read_letters,
-    read_many,
-    read_text,
-    read_word,
+from nextquery.normalise import cache_short_texts, normalise_query
+
+_ALSO_DRAWN_AS = {
+    "a": "αɒꭤꬰᗩᗋ",
+    "b": "вβᗹ",
+    "c": "ςᑕᑢ",
+    "d": "ᗫ",
+    "e": "єεɚᶕᕮ",
+    "g": "ᘜ",
+    "h": "нɧꜧ",
+    "i": "ᓰ",
+    "j": "ᒎ",
+    "k": "кκᖽ",
+    "l": "ᒺɮ",
+    "m": "мᘻ",
+    "n": "ηꬼᑎᘉ",
+    "o": "ɷᗝ",
+    "p": "ƿꝥꝧᕵ",
+    "q": "ᑫᕴ",
+    "s": "ʃʅʆᶋᶘꭍƨᔕ",
+    "t": "тτᖶ",
+    "u": "μᵿᑘ",
+    "v": "ꝩᐻ",
+    "w": "ωꞷʬᗯᘺ",
+    "x": "χꭔꭕ",
+    "y": "уγᖻ",
+    "z": "ʒʓᶚǯȝᘔ",
+    "aa": "ꜳ",
+    "ao": "ꜵ",
+    "au": "ꜷ",
+    "av": "ꜹꜻ",
+    "ay": "ꜽ",
+    "oo": "ꝏ",
+    "tz": "ꜩ",
+}
+"""Likenesses that Unicode's table and the names do not give, or give to a small capital.
+
+Letters of other scripts, phonetic letters with names of their own, Canadian syllabics, medieval
+ligatures.
+"""
+
+_OF_LIVING_ALPHABETS = "ɔɛǝəŋþʊæœß"
+"""Latin letters that look like others and are not read as them: people write with them.
+
+Icelandic has `þig`, Ewe `hɔɔ`, Azerbaijani `şəxs`; read as English they would be blocked.
+"""
+
+_SMALL_CAPITAL = "LATIN LETTER SMALL CAPITAL "
+_LATIN_BLOCKS = (
+    range(0x0180, 0x02B0),
+    range(0x1D00, 0x1DC0),
+    range(0x1E00, 0x1F00),
+    range(0x2C60, 0x2C80),
+    range(0xA720, 0xA800),
+    range(0xAB30, 0xAB70),
+    range(0x1DF00, 0x1E000),
 )
-from nextquery.normalise import normalise_query
-from nextquery.plain_files import read_plain_text
+_NAMED_LETTER = re.compile(
+    r"LATIN (?:EPIGRAPHIC )?(?:SMALL |CAPITAL )?LETTER (?:[A-Z-]+ )*?([A-Z])"
+    r"(?: (?:WITH|ROTUNDA|BAR|LONGA)\b.*)?"
+)
+
+
+@cache
+def look_alikes() -> Mapping[int, str]:
+    """A table for `str.translate`: code points outside ASCII and the Latin letters they look like.
+
+    Read from its file when it is first asked for.
+
+    >>> "раураl".translate(look_alikes())  # five Cyrillic letters and one Latin
+    'paypal'
+    """
+    table = {
+        ord(character): letter
+        for group in _groups()
+        for letter in _letter_of(group)
+        for character in group
+        if len(character) == 1 and not character.isascii()
+    }
+    lowered = {ord(chr(code).lower()): letter for code, letter in table.items() if _one(code)}
+    also = {ord(c): letter for letter, others in _ALSO_DRAWN_AS.items() for c in others}
+    return _named_letters() | lowered | table | also
+
+
+def _named_letters() -> dict[int, str]:
+    """Latin letters by the letter in their names: turned, hooked, stroked, insular, ..."""
+    table: dict[int, str] = {}
+    for code in (code for block in _LATIN_BLOCKS for code in block):
+        match = _NAMED_LETTER.fullmatch(unicodedata.name(chr(code), ""))
+        if match is not None and chr(code).lower() not in _OF_LIVING_ALPHABETS:
+            table[code] = match[1].lower()
+    return table
+
+
+def _one(code: int) -> bool:
+    return len(chr(code).lower()) == 1 and not chr(code).lower().isascii()
+
+
+def _groups() -> Iterable[set[str]]:
+    """Sets of characters (some of two letters, such as `rn` for `m`) that look like each other."""
+    text = (files("confusable_homoglyphs") / "confusables.json").read_text(encoding="utf-8")
+    group_of: dict[str, set[str]] = {}
+    for character, others in json.loads(text).items():
+        joined = {character}
+        for name in (character, *(other["c"] for other in others)):
+            joined |= group_of.get(name, {name})
+        for name in joined:
+            group_of[name] = joined
+    return {id(group): group for group in group_of.values()}.values()
+
+
+def _letter_of(group: Iterable[str]) -> list[str]:
+    """The Latin letter that a group looks like, if it does; small letters before capitals."""
+    found = [(name.isupper(), name.lower()) for name in map(_bare, group)]
+    letters = sorted(each for each in found if len(each[1]) == 1 and "a" <= each[1] <= "z")
+    return [letters[0][1]] if letters else []
+
+
+def _bare(name: str) -> str:
+    """A name of the table without marks; a small capital as its letter."""
+    spelled = unicodedata.name(name, "") if len(name) == 1 else ""
+    if spelled.startswith(_SMALL_CAPITAL):
+        return spelled.removeprefix(_SMALL_CAPITAL).lower()
+    decomposed = unicodedata.normalize("NFKD", name)
+    return "".join(c for c in decomposed if unicodedata.category(c) not in ("Mn", "Me"))
+
+
+LONG_WORD = 5
+"""From so many letters on, doubling one is a disguise; in shorter words tripling one is.
+
+`shoot` and `shot` are two words, `shooot` is none.
+"""
+
+_LEET = str.maketrans("0123456789", "oizeasgtbg")
+_MERGED = str.maketrans("i", "l")
+_REPEATED = re.compile(r"(.)\1+")
+_stemmers = threading.local()
+_TATWEEL = 0x0640
+"""Draws an Arabic word out and means nothing."""
+_FINAL_CONSONANTS = range(0x11A8, 0x11C3)
+
+
+class Reading(NamedTuple):
+    """A word, and what it is compared by.
+
+    >>> read_letters("baadwoords").squeezed, read_letters("baadwoords").stem
+    ('badwords', 'badword')
+    """
+
+    letters: str
+    merged: str
+    """With `l` for every `i`."""
+    squeezed: str
+    """With every run of one letter as that letter, then merged: `public` is not `pubic`.
+
+    Of a number, like `coarse`, what it would read as next to letters.
+    """
+    stem: str
+    """Without its English inflection, every run as one letter."""
+    coarse: str
+    """Merged, then squeezed: equal wherever any of the other forms is, but for inflections."""
+
+
+@cache_short_texts(entries=16384, longest=64)
+def read_word(word: str) -> Reading:
+    """The reading of a word of a normalised query."""
+    return read_letters(letters(word))
+
+
+def read_letters(word: str) -> Reading:
+    """The reading of a word that `letters` has read, or of several joined."""
+    once = _REPEATED.sub(r"\1", word.translate(_LEET)).translate(_MERGED)
+    base = _REPEATED.sub(r"\1", stem(word))
+    return Reading(word, merged(word), once, base, _REPEATED.sub(r"\1", once))
+
+
+def read_many(words: Sequence[str]) -> list[Reading]:
+    """What `read_letters` says of each word, many times as quickly for a long list.
+
+    >>> read_many(["baadwoords", "455"]) == [read_letters("baadwoords"), read_letters("455")]
+    True
+    """
+    if not words:
+        return []
+    text = "\n".join(words)
+    once = _squeezed(text.translate(_LEET)).translate(_MERGED)
+    base = _squeezed("\n".join(_stemmer().stemWords(list(words))))
+    columns = (merged(text), once, base, _squeezed(once))
+    return list(
+        map(Reading._make, zip(words, *(each.split("\n") for each in columns), strict=True))
+    )
+
+
+def _squeezed(text: str) -> str:
+    """Every run of one character as that character; lines stay apart."""
+    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    first = np.ones(len(codes), np.bool_)
+    first[1:] = (codes[1:] != codes[:-1]) | (codes[1:] == ord("\n"))
+    return codes[first].tobytes().decode("utf-32-le")
+
+
+def read_text(text: str) -> list[Reading]:
+    """The readings of the words of any text.
+
+    >>> [word.letters for word in read_text("B4d w\u200bö\u200brd")]
+    ['bad', 'word']
+    """
+    return [read for read in map(read_word, normalise_query(text).split()) if read.letters]
+
+
+def letters(word: str) -> str:
+    """A word of a normalised query as it reads to the eye.
+
+    >>> letters("bädw0rd"), letters("bаdwоrd"), letters("455")
+    ('badword', 'badword', '455')
+    """
+    return leet(word if word.isascii() else _plain(word))
+
+
+def leet(word: str) -> str:
+    """Digits read as letters, except in a word of digits alone: `455` is a number."""
+    return word if word.isalpha() or word.isdigit() else word.translate(_LEET)
+
+
+def _plain(word: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", word)
+    bare = "".join(c for c in decomposed if unicodedata.category(c)[0] in "LN")
+    return bare if bare.isascii() else bare.translate(look_alikes()).translate(_other_scripts())
+
+
+@cache
+def _other_scripts() -> dict[int, str | None]:
+    """What is not drawn in Arabic, and Korean consonants by themselves, wherever they stand.
+
+    A syllable ends in other code points than it begins with; typed letter by letter it does not.
+    """
+    table: dict[int, str | None] = {_TATWEEL: None}
+    for code in _FINAL_CONSONANTS:
+        parts = unicodedata.name(chr(code)).removeprefix("HANGUL JONGSEONG ").split("-")
+        table[code] = "".join(unicodedata.lookup(f"HANGUL CHOSEONG {part}") for part in parts)
+    return table
+
+
+def merged(word: str) -> str:
+    """The word with `l` for every `i`, which cannot be told apart in all typefaces."""
+    return word.translate(_MERGED)
+
+
+def stem(word: str) -> str:
+    """The word without its English inflection, by the Snowball stemmer.
+
+    >>> stem("badwords"), stem("badwording")
+    ('badword', 'badword')
+    """
+    found: str = _stemmer().stemWord(word)
+    return found
+
+
+def _stemmer() -> Any:
+    """One for each thread: a stemmer works in a space of its own."""
+    stemmer = getattr(_stemmers, "english", None)
+    if stemmer is None:
+        stemmer = _stemmers.english = Stemmer.Stemmer("english", 0)
+    return stemmer
+
+
+def draws_out(word: str, plain: str) -> bool:
+    """Whether `word` is `plain` with letters repeated, given that both have the same squeezed form.
+
+    A number has the squeezed form of what it reads as, but is drawn out by nothing.
+
+    >>> draws_out("shooot", "shot"), draws_out("shoot", "shot"), draws_out("refer", "reefer")
+    (True, False, False)
+    >>> draws_out("g", "69")
+    False
+    """
+    runs, kept = _runs(word), _runs(plain)
+    same = [merged(letter) for letter, _ in runs] == [merged(letter) for letter, _ in kept]
+    return same and _runs_drawn_out(runs, kept)
+
+
+def inflects(word: str, plain: str) -> bool:
+    """Whether `word` goes on where `plain` ends, given that both have the same stem.
+
+    A final `e` or `y` may change, the last letter be doubled.
+
+    >>> inflects("badwords", "badword"), inflects("riding", "ride"), inflects("test", "teste")
+    (True, True, False)
+    """
+    kept = _runs(plain[:-1] if plain.endswith(("e", "y")) else plain)
+    begun = _runs(word)[: len(kept)]
+    same = [letter for letter, _ in begun] == [letter for letter, _ in kept]
+    return len(word) >= len(plain) and same and _runs_drawn_out(begun[:-1], kept[:-1])
+
+
+def _runs_drawn_out(runs: list[tuple[str, int]], plain: list[tuple[str, int]]) -> bool:
+    enough = 2 if len(runs) >= LONG_WORD else 3
+    return all(
+        run == length or run >= max(enough, length)
+        for (_, run), (_, length) in zip(runs, plain, strict=True)
+    )
+
+
+def _runs(word: str) -> list[tuple[str, int]]:
+    """The runs of one letter: the letter and how many."""
+    return [(letter, len(list(same))) for letter, same in groupby(word)]
+
 
 MASKED_LENGTH = 4
 """A masked letter (`f*ck`, normalised to `f ck`) is read into words of so many letters or more."""
@@ -195,15 +493,20 @@ def _tails(plain: set[str]) -> set[str]:
 
 def read_blocklist(path: Path) -> Blocklist:
     """Read a blocklist file; one that is missing, unreadable or empty is an error."""
+    blocklist = Blocklist(read_entries(path))
+    if not blocklist:
+        raise BlocklistError(
+            f"{path}: has no entry; write one word or phrase per line, or leave the blocklist out"
+        )
+    return blocklist
+
+
+def read_entries(path: Path) -> list[str]:
+    """The words and phrases of a blocklist file, without its comments and blank lines."""
     try:
         lines = read_plain_text(path, "utf-8-sig", MOST_BYTES).splitlines()
     except OSError as error:
         raise BlocklistError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise BlocklistError(f"{path}: not UTF-8 text ({error.reason})") from None
-    blocklist = Blocklist(line.split("#", 1)[0] for line in lines)
-    if not blocklist:
-        raise BlocklistError(
-            f"{path}: has no entry; write one word or phrase per line, or leave the blocklist out"
-        )
-    return blocklist
+    return [entry for line in lines if (entry := line.split("#", 1)[0].strip())]

@@ -1,38 +1,70 @@
-"""The guard: decides whether a query may be shown, and which words may follow a prefix.
+"""The guard: which queries may be shown, and which words may follow a prefix."""
 
-A query is refused when
-- it holds a blocked word or phrase, or looks like personal data;
-- fewer than K users typed one of its words, a pair of its adjacent words, or, from two words on,
-  the whole of it. What nobody typed cannot be traced to anybody and passes; words and pairs of
-  the session at hand come from the person who will see them and pass too;
-- a hits check is set and says that it finds nothing.
-
-Knows text and tables; knows no model. Safe to use from several threads.
-"""
-
+import re
 import threading
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
+from nextquery.artifacts.files import FileStamp, file_stamp, read_plain_text
+from nextquery.errors import InputError
 from nextquery.guard.blocklist import Blocklist, read_blocklist
-from nextquery.guard.fingerprints import Keys, in_sorted, pair_keys, text_keys
-from nextquery.guard.guard_tables import Tables, open_tables
-from nextquery.guard.hits import HitsCheck
-from nextquery.logs.stages.privacy import looks_personal
+from nextquery.guard.tables import (
+    Keys,
+    Tables,
+    in_sorted,
+    open_tables,
+    pair_key,
+    pair_keys,
+    text_key,
+    text_keys,
+)
+from nextquery.logs.privacy import LONGEST_QUERY, SUSPECT, looks_personal
 from nextquery.normalise import normalise_query
 
-_REMEMBERED = 1 << 14
-"""Texts whose verdict is kept: the same suggestions come up in session after session."""
+HitsCheck = Callable[[str], bool]
 
-_personal = lru_cache(_REMEMBERED)(looks_personal)
+
+class TitleHits:
+    """A query has hits when one title holds all of its words."""
+
+    def __init__(self, titles: Iterable[str]) -> None:
+        self._titles_of: dict[str, set[int]] = defaultdict(set)
+        for number, title in enumerate(titles):
+            for word in normalise_query(title).split():
+                self._titles_of[word].add(number)
+
+    def __call__(self, query: str) -> bool:
+        """Whether a title holds every word of `query`."""
+        found = sorted((self._titles_of.get(w, set()) for w in query.split()), key=len)
+        return bool(found) and bool(found[0].intersection(*found[1:]))
+
+
+def read_hits(path: Path) -> TitleHits:
+    """Read a file of known queries or titles, one a line."""
+    try:
+        lines = read_plain_text(path, "utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as UTF-8 text ({error})") from None
+    if not any(normalise_query(line) for line in lines):
+        raise InputError(f"{path}: names no query or title, so nothing would ever be suggested")
+    return TitleHits(lines)
+
+
+_SUSPECT = re.compile(SUSPECT)
+
+
+def _personal(text: str) -> bool:
+    """Whether a normalised query looks like personal data; most need only the quick pattern."""
+    suspect = len(text) > LONGEST_QUERY or _SUSPECT.search(text) is not None
+    return suspect and looks_personal(text)
 
 
 class Reason(StrEnum):
@@ -56,6 +88,36 @@ class Verdict:
         return self.reason is None
 
 
+MOST_TYPED_WORDS = 10
+MOST_TYPED_CHARACTERS = 100
+"""A longer query is pasted or made by a program: 99 in 100 queries of a log are shorter."""
+
+
+def looks_typed(query: str) -> bool:
+    """Whether a normalised query is short enough to have been typed by a person.
+
+    >>> looks_typed("cheap hotels in paris"), looks_typed("a b c d e f g h i j k")
+    (True, False)
+    """
+    return len(query) <= MOST_TYPED_CHARACTERS and query.count(" ") < MOST_TYPED_WORDS
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OwnText:
+    """What a visitor typed in the session: the K-user rule does not hold it back from them.
+
+    Made once per list with `Guard.own_text`.
+    """
+
+    queries: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+    pairs: Keys = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    """The keys of adjacent words, ascending."""
+
+
+NOTHING_TYPED = OwnText()
+
+
 class Guard:
     """Everything that stands between a model's output and a person's screen."""
 
@@ -73,11 +135,10 @@ class Guard:
             self.tables = replace(self.tables, min_users=1)
         self._blocklist_path = blocklist
         self.blocklist = Blocklist()
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: FileStamp | None = None
         self._hits = hits
         self._lock = threading.Lock()
         self._blocked: Counter[Reason] = Counter()
-        self._rarity_anywhere = lru_cache(_REMEMBERED)(self._rarity)
         self.reload()
 
     @classmethod
@@ -102,56 +163,56 @@ class Guard:
         """
         if self._blocklist_path is None or not self._enforced:
             return False
-        stamp = _stamp(self._blocklist_path)
+        stamp = file_stamp(self._blocklist_path)
         if stamp is not None and stamp == self._stamp:
             return False
         self.blocklist = read_blocklist(self._blocklist_path)
         self._stamp = stamp
         return True
 
-    def allows(self, text: str, context: Sequence[str] = ()) -> Verdict:
-        """Whether a normalised query may be shown in a session; a refusal is counted."""
-        verdict = Verdict(self.refusal(text, context))
+    def allows(self, text: str, own: OwnText = NOTHING_TYPED) -> Verdict:
+        """Whether a normalised query may be shown to a visitor; a refusal is counted."""
+        verdict = Verdict(self.refusal(text, own))
         if verdict.reason is not None:
             self.count(verdict.reason)
         return verdict
 
-    def refusal(self, text: str, context: Sequence[str] = ()) -> Reason | None:
-        """Why a normalised query may not be shown in a session, if so; nothing is counted."""
+    def refusal(self, text: str, own: OwnText = NOTHING_TYPED) -> Reason | None:
+        """Why a normalised query may not be shown to a visitor, if so; nothing is counted."""
         if not self._enforced:
             return None
         if self.blocklist.blocks(text):
             return Reason.BLOCKLIST
         if _personal(text):
             return Reason.PERSONAL_DATA
-        # What is not too rare in any session is not too rare in this one.
-        rarity = self._rarity_anywhere(text)
-        if rarity is not None:
-            rarity = self._rarity(text, context)
+        rarity = self._rarity(text, own)
         if rarity is not None:
             return rarity
         if self._hits is not None and not self._hits(text):
             return Reason.NO_HITS
         return None
 
-    def _rarity(self, text: str, context: Sequence[str] = ()) -> Reason | None:
-        """Which part of the k-user rule refuses `text`, if any."""
-        if self.tables.min_users <= 1 or text in self.tables.queries:
+    def _rarity(self, text: str, own: OwnText) -> Reason | None:
+        """Which part of the k-user rule refuses `text`, if any.
+
+        No verdict is kept: a list that came sooner than others would tell that somebody has just
+        had it.
+        """
+        if self.tables.min_users <= 1 or text in self.tables.queries or text in own.queries:
             return None
-        context = [normalise_query(query) for query in context]
-        if text in context:
-            return None
-        own = {word for query in context for word in query.split()}
         words = text.split()
-        if any(word not in own and word not in self.tables.words for word in words):
+        if any(word not in own.words and word not in self.tables.words for word in words):
             return Reason.RARE_WORD
-        keys = self.word_keys(words)
-        own_pairs = self.session_pairs(context)
-        if self.refused_pairs(keys[:-1], keys[1:], own_pairs).any():
-            return Reason.RARE_PAIR
-        if len(words) > 1 and self.refused_queries([text])[0]:
-            return Reason.RARE_QUERY
-        return None
+        if len(words) < 2:
+            return None
+        secret = self.tables.secret
+        for first, second in pairwise(text_key(word, secret) for word in words):
+            if self.tables.rare_pairs.has(pair := pair_key(first, second)):
+                key = np.array([pair], dtype=np.uint64)
+                common = in_sorted(key, self.tables.common_pairs) | in_sorted(key, own.pairs)
+                if not common[0]:
+                    return Reason.RARE_PAIR
+        return Reason.RARE_QUERY if self.tables.rare_queries.has(text_key(text, secret)) else None
 
     # The same rules in the form that a decoder asks them: many words at once, as keys.
 
@@ -159,13 +220,21 @@ class Guard:
         """The fingerprint of each word; compute it once for a vocabulary."""
         return text_keys(words, self.tables.secret)
 
-    def session_pairs(self, context: Sequence[str]) -> Keys:
-        """The sorted keys of the adjacent word pairs of a session's own queries."""
-        found = [np.empty(0, dtype=np.uint64)]
-        for query in context:
-            keys = self.word_keys(query.split())
-            found.append(pair_keys(keys[:-1], keys[1:]))
-        return np.unique(np.concatenate(found))
+    def own_text(self, queries: Sequence[str]) -> OwnText:
+        """What may be shown to a visitor because it is in normalised queries of their own.
+
+        Give only the queries that the model reads; of these, such as do not look typed are ignored.
+        """
+        typed = [query for query in dict.fromkeys(queries) if looks_typed(query)]
+        words = [query.split() for query in typed]
+        pairs = [np.empty(0, dtype=np.uint64)]
+        for keys in map(self.word_keys, words):
+            pairs.append(pair_keys(keys[:-1], keys[1:]))
+        return OwnText(
+            frozenset(typed),
+            frozenset(word for some in words for word in some),
+            np.unique(np.concatenate(pairs)),
+        )
 
     def refused_pairs(self, first: Keys, second: Keys, own_pairs: Keys) -> NDArray[np.bool_]:
         """Whether `second` may not follow `first`, elementwise with broadcasting."""
@@ -182,12 +251,6 @@ class Guard:
         """Whether K users, or the session's own, typed `second` after `first`, elementwise."""
         keys = pair_keys(first, second)
         return in_sorted(keys, self.tables.common_pairs) | in_sorted(keys, own_pairs)
-
-    def refused_queries(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Whether each whole query of two or more words is one that fewer than K users typed."""
-        rare = self.tables.rare_queries.contains(text_keys(texts, self.tables.secret))
-        known = [text in self.tables.queries or " " not in text for text in texts]
-        return np.asarray(rare & ~np.asarray(known, dtype=np.bool_))
 
     def source(self, text: str) -> str:
         """Where a suggestion comes from: `seen in the log (n times)` or `synthetic`."""
@@ -206,12 +269,3 @@ class Guard:
         """How often each reason refused something since the guard was opened."""
         with self._lock:
             return dict(self._blocked)
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """What changes when a file is written anew; None where it cannot be looked at."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size

@@ -2,7 +2,7 @@
 
 The whole words that are typed are given; the last word, if no space follows it, is a beginning,
 and only words that begin with it may stand there. Knows prefixes of words and where the search
-begins; the search itself is that of `beam.py`.
+begins; the search itself is that of `beam.py` or `sampling.py`.
 """
 
 from bisect import bisect_left
@@ -11,12 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nextquery.inference.extensions import LivePrefixes, Totals
-from nextquery.inference.lists.known_queries import KnownQueries
-from nextquery.inference.network.batch import ContextBatch
-from nextquery.inference.network.prediction import Decoder, Prefixes
-from nextquery.inference.rules import ContextRules, Ids
-from nextquery.inference.session_vocabulary import SessionVocabulary
+from nextquery.inference.context import SessionVocabulary
+from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes
+from nextquery.inference.rules import ContextRules, Ids, KnownQueries, LivePrefixes, Totals
 from nextquery.normalise import normalise_query
 from nextquery.text.vocabulary import SPECIAL, UNKNOWN, Vocabulary
 
@@ -68,9 +65,12 @@ class Completer:
         self._known = known
 
     def begin(
-        self, batch: ContextBatch, typed: TypedPrefix, rules: ContextRules, beam: int
+        self, batch: ContextBatch, typed: TypedPrefix, rules: ContextRules, most: int
     ) -> tuple[Prefixes, LivePrefixes]:
-        """Where the search begins: one prefix, or one for each word that it may go on with."""
+        """Where the search begins: one prefix, or one for each word that the last may become.
+
+        Of these words the likeliest, at most `most`.
+        """
         own = batch.own[0]
         prefixes, live = self._decoder.start(batch), LivePrefixes.start(1)
         possible = self._possible(own, typed.beginning)
@@ -80,7 +80,7 @@ class Completer:
             prefixes, live = self._force(batch, prefixes, live, own.id(word))
         if not possible:
             return prefixes, live
-        return self._branch(batch, (prefixes, live), possible, rules, beam)
+        return self._branch(batch, (prefixes, live), possible, rules, most)
 
     def _possible(self, own: SessionVocabulary, beginning: str) -> list[int]:
         if not beginning:
@@ -104,7 +104,7 @@ class Completer:
         before: tuple[Prefixes, LivePrefixes],
         possible: Sequence[int],
         rules: ContextRules,
-        beam: int,
+        most: int,
     ) -> tuple[Prefixes, LivePrefixes]:
         """The best allowed words with the typed beginning."""
         prefixes, live = before
@@ -116,7 +116,7 @@ class Completer:
         if self._known is not None:
             refused |= ~np.isin(words, self._known.next_words(typed))
         allowed = np.flatnonzero(~refused & (scores > -np.inf))
-        places = allowed[np.argsort(-scores[allowed], kind="stable")[:beam]]
+        places = allowed[np.argsort(-scores[allowed], kind="stable")[:most]]
         parents = np.zeros(len(places), dtype=np.int64)
         longer = _longer(live, words[places], live.totals + scores[places])
         return self._decoder.advance(batch, prefixes, parents, words[places]), longer

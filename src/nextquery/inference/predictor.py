@@ -9,28 +9,23 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.beam import BeamSearch, FinishedQuery
 from nextquery.inference.completion import Completer, TypedPrefix, WordIndex
-from nextquery.inference.contexts import (
+from nextquery.inference.context import (
     DEFAULT_LIMITS,
     ContextEncoder,
     ContextLimits,
     ContextState,
+    SessionVocabulary,
 )
-from nextquery.inference.kernels.library import native_library
-from nextquery.inference.kernels.native_decoder import NativeDecoder, PackedWeights
-from nextquery.inference.lists.known_queries import KnownQueries
-from nextquery.inference.lists.selection import choose
-from nextquery.inference.lists.specificity import Priors, behind, rank
-from nextquery.inference.network.array_decoder import ArrayDecoder
-from nextquery.inference.network.batch import ContextBatch
-from nextquery.inference.network.network import Network
-from nextquery.inference.network.prediction import Decoder
-from nextquery.inference.rescoring import Rescorer
-from nextquery.inference.rules import VocabularyRules
-from nextquery.inference.sampling import Sampler
+from nextquery.inference.decoder import ArrayDecoder, ContextBatch, Decoder
+from nextquery.inference.lists import Priors, behind, choose, rank
+from nextquery.inference.native import native_library
+from nextquery.inference.native_decoder import NativeDecoder, PackedWeights
+from nextquery.inference.network import Network
+from nextquery.inference.rescoring import Rescorer, UsefulnessHead
+from nextquery.inference.rules import ContextRules, KnownQueries, VocabularyRules
+from nextquery.inference.search import BeamSearch, FinishedQuery, Sampler
 from nextquery.inference.settings import MOST_BEAM, MOST_LOGITS, DecodeConfig, Mode
-from nextquery.inference.usefulness_head import UsefulnessHead
 from nextquery.records import ScoredQuery, Suggestion
 
 
@@ -75,7 +70,8 @@ class Predictor:
     def _prior_table(self, rescorer: Rescorer) -> Priors:
         start = self.encoder.start()
         words = len(self.model.vocabulary)
-        return Priors(lambda texts: rescorer.score_many([start], [texts])[0], words)
+        known = self.guard.tables.queries
+        return Priors(lambda texts: rescorer.score_many([start], [texts])[0], words, known)
 
     def _decoder(self, config: DecodeConfig) -> Decoder:
         return self.decoder(config.output_mode(len(self.model.vocabulary)))
@@ -136,7 +132,7 @@ class Predictor:
         config = config.model_copy(update=changes)
         wanted = config.wanted(n)
         found = self._ranked([self._completions(context, typed, config, wanted)], config)[0]
-        if config.known == "prefer" and len(found) < n:
+        if config.known == "prefer" and config.strategy == "beam" and len(found) < n:
             freely = config.model_copy(update={"known": "free"})
             more = self._ranked([self._completions(context, typed, freely, wanted)], config)[0]
             found = behind(found, more, config)
@@ -148,10 +144,13 @@ class Predictor:
         """The finished queries that begin with what is typed."""
         given = [*typed.words, typed.beginning] if typed.beginning else typed.words
         batch = ContextBatch(self.model, [context], given)
-        queries, seen_pairs = (*context.queries, typed.text), config.known == "prefer"
-        rules = self._rules.for_context(queries, batch.own[0], seen_pairs=seen_pairs)
+        rules = self._rules_for(context, batch.own[0], config, typed.text)
         known = self._known_queries if config.known == "only" else None
         completer = Completer(self._decoder(config), self._words, known)
+        if config.strategy == "sample":
+            prefixes, live = completer.begin(batch, typed, rules, config.top_k)
+            sampler = Sampler(self._decoder(config), config, known)
+            return sampler.resume(batch, rules, prefixes, live)
         prefixes, live = completer.begin(batch, typed, rules, config.beam)
         return self._search(config, wanted).resume(batch, [rules], prefixes, live)[0]
 
@@ -199,18 +198,27 @@ class Predictor:
         if config.strategy == "sample":
             return [self._sample(context, config) for context in contexts]
         batch = ContextBatch(self.model, contexts)
-        seen_pairs = config.known == "prefer"
         rules = [
-            self._rules.for_context(context.queries, own, seen_pairs=seen_pairs)
+            self._rules_for(context, own, config)
             for context, own in zip(contexts, batch.own, strict=True)
         ]
         return self._search(config, wanted).search(batch, rules)
 
+    def _rules_for(
+        self, context: ContextState, own: SessionVocabulary, config: DecodeConfig, *typed: str
+    ) -> ContextRules:
+        """The guard's rules after a context and what is `typed` of the next query."""
+        return self._rules.for_context(
+            (*context.queries, *typed),
+            own,
+            read=(*self.encoder.read_queries(context), *typed),
+            seen_pairs=config.known == "prefer",
+        )
+
     def _sample(self, context: ContextState, config: DecodeConfig) -> list[FinishedQuery]:
         """By itself, so that what is drawn does not depend on the other contexts."""
         batch = ContextBatch(self.model, [context])
-        seen_pairs = config.known == "prefer"
-        rules = self._rules.for_context(context.queries, batch.own[0], seen_pairs=seen_pairs)
+        rules = self._rules_for(context, batch.own[0], config)
         known = self._known_queries if config.known == "only" else None
         return Sampler(self._decoder(config), config, known).sample(batch, rules)
 

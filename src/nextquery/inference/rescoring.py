@@ -1,28 +1,119 @@
-"""Rescoring (section 3.4): the likelihood of given candidates after given contexts.
+"""Rescoring (section 3.4): the likelihood of given candidates, and their usefulness."""
 
-All candidates of all contexts go through the decoder together, and a beginning that several
-candidates of a context share goes through it once: the beginnings are the nodes of a tree, walked
-level by level. Knows the decoder; knows nothing of search.
-"""
-
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.inference.contexts import ContextState
-from nextquery.inference.giving_up import go_on
-from nextquery.inference.network.batch import ContextBatch
-from nextquery.inference.network.prediction import Decoder, Prefixes
-from nextquery.inference.session_vocabulary import SessionVocabulary
+from nextquery.errors import InputError
+from nextquery.inference.cancellation import go_on
+from nextquery.inference.context import ContextState, SessionVocabulary
+from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes
+from nextquery.inference.network import Network, sigmoid
+from nextquery.inference.search import FinishedQuery
 from nextquery.inference.settings import MOST_LOGITS
+from nextquery.inference.weights import Floats
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
 
+NO_HEAD = (
+    "the model has no usefulness head; train one with `train.usefulness_weight` above 0, "
+    "on a log with clicks"
+)
+_LEAST = 1e-6
+"""A probability below this counts as this: its logarithm must stay finite."""
+
+
+class UsefulnessHead:
+    """The second head of a network, if it has one."""
+
+    def __init__(self, model: Network) -> None:
+        self._model = model
+
+    @property
+    def exists(self) -> bool:
+        """Whether the model was trained with one."""
+        return self._model.config.usefulness
+
+    def require(self) -> None:
+        """Refuse a model without one."""
+        if not self.exists:
+            raise InputError(NO_HEAD)
+
+    def probabilities(
+        self, contexts: Sequence[ContextState], texts: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
+        """P(useful | q, session) of each context's queries, in the given order."""
+        self.require()
+        counts = [len(each) for each in texts]
+        if not sum(counts):
+            return [[] for _ in contexts]
+        vocabulary = self._model.vocabulary
+        ids = [vocabulary.encode(normalise_query(text))[:-1] for some in texts for text in some]
+        states = np.stack([context.session_state for context in contexts])
+        found = self._judge(self._last_states(np.repeat(states, counts, axis=0), ids))
+        ends = np.cumsum([0, *counts])
+        return [found[a:b].tolist() for a, b in pairwise(ends)]
+
+    def _last_states(self, session_states: Floats, queries: Sequence[Sequence[int]]) -> Floats:
+        """`d_N` (queries, d_h): each query's words read by the decoder, longest queries first."""
+        lengths = np.array([len(query) for query in queries], dtype=np.int64)
+        order = np.argsort(-lengths, kind="stable")
+        words = np.zeros((len(queries), int(lengths.max(initial=0))), dtype=np.int64)
+        for row, place in enumerate(order.tolist()):
+            words[row, : lengths[place]] = queries[place]
+        ordered = session_states[order]
+        inputs = self._model.session_inputs(ordered)
+        states = self._model.start_decoder(ordered, inputs)
+        for step in range(words.shape[1]):
+            going = np.arange(int((lengths > step).sum()))
+            states[going] = self._model.advance_decoder(
+                states[going], words[going, step], inputs.take(going)
+            )
+        last = np.empty_like(states)
+        last[order] = states
+        return last
+
+    def _judge(self, states: Floats) -> NDArray[np.float32]:
+        weights = self._model.weights
+        odds = states @ weights["usefulness.weight"][0] + weights["usefulness.bias"]
+        return np.maximum(sigmoid(odds), np.float32(_LEAST))
+
+    def rank(
+        self,
+        contexts: Sequence[ContextState],
+        lists: Sequence[Sequence[FinishedQuery]],
+        weight: float,
+        length_normalised: bool,
+    ) -> list[list[FinishedQuery]]:
+        """The lists ordered by their value plus `weight` times log P(useful), ties by text."""
+        found = self.probabilities(contexts, [[each.text for each in some] for some in lists])
+        return [
+            rank_by_use(some, useful, weight, length_normalised)
+            for some, useful in zip(lists, found, strict=True)
+        ]
+
+
+def rank_by_use(
+    found: Sequence[FinishedQuery],
+    usefulness: Sequence[float],
+    weight: float,
+    length_normalised: bool,
+) -> list[FinishedQuery]:
+    """The queries by their value plus `weight` times log P(useful), highest first, ties by text."""
+    weighed = [
+        replace(each, usefulness=useful, bonus=each.bonus + weight * math.log(useful))
+        for each, useful in zip(found, usefulness, strict=True)
+    ]
+    return sorted(weighed, key=lambda each: (-each.value(length_normalised), each.text))
+
+
 Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+Doubles = NDArray[np.float64]
 
 NO_WORD = -1
 
@@ -63,7 +154,7 @@ class Rescorer:
             for texts, row in zip(candidates, readings, strict=True)
         ]
 
-    def _walk(self, batch: ContextBatch, contexts: Integers, words: Integers) -> Floats:
+    def _walk(self, batch: ContextBatch, contexts: Integers, words: Integers) -> Doubles:
         """The log-likelihood of candidates (candidates,) from their words, `NO_WORD` behind them.
 
         `nodes` are the places of the candidates' beginnings on the present level.
@@ -89,7 +180,7 @@ class Rescorer:
             )
         return scores
 
-    def _log_probabilities(self, batch: ContextBatch, prefixes: Prefixes, step: "Step") -> Floats:
+    def _log_probabilities(self, batch: ContextBatch, prefixes: Prefixes, step: "Step") -> Doubles:
         """The log-probability of every word of a step."""
         found = np.empty(len(step.words))
         rows = max(1, MOST_LOGITS // len(self._decoder.model.vocabulary))

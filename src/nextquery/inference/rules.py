@@ -1,25 +1,94 @@
-"""The guard as a decoder asks it: which next words are refused, which finished queries are taken.
-
-Knows guard and vocabulary, one context at a time; knows nothing of scores or beams.
-"""
+"""Decoding rules: which next words the guard refuses and which finished queries it accepts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.guard.blocklist import Blocklist
-from nextquery.guard.disguise import Reading, letters, read_many, read_word
-from nextquery.guard.fingerprints import Keys
-from nextquery.guard.guard import Guard, Reason
-from nextquery.inference.session_vocabulary import SessionVocabulary
-from nextquery.inference.word_followers import FollowerTable
+from nextquery.guard.blocklist import Blocklist, Reading, letters, read_many, read_word
+from nextquery.guard.guard import Guard, OwnText, Reason
+from nextquery.guard.tables import Keys, in_sorted, pair_keys
+from nextquery.inference.context import SessionVocabulary
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 
 Ids = NDArray[np.int64]
+
+
+class FollowerTable:
+    """The followers of every word of a vocabulary.
+
+    >>> keys = np.array([5, 6, 7], dtype=np.uint64)
+    >>> FollowerTable(keys, np.sort(pair_keys(keys[:1], keys[1:]))).of(0)
+    array([1, 2])
+    """
+
+    def __init__(self, keys: Keys, common: Keys) -> None:
+        """`keys` are those of the words; `common` the sorted keys of the pairs."""
+        self.keys, self.common = keys, common
+        self._known: dict[int, Ids] = {}
+
+    def __len__(self) -> int:
+        return len(self.common)
+
+    def of(self, word: int) -> Ids:
+        """The ids of the words seen behind a word of the vocabulary, ascending."""
+        found = self._known.get(word)
+        if found is None:
+            found = self._known[word] = self.behind(self.keys[[word]])
+        return found
+
+    def behind(self, key: Keys) -> Ids:
+        """The same behind any word, whose key is (1,)."""
+        return np.flatnonzero(in_sorted(pair_keys(key, self.keys), self.common))
+
+
+MOST_WORDS = 20
+"""Longer queries are left out."""
+
+_PREFIXES_REMEMBERED = 4096
+
+
+class KnownQueries:
+    """The known queries of a model.
+
+    >>> known = KnownQueries(["paris hotels", "paris map", "rome"], Vocabulary(["paris", "map"]))
+    >>> len(known)
+    1
+    """
+
+    def __init__(self, queries: Iterable[str], vocabulary: Vocabulary) -> None:
+        rows = [
+            ids
+            for words in (query.split() for query in queries)
+            if 0 < len(words) <= MOST_WORDS and all(word in vocabulary for word in words)
+            for ids in [[*map(vocabulary.id, words), END_OF_QUERY]]
+        ]
+        table = np.full((len(rows), MOST_WORDS + 1), PADDING, dtype=np.int32)
+        for place, ids in enumerate(rows):
+            table[place, : len(ids)] = ids
+        order = np.lexsort(table.T[::-1])
+        self._columns = np.ascontiguousarray(table[order].T)  # (words, queries)
+        self.next_words = lru_cache(_PREFIXES_REMEMBERED)(self._next_words)
+
+    def __len__(self) -> int:
+        return int(self._columns.shape[1])
+
+    def _next_words(self, prefix: Sequence[int]) -> Ids:
+        """The words, or the end, that follow a beginning in any known query, ascending."""
+        if len(prefix) > MOST_WORDS:
+            return np.empty(0, dtype=np.int64)
+        start, stop = 0, len(self)
+        for column, word in zip(self._columns, prefix, strict=False):
+            found = np.searchsorted(column[start:stop], [word, word + 1])
+            start, stop = start + int(found[0]), start + int(found[1])
+        here = self._columns[len(prefix), start:stop]
+        return np.unique(here).astype(np.int64)
+
+
 Flags = NDArray[np.bool_]
 
 
@@ -55,10 +124,20 @@ class VocabularyRules:
         return "\n".join(map("\t".join, read_many(list(map(letters, self.vocabulary.words)))))
 
     def for_context(
-        self, queries: Sequence[str], own: SessionVocabulary, *, seen_pairs: bool = False
+        self,
+        queries: Sequence[str],
+        own: SessionVocabulary,
+        *,
+        read: Sequence[str] | None = None,
+        seen_pairs: bool = False,
     ) -> "ContextRules":
-        """The rules of one context; with `seen_pairs` words may only stand as they once stood."""
-        return ContextRules(self, queries, own, seen_pairs=seen_pairs)
+        """The rules of one context; with `seen_pairs` words may only stand as they once stood.
+
+        `read` is what the model reads of the queries, all of them if left out.
+        """
+        return ContextRules(
+            self, queries, own, queries if read is None else read, seen_pairs=seen_pairs
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +179,7 @@ class ContextRules:
         rules: VocabularyRules,
         queries: Sequence[str],
         own: SessionVocabulary,
+        read: Sequence[str],
         *,
         seen_pairs: bool = False,
     ) -> None:
@@ -108,7 +188,8 @@ class ContextRules:
         self.seen_only = seen_pairs and len(rules.followers) > 0
         self.own = own
         self._guard = rules.guard
-        self._queries = tuple(queries)
+        self._queries = frozenset(queries)
+        self._read = tuple(read)
         self.shared_blocked = rules.blocked()
         self._after: dict[int, Ids] = {}
 
@@ -127,7 +208,7 @@ class ContextRules:
         """The words that stand side by side in the session's own queries, as ids, ascending."""
         pairs = {
             pair
-            for query in self._queries
+            for query in self._own_text.queries
             for pair in pairwise(map(self.own.id, query.split()))
             if UNKNOWN not in pair
         }
@@ -143,8 +224,8 @@ class ContextRules:
         return np.concatenate([self.shared.keys, self.outside_keys])
 
     @cached_property
-    def _own_pair_keys(self) -> Keys:
-        return self._guard.session_pairs(self._queries)
+    def _own_text(self) -> OwnText:
+        return self._guard.own_text(self._read)
 
     def refused(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
         """Which of `words` may not follow the prefix of its row; what the guard refuses counts."""
@@ -163,7 +244,8 @@ class ContextRules:
         if last not in self._after:
             session = [second for first, second in self.own_pairs if first == last]
             own = np.arange(len(self.shared.keys), len(self._keys))
-            other = self._guard.seen_pairs(self._keys[[last]], self._keys[own], self._own_pair_keys)
+            pairs = self._own_text.pairs
+            other = self._guard.seen_pairs(self._keys[[last]], self._keys[own], pairs)
             seen = (
                 self.shared.followers.of(last)
                 if last < len(self.shared.keys)
@@ -179,7 +261,7 @@ class ContextRules:
 
     def takes(self, text: str) -> bool:
         """Whether a finished query may be shown in this session."""
-        return text not in self._queries and bool(self._guard.allows(text, self._queries))
+        return text not in self._queries and bool(self._guard.allows(text, self._own_text))
 
     def is_blocked(self, words: Sequence[int]) -> bool:
         """Whether the last of some words completes something blocked; counted if so."""
@@ -202,7 +284,7 @@ class ContextRules:
         if self._guard.tables.min_users <= 1 or not prefixes[0]:
             return np.zeros(len(words), dtype=np.bool_)
         last = self._last_keys(prefixes, rows)
-        rare = self._guard.refused_pairs(last, self._keys[words], self._own_pair_keys)
+        rare = self._guard.refused_pairs(last, self._keys[words], self._own_text.pairs)
         return np.asarray(rare & (words != END_OF_QUERY))
 
     def _unseen(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
@@ -210,9 +292,163 @@ class ContextRules:
         if not self.seen_only or not prefixes[0]:
             return np.zeros(len(words), dtype=np.bool_)
         last = self._last_keys(prefixes, rows)
-        seen = self._guard.seen_pairs(last, self._keys[words], self._own_pair_keys)
+        seen = self._guard.seen_pairs(last, self._keys[words], self._own_text.pairs)
         return np.asarray(~seen & (words != END_OF_QUERY))
 
     def _last_keys(self, prefixes: Sequence[tuple[int, ...]], rows: Ids) -> Keys:
         """The key of the last word of the prefix in each row."""
         return np.asarray(self._keys[np.array([prefix[-1] for prefix in prefixes])[rows]])
+
+
+Totals = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LivePrefixes:
+    """The unfinished prefixes of all contexts of a batch, best first in each context."""
+
+    words: Ids
+    """(rows, length): their words."""
+    totals: Totals
+    """(rows,): their log-likelihoods."""
+    contexts: Ids
+    """(rows,): the context of each, ascending."""
+
+    @classmethod
+    def start(cls, contexts: int) -> "LivePrefixes":
+        """The empty prefix of every context."""
+        words = np.zeros((contexts, 0), dtype=np.int64)
+        return cls(words, np.zeros(contexts), np.arange(contexts))
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    @property
+    def length(self) -> int:
+        """How many words each has."""
+        return int(self.words.shape[1])
+
+    @property
+    def last(self) -> Ids | None:
+        """(rows,): the last word of each; None if all are empty."""
+        return np.ascontiguousarray(self.words[:, -1]) if self.length else None
+
+    def parts(self) -> Iterator[tuple[int, slice]]:
+        """The contexts that have any, and their rows."""
+        present = np.unique(self.contexts)
+        stops = np.searchsorted(self.contexts, present, side="right").tolist()
+        start = 0
+        for context, stop in zip(present.tolist(), stops, strict=True):
+            yield context, slice(start, stop)
+            start = stop
+
+
+@dataclass(frozen=True, eq=False)
+class Extensions:
+    """Allowed extensions, those of one context together, best first, ties by row and word.
+
+    Of each context as many as go on with it and are certain, and those that end above the last.
+    """
+
+    first: Ids
+    """(contexts + 1,): where those of each context begin."""
+    rows: Ids
+    """(found,): which prefix."""
+    words: Ids
+    """(found,): which word."""
+    totals: Totals
+    """(found,): the prefix's log-likelihood and the word's."""
+
+    @classmethod
+    def joined(
+        cls, contexts: int, parts: Sequence[tuple[int, tuple[Ids, Ids, Totals]]]
+    ) -> "Extensions":
+        """Those of some contexts, ascending, one behind the other."""
+        counts = np.zeros(contexts + 1, dtype=np.int64)
+        for context, (rows, _, _) in parts:
+            counts[context + 1] = len(rows)
+        none = np.zeros(0, dtype=np.int64)
+        rows, words, totals = (
+            np.concatenate([none if kind < 2 else np.zeros(0), *(part[kind] for _, part in parts)])
+            for kind in range(3)
+        )
+        return cls(np.cumsum(counts), rows, words, totals)
+
+
+class WordSource(Protocol):
+    """What is asked of a prediction."""
+
+    def best(self, rows: slice, before: Totals, count: int) -> Any:
+        """Extensions among which are the `count` best, best first."""
+        ...
+
+    def of(self, words: Ids, rows: slice) -> NDArray[np.float32]:
+        """The log-probability of given words (rows, words)."""
+        ...
+
+
+def allowed_extensions(
+    prediction: WordSource, live: LivePrefixes, beam: int, rules: Sequence[ContextRules]
+) -> Extensions:
+    """The best allowed extensions of every context: `beam` that go on."""
+    parts = []
+    for context, rows in live.parts():
+        prefixes = [tuple(words) for words in live.words[rows].tolist()]
+        before, allowed = live.totals[rows], rules[context]
+        if allowed.seen_only and live.length:
+            following = [allowed.words_after(prefix[-1]) for prefix in prefixes]
+            found = among(prediction, rows, before, following)
+            refused = allowed.refused_seen(prefixes, found[0], found[1])
+            kept = _cut(tuple(part[~refused] for part in found), beam, -np.inf)  # type: ignore[arg-type]
+        else:
+            kept = _best(prediction, rows, before, prefixes, beam, allowed)
+        assert kept is not None
+        parts.append((context, (kept[0] + rows.start, kept[1], kept[2])))
+    return Extensions.joined(len(rules), parts)
+
+
+def among(
+    prediction: WordSource, rows: slice, before: Totals, following: Sequence[Ids]
+) -> tuple[Ids, Ids, Totals]:
+    """Given words behind given prefixes: rows counted from the first, words and totals, in order.
+
+    `following` are the words of each row.
+    """
+    counts = np.array([len(words) for words in following])
+    places = np.repeat(np.arange(len(following)), counts)
+    columns = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+    words = np.concatenate(following)
+    grid = np.full((len(following), max(1, int(counts.max()))), END_OF_QUERY, dtype=np.int64)
+    grid[places, columns] = words
+    totals = (prediction.of(grid, rows) + before[:, None])[places, columns]
+    order = np.lexsort((words, places, -totals))
+    order = order[totals[order] > -np.inf]
+    return places[order], words[order], totals[order]
+
+
+def _best(
+    prediction: WordSource,
+    rows: slice,
+    before: Totals,
+    prefixes: Sequence[tuple[int, ...]],
+    beam: int,
+    rules: ContextRules,
+) -> tuple[Ids, Ids, Totals]:
+    """The best of all words; where many are refused, many more are looked at."""
+    count, kept = 2 * beam, None
+    while kept is None:
+        best = prediction.best(rows, before, count)
+        free = ~rules.refused(prefixes, best.rows, best.words)
+        kept = _cut((best.rows[free], best.words[free], best.totals[free]), beam, best.rest)
+        count *= 4
+    return kept
+
+
+def _cut(found: tuple[Ids, Ids, Totals], beam: int, rest: float) -> tuple[Ids, Ids, Totals] | None:
+    """All up to the last of `beam` that go on; None if one that is not listed may be better."""
+    going = np.flatnonzero(found[1] != END_OF_QUERY)
+    full = len(going) >= beam
+    stop = int(going[beam - 1]) + 1 if full else len(found[1])
+    if rest > (float(found[2][stop - 1]) if full else -np.inf):
+        return None
+    return found[0][:stop], found[1][:stop], found[2][:stop]

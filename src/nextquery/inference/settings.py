@@ -7,9 +7,10 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from nextquery.config import Section
 from nextquery.errors import ConfigError
-from nextquery.inference.lists.folding import AUTO, languages
+from nextquery.inference.near_duplicates import AUTO, languages
 
 Mode = Literal["exact", "fast"]
+Known = Literal["free", "prefer", "only"]
 
 SPECIFICITY = 0.3
 """How much of its log-likelihood without a session a query loses, unless asked otherwise."""
@@ -61,7 +62,7 @@ class DecodeConfig(Section):
     usefulness: float = Field(default=0.0, ge=0.0, le=100.0)
     """Add so many times `log P(useful | q, session)` to a suggestion's value; 0: not at all. For
     models with a usefulness head. Completions are not ranked by it."""
-    known: Literal["free", "prefer", "only"] = "prefer"
+    known: Known = "prefer"
     """Known queries (typed by at least K users): no matter; ranked higher, and new ones made only
     of words that have stood side by side; or nothing else."""
     diversity: float = Field(default=0.0, ge=0.0, le=1.0)

@@ -1,30 +1,12 @@
-"""Reading a prepared data folder, whose layout docs/data.md explains.
+"""Reading a prepared data folder, and recording which state a model was made from."""
 
-    DATA/manifest.json            counts, settings, versions, SHA-256 of every file
-    DATA/vocabulary.txt           the known words, most frequent first, one per line
-    DATA/sessions/<split>/part-*.parquet
-                                  one row per query, sorted by (session, position):
-                                  session int64, position int32, user string, time timestamp[us],
-                                  query string, clicks int32
-    DATA/counts/queries.parquet   query, count, users            (background, at least K users)
-    DATA/counts/words.parquet     word, count, users             (background, at least K users)
-    DATA/counts/word_pairs.parquet  first, second, count, users  (adjacent words, background, all)
-    DATA/counts/followers.parquet anchor, next, count, users     (consecutive queries, both known)
-    DATA/counts/clicks.parquet    query, url, count, users       (background, query known)
-    DATA/journal/rows.parquet     the accepted rows after cleaning (see `stages/journal.py`)
-    DATA/journal/rejected.parquet whose the rejected rows were
-    DATA/rejected.ndjson.gz       every row not taken: file, line, reason
-
-All counts are over the background sessions of two or more queries, except `clicks`, which also
-counts sessions of one query. K is `min_users`. `session` is the row number of the session's
-first query in the log, `user` a pseudonym. Count tables are sorted by count, highest first,
-then by text.
-"""
-
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -32,6 +14,9 @@ from nextquery.artifacts import Artifact, open_artifact
 from nextquery.errors import ArtifactError
 from nextquery.records import Session
 
+T = TypeVar("T")
+_TRIES = 20
+"""How often a folder is opened that is replaced while it is read."""
 SPLITS = ("background", "training", "validation", "test")
 UNSEEN_USERS = "unseen_users"
 _ROWS_AT_A_TIME = 50_000
@@ -60,10 +45,16 @@ class PreparedData:
     """
 
     def __init__(self, path: Path) -> None:
-        self.artifact: Artifact = open_artifact(path, "data")
         self.path = path
-        self._place = self.artifact.folder.lasting_path()
-        self.artifact.check_once("tables", self._check_tables)
+        for remaining in reversed(range(_TRIES)):
+            self.artifact: Artifact = open_artifact(path, "data")
+            self._place = self.artifact.folder.lasting_path()
+            try:
+                self.artifact.check_once("tables", self._check_tables)
+                return
+            except ArtifactError:
+                if self.artifact.folder.is_current() or not remaining:
+                    raise
 
     @property
     def min_users(self) -> int:
@@ -139,6 +130,24 @@ class PreparedData:
                 _check_table(self.file(name), name, columns)
 
 
+def read_data(path: Path, read: Callable[[PreparedData], T]) -> T:
+    """What `read` makes of the data folder at `path`; read again where it is replaced meanwhile.
+
+    For jobs of seconds. A longer one calls `artifact.check_current()` after its last reading.
+    """
+    for _ in range(_TRIES):
+        data = PreparedData(path)
+        try:
+            result = read(data)
+        except Exception:
+            if data.artifact.folder.is_current():
+                raise
+            continue
+        if data.artifact.folder.is_current():
+            return result
+    raise ArtifactError(f"{path}: replaced again and again while it was read; try again later")
+
+
 def _check_table(file: Path, name: str, columns: Sequence[str]) -> None:
     """Every value can be read, and each column that is used has texts or numbers in every row."""
     try:
@@ -166,3 +175,85 @@ def _check_table(file: Path, name: str, columns: Sequence[str]) -> None:
     for fact, year in nulls.items():
         if fact.endswith((" first", " last")) and year is not None and not 1000 < year < 9000:
             raise ArtifactError(f"{name} has a time of the year {year}")
+
+
+def data_entry(data: PreparedData) -> dict[str, Any]:
+    """What a model's manifest says of its data: the folder's fingerprint and who was forgotten."""
+    manifest = data.artifact.manifest
+    files = json.dumps(manifest["files"], sort_keys=True)
+    last = data.session_rows("background").select(pl.col("time").max()).collect().item()
+    return {
+        "folder": hashlib.sha256(files.encode()).hexdigest()[:16],
+        "forgotten": _forgotten(manifest),
+        "until": None if last is None else last.isoformat(),
+    }
+
+
+def continued_entry(data: PreparedData, earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a model that went on from an earlier one, which knew who was forgotten since.
+
+    `earlier` is the earlier model's manifest. Those users' removal is approximate.
+    """
+    entry = data_entry(data)
+    before = earlier.get("data", {})
+    exact = len(before.get("forgotten", ())) - int(before.get("approximately", 0))
+    return {**entry, "approximately": len(entry["forgotten"]) - exact}
+
+
+def forgotten_since(model: Mapping[str, Any], data: PreparedData) -> int | None:
+    """How many users a data folder has forgotten since a model was made of it.
+
+    `model` is the model's manifest. None where that does not say what it was made from.
+
+    >>> import nextquery
+    >>> data = nextquery.prepare(LOG, "data", spelling=False)
+    >>> forgotten_since({"data": data_entry(data)}, data)
+    0
+    """
+    if "data" not in model:
+        return None
+    known = len(model["data"]["forgotten"])
+    return sum(int(note["users"]) for note in _forgotten(data.artifact.manifest)[known:])
+
+
+def approximately_forgotten(entry: Mapping[str, Any]) -> int:
+    """Of how many users a model includes the removal only approximately.
+
+    `entry` is what its manifest says of its data: it went on from one that knew them.
+
+    >>> notes = [{"date": "2026-11-16", "users": 2}, {"date": "2026-11-17", "users": 3}]
+    >>> approximately_forgotten({"forgotten": notes, "approximately": 1})
+    3
+    """
+    late = int(entry.get("approximately", 0))
+    return sum(int(note["users"]) for note in entry["forgotten"][-late:]) if late else 0
+
+
+def describe_forgotten(entry: Mapping[str, Any]) -> str:
+    """A sentence for a model card.
+
+    >>> describe_forgotten({"forgotten": [{"date": "2026-11-16", "users": 2}]})
+    'Before this model was made, users were removed from its data on request: 2 on 2026-11-16.'
+    >>> describe_forgotten({"forgotten": []})
+    'Nobody had been removed from its data on request when this model was made.'
+    """
+    notes = entry["forgotten"]
+    if not notes:
+        return "Nobody had been removed from its data on request when this model was made."
+    listed = ", ".join(f"{note['users']:,} on {note['date']}" for note in notes)
+    told = f"Before this model was made, users were removed from its data on request: {listed}."
+    users = approximately_forgotten(entry)
+    if not users:
+        return told
+    return (
+        f"{told} The last {users:,} of them were known to the model that this one went on from: "
+        "their removal is approximate."
+    )
+
+
+def _forgotten(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"date": note["date"], "users": note["forgotten_users"]}
+        for note in manifest.get("revisions", ())
+        if note.get("forgotten_users")
+    ]

@@ -1,31 +1,160 @@
-"""The whole job: raw logs in, a data folder out, complete or not at all.
-
-Knows the order of the stages and what the manifest says; each stage is a module of its own.
-"""
+"""Prepare a raw log: read, clean, correct, cut into sessions, split, count, publish."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nextquery.artifacts import publish
-from nextquery.errors import InputError
-from nextquery.logs.engines.base import Engine
-from nextquery.logs.engines.choosing import AUTO, choose_engine
-from nextquery.logs.engines.opening import open_engine
-from nextquery.logs.reading.compression import find_files
+import narwhals as nw
+import polars as pl
+
+from nextquery.artifacts import publish, write_text
+from nextquery.errors import InputError, LogError
+from nextquery.logs.cleaning import (
+    REJECTED_OWNERS,
+    ROBOTS,
+    ROWS,
+    CleaningRules,
+    Events,
+    RobotCounts,
+    RowCounts,
+    SpellingReport,
+    Texts,
+    correct_spelling,
+    leave_out_robots,
+    read_events,
+)
+from nextquery.logs.counting import COUNT_KEYS, count_background
+from nextquery.logs.data_folder import SPLITS, UNSEEN_USERS
+from nextquery.logs.engines import base
+from nextquery.logs.engines.base import AUTO, Engine, Frame, choose_engine
+from nextquery.logs.engines.open import open_engine
+from nextquery.logs.privacy import recogniser_name
+from nextquery.logs.reading.open import find_files
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
-from nextquery.logs.reading.rejected_rows import OWNERS, REJECTED
+from nextquery.logs.reading.rejects import OWNERS, REJECTED
+from nextquery.logs.sessions import (
+    SPLIT_CODES,
+    SessionRows,
+    SplitRule,
+    find_sessions,
+    last_days_cuts,
+    paper_cuts,
+    parse_cuts,
+    parse_days,
+)
 from nextquery.logs.settings import PrepareSettings
-from nextquery.logs.stages.cleaning import CleaningRules
-from nextquery.logs.stages.journal import REJECTED_OWNERS, ROWS
-from nextquery.logs.stages.numbered_rows import read_events
-from nextquery.logs.stages.privacy import recogniser_name
-from nextquery.logs.stages.robots import ROBOTS
-from nextquery.logs.stages.splits import SplitRule, parse_cuts, parse_days
-from nextquery.logs.tables import Progress, split_rule, write_tables
+
+Progress = Callable[[str, float], None]
+"""Hears the name of the stage and how much of the stage is done, 0 to 1."""
+
+
+def split_rule(rows: Frame, settings: PrepareSettings) -> SplitRule:
+    """Where rows (with their `time`) are cut into splits."""
+    if settings.split_at:
+        cuts = parse_cuts(settings.split_at, settings.read.time_zone)
+    else:
+        span = rows.select(first=nw.col("time").min(), last=nw.col("time").max())
+        ((first, last),) = span.collect("pyarrow").rows()
+        days = settings.split_days
+        cuts = last_days_cuts(last, parse_days(days)) if days else paper_cuts(first, last)
+    return SplitRule(cuts, settings.holdout_users)
+
+
+def write_tables(
+    engine: Engine,
+    folder: Path,
+    settings: PrepareSettings,
+    rule: SplitRule,
+    read: Callable[[], tuple[Events, RowCounts]],
+    progress: Progress,
+) -> dict[str, Any]:
+    """Write sessions, counts and vocabulary; returns sizes and what spelling changed.
+
+    The rows are read here: while a caller held them, too, no `del` would give their memory back.
+    """
+    events, row_counts = read()
+    robots = RobotCounts()
+    if not settings.keep_robots:
+        people, robots = leave_out_robots(engine, events.rows, ROBOTS)
+        events = replace(events, rows=people)
+        del people
+    report = SpellingReport()
+    if settings.spelling:
+        progress("spelling", 0)
+        events, report = correct_spelling(engine, events, rule.in_background(), settings.min_users)
+    progress("sessions", 0)
+    texts, ordered = events.texts, engine.sort_rows(events.rows, "ordered")
+    del events  # gives back the memory that Polars holds its rows in
+    sessions = find_sessions(
+        engine, ordered, rule.split(), settings.idle_minutes, settings.max_session_queries
+    )
+    del ordered
+    splits = (*SPLITS, UNSEEN_USERS) if settings.holdout_users else SPLITS
+    sizes = _split_sizes(sessions.queries, splits)
+    _check_background(sizes)
+    progress("counting", 0)
+    engine.side_by_side(
+        partial(_write_sessions, engine, sessions.queries, texts, folder, splits),
+        partial(_write_counts, engine, sessions, texts, folder, settings),
+    )
+    counts = {**asdict(row_counts), "robots": asdict(robots), **sizes}
+    return {"counts": counts, "spelling": asdict(report)}
+
+
+def _write_sessions(
+    engine: Engine, rows: Frame, texts: Texts, folder: Path, splits: Sequence[str]
+) -> None:
+    for name in reversed(splits):  # the background, the largest, when memory is free again
+        chosen = rows.filter((nw.col("split") == SPLIT_CODES[name]) & ~nw.col("single"))
+        chosen = chosen.select("session", "position", "user_id", "time", "query_id", "clicks")
+        file = folder / "sessions" / name / "part-00000.parquet"
+        by_id = {"query_id": texts.queries, "user_id": texts.users}
+        engine.write(chosen, file, base.SESSIONS, ["session", "position"], by_id)
+
+
+def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, Any]:
+    found = rows.group_by("split", "single").agg(
+        sessions=nw.col("starts").cast(nw.Int64).sum(),
+        queries=nw.len(),
+        too_long=nw.col("too_long").cast(nw.Int64).sum(),
+    )
+    columns = found.select("split", "single", "sessions", "queries", "too_long").collect("pyarrow")
+    rows_found = columns.rows()
+    sizes = {(split, single): counts for split, single, *counts in rows_found}
+    several = {name: sizes.get((SPLIT_CODES[name], False), (0, 0)) for name in splits}
+    single = {name: sizes.get((SPLIT_CODES[name], True), (0, 0)) for name in splits}
+    return {
+        "sessions": {name: int(several[name][0]) for name in splits},
+        "queries": {name: int(several[name][1]) for name in splits},
+        "single_query_sessions": {name: int(single[name][0]) for name in splits},
+        "sessions_cut": sum(int(too_long) for *_, too_long in rows_found),
+    }
+
+
+def _check_background(sizes: Mapping[str, Any]) -> None:
+    if not sizes["sessions"]["background"]:
+        raise LogError(
+            "no session of two or more queries in the background: "
+            "the log is too short, or `split_at` or `split_days` leave nothing before them"
+        )
+
+
+def _write_counts(
+    engine: Engine, sessions: SessionRows, texts: Texts, folder: Path, settings: PrepareSettings
+) -> None:
+    counts = count_background(engine, sessions, texts.queries, texts.urls, settings.min_users)
+    for name, schema in base.COUNTS.items():
+        file = folder / "counts" / f"{name}.parquet"
+        engine.write(getattr(counts, name), file, schema, ["-count", *COUNT_KEYS[name]])
+    words = pl.scan_parquet(folder / "counts" / "words.parquet", glob=False).head(
+        settings.vocabulary_size
+    )
+    vocabulary = words.select("word").collect()["word"].to_list()
+    write_text(folder / "vocabulary.txt", "".join(f"{word}\n" for word in vocabulary))
+
 
 __all__ = ["PrepareSettings", "Progress", "prepare"]
 
@@ -89,6 +218,10 @@ def read_into(
     progress: Progress,
 ) -> ReadResult:
     """Read files; with Spark also what has an address, such as `hdfs://host/log.tsv`."""
+    if settings.engine == "spark" and settings.recogniser is not None:
+        from nextquery.logs.engines.spark import check_sendable
+
+        check_sendable(settings.recogniser, recogniser_name(settings.recogniser))
     addresses = [str(log) for log in logs if "://" in str(log)]
     if not addresses:
         paths = find_files([Path(log) for log in logs])
@@ -102,7 +235,7 @@ def read_into(
     if settings.engine != "spark" or len(addresses) < len(logs):
         raise InputError(f"{addresses[0]}: addresses need `engine=spark`, and no files beside them")
     from nextquery.logs.engines.spark import SparkEngine
-    from nextquery.logs.reading.spark_reader import read_addresses
+    from nextquery.logs.reading.spark import read_addresses
 
     assert isinstance(engine, SparkEngine)
     progress("reading", 0)
@@ -145,10 +278,11 @@ def read_counts(read: ReadResult) -> dict[str, Any]:
 
 def settings_entry(settings: PrepareSettings, read: ReadResult, rule: SplitRule) -> dict[str, Any]:
     """What the manifest says of the settings; `split_by` tells by what it was cut."""
-    values = asdict(settings)
-    recogniser = values.pop("recogniser")
-    if recogniser is not None:
-        values["recogniser"] = recogniser_name(recogniser)
+    # Without the recogniser, which may hold what cannot be copied, such as a lock.
+    values = asdict(replace(settings, recogniser=None))
+    del values["recogniser"]
+    if settings.recogniser is not None:
+        values["recogniser"] = recogniser_name(settings.recogniser)
     reading = {**values.pop("read"), "format": read.format, "format_reason": read.reason}
     if not settings.keep_robots:
         values["robots"] = str(ROBOTS)

@@ -1,18 +1,63 @@
-"""What decides the contents of a data folder.
+"""Settings of `prepare` and of reading raw logs."""
 
-Nothing heavy is imported here, so that the command line takes its defaults from these classes.
-"""
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nextquery.errors import InputError
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.reading.open import check_encoding
 
 if TYPE_CHECKING:
-    from nextquery.logs.stages.privacy import Recogniser
+    from nextquery.logs.privacy import Recogniser
 
-_LARGEST = {"idle_minutes": 1_000_000, "vocabulary_size": 10**9, "min_users": 10**9}
+UTC = "UTC"
+FORMAT_NAMES = (
+    "aol", "excite", "csv", "tsv", "ndjson", "parquet", "excel", "access", "elastic", "ubi", "ga4",
+    "matomo", "algolia",
+)  # fmt: skip
+"""Every format of `formats/table.py`, here so that `--help` can name them without reading it."""
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """How a raw log is read.
+
+    >>> ReadSettings(format="csv", columns={"user": "who", "time": "when", "query": "what"}).format
+    'csv'
+    """
+
+    format: str = "auto"
+    columns: Mapping[str, str] | None = None
+    """Which column of a CSV, TSV, NDJSON or Parquet log is user, time, query and click."""
+    time_zone: str = UTC
+    """The zone of times that name none."""
+    max_rejected: float = 0.05
+    """The largest share of bad rows with which the job goes on."""
+    excerpts: bool = True
+    """Whether the list of rejected rows shows the start of each."""
+    encoding: str = "utf-8"
+    """The encoding of text files; UTF-16 is told by itself."""
+    parameter: str | None = None
+    """Which parameter of an access log's addresses holds the query; None stands for `q`."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that make no sense."""
+        if self.time_zone != UTC:
+            # Imported late: the command line reads the defaults of this class without Polars.
+            from nextquery.logs.reading.times import check_time_zone
+
+            check_time_zone(self.time_zone)
+        check_encoding(self.encoding)
+        if not 0 <= self.max_rejected <= 1:
+            raise InputError(f"`max_rejected` {self.max_rejected}: give a share from 0 to 1")
+
+
+_LIMITS = {
+    "idle_minutes": (1, 1_000_000),
+    "max_session_queries": (2, 100_000),
+    "vocabulary_size": (1, 10**9),
+    "min_users": (1, 10**9),
+}
 
 
 @dataclass(frozen=True)
@@ -21,6 +66,9 @@ class PrepareSettings:
 
     read: ReadSettings = field(default_factory=ReadSettings)
     idle_minutes: int = 30
+    max_session_queries: int = 500
+    """A longer session is cut into sessions of this many queries. A program that searches every
+    minute never pauses; the longest session of a person in the logs at hand had 269 queries."""
     split_at: str | None = None
     """Three times, or None for the paper's proportions of the log's time."""
     split_days: str | None = None
@@ -42,12 +90,17 @@ class PrepareSettings:
 
     def __post_init__(self) -> None:
         """Refuse values that make no sense before hours of work."""
-        for name, most in _LARGEST.items():
-            if not 1 <= getattr(self, name) <= most:
-                raise InputError(f"`{name}`: must be 1 or more, and at most {most:,}")
+        for name, (least, most) in _LIMITS.items():
+            if not least <= getattr(self, name) <= most:
+                raise InputError(f"`{name}`: must be {least} or more, and at most {most:,}")
         if self.split_at and self.split_days:
             raise InputError("`split_at` and `split_days` exclude each other; choose one")
         if not 0 <= self.holdout_users < 1:
             raise InputError(f"`holdout_users` {self.holdout_users}: give a share below 1")
         if self.keep_personal_data and self.recogniser is not None:
             raise InputError("`recogniser`: has no effect with `keep_personal_data`; choose one")
+        if self.recogniser is not None:
+            # Imported late, as the command line reads the defaults of this class at every start.
+            from nextquery.logs.privacy import check_recogniser
+
+            check_recogniser(self.recogniser, repr(self.recogniser))

@@ -1,7 +1,7 @@
 """The hierarchical recurrent encoder-decoder, equation by equation (docs/model.md).
 
 The reference for both sides: training (`likelihood.py`) runs the same modules over packed batches,
-decoding (`inference/network/network.py`) computes the same without PyTorch, and tests hold both to
+decoding (`inference/network.py`) computes the same without PyTorch, and tests hold both to
 the steps here. Knows nothing of losses, optimisers or decoding. A query is its words followed by
 the end-of-query symbol; the encoder reads that symbol too, as the paper writes one sequence `Q_m`
 for both sides.
@@ -24,14 +24,57 @@ from nextquery.artifacts import Artifact, publish, read_artifact
 from nextquery.config import stored_section
 from nextquery.errors import ArtifactError
 from nextquery.model.copying import CopyAttention
-from nextquery.model.files import KIND, QUERY_VECTORS, VOCABULARY, WEIGHTS, stored_table
-from nextquery.model.products import Linear
-from nextquery.model.recurrence import GRU
-from nextquery.model.settings import ModelConfig
-from nextquery.model.word_ngrams import WordNgrams
-from nextquery.text.character_ngrams import NgramTable
-from nextquery.text.query_vectors import QueryVectorTable
+from nextquery.model.recurrence import GRU, Linear
+from nextquery.model.settings import KIND, VOCABULARY, WEIGHTS, ModelConfig
+from nextquery.text.vectors import Ints, NgramTable, WordVectors
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
+
+
+class WordNgrams(nn.Embedding):
+    """A vector for every bucket of n-grams; zero at first, so that a model begins as without."""
+
+    def __init__(self, vocabulary: Vocabulary, buckets: int, size: int) -> None:
+        super().__init__(buckets, size)
+        self.table = NgramTable.of(vocabulary.words, buckets)
+
+    def reset_parameters(self) -> None:
+        """Nothing is drawn: the other first weights are those of a model without n-grams."""
+        nn.init.zeros_(self.weight)
+
+    def means(self, words: Tensor, outside: NgramTable | None = None) -> Tensor:
+        """What n-grams add to the vectors of words (...): (..., d_e).
+
+        An id from V on is a word of `outside`.
+        """
+        table = self.table if outside is None else self.table.joined(outside)
+        rows = table.take(words.cpu().numpy().ravel())
+        found = self._means(rows, words.device)
+        return found.view(*words.shape, self.embedding_dim)
+
+    def all_means(self) -> Tensor:
+        """What n-grams add to the vectors of the whole vocabulary (V, d_e)."""
+        return self._means(self.table, self.weight.device)
+
+    def _means(self, rows: NgramTable, device: torch.device) -> Tensor:
+        if not len(rows.buckets):
+            return self.weight.new_zeros((len(rows), self.embedding_dim))
+        used, places = _distinct(rows.buckets, self.num_embeddings)
+        # Each bucket's vector is read once, so that its gradient has one row.
+        vectors = self(torch.from_numpy(used).to(device))
+        return functional.embedding_bag(
+            torch.from_numpy(places).to(device),
+            vectors,
+            torch.from_numpy(rows.starts[:-1]).to(device),
+            mode="mean",
+        )
+
+
+def _distinct(buckets: Ints, number: int) -> tuple[Ints, Ints]:
+    """The buckets that occur, ascending, and the place of each given one among them."""
+    occurs = np.zeros(number, dtype=bool)
+    occurs[buckets] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[buckets]
+
 
 WORD_VECTORS = "word_vectors.weight"
 
@@ -84,13 +127,10 @@ class HRED(nn.Module):
     True
     """
 
-    def __init__(
-        self, config: ModelConfig, vocabulary: Vocabulary, table: QueryVectorTable | None = None
-    ) -> None:
+    def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.config = config
         self.vocabulary = vocabulary
-        self.table = table
         words, d_e = len(vocabulary), config.embedding_size
         d_h, d_s = config.query_size, config.session_size
         vectors = nn.Embedding(words, d_e, padding_idx=PADDING) if config.factored else None
@@ -99,7 +139,7 @@ class HRED(nn.Module):
         self.character_ngrams = WordNgrams(vocabulary, buckets, d_e) if buckets else None
         self.encoder_input = WordProjection(vectors, words, (d_e, 3 * d_h))
         self.encoder = GRU(d_h, config.gru_biases)
-        self.session_input = Linear(d_h + config.query_vectors, 3 * d_s, bias=False)
+        self.session_input = Linear(d_h, 3 * d_s, bias=False)
         self.session_encoder = GRU(d_s, config.gru_biases)
         self.decoder_start = Linear(d_s, d_h)  # D_0, b_0
         self.decoder_input = WordProjection(vectors, words, (d_e, 3 * d_h))
@@ -184,20 +224,11 @@ class HRED(nn.Module):
         if not self.config.start_query:
             return state
         empty = torch.tensor([END_OF_QUERY], device=state.device)
-        query_vector = self.session_reads(self.run_encoder(empty, [1]), None)
+        query_vector = self.run_encoder(empty, [1])
         return self.extend_session(state, query_vector.expand(sessions, -1))[0]
 
-    def session_reads(self, query_vector: Tensor, made_elsewhere: Tensor | None) -> Tensor:
-        """What the session encoder reads of queries: `q_m` (rows, d_h), and with `query_vectors`
-        their vectors from elsewhere behind it; None: zero."""
-        if not self.config.query_vectors:
-            return query_vector
-        if made_elsewhere is None:
-            made_elsewhere = query_vector.new_zeros((len(query_vector), self.config.query_vectors))
-        return torch.cat([query_vector, made_elsewhere], dim=1)
-
     def extend_session(self, session_state: Tensor, query_vector: Tensor) -> tuple[Tensor, Tensor]:
-        """Eq. 5: `s_m` from `s_{m-1}` (rows, d_s) and what is read of the query, and its gate."""
+        """Eq. 5: `s_m` from `s_{m-1}` (rows, d_s) and `q_m` (rows, d_h), and the update gate."""
         projected = self.session_input(self.dropout(query_vector))
         return self.session_encoder.step(projected, session_state)
 
@@ -279,8 +310,6 @@ class HRED(nn.Module):
         save_file(tensors, folder / WEIGHTS)
         (folder / WEIGHTS).chmod(0o644)  # others may serve what one user trained
         self.vocabulary.save(folder / VOCABULARY)
-        if self.table is not None:
-            self.table.save(folder / QUERY_VECTORS)
 
     @classmethod
     def from_pretrained(cls, folder: Path | str | Artifact, *, verify: bool = True) -> "HRED":
@@ -295,9 +324,8 @@ class HRED(nn.Module):
     def _read(cls, artifact: Artifact) -> "HRED":
         config = stored_section(ModelConfig, artifact.entry("model"), artifact.path)
         vocabulary = Vocabulary.load(artifact.file(VOCABULARY))
-        table = stored_table(artifact, config)
         with torch.device("meta"), _NoFirstWeights():
-            model = cls(config, vocabulary, table)
+            model = cls(config, vocabulary)
         load_weights(model, artifact.file(WEIGHTS), artifact.path / WEIGHTS)
         artifact.check_once("weights", lambda: check_finite(model))
         model._take_apart()
@@ -341,3 +369,46 @@ def check_finite(model: nn.Module) -> None:
             bool(rows.isfinite().all()) for rows in torch.split(parameter.detach(), 1 << 12)
         ):
             raise ArtifactError(f"{WEIGHTS} has values in {name} that are no numbers")
+
+
+SPREAD = 0.01
+_RECURRENT = (".gates", ".candidate")
+
+
+@torch.no_grad()
+def initialise_as_authors(model: HRED) -> None:
+    """As the authors' code begins: N(0, .01), biases zero, recurrent matrices orthogonal.
+
+    >>> from nextquery.model.settings import ModelConfig
+    >>> from nextquery.text.vocabulary import Vocabulary
+    >>> model = HRED(ModelConfig(session_size=8, query_size=8), Vocabulary(["word"]))
+    >>> initialise_as_authors(model)
+    >>> bool(model.decoder_start.weight.abs().max() < 0.06), bool(model.decoder_start.bias.any())
+    (True, False)
+    """
+    for name, parameter in model.named_parameters():
+        if name.endswith(_RECURRENT):
+            continue  # orthogonal from the start
+        if parameter.dim() == 1:
+            parameter.zero_()
+        else:
+            parameter.normal_(std=SPREAD)
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            module.weight[PADDING] = 0.0
+
+
+@torch.no_grad()
+def take_word_vectors(model: HRED, found: WordVectors) -> None:
+    """Begin with these vectors, reduced to the model's size and as long as those drawn at random.
+
+    Words that are not among them keep their random vectors; if there are fewer numbers than the
+    model has, the others stay random, too.
+    """
+    assert model.word_vectors is not None
+    table = model.word_vectors.weight.to("cpu", copy=True)  # the model may be on a GPU
+    vectors = torch.from_numpy(found.reduced(table.shape[1]).vectors)
+    spread = float(vectors.std())
+    rows = torch.tensor([model.vocabulary.id(word) for word in found.words])
+    table[rows, : vectors.shape[1]] = vectors * (float(table.std()) / max(spread, 1e-12))
+    model.word_vectors.weight.copy_(table)

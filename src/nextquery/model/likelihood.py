@@ -16,9 +16,8 @@ from torch.nn import functional
 
 from nextquery.model.copying import Layout, pointed
 from nextquery.model.hred import HRED, SessionInputs
-from nextquery.model.loss import log_likelihood
-from nextquery.model.products import round_size
-from nextquery.model.sampled_softmax import Candidates
+from nextquery.model.loss import Candidates, log_likelihood
+from nextquery.model.recurrence import round_size
 from nextquery.text.batching import Batch
 from nextquery.text.vocabulary import PADDING
 
@@ -141,11 +140,9 @@ def predict(model: HRED, batch: Batch) -> Predictions:
 
 def _session_states(model: HRED, batch: Batch, word_states: Tensor) -> Tensor:
     """Eq. 5: the state of an empty session, then `s_m` of all sessions, packed."""
-    made = batch.query_vectors
     queries = _rows(word_states, tensor(model, batch.query_ends))
-    read = model.session_reads(queries, None if made is None else tensor(model, made))
     start = model.start_session(1)
-    projected = model.session_input(model.dropout(read))
+    projected = model.session_input(model.dropout(queries))
     first = start.expand(batch.sessions, -1)
     return torch.cat([start, model.session_encoder.run(projected, batch.session_sizes, first)])
 

@@ -1,22 +1,280 @@
-"""The gated recurrent unit of Eq. 3. Knows neither words nor queries.
+"""The gated recurrent unit of Eq. 3, in PyTorch and with the compiled kernels."""
 
-`nn.GRU` cannot stand in: it applies the reset gate after the recurrent product, the paper before.
-Sequences are packed: sorted longest first, the inputs of step 1 of all sequences, then those of
-step 2 of the sequences that have one, and so on. No padding is ever computed. All steps are one
-call of the compiled kernels where they are installed (`compiled_recurrence.py`).
-"""
-
+import ctypes
 from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
 
-from nextquery.model.compiled_recurrence import RecurrenceKernels, Steps, recurrence_kernels
-from nextquery.model.products import PackedMatrix, transposed_times
+_WORTHWHILE = 1 << 26
+"""Multiplications from which on oneDNN gains more than its start and the filling up cost."""
+_WORTH_PACKING = 512
+"""Rows and columns from which on a matrix outgrows the nearest cache, and its layout matters."""
+_HAS_ONEDNN = torch._C._has_mkldnn and all(
+    hasattr(torch.ops.mkldnn, name) for name in ("_linear_pointwise", "_reorder_linear_weight")
+)
+
+
+def round_size(size: int) -> int:
+    """The next of the few sizes that oneDNN is given.
+
+    >>> [round_size(size) for size in (1, 5, 33, 130, 700, 5700)]
+    [1, 8, 48, 160, 704, 5760]
+    """
+    if size <= 16:
+        return 1 << (size - 1).bit_length()
+    step = 16 if size <= 128 else 32 if size <= 512 else 64
+    return -(-size // step) * step
+
+
+def times_transposed(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`left right^T + bias` of (rows, inner), (columns, inner) and (columns,); without gradients.
+
+    >>> times_transposed(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0], [5.0, 6.0]]))
+    tensor([[11., 17.]])
+    """
+    if _suits(left, right):
+        return _onednn(left, right, bias)
+    if bias is None:
+        return left @ right.t()
+    return torch.addmm(bias, left, right.t())
+
+
+def transposed_times(left: Tensor, right: Tensor) -> Tensor:
+    """`left^T right` of (inner, rows) and (inner, columns), as the gradient of a matrix is."""
+    if not _suits(left.t(), right.t()):
+        return left.t() @ right
+    left, right = _filled_with_zeros(left), _filled_with_zeros(right)
+    if left.shape[1] > 2 * right.shape[1]:
+        # The other way round is quicker by more than it takes to turn the result.
+        return _linear(right.t(), left.t()).t().contiguous()
+    return _linear(left.t(), right.t())
+
+
+class PackedMatrix:
+    """A matrix (columns, inner), laid out once for many products with up to so many `rows`."""
+
+    def __init__(self, matrix: Tensor, rows: int) -> None:
+        self._matrix = matrix
+        large = min(matrix.shape) >= _WORTH_PACKING
+        self._packed = (
+            torch.ops.mkldnn._reorder_linear_weight(matrix.contiguous(), round_size(rows))
+            if large and rows and _computes(matrix)
+            else None
+        )
+
+    def product(self, left: Tensor) -> Tensor:
+        """`left matrix^T`."""
+        if self._packed is None:
+            return left @ self._matrix.t()
+        return _onednn(left, self._packed)
+
+    def add_product(self, given: Tensor, left: Tensor, out: Tensor) -> Tensor:
+        """`given + left matrix^T`, written to `out`."""
+        if self._packed is None:
+            return torch.addmm(given, left, self._matrix.t(), out=out)
+        return torch.add(given, _onednn(left, self._packed), out=out)
+
+
+class Linear(nn.Linear):
+    """`nn.Linear`, parameter for parameter, with these products."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """`input` (..., in) times the matrix, plus the bias: (..., out)."""
+        rows = input.flatten(0, -2)
+        if not _suits(rows, self.weight):
+            return super().forward(input)
+        found: Tensor = _Linear.apply(rows, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        return found.view(*input.shape[:-1], -1)
+
+
+class _Linear(Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(rows, matrix)
+        return times_transposed(rows, matrix, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+        rows, matrix = ctx.saved_tensors
+        (slope,), wanted = slopes, ctx.needs_input_grad
+        return (
+            times_transposed(slope, matrix.t()) if wanted[0] else None,
+            transposed_times(slope, rows) if wanted[1] else None,
+            slope.sum(dim=0) if wanted[2] else None,
+        )
+
+
+def _suits(left: Tensor, right: Tensor) -> bool:
+    (rows, inner), columns = left.shape, right.shape[0]
+    return rows * inner * columns >= _WORTHWHILE and _computes(left) and _computes(right)
+
+
+def _computes(matrix: Tensor) -> bool:
+    """Whether oneDNN takes this kind of numbers where they are."""
+    return _HAS_ONEDNN and matrix.dtype == torch.float32 and matrix.device.type == "cpu"
+
+
+def _onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`left right^T + bias`; the rows of `left` are filled up with whatever is there."""
+    rows, filled = len(left), round_size(len(left))
+    if rows < filled:
+        larger = left.new_empty((filled, left.shape[1]))
+        larger[:rows] = left
+        left = larger
+    return _linear(left, right, bias)[:rows]
+
+
+def _filled_with_zeros(matrix: Tensor) -> Tensor:
+    """The matrix with rows of zeros up to a round number of rows."""
+    rows = round_size(len(matrix))
+    if rows == len(matrix):
+        return matrix
+    larger = matrix.new_empty((rows, matrix.shape[1]))
+    larger[: len(matrix)] = matrix
+    larger[len(matrix) :] = 0.0
+    return larger
+
+
+def _linear(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
+    found: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
+    return found
+
+
+ABI = 1
+_PANEL = 16
+_INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
+
+
+class _Run(ctypes.Structure):
+    _fields_ = (
+        *((name, _INTEGER) for name in ("size", "steps", "parts")),
+        *((name, _POINTER) for name in ("rows", "gate_matrix", "candidate_matrix", "projected")),
+        *((name, _POINTER) for name in ("start", "before", "gates", "kept", "candidates")),
+        *((name, _POINTER) for name in ("states", "state_slopes", "input_slopes")),
+        ("start_slopes", _POINTER),
+    )
+
+
+class Steps(NamedTuple):
+    """What the gradient needs of all steps, packed (total, d)."""
+
+    before: Tensor
+    """The state before each step."""
+    kept: Tensor
+    """What the reset gate kept of it."""
+    candidates: Tensor
+    gates: Tensor
+    """(total, 2 d): `r_n` beside `u_n`."""
+
+
+class RecurrenceKernels:
+    """The functions of the shared library that training uses."""
+
+    def __init__(self, path: str) -> None:
+        library = ctypes.CDLL(path)
+        self.abi = library.nextquery_training_abi
+        self._recur, self._recur_back = library.nextquery_recur, library.nextquery_recur_back
+        self._pack, self._pack_transposed = (
+            library.nextquery_pack_matrix,
+            library.nextquery_pack_transposed,
+        )
+        self.abi.restype, self.abi.argtypes = _INTEGER, ()
+        for function in (self._recur, self._recur_back):
+            function.restype, function.argtypes = None, (ctypes.POINTER(_Run),)
+        for function in (self._pack, self._pack_transposed):
+            function.restype, function.argtypes = None, (_POINTER, _INTEGER, _INTEGER, _POINTER)
+        library.nextquery_threads.argtypes = (_INTEGER,)
+        library.nextquery_threads(torch.get_num_threads())
+
+    def forward(
+        self,
+        projected: Tensor,
+        start: Tensor,
+        matrices: tuple[Tensor, Tensor],
+        sizes: Sequence[int],
+    ) -> tuple[Tensor, ...]:
+        """All steps from `projected` (total, 3 d) and `start` (sequences, d): `Steps`, the states.
+
+        `matrices` are `H_r` above `H_u` (2 d, d), and `H` (d, d).
+        """
+        total, d = len(projected), start.shape[1]
+        projected, start = projected.contiguous(), start.contiguous()
+        before, kept, candidates = (start.new_empty((total, d)) for _ in range(3))
+        made = Steps(before, kept, candidates, start.new_empty((total, 2 * d)))
+        states = start.new_empty((total, d))
+        packed = [self._packed(matrix) for matrix in matrices]
+        run, rows = _run(d, sizes, packed)
+        run.projected, run.start = projected.data_ptr(), start.data_ptr()
+        run.states = states.data_ptr()
+        _point(run, made)
+        self._recur(run)
+        del rows
+        return (*made, states)
+
+    def backward(
+        self,
+        slopes: Tensor,
+        made: Steps,
+        matrices: tuple[Tensor, Tensor],
+        sizes: Sequence[int],
+        sequences: int,
+    ) -> tuple[Tensor, Tensor]:
+        """The gradients of `projected` (total, 3 d) and `start`, from that of the states."""
+        total, d = slopes.shape
+        slopes = slopes.contiguous()
+        inputs, start = slopes.new_empty((total, 3 * d)), slopes.new_zeros((sequences, d))
+        packed = [self._packed_transpose(matrix) for matrix in matrices]
+        run, rows = _run(d, sizes, packed)
+        run.state_slopes, run.input_slopes = slopes.data_ptr(), inputs.data_ptr()
+        run.start_slopes = start.data_ptr()
+        _point(run, made)
+        self._recur_back(run)
+        del rows
+        return inputs, start
+
+    def _packed(self, matrix: Tensor) -> Tensor:
+        outputs, inputs = matrix.shape
+        packed = matrix.new_empty(-(-outputs // _PANEL) * _PANEL * inputs)
+        matrix = matrix.contiguous()  # a copy must live until it is read
+        self._pack(matrix.data_ptr(), outputs, inputs, packed.data_ptr())
+        return packed
+
+    def _packed_transpose(self, matrix: Tensor) -> Tensor:
+        inputs, outputs = matrix.shape
+        packed = matrix.new_empty(-(-outputs // _PANEL) * _PANEL * inputs)
+        matrix = matrix.contiguous()  # a copy must live until it is read
+        self._pack_transposed(matrix.data_ptr(), outputs, inputs, packed.data_ptr())
+        return packed
+
+
+def _run(d: int, sizes: Sequence[int], packed: list[Tensor]) -> tuple[_Run, object]:
+    rows = (_INTEGER * len(sizes))(*sizes)
+    parts = max(1, min(torch.get_num_threads(), sizes[0] if sizes else 1))
+    gates, candidate = packed
+    address = ctypes.addressof(rows)
+    return _Run(d, len(sizes), parts, address, gates.data_ptr(), candidate.data_ptr()), rows
+
+
+def _point(run: _Run, made: Steps) -> None:
+    for name, tensor in made._asdict().items():
+        setattr(run, name, tensor.data_ptr())
+
+
+@cache
+def recurrence_kernels() -> RecurrenceKernels | None:
+    """The kernels, None where they are not installed or belong to another version."""
+    try:
+        kernels = RecurrenceKernels(import_module("nextquery_native").library_path())
+    except (ImportError, OSError, AttributeError):
+        return None
+    return kernels if kernels.abi() == ABI else None
 
 
 class GRU(nn.Module):

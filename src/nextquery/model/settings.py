@@ -1,4 +1,4 @@
-"""The configuration of model and training. Knows keys, defaults and bounds, not what they do."""
+"""Configuration of model and training, and the file names of a model folder (no torch here)."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -7,17 +7,33 @@ from pydantic import Field, model_validator
 
 from nextquery.config import Section
 
+_MOST_NUMBERS = 1 << 16
+"""No machine has the memory for states or vectors of more numbers."""
+_MOST_UNITS = (1 << 31) - 1
+"""The product of two such counts is still a 64-bit number."""
+
+
+def _without_removed(values: Any, section: str, removed: Mapping[str, Any]) -> Any:
+    """The values without keys of earlier versions; one that was used is refused by name."""
+    if not isinstance(values, Mapping):
+        return values
+    for key, default in removed.items():
+        used = values.get(key, default)
+        if used != default and not (used == [] and default == ()):
+            raise ValueError(f"{section}.{key} was removed in 0.2.0: train a model without it")
+    return {key: value for key, value in values.items() if key not in removed}
+
 
 class ModelConfig(Section):
     """The shape of HRED; the paper's equations are the default wherever there is a choice."""
 
     vocabulary_size: int = Field(default=90_000, ge=1)
     """V without special symbols: the most frequent words of the data folder that are kept."""
-    embedding_size: int = Field(default=300, ge=1)
+    embedding_size: int = Field(default=300, ge=1, le=_MOST_NUMBERS)
     """d_e: numbers per input and output word vector."""
-    query_size: int = Field(default=1000, ge=1)
+    query_size: int = Field(default=1000, ge=1, le=_MOST_NUMBERS)
     """d_h: numbers in a state of the query encoder and of the decoder."""
-    session_size: int = Field(default=1500, ge=1)
+    session_size: int = Field(default=1500, ge=1, le=_MOST_NUMBERS)
     """d_s: numbers in a state of the session encoder."""
     factored: bool = True
     """One input vector per word, shared and projected; false: the `I` matrices over all of V."""
@@ -36,16 +52,18 @@ class ModelConfig(Section):
     """Add a number per word to the scores of Eq. 9, as the authors' code does."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """Share of word-vector, query-vector and output-vector entries dropped while training."""
-    query_vectors: int = Field(default=0, ge=0)
-    """Numbers per query that were made elsewhere and that the session encoder reads beside `q_m`;
-    0: none, as in the paper. `train.query_vectors` names their file."""
-    character_ngrams: int = Field(default=0, ge=0)
+    character_ngrams: int = Field(default=0, ge=0, le=_MOST_UNITS)
     """Buckets of vectors for the character n-grams of words, whose mean is added to the word's own
     vector; needs `factored`. 0: none, as in the paper."""
     copying: bool = Field(default=False, alias="copy")
     """Let the decoder point at words of the earlier queries, those outside V included."""
     usefulness: bool = False
     """A second head, which says how likely a query is useful (`train.usefulness_weight`)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _removed(cls, values: Any) -> Any:
+        return _without_removed(values, "model", {"query_vectors": 0})
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -59,25 +77,22 @@ class ModelConfig(Section):
 class TrainConfig(Section):
     """How the model is trained."""
 
-    seed: int = Field(default=1, ge=0)
+    seed: int = Field(default=1, ge=0, lt=1 << 63)
     """Decides the first weights, the order of sessions, dropout and the sampled words."""
     epochs: int = Field(default=10, ge=1)
     """Passes over the background sessions, unless early stopping comes first."""
-    batch_words: int = Field(default=1024, ge=1)
+    batch_words: int = Field(default=1024, ge=1, le=_MOST_UNITS)
     """Symbols to predict per step, over all processes; sessions are never cut to fit."""
     max_queries: int = Field(default=20, ge=2)
     """A longer session is cut into consecutive sessions of at most this many queries."""
     max_words: int = Field(default=30, ge=1)
     """Of a longer query only the first words are read."""
-    sort_window: int = Field(default=64, ge=1)
+    sort_window: int = Field(default=64, ge=1, le=_MOST_UNITS)
     """Sessions of so many batches are sorted by length, which saves time; 1: none are sorted."""
     initialisation: Literal["default", "authors"] = "default"
     """First weights: by the size of each layer, or N(0, .01) as in the authors' code."""
     word_vectors: str = ""
     """A file of word vectors that the model's begin with (docs/training.md); empty: at random."""
-    query_vectors: str = ""
-    """A file of vectors of queries and words (`nextquery vectors --queries`), which
-    `model.query_vectors` needs."""
     optimiser: Literal["adam", "rmsprop", "graves"] = "adam"
     """Adam as in the authors' code; RMSProp as in the paper's reference (Graves 2013), with its
     constant inside the root (`graves`), or as libraries have it, outside (`rmsprop`)."""
@@ -97,16 +112,11 @@ class TrainConfig(Section):
     usefulness_weight: float = Field(default=0.0, ge=0.0)
     """What the loss of the usefulness head counts beside that of the words, both per query; 0: the
     model has no such head, as in the paper."""
-    teachers: tuple[str, ...] = ()
-    """Folders of trained models with the same vocabulary, the mean of whose distributions is learnt
-    as well (distillation); needs the exact loss, which `auto` then is."""
-    distillation: float = Field(default=0.5, gt=0.0, le=1.0)
-    """With `teachers`: the share of the loss that is the cross-entropy against them."""
     exact_below: int = Field(default=5_000, ge=0)
     """The vocabulary up to which `auto` takes the exact loss."""
     head_words: int = Field(default=1_000, ge=0)
     """Sampled loss: the most frequent words, which are always counted exactly."""
-    sampled_words: int = Field(default=2_000, ge=1)
+    sampled_words: int = Field(default=2_000, ge=1, le=_MOST_UNITS)
     """Sampled loss: draws per step from the other words, by their frequency."""
     chunk: int = Field(default=256, ge=1)
     """Exact loss: predictions whose scores over V are held at one time."""
@@ -123,18 +133,17 @@ class TrainConfig(Section):
     report_every: int = Field(default=20, ge=1)
     """Steps between lines of `metrics.jsonl`."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.teachers and self.loss == "sampled":
-            raise ValueError(
-                "teachers need loss = exact (or auto): they say something of all words"
-            )
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _removed(cls, values: Any) -> Any:
+        return _without_removed(
+            values, "train", {"teachers": (), "distillation": 0.5, "query_vectors": ""}
+        )
 
     def sampled(self, symbols: int) -> bool:
-        """Whether the loss over a vocabulary of so many symbols is sampled."""
+        """Whether the loss over a vocabulary of this many symbols is sampled."""
         large = self.loss == "auto" and symbols > self.exact_below
-        return not self.teachers and (self.loss == "sampled" or large)
+        return self.loss == "sampled" or large
 
 
 class RunConfig(Section):
@@ -161,11 +170,11 @@ class RunConfig(Section):
     def _check(self) -> Self:
         if self.train.word_vectors and not self.model.factored:
             raise ValueError("train.word_vectors needs model.factored = true: one vector per word")
-        if bool(self.train.query_vectors) != bool(self.model.query_vectors):
-            raise ValueError(
-                "model.query_vectors (how many numbers) and train.query_vectors (their file) "
-                "need each other: give both or neither"
-            )
         if self.model.usefulness != (self.train.usefulness_weight > 0):
             raise ValueError("model.usefulness goes with train.usefulness_weight above 0: set that")
         return self
+
+
+KIND = "hred"
+WEIGHTS = "model.safetensors"
+VOCABULARY = "vocabulary.txt"

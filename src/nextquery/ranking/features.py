@@ -1,22 +1,40 @@
-"""The baseline ranker's features, as the paper's section 4.3 lists them.
+"""Features of the Baseline Ranker (section 4.3 of the paper) and optional ones."""
 
-Knows texts, the background's counts and the QVMM score; computes whole case sets at once. The paper
-says 17 features; its list counts 18, and the list is what stands here. Scores of further models are
-added by name (`with_scores`), in any of the forms of `ranking/scoring.py`.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from nextquery.ranking.candidates import Backgrounds
-from nextquery.ranking.cases import CaseSet, Floats
+from nextquery.ranking.cases import Backgrounds, CaseSet, Floats
+from nextquery.suggesters.qvmm import QVMM
+from nextquery.text.vectors import Encoder
+
+
+def suffix_counts(qvmm: QVMM, cases: CaseSet) -> Floats:
+    """How often each candidate followed the longest known end of its context, flat.
+
+    Zero where nothing is known. `qvmm` should not be pruned.
+    """
+    rows = [_counts(qvmm, case.context, case.candidates) for case in cases.cases]
+    return np.concatenate(rows) if rows else np.zeros(0)
+
+
+def _counts(qvmm: QVMM, context: tuple[str, ...], candidates: tuple[str, ...]) -> Floats:
+    recent = context[-qvmm.settings.depth :]
+    known = qvmm.background.newest_known(recent, shorten=qvmm.settings.shorten)
+    path = qvmm.tree.match(known.queries)
+    if not path:
+        return np.zeros(len(candidates))
+    ids = [qvmm.background.id(text) for text in candidates]
+    wanted = np.array([-1 if query is None else query for query in ids], np.int64)
+    return qvmm.tree.followers.count(path[-1], wanted).astype(np.float64)
+
 
 RECENT = 10
 """Character similarity is measured to this many most recent queries."""
@@ -208,3 +226,59 @@ def _spread(cases: CaseSet, values: Sequence[str]) -> list[str]:
 
 def _floats(values: Sequence[float]) -> Floats:
     return np.array(values, dtype=np.float64)
+
+
+SEMANTIC_FEATURES = {
+    "meaning_last": "cosine of the encoder's vectors of the candidate and the last query",
+    "meaning_context": "the highest such cosine with an earlier query; that of the last if none",
+}
+"""Every feature that an encoder gives, with its meaning."""
+
+_AT_A_TIME = 256
+
+
+class QueryVectors:
+    """The vectors of queries by a sentence encoder, of unit length."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+
+    def columns(self, cases: CaseSet) -> dict[str, Floats]:
+        """`SEMANTIC_FEATURES` of every candidate, flat.
+
+        >>> from nextquery.ranking.cases import RankingCase
+        >>> def encoder(texts):
+        ...     return [[text.count("a"), text.count("b")] for text in texts]
+        >>> case = RankingCase(1, ("bb", "a"), "a", ("aa", "b"), 0, 3)
+        >>> found = QueryVectors(encoder).columns(CaseSet((case,)))
+        >>> found["meaning_last"].tolist(), found["meaning_context"].tolist()
+        ([1.0, 0.0], [0.0, 1.0])
+        """
+        self._encode(text for case in cases.cases for text in (*case.context, *case.candidates))
+        last, context = np.zeros((2, cases.rows))
+        for case, start in zip(cases.cases, cases.starts, strict=True):
+            if not case.context:
+                continue
+            rows = slice(start, start + len(case.candidates))
+            cosines = self._of(case.candidates) @ self._of(case.context).T  # (candidates, queries)
+            last[rows] = cosines[:, -1]
+            earlier = cosines[:, :-1] if len(case.context) > 1 else cosines
+            context[rows] = earlier.max(axis=1)
+        return dict(zip(SEMANTIC_FEATURES, (last, context), strict=True))
+
+    def _of(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.stack([self._vectors[text] for text in texts])
+
+    def _encode(self, texts: Iterable[str]) -> None:
+        # By length: an encoder fills a batch up to its longest text.
+        new = sorted({text for text in texts if text not in self._vectors}, key=_length)
+        for start in range(0, len(new), _AT_A_TIME):
+            batch = new[start : start + _AT_A_TIME]
+            vectors = np.asarray(self._encoder(batch), dtype=np.float32)
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            self._vectors.update(zip(batch, vectors / np.maximum(lengths, 1e-12), strict=True))
+
+
+def _length(text: str) -> tuple[int, str]:
+    return len(text), text

@@ -1,9 +1,4 @@
-"""LambdaMART: gradient-boosted trees that order candidates (LambdaRank on LightGBM's trees).
-
-Knows feature tables and case sets. Everything that is chosen (the shape of the trees, how many of
-the 500 are kept) is chosen by the MRR on the validation cases; test cases are never seen here. The
-same input, settings and seed give the same trees, whatever the number of threads.
-"""
+"""LambdaMART: gradient-boosted trees that order candidates."""
 
 import os
 from collections.abc import Sequence
@@ -14,7 +9,7 @@ import numpy as np
 
 from nextquery.ranking.cases import CaseSet, Floats, reciprocal_ranks
 from nextquery.ranking.features import FeatureTable
-from nextquery.ranking.lambdarank import LambdaRank
+from nextquery.ranking.trees import Trees, trees_from_lightgbm
 
 TREES = 500
 PATIENCE = 50
@@ -79,6 +74,10 @@ class Ranker:
         found = self.booster.predict(values, num_iteration=self.trees, num_threads=os.cpu_count())
         return np.asarray(found, dtype=np.float64)
 
+    def to_trees(self) -> Trees:
+        """The trees as arrays, which a model folder can store."""
+        return trees_from_lightgbm(self.booster.dump_model(), self.trees)
+
     def importances(self) -> dict[str, float]:
         """The share of the total gain that each feature's splits brought."""
         gains = self.booster.feature_importance("gain", iteration=self.trees)
@@ -96,13 +95,8 @@ class RankerData:
         self.names = training.features.names
         self.training = _dataset(training, smallest_leaf, None)
         self.validation = _dataset(validation, smallest_leaf, self.training)
-        self._taught_by = training.cases, training.weights
         self._chosen_by = validation
         self.validation.construct()
-
-    def gradients(self) -> LambdaRank:
-        """The gradients for one ranker."""
-        return LambdaRank(*self._taught_by)
 
     def validation_mrr(self, scores: Floats) -> tuple[str, float, bool]:
         """What chooses the number of trees, as LightGBM is told: a name, the value, the higher."""
@@ -112,14 +106,11 @@ class RankerData:
 def train_ranker(data: RankerData, shape: TreeShape, seed: int) -> Ranker:
     """Grow up to 500 trees and keep as many as order the validation cases best."""
     booster = lightgbm.Booster(_parameters(shape, seed), data.training)
-    # Otherwise LightGBM sets its parameters again, which draws the first tree's features anew.
-    setattr(booster, "_Booster__set_objective_to_none", True)  # noqa: B010
     booster.add_valid(data.validation, "validation")
-    gradients = data.gradients()
     curve: list[float] = []
     best = 0
     while len(curve) < TREES and len(curve) - 1 - best < PATIENCE:
-        booster.update(fobj=lambda scores, _: gradients(scores))
+        booster.update()
         [(_, _, reached, *_)] = booster.eval_valid(lambda scores, _: data.validation_mrr(scores))
         curve.append(reached)
         best = best if reached <= curve[best] else len(curve) - 1
@@ -133,7 +124,7 @@ def _without_data(booster: lightgbm.Booster, trees: int) -> lightgbm.Booster:
 
 def _parameters(shape: TreeShape, seed: int) -> dict[str, object]:
     return {
-        "objective": "none",  # `LambdaRank` has the gradients
+        "objective": "lambdarank",
         "metric": "None",
         "num_leaves": shape.leaves,
         "learning_rate": shape.rate,

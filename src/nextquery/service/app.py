@@ -1,25 +1,338 @@
-"""The service as an ASGI app: routes, the OpenAPI document, the life of the process."""
+"""The ASGI application: what a request passes through before its route, and the life cycle.
+
+A request passes through, in this order:
+
+1. `Gateway`: request id, bounded body, security headers, metrics and the log entry.
+2. CORS, where origins are configured.
+3. `AuthMiddleware`: API key and rate limit.
+4. `HotRoutes`: `/v1/suggest` and `/v1/complete` call their route function directly, because
+   FastAPI's own handling takes longer than a list of a count model. All else goes to FastAPI.
+5. The route function in `routes`.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import Response
-from starlette.requests import Request
-from starlette.types import ASGIApp
+from prometheus_client import Counter, Histogram
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nextquery._version import __version__
-from nextquery.service.http import admin, pages, problems, routes
-from nextquery.service.http.door import Door
-from nextquery.service.http.gateway import CLIENT_LEFT, Gateway
-from nextquery.service.http.hot_routes import HotRoutes
-from nextquery.service.operation import logging
-from nextquery.service.service import Service
+from nextquery.service import monitoring, routes, schemas
+from nextquery.service.access import ADMIN_HEADER, API_HEADER, owner_of
+from nextquery.service.answering import ClientLeftError, Service
+from nextquery.service.monitoring import Metrics
+from nextquery.service.schemas import ProblemError, invalid_key, rate_exceeded
+from nextquery.service.settings import BODY_SECONDS, MAX_BODY_BYTES
 from nextquery.service.trials import Trials
-from nextquery.service.waiting import ClientLeftError
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = (
+    (b"content-security-policy", CSP.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+_QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
+_ADMIN_HEADER = ADMIN_HEADER.lower().encode()
+_DOCUMENTS = ("/docs", "/openapi.json", "/static/swagger")
+CLIENT_LEFT = 499
+_CLOSE = {"Connection": "close"}
+"""Sent where a part of the request was not read: what follows is not the next request."""
+
+
+class Gateway:
+    """The outermost layer of the service."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, draining: Callable[[], bool]) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._draining = draining
+        # To look a metric up by its labels takes longer than to count with it. Templates and
+        # statuses are few: both are the service's own.
+        self._metrics_of = cache(self._labelled)
+
+    def _labelled(self, template: str, status: int) -> tuple[Counter, Histogram]:
+        labelled = self._metrics.requests.labels(template, str(status))
+        return labelled, self._metrics.latency.labels(template)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to the app."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope["request_id"] = secrets.token_hex(8)
+        scope["arrived"] = time.perf_counter()
+        recorded_send = _RecordingSend(send, scope["request_id"], self._draining)
+        self._metrics.in_flight.inc()
+        try:
+            await self._serve(scope, receive, recorded_send)
+        except Exception as error:
+            # The routes' own layer has mostly answered already, and raises the error again.
+            monitoring.log_failure("request failed", error, request_id=scope["request_id"])
+            if not recorded_send.started:
+                await _refuse(scope, receive, recorded_send, 500, schemas.FAILED)
+        finally:
+            self._metrics.in_flight.dec()
+            self._record(scope, recorded_send.status)
+
+    async def _serve(self, scope: Scope, receive: Receive, recorded_send: "_RecordingSend") -> None:
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await _read_body(scope, receive)
+        except TimeoutError:
+            detail = f"Send it within {BODY_SECONDS:.0f} seconds."
+            await _refuse(scope, receive, recorded_send, 408, detail, _CLOSE)
+            return
+        except _TooLargeError:
+            detail = f"At most {MAX_BODY_BYTES} bytes are read."
+            await _refuse(scope, receive, recorded_send, 413, detail, _CLOSE)
+            return
+        if body is not None:
+            message = {"type": "http.request", "body": body, "more_body": False}
+            await self._app(scope, _replay(message, receive), recorded_send)
+
+    def _record(self, scope: Scope, status: int) -> None:
+        seconds = time.perf_counter() - scope["arrived"]
+        # Starlette leaves the matched route in the scope; without one the area is known at most.
+        template = getattr(scope.get("route"), "path", scope.get("area", "unmatched"))
+        counter, latency = self._metrics_of(template, status)
+        counter.inc()
+        latency.observe(seconds)
+        if template not in _QUIET:
+            monitoring.log_event(
+                "request",
+                request_id=scope["request_id"],
+                method=scope["method"],
+                route=template,
+                status=status,
+                ms=round(seconds * 1000, 2),
+                key=scope.get("key_name"),
+            )
+
+
+class _RecordingSend:
+    """A `send` that adds headers and remembers the status."""
+
+    def __init__(self, send: Send, request_id: str, draining: Callable[[], bool]) -> None:
+        self._send = send
+        self._request_id = request_id
+        self._draining = draining
+        self.status = CLIENT_LEFT
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            self.status = message["status"]
+            headers = [*message.get("headers", ()), *_HEADERS]
+            headers.append((b"x-request-id", self._request_id.encode()))
+            if self._draining():
+                # Tells clients that keep connections open to go elsewhere before the end.
+                headers.append((b"connection", b"close"))
+            message = {**message, "headers": headers}
+        await self._send(message)
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
+    """The whole body; None if the client left while sending it."""
+    length = dict(scope["headers"]).get(b"content-length", b"0")
+    if length.isdigit() and int(length) > MAX_BODY_BYTES:
+        raise _TooLargeError
+    # Not a list of parts: a part of a few bytes takes fifty.
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            raise _TooLargeError
+        more = message.get("more_body", False)
+    return bytes(body)
+
+
+def _replay(message: Message, receive: Receive) -> Receive:
+    """A `receive` that starts with a message that was already received."""
+    replayed = False
+
+    async def receive_again() -> Message:
+        nonlocal replayed
+        if replayed:
+            return await receive()
+        replayed = True
+        return message
+
+    return receive_again
+
+
+async def _refuse(
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    status: int,
+    detail: str,
+    headers: dict[str, Any] | None = None,
+) -> None:
+    response: Response = schemas.problem_response(
+        status, detail, scope["request_id"], headers or {}
+    )
+    await response(scope, receive, send)
+
+
+class AuthMiddleware:
+    """Checks the key that a path needs, applies the rate limit, and answers refusals.
+
+    Refusals of `HotRoutes` are answered here, too; FastAPI answers those of its own routes.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        area = self._area(scope)
+        if area is None:
+            await self._app(scope, receive, send)
+            return
+        scope["area"] = area
+        try:
+            self._admit(scope, area)
+            if self._is_admin(scope):
+                send = _with_server_timing(send)
+            await self._app(scope, receive, send)
+        except ProblemError as refusal:
+            details = refusal.status, refusal.detail, scope["request_id"], refusal.headers
+            await schemas.problem_response(*details)(scope, receive, send)
+        except ClientLeftError:
+            self._service.metrics.cancelled.inc()
+            await Response(status_code=CLIENT_LEFT)(scope, receive, send)
+
+    def _is_admin(self, scope: Scope) -> bool:
+        """Whether a request has an admin key, whatever it asks for."""
+        keys = [value for name, value in scope["headers"] if name == _ADMIN_HEADER]
+        admin_keys = self._service.admin_keys
+        return bool(keys) and admin_keys.name(keys[-1].decode("latin-1")) is not None
+
+    def _area(self, scope: Scope) -> str | None:
+        """The part of the service that a request is for; None where no key is needed."""
+        if scope["type"] != "http" or scope["method"] == "OPTIONS":
+            return None
+        path: str = scope["path"]
+        public = self._service.settings.public
+        for area in ("/v1", "/admin"):
+            if path == area or path.startswith(f"{area}/"):
+                return area
+        if path == "/metrics" and "metrics" not in public:
+            return path
+        if path.startswith(_DOCUMENTS) and "docs" not in public:
+            return "/docs"
+        return None
+
+    def _admit(self, scope: Scope, area: str) -> None:
+        headers = Headers(scope=scope)
+        if area == "/admin":
+            keys, header = self._service.admin_keys, ADMIN_HEADER
+        else:
+            keys, header = self._service.keys, API_HEADER
+        name = keys.name(headers.get(header, "")) if len(keys) else None
+        client = scope.get("client")
+        address = f"address {client[0] if client else ''}"
+        # Guesses at keys are counted by address: a wrong key has no name.
+        scope["rate_name"] = f"key {name}" if name else address
+        visitor = ""
+        if name:
+            scope["key_name"] = name
+            if self._service.settings.trusted_proxies:
+                # Elsewhere an address may be that of a site's server, which many visitors share.
+                visitor = scope["visitor"] = address
+        if wait := self._service.rate.wait(scope["rate_name"], visitor=visitor):
+            raise rate_exceeded(wait)
+        if name is None and (len(keys) or area == "/admin"):
+            raise invalid_key(header) if len(keys) else ProblemError(404, schemas.TITLES[404])
+
+
+def _with_server_timing(send: Send) -> Send:
+    """A `send` that adds the `Server-Timing` header.
+
+    For admin keys only: response times could tell visitors what others have asked.
+    """
+    begin = time.perf_counter()
+
+    async def timed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            ms = (time.perf_counter() - begin) * 1000
+            timing = (b"server-timing", f"total;dur={ms:.2f}".encode())
+            message = {**message, "headers": [*message.get("headers", ()), timing]}
+        await send(message)
+
+    return timed
+
+
+JSON = b"application/json"
+Handler = Callable[[Any, Request, str], Awaitable[BaseModel]]
+HOT: dict[str, tuple[type[BaseModel], Handler]] = {
+    "/v1/suggest": (schemas.SuggestRequest, routes.suggest),
+    "/v1/complete": (schemas.CompleteRequest, routes.complete),
+}
+
+
+class HotRoute(NamedTuple):
+    """The route of a request that FastAPI did not see, for the metrics."""
+
+    path: str
+
+
+class HotRoutes:
+    """Calls the route functions of `HOT` for valid JSON, and passes everything else to FastAPI."""
+
+    def __init__(self, api: FastAPI) -> None:
+        self._api = api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        hot = HOT.get(scope["path"]) if scope["type"] == "http" else None
+        if hot is None or scope["method"] != "POST" or not _is_json(scope):
+            await self._api(scope, receive, send)
+            return
+        message = await receive()  # the gateway has read the whole body
+        schema, handler = hot
+        try:
+            asked = schema.model_validate_json(message["body"])
+        except (ValidationError, ValueError, KeyError):
+            # FastAPI words the refusal.
+            await self._api(scope, _replay(message, receive), send)
+            return
+        scope["app"], scope["route"] = self._api, HotRoute(scope["path"])
+        request = Request(scope, receive)
+        owner = await owner_of(request, request.headers.get(API_HEADER))
+        body = (await handler(asked, request, owner)).model_dump_json().encode()
+        headers = [(b"content-length", str(len(body)).encode()), (b"content-type", JSON)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def _is_json(scope: Scope) -> bool:
+    content_types = (value for name, value in scope["headers"] if name == b"content-type")
+    return next(content_types, b"").partition(b";")[0] == JSON
+
 
 _HOUR = 3600.0
 DESCRIPTION = "Query suggestions learnt from a site's own query log."
@@ -56,31 +369,34 @@ def build_api(service: Service) -> FastAPI:
         description=DESCRIPTION,
         docs_url=None,
         redoc_url=None,
+        # A redirect would lead to whatever host the request names.
+        redirect_slashes=False,
         lifespan=_life,
     )
     app.state.service = service
     app.state.trials = Trials(service)
     app.include_router(routes.router)
     if len(service.admin_keys):
-        app.include_router(admin.router)
-    app.include_router(pages.router)
-    pages.mount_files(app)
-    problems.install(app)
+        app.include_router(routes.admin_router)
+    app.include_router(routes.page_router)
+    routes.mount_files(app)
+    schemas.install(app)
     app.add_exception_handler(ClientLeftError, _on_client_left)
     app.openapi = lambda: _openapi(app, service)  # type: ignore[method-assign]
     return app
 
 
 def build_app(service: Service) -> ASGIApp:
-    """The routes behind the gateway: what the server runs."""
+    """The application that the server runs: all layers around the routes."""
     api = build_api(service)
-    wrapped: ASGIApp = Door(HotRoutes(api), service)
+    wrapped: ASGIApp = AuthMiddleware(HotRoutes(api), service)
     if service.settings.cors_origins:
         wrapped = CORSMiddleware(
             wrapped,
             allow_origins=service.settings.cors_origins,
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Content-Type", "X-API-Key"],
+            expose_headers=["Retry-After"],  # clients wait for as long as it says
         )
     return Gateway(wrapped, service.metrics, lambda: service.draining)
 
@@ -100,6 +416,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     await asyncio.gather(*tasks, return_exceptions=True)
     await service.models.stop()
     await service.sessions.close()
+    service.metrics.share(at_once=True)
 
 
 async def _watch(service: Service) -> None:
@@ -107,8 +424,12 @@ async def _watch(service: Service) -> None:
         reloads.add(task := asyncio.create_task(service.load()))
         task.add_done_callback(reloads.discard)
 
+    def on_look() -> None:
+        service.models.refresh()
+        service.metrics.share()
+
     reloads: set[asyncio.Task[None]] = set()
-    await service.control.watch(on_reload, service.models.refresh)
+    await service.control.watch(on_reload, on_look)
 
 
 async def _expire(service: Service) -> None:
@@ -118,10 +439,10 @@ async def _expire(service: Service) -> None:
         try:
             gone = await asyncio.to_thread(service.feedback.expire, days)
         except OSError as error:
-            logging.log_failure("old feedback cannot be deleted", error)
+            monitoring.log_failure("old feedback cannot be deleted", error, reason=str(error))
         else:
             if gone:
-                logging.log_event("old feedback deleted", files=len(gone))
+                monitoring.log_event("old feedback deleted", files=len(gone))
         await asyncio.sleep(_HOUR)
 
 
@@ -153,4 +474,4 @@ def _name_problem_type(responses: dict[str, Any]) -> None:
         content = response.get("content", {})
         shape = content.get("application/json", {}).get("schema", {})
         if shape.get("$ref", "").endswith("/ProblemDocument"):
-            response["content"] = {problems.MEDIA_TYPE: content["application/json"]}
+            response["content"] = {schemas.MEDIA_TYPE: content["application/json"]}

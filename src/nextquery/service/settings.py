@@ -8,11 +8,19 @@ from nextquery.feedback.assignment import Share
 
 PUBLIC = frozenset({"metrics", "docs"})
 MAX_QUERY_CHARACTERS = 512
+MAX_WORD_CHARACTERS = 64
+"""A longer word is cut: no model knows one, and the patterns of personal data take time that grows
+with the square of its length."""
+MAX_PREFIX_CHARACTERS = 128
+"""A longer prefix has no completions."""
 MAX_CONTEXT_QUERIES = 100
+MAX_SESSION_BYTES = 4096
+"""UTF-8 of the last queries of a session that are read and stored: older ones are left out."""
 MAX_SUGGESTIONS = 50
 MAX_CANDIDATES = 100
 MAX_BATCH_REQUESTS = 64
 MAX_BODY_BYTES = 1 << 20
+MAX_FEEDBACK_DAYS = 36_500
 BOUNDS: dict[str, tuple[float, float]] = {
     "port": (0, 65_535),
     "workers": (1, 256),
@@ -23,13 +31,22 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "budget_ms": (1, 86_400_000),
     "max_sessions": (1, 1_000_000_000),
     "idle_minutes": (0.001, 525_600),
-    "cache_size": (0, 1_000_000_000),
     "rate_per_second": (0, 1_000_000_000),
     "drain_seconds": (0, 86_400),
+    "feedback_mb": (1, 1_000_000),
 }
 """The least and the most of every number: beyond is a slip, and some would wait for ever."""
 BODY_SECONDS = 10.0
 """A body that has not arrived after this long is refused, so that slow clients hold nothing."""
+
+
+def text_bytes(text: str) -> int:
+    """The length of a text in UTF-8.
+
+    >>> text_bytes("paris"), text_bytes("東京")
+    (5, 6)
+    """
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True)
@@ -66,11 +83,9 @@ class ServiceSettings:
     batch_seconds: float = 10.0
     """A batch that takes a neural model longer is ended; its requests get 503."""
     sessions: str = "memory"
-    """`memory` or a `redis://` URL."""
+    """`memory`, a `redis://` URL, or `none`; several workers cannot share `memory`."""
     max_sessions: int = 10_000
     idle_minutes: float = 30.0
-    cache_size: int = 10_000
-    """Answers and encoded contexts kept for reuse, each; 0 keeps none."""
     keys_file: Path | None = None
     admin_keys_file: Path | None = None
     rate_per_second: float = 0.0
@@ -90,7 +105,9 @@ class ServiceSettings:
     """Folder of the feedback log; without it feedback is refused."""
     feedback_days: int | None = None
     """The last days whose feedback files are kept; None keeps them all."""
-    score: bool = True
+    feedback_mb: int = 1024
+    """Megabytes that a feedback file (one of three per day) may grow to; the rest is refused."""
+    score: bool = False
     """Whether `/v1/score` answers: scores of a trained model tell what single people typed."""
     blocklist: Path | None = None
     kill_switch: Path | None = None
@@ -105,13 +122,32 @@ class ServiceSettings:
         if len(set(names)) != len(names):
             raise InputError(f"two models are named the same: {', '.join(names)}")
         self._check_trials(names)
-        if self.feedback_days is not None and not (self.feedback and self.feedback_days >= 1):
-            raise InputError("`feedback_days`: needs `feedback`, and must be at least 1")
+        if self.feedback_days is not None and not (
+            self.feedback and 1 <= self.feedback_days <= MAX_FEEDBACK_DAYS
+        ):
+            raise InputError(
+                f"`feedback_days`: needs `feedback`, and must be 1 to {MAX_FEEDBACK_DAYS:,}"
+            )
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)
             if not least <= value <= most:  # nor may it be nan
                 known = f"at least {least:,}" if value < least else f"at most {most:,}"
                 raise InputError(f"`{name}` {value}: must be {known}")
+        self._check_sessions()
+
+    def _check_sessions(self) -> None:
+        if not self.sessions.startswith(("redis://", "rediss://", "unix://")) and (
+            self.sessions not in ("memory", "none")
+        ):
+            raise InputError(
+                f"`sessions` {self.sessions}: write 'memory', 'none' or redis://HOST:PORT/DB"
+            )
+        if self.workers > 1 and self.sessions == "memory":
+            raise InputError(
+                f"`workers` {self.workers}: workers do not share sessions in memory, so a session "
+                "would be incomplete and could not be deleted; set `sessions` to "
+                "redis://HOST:PORT/DB, or to 'none' if every request sends its own context"
+            )
 
     def _check_trials(self, served: list[str]) -> None:
         if self.interleave and (len(self.interleave) != 2 or len(set(self.interleave)) != 2):

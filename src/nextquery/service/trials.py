@@ -7,7 +7,7 @@ that what is taken later can be told apart by model.
 import asyncio
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from fastapi import Request
@@ -23,11 +23,12 @@ from nextquery.feedback.events import (
     source_of,
 )
 from nextquery.records import Suggestion
-from nextquery.service.http.problems import BusyError
-from nextquery.service.models.questions import SuggestQuestion
-from nextquery.service.operation import logging
-from nextquery.service.operation.feedback_log import FeedbackLostError, origin
-from nextquery.service.service import Service
+from nextquery.service import monitoring
+from nextquery.service.answering import ClientLeftError, Service
+from nextquery.service.engine import SuggestQuestion
+from nextquery.service.feedback import FeedbackLostError, origin
+from nextquery.service.schemas import BusyError, ProblemError
+from nextquery.service.sessions import StoredSession
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Visit:
 
     session_id: str | None
     owner: str = ""
+    stored: StoredSession = field(default=StoredSession(), compare=False)
+    """The session when the request began."""
 
     @property
     def key(self) -> str:
@@ -85,15 +88,13 @@ class Trials:
         chosen: Chosen,
         asked: Sequence[tuple[SuggestQuestion, Visit]],
     ) -> list[MadeList]:
-        """A list for each question, recorded; all questions are of one group."""
+        """A list for each question; all questions are of one group."""
         questions = [question for question, _ in asked]
-        if len(chosen.models) == 2:
-            made = await self._interleaved(request, chosen, asked)
-        else:
-            made = await self._alone(request, chosen.models[0], questions, self._trial(chosen))
-        for each, (question, visit) in zip(made, asked, strict=True):
-            self._record(request, each, question, visit)
-        return made
+        if chosen.kind == "interleave":
+            return await self._interleaved(request, chosen, asked)
+        if chosen.kind == "split":
+            return await self._split(request, chosen, asked)
+        return await self._alone(request, chosen.models[0], questions)
 
     def stop(self) -> None:
         """Leave what nobody waits for."""
@@ -106,13 +107,34 @@ class Trials:
         name: str,
         questions: Sequence[SuggestQuestion],
         trial: Trial | None = None,
+        *,
+        in_trial: bool = False,
     ) -> list[MadeList]:
-        answered = await self._service.suggest(request, self._service.model(name), questions)
+        """Lists of one model; of one that the visitor did not name the fallback may answer."""
+        model = self._service.model(name)
+        answered = await self._service.suggest(request, model, questions, in_trial=in_trial)
         facts = answered.model, answered.fallback
         return [
             MadeList(str(uuid.uuid4()), found, *facts, (answered.model,) * len(found), trial)
             for found in answered.results
         ]
+
+    async def _split(
+        self, request: Request, chosen: Chosen, asked: Sequence[tuple[SuggestQuestion, Visit]]
+    ) -> list[MadeList]:
+        """Lists of an arm or, for it, of the fallback; a failure is recorded as an empty list."""
+        [name], trial = chosen.models, self._trial(chosen)
+        try:
+            return await self._alone(
+                request, name, [question for question, _ in asked], trial, in_trial=True
+            )
+        except Exception as error:
+            if _is_failure(error):
+                self._service.metrics.arm_failures.labels(name).inc(len(asked))
+                for question, visit in asked:
+                    nothing = MadeList(str(uuid.uuid4()), [], name, False, (), trial)
+                    self.record(request, nothing, question, visit)
+            raise
 
     async def _interleaved(
         self, request: Request, chosen: Chosen, asked: Sequence[tuple[SuggestQuestion, Visit]]
@@ -120,15 +142,19 @@ class Trials:
         """Both models' lists in turns; if only one answers in time, its own, outside the trial."""
         questions = [question for question, _ in asked]
         both = await asyncio.gather(
-            *(self._alone(request, name, questions) for name in chosen.models),
+            *(self._alone(request, name, questions, in_trial=True) for name in chosen.models),
             return_exceptions=True,
         )
+        for name, result in zip(chosen.models, both, strict=True):
+            if isinstance(result, BaseException) and _is_failure(result):
+                self._service.metrics.arm_failures.labels(name).inc(len(asked))
         lists = [each for each in both if not isinstance(each, BaseException)]
-        if len(lists) < 2:
-            refusals = [each for each in both if isinstance(each, BaseException)]
-            if lists and all(isinstance(each, BusyError) for each in refusals):
-                return lists[0]
+        refusals = [each for each in both if isinstance(each, BaseException)]
+        if not all(isinstance(each, BusyError) for each in refusals) or not lists:
             raise refusals[0]
+        lists = [each for each in lists if not each[0].fallback] or lists[:1]
+        if len(lists) < 2:
+            return lists[0]
         trial = self._trial(chosen)
         return [
             _draft(question, visit, (first, second), chosen.models, trial)
@@ -148,9 +174,10 @@ class Trials:
         versions = [engine.version if engine else "" for engine in engines]
         return tuple(map(Arm, names, versions))
 
-    def _record(
+    def record(
         self, request: Request, made: MadeList, question: SuggestQuestion, visit: Visit
     ) -> None:
+        """Record a list that is served, and ask the shadow model for its own."""
         if self._service.feedback is None or not question.context:
             return
         moment = datetime.now(UTC)
@@ -160,6 +187,7 @@ class Trials:
             moment,
             question.context[-1],
             origin(sender_of(request), moment),
+            visit.owner,
             context=question.context[:-1],
             model=made.model,
             version=self._version(made),
@@ -170,7 +198,7 @@ class Trials:
         self._append(served)
         shadow = self._service.settings.shadow
         if shadow is not None and made.model != shadow and not self._service.control.killed:
-            task = asyncio.create_task(self._ask_shadow(shadow, served, question))
+            task = asyncio.create_task(self._ask_shadow(shadow, served, question, visit))
             self._shadows.add(task)
             task.add_done_callback(self._shadows.discard)
 
@@ -187,13 +215,16 @@ class Trials:
             self._service.feedback.append(event)
         except FeedbackLostError as error:
             self._service.metrics.feedback_lost.inc()
-            logging.log_failure("a list cannot be recorded", error, reason=str(error))
+            monitoring.log_failure("a list cannot be recorded", error, reason=str(error))
 
-    async def _ask_shadow(self, name: str, served: ServedList, question: SuggestQuestion) -> None:
+    async def _ask_shadow(
+        self, name: str, served: ServedList, question: SuggestQuestion, visit: Visit
+    ) -> None:
         """Ask the model in the shadow, after the visitor has an answer; a busy one is left out."""
         model = self._service.model(name)
-        found = model.remembered(question) or await self._service.ask_in_background(model, question)
-        if found is None:
+        found = await self._service.ask_in_background(model, question)
+        kept = await self._service.is_kept(visit.owner, visit.session_id, visit.stored)
+        if found is None or not kept:
             return
         version = model.engine.version if model.engine else ""
         self._append(
@@ -203,6 +234,7 @@ class Trials:
                 served.time,
                 served.query,
                 served.origin,
+                served.owner,
                 model=name,
                 version=version,
                 suggestions=_listed(found, (name,) * len(found)),
@@ -229,10 +261,17 @@ def _draft(
         lists[0].query_id,
         [each.suggestion for each in drafted],
         "+".join(names),
-        any(each.fallback for each in lists),
+        False,
         tuple(lists[each.team].model for each in drafted),
-        None if any(each.fallback for each in lists) else trial,
+        trial,
     )
+
+
+def _is_failure(error: BaseException) -> bool:
+    """Whether a model is to blame that there is no list, not the request or who left."""
+    if isinstance(error, ProblemError):
+        return error.status >= 500
+    return isinstance(error, Exception) and not isinstance(error, ClientLeftError)
 
 
 def _listed(found: Sequence[Suggestion], teams: Sequence[str]) -> tuple[ListedSuggestion, ...]:

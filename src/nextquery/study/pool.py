@@ -1,23 +1,172 @@
-"""The pool of a study: what is shown, and, apart from it, the key that says which model said it.
+"""The pool of a study: its topics, its models, what is shown, and the key kept apart."""
 
-    STUDY/pool.json    topics, contexts and distinct suggestions; no model is named
-    STUDY/key.json     which model gave which suggestion at which rank; only `report` reads it
-    STUDY/judgements.sqlite    tokens and judgements, made by `serve`
-
-Knows suggesters only by their protocol.
-"""
-
+import csv
 import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
-from nextquery.artifacts import open_artifact, publish, write_text
+from nextquery.artifacts import check_target, open_artifact, publish, write_text
+from nextquery.artifacts.files import read_plain_text
 from nextquery.errors import ArtifactError, InputError
-from nextquery.study.topics import Topic
-from nextquery.suggesters.base import Suggester
+from nextquery.inference.settings import override
+from nextquery.logs.data_folder import PreparedData
+from nextquery.normalise import normalise_query
+from nextquery.suggesters.base import Adjustable, Decoding, Suggester
+from nextquery.suggesters.loading import load
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A query to suggest for, what it is about, and the queries before it, oldest first."""
+
+    query: str
+    description: str = ""
+    context: tuple[str, ...] = ()
+
+
+def read_topics(path: Path) -> list[Topic]:
+    """Topics of a TREC file (XML), a CSV with a column `query`, or text with one per line."""
+    try:
+        text = read_plain_text(path, "utf-8-sig")
+    except OSError as error:
+        raise InputError(f"`topics` {path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise InputError(f"`topics` {path}: not UTF-8 text") from None
+    if text.lstrip().startswith("<"):
+        topics = _from_trec(path, text)
+    elif path.suffix.lower() == ".csv":
+        topics = _from_csv(path, text)
+    else:
+        topics = [Topic(line.strip()) for line in text.splitlines() if line.strip()]
+    if not topics:
+        raise InputError(f"`topics` {path}: has no topic")
+    return _distinct(topics)
+
+
+def sample_topics(data: PreparedData, count: int, seed: int) -> list[Topic]:
+    """`count` test sessions drawn by seed: the last query is the topic, the others its context."""
+    sessions = list(data.sessions("test"))
+    random.Random(seed).shuffle(sessions)
+    topics = _distinct([Topic(s.queries[-1], context=s.queries[:-1]) for s in sessions])
+    if len(topics) < count:
+        raise InputError(f"`sample` {count}: the test split has only {len(topics)} distinct topics")
+    return topics[:count]
+
+
+def add_contexts(
+    topics: Sequence[Topic], data: PreparedData, max_contexts: int | None = None, seed: int = 1
+) -> list[Topic]:
+    """Each topic once per distinct context of the test sessions that end in it.
+
+    A topic in which no session ends stays without a context. With `max_contexts` no more than that
+    are drawn, by seed, for a topic that has more.
+    """
+    wanted = {normalise_query(topic.query) for topic in topics}
+    contexts: dict[str, set[tuple[str, ...]]] = {}
+    for session in data.sessions("test"):
+        *context, last = session.queries
+        if last in wanted and context:
+            contexts.setdefault(last, set()).add(tuple(context))
+    draw = random.Random(seed)
+    return [
+        Topic(topic.query, topic.description, context)
+        for topic in topics
+        for context in _chosen(contexts.get(normalise_query(topic.query), {()}), max_contexts, draw)
+    ]
+
+
+def _chosen(
+    contexts: set[tuple[str, ...]], at_most: int | None, draw: random.Random
+) -> list[tuple[str, ...]]:
+    found = sorted(contexts)
+    if at_most is None or len(found) <= at_most:
+        return found
+    return sorted(draw.sample(found, at_most))
+
+
+def _from_trec(path: Path, text: str) -> list[Topic]:
+    if "<!ENTITY" in text:
+        raise InputError(f"`topics` {path}: XML entities are not accepted")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise InputError(f"`topics` {path}: not well-formed XML ({error})") from None
+    return [
+        Topic(_words(element.findtext("query")), _words(element.findtext("description")))
+        for element in root.iter("topic")
+        if _words(element.findtext("query"))
+    ]
+
+
+def _from_csv(path: Path, text: str) -> list[Topic]:
+    rows = csv.DictReader(text.splitlines())
+    try:
+        if "query" not in (rows.fieldnames or ()):
+            raise InputError(f"`topics` {path}: a CSV needs a header with a column 'query'")
+        return [
+            Topic(_words(row["query"]), _words(row.get("description")))
+            for row in rows
+            if _words(row["query"])
+        ]
+    except csv.Error as error:
+        raise InputError(f"`topics` {path}, line {rows.line_num}: {error}") from None
+
+
+def _words(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def _distinct(topics: Sequence[Topic]) -> list[Topic]:
+    """The topics whose normalised query has not come before and is not empty."""
+    kept: dict[str, Topic] = {}
+    for topic in topics:
+        key = normalise_query(topic.query)
+        if key:
+            kept.setdefault(key, topic)
+    return list(kept.values())
+
+
+SPECIFICITY = "specificity"
+
+
+def open_models(
+    folders: Mapping[str, Path], settings: Mapping[str, Sequence[str]]
+) -> dict[str, Suggester]:
+    """The models by name; `settings` are `key=value` texts for some of the names."""
+    unknown = settings.keys() - folders.keys()
+    if unknown:
+        raise InputError(f"`decode` {min(unknown)}: no model has this name")
+    models = {name: load(folder) for name, folder in folders.items()}
+    for name, texts in settings.items():
+        set_decoding(models[name], texts)
+    return models
+
+
+def set_decoding(model: Suggester, settings: Sequence[str]) -> None:
+    """Let a model suggest under other settings; a count model has its specificity."""
+    if isinstance(model, Decoding):
+        model.config = override(model.config, {}, settings)
+        return
+    keys = [text.partition("=")[0] for text in settings]
+    if not isinstance(model, Adjustable) or keys != [SPECIFICITY] * len(keys):
+        raise InputError(f"`decode` {' '.join(settings)}: a {model.kind} model takes {SPECIFICITY}")
+    for text in settings:
+        model.specificity = _share(text)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text.partition("=")[2])
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise InputError(f"`decode` {text}: must be a number from 0 to 1")
+    return value
+
 
 POOL = "pool.json"
 KEY = "key.json"
@@ -79,6 +228,7 @@ def create_study(
     check_names(list(models))
     if (target / "judgements.sqlite").exists():
         raise ArtifactError(f"{target}: already has judgements; choose another `out`")
+    check_target(target, "study")
     given: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in models}
     pooled: list[PooledTopic] = []
     next_item = 0

@@ -1,20 +1,217 @@
-"""The report of a study: one computation, written as JSON, CSV, a plot and a page."""
+"""The report of a study as JSON, CSV, a plot and a page."""
 
 import csv
+import html
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nextquery.artifacts import publish, write_text
+from nextquery.artifacts import check_target, publish, write_text
 from nextquery.errors import InputError
-from nextquery.study.judgements import FILE, Judgement, JudgementStore
-from nextquery.study.plots import draw_shares
+from nextquery.study.judgements import FILE, GRADES, Judgement, JudgementStore
 from nextquery.study.pool import Key, Pool, read_key, read_pool
-from nextquery.study.report_page import TopicTable, study_page
-from nextquery.study.results import StudyResults, evaluate_study, topic_gains
+from nextquery.study.results import (
+    GroupResults,
+    ModelResults,
+    Share,
+    StudyResults,
+    evaluate_study,
+    topic_gains,
+)
+
+COLOURS = {"useful": "#0b6e63", "somewhat useful": "#d9a441", "not useful": "#c9c7c0"}
+_PLOT_STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "nextquery",  # the same bytes for the same plot
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a model may be called A$\frac$
+}
+_LABEL_CHARACTERS = 24
+
+
+def draw_shares(results: GroupResults) -> str:
+    """The share of each judgement per model, with 95% intervals, as an SVG element."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    buffer = io.StringIO()
+    with mpl.rc_context(_PLOT_STYLE):
+        figure = Figure(figsize=(7, 3.6), layout="constrained")
+        axes = figure.subplots()
+        width = 0.8 / len(GRADES)
+        for offset, grade in enumerate(GRADES):
+            places = [index + (offset - 1) * width for index in range(len(results.models))]
+            values, errors = _bars(results.models, grade)
+            axes.bar(places, values, width, label=grade, color=COLOURS[grade])
+            axes.errorbar(places, values, errors, fmt="none", ecolor="#333333", capsize=2, lw=1)
+        axes.set_xticks(range(len(results.models)), [_label(m.model) for m in results.models])
+        axes.set_ylabel("share of suggestions (%)")
+        axes.set_ylim(0, 100)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, 1.14))
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _bars(
+    models: tuple[ModelResults, ...], grade: str
+) -> tuple[list[float], tuple[list[float], list[float]]]:
+    """The heights of one grade's bars, and how far their intervals reach below and above."""
+    shares = [model.shares[grade] for model in models]
+    below = [100 * max(0.0, share.value - share.low) for share in shares]
+    above = [100 * max(0.0, share.high - share.value) for share in shares]
+    return [100 * share.value for share in shares], (below, above)
+
+
+def _label(name: str) -> str:
+    """A name that leaves room for its neighbours."""
+    return name if len(name) <= _LABEL_CHARACTERS else f"{name[: _LABEL_CHARACTERS - 1]}…"
+
+
+PAPER_POSITIVE = 0.64
+"""The share of HRED's suggestions that the paper's assessors found useful or somewhat useful."""
+POSITIVE = "useful or somewhat useful"
+
+
+@dataclass(frozen=True)
+class TopicTable:
+    """One row per topic, with the gain of every model."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; margin: 1rem 0; font-size: .9rem; }
+th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid #8884; }
+th:first-child, td:first-child { text-align: left; }
+th, td { max-width: 22rem; overflow-wrap: break-word; unicode-bidi: isolate; }
+figure { margin: 1rem 0; background: #fff; border-radius: .5rem; padding: .5rem; }
+svg { max-width: 100%; height: auto; } .note { color: #777; font-size: .9rem; }
+.scroll { overflow-x: auto; }
+"""
+
+
+def study_page(results: StudyResults, topics: TopicTable, plot: str) -> str:
+    """The page: the plot, one section per group of topics, the assessors, one row per topic."""
+    title = "Blind user study" if results.complete else "Blind user study: interim, not complete"
+    parts = [
+        f"<h1>{title}</h1>",
+        f"<p>{len(topics.rows)} topics, {results.items} distinct suggestions, "
+        f"{len(results.assessors)} assessors, {sum(results.assessors.values())} judgements.</p>",
+        _missing(results),
+        f"<figure>{plot}<figcaption class='note'>Share of each judgement per model, averaged "
+        "over assessors; 95% intervals by bootstrap over queries.</figcaption></figure>",
+        "<h2>Beside the paper</h2>",
+        _beside_the_paper(results.groups["all"]),
+    ]
+    for name, group in results.groups.items():
+        parts += _group(name, group)
+    parts += [
+        "<h2>Agreement of each assessor with the others</h2>",
+        _table(
+            ["assessor", "judged", "still to judge", "Krippendorff's alpha"],
+            [
+                [
+                    number,
+                    count,
+                    results.missing.get(number, 0),
+                    _number(results.assessor_agreement.get(number)),
+                ]
+                for number, count in results.assessors.items()
+            ],
+        ),
+        "<h2>By topic</h2><p class='note'>Gain of each model: mean grade over its places.</p>",
+        _table(topics.header, topics.rows),
+    ]
+    return (
+        "<!doctype html><html lang='en'><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>{title}</title><style>{_STYLE}</style>{''.join(parts)}</html>\n"
+    )
+
+
+def who_is_missing(results: StudyResults) -> str:
+    """Who has still to judge and how much, as a sentence; empty when the study is complete."""
+    if results.complete:
+        return ""
+    missing = ", ".join(
+        f"assessor {number} ({left} of {results.items} left)"
+        for number, left in results.missing.items()
+    )
+    return f"Not complete: {missing}."
+
+
+def _missing(results: StudyResults) -> str:
+    if results.complete:
+        return "<p>Complete: every assessor has judged every suggestion.</p>"
+    return (
+        f"<p><strong>{who_is_missing(results)}</strong> Until then a suggestion that nobody has "
+        "judged counts 0 in gain, and no figure here is the result of the study.</p>"
+    )
+
+
+def _beside_the_paper(group: GroupResults) -> str:
+    """Our models' positive shares and the paper's, in one table."""
+    rows = [[model.model, _share(model.positive), model.judged] for model in group.models]
+    paper = ["HRED in the paper (50 TREC topics, 5 assessors)", f"{PAPER_POSITIVE:.0%}", ""]
+    return _table(["model", POSITIVE, "suggestions judged"], [*rows, paper])
+
+
+def _group(name: str, group: GroupResults) -> list[str]:
+    heading = f"<h2>Topics: {name} ({len(group.topics)}, of {group.queries} queries)</h2>"
+    if not any(model.judged for model in group.models):
+        return [heading, "<p>No judgements in this group.</p>"]
+    agreement = group.agreement
+    models = [
+        [
+            model.model,
+            *(_share(model.shares[grade]) for grade in GRADES),
+            _share(model.positive),
+            model.suggestions,
+            model.topics_covered,
+            f"{model.gain:.3f}",
+        ]
+        for model in group.models
+    ]
+    comparisons = [
+        [f"{c.a} against {c.b}", f"{c.difference:+.3f}", _p(c.p), _p(c.p_corrected)]
+        for c in group.comparisons
+    ]
+    return [
+        heading,
+        _table(["model", *GRADES, POSITIVE, "suggestions", "topics covered", "gain"], models),
+        _table(["pair", "difference in gain", "p", "p (Holm)"], comparisons),
+        f"<p>Agreement over {agreement.items} suggestions: Fleiss' kappa "
+        f"{_number(agreement.fleiss_kappa)}, Krippendorff's alpha (ordinal) "
+        f"{_number(agreement.krippendorff_alpha)}.</p>",
+    ]
+
+
+def _share(share: Share) -> str:
+    return f"{100 * share.value:.0f}% ({100 * share.low:.0f}-{100 * share.high:.0f})"
+
+
+def _number(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.3f}"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<div class='scroll'><table><tr>{head}</tr>{body}</table></div>"
 
 
 def make_report(study: Path, target: Path) -> StudyResults:
@@ -22,6 +219,7 @@ def make_report(study: Path, target: Path) -> StudyResults:
 
     Refused before the first judgement: without people there is no study to report on.
     """
+    check_target(target, "study-report")
     pool, key = read_pool(study), read_key(study)
     store = JudgementStore(study) if (study / FILE).exists() else None
     judgements = store.current() if store else []

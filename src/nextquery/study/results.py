@@ -1,18 +1,116 @@
-"""What the judgements say about each model. Pure computation; knows no files and no page."""
+"""Results of a study: judgements per model, agreement of assessors, paired comparisons."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from nextquery.normalise import normalise_query
-from nextquery.study.agreement import fleiss_kappa, krippendorff_alpha
-from nextquery.study.comparisons import Comparison, compare
 from nextquery.study.judgements import GRADES, SOMEWHAT, USEFUL, Judgement
 from nextquery.study.pool import Key, Pool
 
+Ratings = Sequence[Sequence[int]]
+"""For each item the grades it got, in any order; items may have different numbers of grades."""
+
+
+def fleiss_kappa(ratings: Ratings, categories: int = 3) -> float | None:
+    """Fleiss' kappa for nominal grades `0..categories-1` (Fleiss 1971).
+
+    kappa = (P - P_e) / (1 - P_e), with P the mean share of agreeing pairs of assessors per item and
+    P_e the sum of squared category shares. Items with fewer than two grades are left out. None
+    where it is undefined: nothing to compare, or only one category was ever used.
+    """
+    counts = _grade_counts(ratings, categories)
+    if not len(counts):
+        return None
+    totals = counts.sum(axis=1)
+    agreeing = ((counts * (counts - 1)).sum(axis=1) / (totals * (totals - 1))).mean()
+    expected = float(((counts.sum(axis=0) / counts.sum()) ** 2).sum())
+    return None if expected == 1 else float((agreeing - expected) / (1 - expected))
+
+
+def krippendorff_alpha(ratings: Ratings, categories: int = 3) -> float | None:
+    """Krippendorff's alpha for ordinal grades `0..categories-1` (Krippendorff 2011).
+
+    alpha = 1 - D_o / D_e over the coincidence matrix, with the ordinal difference
+    (n_c/2 + n_between + n_k/2)^2 between grades c and k. None where it is undefined.
+    """
+    counts = _grade_counts(ratings, categories)
+    if not len(counts):
+        return None
+    totals = counts.sum(axis=1, keepdims=True)
+    pairs = counts[:, :, None] * counts[:, None, :]  # (items, grade, grade)
+    pairs -= counts[:, :, None] * np.eye(categories)
+    coincidences = (pairs / (totals[:, :, None] - 1)).sum(axis=0)
+    marginals = coincidences.sum(axis=1)
+    difference = _ordinal_difference(marginals)
+    expected = float((np.outer(marginals, marginals) * difference).sum())
+    if expected == 0:
+        return None
+    observed = float((coincidences * difference).sum())
+    return 1 - float(marginals.sum() - 1) * observed / expected
+
+
+def _grade_counts(ratings: Ratings, categories: int) -> NDArray[np.float64]:
+    """How often each item got each grade: (items with two grades or more, categories)."""
+    rows = [np.bincount(grades, minlength=categories) for grades in ratings if len(grades) > 1]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), categories)
+
+
+def _ordinal_difference(marginals: NDArray[np.float64]) -> NDArray[np.float64]:
+    middle = np.cumsum(marginals) - marginals / 2
+    return np.square(middle[:, None] - middle[None, :])
+
+
 RESAMPLES = 10_000
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two models paired over queries: the difference in gain and its corrected p-value."""
+
+    a: str
+    b: str
+    difference: float
+    p: float
+    p_corrected: float
+
+
+def compare(gains: Mapping[str, NDArray[np.float64]], seed: int) -> tuple[Comparison, ...]:
+    """Every pair of models by a paired permutation test over queries, corrected after Holm."""
+    pairs = list(combinations(gains, 2))
+    values = [_p_value(gains[a] - gains[b], seed) for a, b in pairs]
+    corrected = holm(values)
+    return tuple(
+        Comparison(a, b, float(np.mean(gains[a] - gains[b])) if len(gains[a]) else 0.0, p, q)
+        for (a, b), p, q in zip(pairs, values, corrected, strict=True)
+    )
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction, in the given order."""
+    order = np.argsort(values, kind="stable")
+    scaled = [min(1.0, values[i] * (len(values) - rank)) for rank, i in enumerate(order)]
+    corrected = [0.0] * len(values)
+    for index, value in zip(order, np.maximum.accumulate(scaled), strict=True):
+        corrected[index] = float(value)
+    return corrected
+
+
+def _p_value(differences: NDArray[np.float64], seed: int) -> float:
+    if len(differences) < 2 or not differences.any():
+        return 1.0
+    test = stats.permutation_test(
+        (differences,),
+        np.mean,
+        permutation_type="samples",
+        n_resamples=RESAMPLES,
+        rng=np.random.default_rng(seed),
+    )
+    return float(test.pvalue)
 
 
 @dataclass(frozen=True)

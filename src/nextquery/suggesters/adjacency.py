@@ -8,20 +8,34 @@ and equal counts are ordered by frequency. An anchor never seen loses words from
 seen query remains (the paper's long-tail rule). Knows nothing of the queries before the anchor.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from nextquery.artifacts import Artifact
 from nextquery.records import Suggestion
-from nextquery.suggesters.aging import AgingSettings
-from nextquery.suggesters.background import Background
+from nextquery.suggesters.background import (
+    DAY,
+    Ages,
+    AgingSettings,
+    Background,
+    count_background,
+    frequency_ranks,
+    with_day,
+)
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.counts.followers import Followers
+from nextquery.suggesters.counts import Followers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from nextquery.suggesters.sequences import BackgroundLog
 
 
 class AdjacencySettings(AgingSettings):
@@ -112,3 +126,45 @@ class Adjacency(CountSuggester[AdjacencySettings]):
             return _Anchor(known, last, shortened=False)
         left = self.background.shortened(last) if self.settings.shorten else None
         return None if left is None else _Anchor(*left, shortened=True)
+
+
+def fit_adjacency(log: BackgroundLog, settings: AdjacencySettings) -> Adjacency:
+    """Number the pairs that `prepare` counted, or those of each day by their age."""
+    from nextquery.suggesters.sequences import useful_factors
+
+    background = count_background(log.data)
+    ages = log.ages(settings)
+    pairs = _counted(log) if ages is None else _weighed(log, ages)
+    following = background.ids(pairs["next"].to_list())
+    counts = pairs["count"].to_numpy()
+    factors = useful_factors(log, background, settings.useful_weight)
+    followers = Followers.from_counts(
+        background.ids(pairs["anchor"].to_list()),
+        following,
+        counts if factors is None else counts * factors[following],
+        len(background.counts),
+        frequency_ranks(background),
+    )
+    return Adjacency(settings, background, followers)
+
+
+def _counted(log: BackgroundLog) -> pl.DataFrame:
+    return log.data.counts("followers").select("anchor", "next", "count").collect()
+
+
+def _weighed(log: BackgroundLog, ages: Ages) -> pl.DataFrame:
+    """The same pairs; one belongs to the day of its first query."""
+    import narwhals as nw
+    import polars as pl
+
+    from nextquery.suggesters.sequences import collected
+
+    after = nw.col("query").shift(-1).over("session", order_by="position")
+    known = log.known()
+    pairs = with_day(log.rows()).with_columns(next=after).drop_nulls(["next"])
+    pairs = pairs.select(nw.col("query").alias("anchor"), "next", DAY)
+    for side in ("anchor", "next"):
+        table = log.table(known.select(pl.col("query").alias(side)), f"known-{side}")
+        pairs = pairs.join(table, on=side, how="semi")
+    daily = collected(pairs.group_by("anchor", "next", DAY).agg(nw.len().alias("count")))
+    return ages.weigh(daily, ["anchor", "next"])

@@ -1,22 +1,51 @@
-"""What the background log says of single queries and words: numbers, counts and a prior.
+"""Background counts of queries and words, weighted by age, with a prior over queries."""
 
-Every count model stands on it: it numbers the known queries, gives each its count, and gives any
-text at all a probability when nothing else is known. Knows nothing of sequences.
-"""
+from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from math import log
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from nextquery.artifacts import Artifact
 from nextquery.artifacts.arrays import check_length, check_positive, require
-from nextquery.suggesters.counts.storage import load_array, load_trie, save_array, save_trie
+from nextquery.config import Section
+from nextquery.errors import InputError
+from nextquery.suggesters.counts import build_trie, load_array, load_trie, save_array, save_trie
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from nextquery.logs.data_folder import PreparedData
+    from nextquery.logs.engines.base import Frame
+
+
+class AgingSettings(Section):
+    """How the age of an observation counts, in days before the last day of the background; and use.
+
+    >>> AgingSettings().ages, AgingSettings(window_days=30).ages
+    (False, True)
+    """
+
+    half_life_days: float | None = Field(default=None, gt=0)
+    """Days after which an occurrence counts half; none: all count the same."""
+    window_days: int | None = Field(default=None, ge=1)
+    """The last days of the background that count at all; none: every day."""
+    useful_weight: float = Field(default=1.0, ge=1.0, le=1000.0)
+    """How often a query counts that is always useful: clicked, and no other query within a minute.
+    One that is useful half of the time counts for half of the difference."""
+
+    @property
+    def ages(self) -> bool:
+        """Whether the age of an observation matters."""
+        return self.half_life_days is not None or self.window_days is not None
 
 
 @dataclass(frozen=True)
@@ -97,7 +126,7 @@ class Background:
         left = known_beginning(query, self.queries.__contains__)
         return (self.queries[left], left) if left else None
 
-    def newest_known(self, context: Sequence[str], *, shorten: bool) -> "Known":
+    def newest_known(self, context: Sequence[str], *, shorten: bool) -> Known:
         """The last queries of a context up to the first that is not known, newest first.
 
         With `shorten`, an unknown last query is read as what is left of it.
@@ -150,3 +179,90 @@ def known_beginning(query: str, known: Callable[[str], bool]) -> str:
     while words and not known(" ".join(words)):
         words.pop()
     return " ".join(words)
+
+
+DAY = "day"
+
+
+@dataclass(frozen=True)
+class Ages:
+    """What the observations of a day weigh."""
+
+    settings: AgingSettings
+    last: date
+
+    @property
+    def whole(self) -> bool:
+        """Whether weights are whole numbers: there is no half-life."""
+        return self.settings.half_life_days is None
+
+    def within(self) -> pl.Expr:
+        """Whether a day lies in the window."""
+        import polars as pl
+
+        if self.settings.window_days is None:
+            return pl.lit(True)
+        return self._age() < self.settings.window_days
+
+    def weigh(self, daily: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+        """The counts (`keys`, day, count) of all days together, sorted by `keys`."""
+        import polars as pl
+
+        kept = daily.filter(self.within()).sort(*keys, DAY)
+        if not self.whole:
+            weight = 0.5 ** (self._age() / self.settings.half_life_days)
+            kept = kept.with_columns(count=pl.col("count") * weight)
+        return kept.group_by(keys, maintain_order=True).agg(pl.col("count").sum())
+
+    def _age(self) -> pl.Expr:
+        import polars as pl
+
+        return (pl.lit(self.last) - pl.col(DAY)).dt.total_days()
+
+
+def with_day(rows: Frame) -> Frame:
+    """Rows with the day of their `time`."""
+    import narwhals as nw
+
+    return rows.with_columns(nw.col("time").dt.date().alias(DAY))
+
+
+def count_background(data: PreparedData) -> Background:
+    """Read the count tables of a prepared folder."""
+    queries, counts = _numbered(data, "queries", "query")
+    words, word_counts = _numbered(data, "words", "word")
+    if not len(queries):
+        raise InputError(
+            f"{data.path}: no query was typed by {data.min_users} users; "
+            "prepare it again with a lower `min_users`"
+        )
+    return Background(queries, counts, words, word_counts)
+
+
+def heaviest_first(background: Background, weights: NDArray[Any]) -> NDArray[np.int32]:
+    """The queries' numbers ordered by weight, highest first, ties by text."""
+    import polars as pl
+
+    texts = pl.Series("text", map(background.text, range(len(weights))), pl.String)
+    frame = pl.DataFrame({"text": texts, "weight": weights}).with_row_index("id")
+    ordered = frame.sort("weight", "text", descending=[True, False])
+    return ordered["id"].cast(pl.Int32).to_numpy()
+
+
+def frequency_ranks(background: Background) -> NDArray[np.int32]:
+    """The rank of each query by count, ties by text, the most frequent having rank 0."""
+    ranks = np.empty(len(background.counts), np.int32)
+    ranks[heaviest_first(background, background.counts)] = np.arange(len(ranks), dtype=np.int32)
+    return ranks
+
+
+def _numbered(data: PreparedData, table: str, column: str) -> tuple[Any, NDArray[np.int64]]:
+    """A trie over a count table's texts, and the counts in the order of its numbers."""
+    import polars as pl
+
+    rows = data.counts(table).select(column, pl.col("count").cast(pl.Int64)).collect()
+    texts = rows[column].to_list()
+    trie = build_trie(texts)
+    counts = np.zeros(len(texts), np.int64)
+    counts[np.fromiter((trie[text] for text in texts), np.int64, len(texts))] = rows["count"]
+    return trie, counts

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.settings import DecodeConfig
+from nextquery.inference.settings import DecodeConfig, Known
 from nextquery.records import Neighbour, QueryWeight, ScoredQuery, Suggestion
 from nextquery.text.vocabulary import Vocabulary
 
@@ -104,8 +104,9 @@ class Adjustable(Protocol):
         *,
         specificity: float | None = None,
         diversity: float = 0.0,
+        known: Known | None = None,
     ) -> list[Suggestion]:
-        """What `suggest` gives with other weights."""
+        """What `suggest` gives with other weights; None is the model's own."""
         ...
 
 

@@ -5,12 +5,15 @@ suffix tree (`suffix_tree.py`) gives the concepts that come next; each is shown 
 query. The probability of a query is that of its concept times its share of the concept's count.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import log
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +28,25 @@ from nextquery.artifacts.arrays import (
     check_range,
     require,
 )
+from nextquery.errors import InputError
 from nextquery.records import Suggestion
-from nextquery.suggesters.aging import AgingSettings
-from nextquery.suggesters.background import Background
+from nextquery.suggesters.background import (
+    AgingSettings,
+    Background,
+    count_background,
+    frequency_ranks,
+)
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.counts.storage import load_record, save_record
-from nextquery.suggesters.counts.suffix_tree import SuffixTree
+from nextquery.suggesters.counts import load_record, save_record
+from nextquery.suggesters.suffix_tree import SuffixTree, grow_tree
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from nextquery.logs.data_folder import PreparedData
+    from nextquery.suggesters.sequences import (
+        BackgroundLog,
+    )
 
 
 class CACBSettings(AgingSettings):
@@ -192,3 +208,172 @@ class CACB(CountSuggester[CACBSettings]):
         after = "after the last topic" if length == 1 else f"after the last {length} topics"
         stands_for = "" if size == 1 else f", for {size} queries of one topic"
         return seen(count, (after if length else "in all") + stands_for)
+
+
+def unit_vectors(
+    edges: pl.DataFrame, min_share: float, max_queries: int
+) -> list[tuple[int, list[int], list[float]]]:
+    """The vector of each query (rank, dimensions, weights), lowest rank first.
+
+    `edges` has the columns rank, dimension and weight. Edges with less than `min_share` of their
+    query's weight say little of it, dimensions with more than `max_queries` queries say nothing
+    in particular; both are left out.
+    """
+    import polars as pl
+
+    share = pl.col("weight") / pl.col("weight").sum().over("rank")
+    telling = edges.filter(
+        share >= min_share, pl.len().over("dimension") <= max_queries
+    ).with_columns(pl.col("weight") / (pl.col("weight") ** 2).sum().over("rank").sqrt())
+    by_query = telling.sort("rank", "dimension").group_by("rank", maintain_order=True)
+    return list(by_query.agg("dimension", "weight").iter_rows())
+
+
+def find_concepts(
+    vectors: Iterable[tuple[int, Sequence[int], Sequence[float]]], queries: int, diameter: float
+) -> NDArray[np.int32]:
+    """The concept of each of `queries` ranks; a query without a vector is a concept of its own."""
+    concepts = np.full(queries, -1, np.int32)
+    clusters = _Clusters(diameter)
+    for rank, dimensions, weights in vectors:
+        concepts[rank] = clusters.add(dimensions, weights)
+    alone = np.flatnonzero(concepts < 0)
+    concepts[alone] = len(clusters.sizes) + np.arange(len(alone), dtype=np.int32)
+    return concepts
+
+
+class _Clusters:
+    """Growing clusters; each dimension lists the clusters that have it with the sum of weights."""
+
+    def __init__(self, diameter: float) -> None:
+        self._limit = diameter**2
+        self.sizes: list[int] = []
+        self._lengths: list[float] = []  # squared, of each cluster's sum
+        self._sums: dict[int, dict[int, float]] = defaultdict(dict)
+
+    def add(self, dimensions: Sequence[int], weights: Sequence[float]) -> int:
+        """Put a unit vector into the closest cluster that stays compact, or into a new one."""
+        products: dict[int, float] = defaultdict(float)
+        for dimension, weight in zip(dimensions, weights, strict=True):
+            for cluster, total in self._sums[dimension].items():
+                products[cluster] += weight * total
+        # The closest centre of gravity has the largest cosine; the older cluster wins a tie.
+        closest = max(
+            products,
+            key=lambda cluster: (products[cluster] / self._lengths[cluster] ** 0.5, -cluster),
+            default=-1,
+        )
+        if closest < 0 or not self._stays_compact(closest, products[closest]):
+            closest = len(self.sizes)
+            self.sizes.append(0)
+            self._lengths.append(0.0)
+        self._join(closest, dimensions, weights, products.get(closest, 0.0))
+        return closest
+
+    def _stays_compact(self, cluster: int, product: float) -> bool:
+        size = self.sizes[cluster] + 1
+        length = self._lengths[cluster] + 2 * product + 1
+        return 2 * (size * size - length) / (size * (size - 1)) <= self._limit + 1e-12
+
+    def _join(
+        self, cluster: int, dimensions: Sequence[int], weights: Sequence[float], product: float
+    ) -> None:
+        self.sizes[cluster] += 1
+        self._lengths[cluster] += 2 * product + 1
+        for dimension, weight in zip(dimensions, weights, strict=True):
+            totals = self._sums[dimension]
+            totals[cluster] = totals.get(cluster, 0.0) + weight
+
+
+def fit_cacb(log: BackgroundLog, settings: CACBSettings) -> CACB:
+    """Find the concepts, then count sequences of them."""
+    import polars as pl
+
+    from nextquery.suggesters.sequences import (
+        following,
+        useful_counts,
+        weigh_symbols,
+        without_repeats,
+    )
+
+    background = count_background(log.data)
+    concepts = _concepts(log.data, settings, background)
+    known = log.known()
+    symbols = concepts.of_query[background.ids(known["query"].to_list())]
+    ages = log.ages(settings)
+    named = known.with_columns(symbol=pl.Series(symbols))
+    rows = without_repeats(log.symbols(named, by_day=settings.ages))
+    factors = None
+    if settings.useful_weight > 1:
+        useful = useful_counts(log, background)
+        factors = useful.factors(settings.useful_weight, concepts.of_query)
+    tree = grow_tree(
+        weigh_symbols(following(log, rows, settings.depth, ages), factors),
+        concepts.counts,
+        _by_count(background, concepts),
+        pruning=settings.pruning,
+        escape=settings.escape,
+    )
+    return CACB(settings, background, concepts, tree)
+
+
+def _concepts(data: PreparedData, settings: CACBSettings, background: Background) -> Concepts:
+    import polars as pl
+
+    ranks = frequency_ranks(background)
+    edges = _clicks(data, background) if settings.clusters == "clicks" else _words(background)
+    ranked = edges.with_columns(rank=pl.Series(ranks[edges["query"].to_numpy()]))
+    vectors = unit_vectors(ranked, settings.min_share, settings.max_queries)
+    of_rank = find_concepts(vectors, len(ranks), settings.diameter)
+    clicks = np.bincount(edges["query"], edges["clicks"], len(ranks))
+    preference = np.empty(len(ranks), np.int32)
+    preference[np.lexsort((ranks, -clicks))] = np.arange(len(ranks), dtype=np.int32)
+    return Concepts.from_queries(of_rank[ranks], background.counts, preference)
+
+
+def _clicks(data: PreparedData, background: Background) -> pl.DataFrame:
+    """A row a query and clicked page: query, dimension, weight, clicks."""
+    import polars as pl
+
+    clicks = data.counts("clicks").select("query", "url", "count").sort("query", "url").collect()
+    if clicks.is_empty():
+        raise InputError(
+            f"{data.path}: the log has no clicks to find concepts by; "
+            "group queries by shared words with `clusters=words`"
+        )
+    return pl.DataFrame(
+        {
+            "query": background.ids(clicks["query"].to_list()),
+            "dimension": clicks["url"].rank("dense").cast(pl.Int64),
+            "weight": clicks["count"].cast(pl.Float64),
+            "clicks": clicks["count"].cast(pl.Int64),
+        }
+    )
+
+
+def _words(background: Background) -> pl.DataFrame:
+    """A row a query and word, the word weighing more the fewer queries have it."""
+    import polars as pl
+
+    size = len(background.counts)
+    texts = pl.Series("word", map(background.text, range(size)), pl.String)
+    words = pl.DataFrame({"query": np.arange(size), "word": texts})
+    each = words.with_columns(pl.col("word").str.split(" ")).explode("word").unique()
+    rarity = (size / pl.len().over("word")).log() + 1
+    return each.sort("query", "word").select(
+        "query",
+        dimension=pl.col("word").rank("dense").cast(pl.Int64),
+        weight=rarity,
+        clicks=pl.lit(0, pl.Int64),
+    )
+
+
+def _by_count(background: Background, concepts: Concepts) -> NDArray[np.int32]:
+    """The concepts by count, highest first, ties by the text of the most clicked query."""
+    import polars as pl
+
+    first = concepts.members[concepts.offsets[:-1]].tolist()
+    texts = pl.Series("text", map(background.text, first), pl.String)
+    frame = pl.DataFrame({"text": texts, "count": concepts.counts}).with_row_index("concept")
+    ordered = frame.sort("count", "text", descending=[True, False])
+    return ordered["concept"].cast(pl.Int32).to_numpy()

@@ -6,7 +6,7 @@ Says of users only whether at least K of them typed something; a count is given 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nextquery.guard.guard import Guard
+from nextquery.guard.guard import NOTHING_TYPED, Guard
 from nextquery.normalise import normalise_query
 from nextquery.suggesters.base import Guarded, Suggester, Wrapping
 from nextquery.suggesters.count_suggester import CountSuggester
@@ -93,10 +93,10 @@ def _reason(
     if text in context:
         return "it is a query of the session"
     if isinstance(model, CountSuggester):
-        known, context = text in model.background.queries, ()
+        known, own = text in model.background.queries, NOTHING_TYPED
     else:
-        known = not unknown
-    refused = _guard(model).refusal(text, context)
+        known, own = not unknown, _guard(model).own_text(context)
+    refused = _guard(model).refusal(text, own)
     if refused is not None:
         return f"refused by the guard: {refused.value}"
     if known:

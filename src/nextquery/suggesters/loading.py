@@ -10,8 +10,7 @@ from typing import Any
 
 from nextquery.artifacts import Artifact, open_artifact, read_artifact
 from nextquery.errors import ArtifactError, InputError
-from nextquery.guard.guard import Guard
-from nextquery.guard.hits import HitsCheck
+from nextquery.guard.guard import Guard, HitsCheck
 from nextquery.suggesters.base import Suggester
 
 
@@ -36,8 +35,8 @@ MODEL_KINDS = {
     "shortcuts": ModelKind("nextquery.suggesters.shortcuts:Shortcuts"),
     "rescue": ModelKind("nextquery.suggesters.rescue:Rescue"),
     "hred": ModelKind("nextquery.suggesters.neural:HREDSuggester", neural=True),
-    "blend": ModelKind("nextquery.suggesters.blending.blend:Blend", wraps=True),
-    "reranked": ModelKind("nextquery.feedback.reranking.reranker:Reranker", wraps=True),
+    "blend": ModelKind("nextquery.suggesters.blend:Blend", wraps=True),
+    "reranked": ModelKind("nextquery.feedback.reranker:Reranker", wraps=True),
 }
 """Every kind that `load` can open. A further kind is one row here and one class."""
 

@@ -1,23 +1,71 @@
-"""HRED under the one protocol, with what it can do beyond it.
+"""HRED behind the suggester protocols, and ensembles of models."""
 
-Knows the model folder and what a site asks; how it is answered is `inference`'s business.
-"""
-
+import math
 from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
 
 from nextquery.artifacts import Artifact, further_entries, publish, read_artifact
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
-from nextquery.inference import nearest_neighbours
-from nextquery.inference.contexts import ContextLimits, ContextState
-from nextquery.inference.explanation import query_weights, update_gates_many
-from nextquery.inference.nearest_neighbours import Floats
-from nextquery.inference.network.network import Network
+from nextquery.inference import analysis
+from nextquery.inference.analysis import Floats, query_weights, update_gates_many
+from nextquery.inference.context import ContextLimits, ContextState
+from nextquery.inference.network import Network
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
-from nextquery.model.files import KIND
+from nextquery.model.settings import KIND
 from nextquery.records import Neighbour, QueryWeight, ScoredQuery, Suggestion
+from nextquery.suggesters.base import BatchScorer, Scorer
+
+
+class Ensemble:
+    """Scores with the mean of its members' probabilities of a query.
+
+    >>> class Sure:
+    ...     def __init__(self, probability):
+    ...         self.probability = probability
+    ...     def score(self, context, candidates):
+    ...         return [ScoredQuery(text, math.log(self.probability), 2) for text in candidates]
+    >>> found = Ensemble([Sure(0.1), Sure(0.3)]).score(["paris"], ["paris hotels"])
+    >>> round(math.exp(found[0].log_likelihood), 3)
+    0.2
+    """
+
+    def __init__(self, members: Sequence[Scorer]) -> None:
+        self._members = tuple(members)
+
+    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+        """The log of the mean likelihood of each candidate, in the given order."""
+        return self.score_many([context], [candidates])[0]
+
+    def score_many(
+        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
+    ) -> list[list[ScoredQuery]]:
+        """What `score` gives for each context and its candidates."""
+        by_member = [_scores(member, contexts, candidates) for member in self._members]
+        return [
+            [_mean(scored) for scored in zip(*lists, strict=True)]
+            for lists in zip(*by_member, strict=True)
+        ]
+
+
+def _scores(
+    member: Scorer, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
+) -> list[list[ScoredQuery]]:
+    if isinstance(member, BatchScorer):
+        return member.score_many(contexts, candidates)
+    pairs = zip(contexts, candidates, strict=True)
+    return [member.score(context, texts) for context, texts in pairs]
+
+
+def _mean(scored: Sequence[ScoredQuery]) -> ScoredQuery:
+    """One query as all members see it; unknown is what any of them does not know."""
+    total = float(np.logaddexp.reduce([each.log_likelihood for each in scored]))
+    unknown = dict.fromkeys(word for each in scored for word in each.unknown)
+    mean = total - math.log(len(scored))
+    return ScoredQuery(scored[0].text, mean, scored[0].words, tuple(unknown))
 
 
 class HREDSuggester:
@@ -159,17 +207,17 @@ class HREDSuggester:
     def neighbours(self, text: str, n: int = 10, *, words: bool = False) -> list[Neighbour]:
         """The nearest known queries, or with `words` the nearest words to a word."""
         if words:
-            return nearest_neighbours.nearest_words(self.model, text, n)
+            return analysis.nearest_words(self.model, text, n)
         known = self.guard.tables.queries.keys()
-        return nearest_neighbours.nearest_queries(self._predictor.encoder, known, text, n)
+        return analysis.nearest_queries(self._predictor.encoder, known, text, n)
 
     def word_vectors(self) -> Floats:
         """The output vectors of all words (V, d_e), in the order of `model.vocabulary.words`."""
-        return nearest_neighbours.word_vectors(self.model)
+        return analysis.word_vectors(self.model)
 
     def query_vectors(self, queries: Sequence[str]) -> Floats:
         """The vectors of queries (queries, d_h)."""
-        return nearest_neighbours.query_vectors(self._predictor.encoder, queries)
+        return analysis.query_vectors(self._predictor.encoder, queries)
 
 
 def _asks_for_none(n: int) -> bool:

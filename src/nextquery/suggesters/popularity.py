@@ -7,10 +7,12 @@ day of the background. With `trending_days` only queries that rise weigh anythin
 typed them in the last days.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +20,22 @@ from pydantic import Field
 
 from nextquery.artifacts import Artifact
 from nextquery.artifacts.arrays import check_length, check_range, require
+from nextquery.errors import InputError
 from nextquery.records import Suggestion
-from nextquery.suggesters.aging import AgingSettings
-from nextquery.suggesters.background import Background
+from nextquery.suggesters.background import (
+    DAY,
+    Ages,
+    AgingSettings,
+    Background,
+    count_background,
+    heaviest_first,
+    with_day,
+)
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.counts.storage import load_array, save_array
+from nextquery.suggesters.counts import load_array, save_array
+
+if TYPE_CHECKING:
+    from nextquery.suggesters.sequences import BackgroundLog
 
 _LEAST = 2.0**-40
 """What a known query weighs at least: one that lies outside the window has a probability, too."""
@@ -115,3 +128,56 @@ class Popularity(CountSuggester[PopularitySettings]):
         check_range("order", self.order, size)
         require(len(np.unique(self.order)) == len(self.order), "order repeats one")
         require(bool((self.weights[self.order] > 0).all()), "order has a query without weight")
+
+
+def fit_popularity(log: BackgroundLog, settings: PopularitySettings) -> Popularity:
+    """Take the counts as they are, or weigh the occurrences of each day."""
+    from nextquery.suggesters.sequences import useful_factors
+
+    background = count_background(log.data)
+    weights = background.counts.astype(np.float64)
+    ages = log.ages(settings)
+    if ages is not None:
+        weights = _weighed(log, background, ages)
+    if settings.trending_days is not None:
+        weights = _trending(log, background, settings)
+    factors = useful_factors(log, background, settings.useful_weight)
+    if factors is not None:
+        weights = weights * factors
+    order = heaviest_first(background, weights)
+    return Popularity(settings, background, weights, order[weights[order] > 0])
+
+
+def _trending(
+    log: BackgroundLog, background: Background, settings: PopularitySettings
+) -> NDArray[np.float64]:
+    """The weight of each query that rises: its users in the last days; the others weigh nothing.
+
+    What is not known to the background, and so to the guard, is left out.
+    """
+    from nextquery.logs.trends import TrendSettings, find_trends
+
+    if settings.ages:
+        raise InputError("`trending_days` goes with neither `half_life_days` nor `window_days`")
+    chosen = TrendSettings(settings.trending_days or 1, settings.trending_past_days)
+    found = find_trends(log.data, chosen).trends
+    known = [each for each in found if each.query in background.queries]
+    weights = np.zeros(len(background.counts))
+    if known:  # on a quiet day nothing rises, and the list is empty
+        weights[background.ids([each.query for each in known])] = [each.users for each in known]
+    return weights
+
+
+def _weighed(log: BackgroundLog, background: Background, ages: Ages) -> NDArray[np.float64]:
+    """The weight of each query: its occurrences a day, less with every day of age."""
+    import narwhals as nw
+    import polars as pl
+
+    from nextquery.suggesters.sequences import collected
+
+    days = with_day(log.rows()).group_by("query", DAY).agg(nw.len().alias("count"))
+    totals = ages.weigh(collected(days), ["query"])
+    known = totals.filter(pl.Series([query in background.queries for query in totals["query"]]))
+    weights = np.zeros(len(background.counts))
+    weights[background.ids(known["query"].to_list())] = known["count"].to_numpy()
+    return weights

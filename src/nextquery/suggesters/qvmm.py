@@ -6,20 +6,32 @@ the longest part of the session that it knows, backing off to shorter parts (for
 queries as whole units; knows nothing of their words.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from math import log
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from pydantic import Field
 
 from nextquery.artifacts import Artifact
 from nextquery.records import Suggestion
-from nextquery.suggesters.aging import AgingSettings
-from nextquery.suggesters.background import Background, Known
+from nextquery.suggesters.background import (
+    AgingSettings,
+    Background,
+    Known,
+    count_background,
+    heaviest_first,
+)
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.counts.suffix_tree import SuffixTree
+from nextquery.suggesters.suffix_tree import SuffixTree, grow_tree
+
+if TYPE_CHECKING:
+    from nextquery.suggesters.sequences import (
+        BackgroundLog,
+    )
 
 
 class QVMMSettings(AgingSettings):
@@ -110,3 +122,25 @@ class QVMM(CountSuggester[QVMMSettings]):
         if shortened_to is not None:
             after += f", read as {shortened_to!r}: it was never seen"
         return seen(count, after)
+
+
+def fit_qvmm(log: BackgroundLog, settings: QVMMSettings) -> QVMM:
+    """Count sequences of every length up to the depth and grow the tree."""
+    import polars as pl
+
+    from nextquery.suggesters.sequences import following, useful_factors, weigh_symbols
+
+    background = count_background(log.data)
+    known = log.known()
+    ids = pl.Series("symbol", background.ids(known["query"].to_list()))
+    ages = log.ages(settings)
+    rows = log.symbols(known.with_columns(ids), by_day=settings.ages)
+    levels = following(log, rows, settings.depth, ages)
+    tree = grow_tree(
+        weigh_symbols(levels, useful_factors(log, background, settings.useful_weight)),
+        background.counts,
+        heaviest_first(background, background.counts),
+        pruning=settings.pruning,
+        escape=settings.escape,
+    )
+    return QVMM(settings, background, tree)

@@ -10,12 +10,16 @@ over the documents retrieved, `freq` counting the satisfactory sessions that end
 words, so that it has an answer for queries never seen; knows nothing of their order.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from math import log
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+import bm25s
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -28,11 +32,23 @@ from nextquery.artifacts.arrays import (
     check_range,
     require,
 )
+from nextquery.errors import InputError
 from nextquery.records import Suggestion
-from nextquery.suggesters.aging import AgingSettings
-from nextquery.suggesters.background import Background
+from nextquery.suggesters.background import (
+    DAY,
+    Ages,
+    AgingSettings,
+    Background,
+    count_background,
+    with_day,
+)
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.counts.storage import load_array, load_record, save_array, save_record
+from nextquery.suggesters.counts import load_array, load_record, save_array, save_record
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from nextquery.suggesters.sequences import BackgroundLog
 
 
 class ShortcutsSettings(AgingSettings):
@@ -190,3 +206,99 @@ def _highest(scores: NDArray[np.floating[Any]], limit: int) -> NDArray[np.intp]:
     values = scores[positive]
     least = np.partition(values, len(values) - limit)[len(values) - limit]
     return np.asarray(positive[values >= least])
+
+
+def fit_shortcuts(log: BackgroundLog, settings: ShortcutsSettings) -> Shortcuts:
+    """Group satisfactory sessions by their last query and index their words."""
+    import polars as pl
+
+    from nextquery.suggesters.sequences import useful_factors
+
+    background = count_background(log.data)
+    satisfactory, endings, texts = _documents(log, settings)
+    settings = settings.model_copy(update={"satisfactory": satisfactory})
+    ids = background.ids(endings["ending"].to_list())
+    ordered = endings.with_columns(id=pl.Series(ids)).sort("id")
+    places = dict(zip(ordered["ending"], range(len(ordered)), strict=True))
+    index = _index(texts, places, background, settings)
+    whole = settings.half_life_days is None
+    sessions = ordered["count"].cast(pl.Int32 if whole else pl.Float64).to_numpy()
+    factors = useful_factors(log, background, settings.useful_weight)
+    if factors is not None:
+        sessions = sessions * factors[ordered["id"].to_numpy()]
+    return Shortcuts(settings, background, index, ordered["id"].to_numpy(), sessions)
+
+
+def _documents(
+    log: BackgroundLog, settings: ShortcutsSettings
+) -> tuple[bool, pl.DataFrame, pl.DataFrame]:
+    """How many sessions end in each known query, and which queries they hold how often.
+
+    Before them, whether only clicked ends were taken: the log decides where that is left open. A
+    session belongs to the day of its last query. Its age changes how much its ending weighs,
+    not what the index says of its words; outside the window it is left out.
+    """
+    import narwhals as nw
+    import polars as pl
+
+    from nextquery.suggesters.sequences import collected
+
+    every = _ends(log)
+    clicked = every.filter(nw.col("clicks") > 0)
+    ages = log.ages(settings) or Ages(settings, date.max)
+    ends = every if settings.satisfactory is False else clicked
+    endings = _weighed(ends, ages)
+    if endings.is_empty() and settings.satisfactory is None:
+        ends, endings = every, _weighed(every, ages)
+    if endings.is_empty():
+        raise InputError(
+            f"{log.data.path}: no session ends in a known query that was clicked; "
+            "take all sessions with `satisfactory=false`"
+        )
+    taken = ends.select("session", "ending", DAY)
+    held = log.rows().select("session", "query").join(taken, on="session", how="inner")
+    counted = collected(held.group_by("ending", "query", DAY).agg(nw.len().alias("count")))
+    texts = counted.filter(ages.within()).group_by("ending", "query").agg(pl.col("count").sum())
+    return ends is clicked, endings, texts
+
+
+def _ends(log: BackgroundLog) -> Any:
+    """The known queries in which sessions end, one row per session, with day and clicks.
+
+    Kept: Polars would reorder a join of the rows with themselves that it has not yet computed, and
+    pair every query of a session with every other.
+    """
+    import narwhals as nw
+
+    last = nw.col("position").max().over("session")
+    rows = with_day(log.rows()).filter(nw.col("position") == last)
+    ends = rows.join(log.table(log.known(), "known"), on="query", how="inner")
+    ends = ends.select("session", nw.col("query").alias("ending"), DAY, "clicks")
+    return log.engine.materialise(ends, "session_ends")
+
+
+def _weighed(ends: Any, ages: Ages) -> pl.DataFrame:
+    import narwhals as nw
+
+    from nextquery.suggesters.sequences import collected
+
+    daily = collected(ends.group_by("ending", DAY).agg(nw.len().alias("count")))
+    return ages.weigh(daily, ["ending"])
+
+
+def _index(
+    texts: pl.DataFrame,
+    places: dict[str, int],
+    background: Background,
+    settings: ShortcutsSettings,
+) -> Index:
+    """A BM25 index with a document an ending; its words have the background's numbers."""
+    documents: list[list[int]] = [[] for _ in places]
+    for ending, query, count in texts.sort("ending", "query").iter_rows():
+        words = (background.words.get(word) for word in query.split())
+        documents[places[ending]] += [word for word in words if word is not None] * count
+    names = {background.words.restore_key(word): word for word in range(len(background.words))}
+    made = bm25s.BM25(k1=settings.k1, b=settings.b)
+    tokens = bm25s.tokenization.Tokenized(ids=documents, vocab=names)
+    made.index(tokens, create_empty_token=False, show_progress=False)
+    return Index(made.scores["data"], made.scores["indices"], made.scores["indptr"])

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.text.character_ngrams import NgramTable
 from nextquery.text.corpus import EncodedSessions
+from nextquery.text.vectors import NgramTable
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
 
 Ints = NDArray[np.int64]
@@ -81,8 +81,6 @@ class Batch:
     """(queries,): the position that predicts the end of each query, longest query first."""
     useful: NDArray[np.float32] | None
     """(queries,): how useful each predicted query was, in the same order, if that is learnt."""
-    query_vectors: NDArray[np.float32] | None = None
-    """(queries, size): made elsewhere, in the packed order of sessions; None: there are none."""
     outside: NgramTable | None = None
     """The words outside the vocabulary that are encoded, by their character n-grams: the ids of
     `encoder_words` from V on. None: they are the unknown word."""
@@ -177,7 +175,6 @@ def build_batch(corpus: EncodedSessions, members: Ints, *, last_only: bool = Fal
             (session[target], position[target], decoder.step),
         ),
         sessions=len(members),
-        query_vectors=_query_vectors(corpus, query[encoded[by_place]]),
         outside=outside,
         decoder_ends=decoder.last[decoder.order],
         useful=None if corpus.useful is None else np.asarray(corpus.useful[query[ordered]]),
@@ -194,13 +191,6 @@ def _by_spelling(corpus: EncodedSessions, words: Ints) -> tuple[Ints, NgramTable
     words = words.copy()
     words[unknown] = size + places
     return words, corpus.outside.take(distinct - size)
-
-
-def _query_vectors(corpus: EncodedSessions, queries: Ints) -> NDArray[np.float32] | None:
-    """The vectors made elsewhere of some queries of the corpus, if it has any."""
-    if corpus.texts is None or corpus.query_vectors is None:
-        return None
-    return np.asarray(corpus.query_vectors[corpus.texts[queries]])
 
 
 def _copy_grid(source: tuple[Ints, Ints, Ints, Ints], target: tuple[Ints, Ints, Ints]) -> CopyGrid:

@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from nextquery.errors import ArtifactError
 from nextquery.records import Session
-from nextquery.text.character_ngrams import NgramTable
-from nextquery.text.query_vectors import QueryVectorTable
+from nextquery.text.vectors import NgramTable
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
 
 _WORDS, _QUERIES, _SESSIONS, _IDS = "words.i32", "queries.i64", "sessions.i64", "ids.i64"
-_TEXTS, _VECTORS = "texts.i32", "query_vectors.npy"
 
 
 @dataclass(frozen=True)
@@ -52,10 +50,6 @@ class EncodedSessions:
     ids: NDArray[np.int64]
     """The session's id in the prepared data."""
     vocabulary_size: int
-    texts: NDArray[np.int32] | None = None
-    """With query vectors: which distinct text each query is."""
-    query_vectors: NDArray[np.float32] | None = None
-    """With query vectors: that of each distinct text."""
     useful: NDArray[np.float32] | None = None
     """How useful each query was, from 0 to 1, in the order of `query_starts`, if that is learnt."""
     outside: NgramTable | None = None
@@ -110,24 +104,20 @@ def encode_sessions(
     vocabulary: Vocabulary,
     limits: SessionLimits,
     folder: Path,
-    table: QueryVectorTable | None = None,
     ngram_buckets: int = 0,
 ) -> EncodedSessions:
     """Write the sessions as flat arrays into `folder` and map them.
 
-    With a table the vector of each query stands beside its words; with `ngram_buckets` the words
-    outside the vocabulary keep their character n-grams.
+    With `ngram_buckets` the words outside the vocabulary keep their character n-grams.
     """
     folder.mkdir(parents=True, exist_ok=True)
     outside: dict[str, int] = {}
     queries, total = 0, 0
-    distinct: dict[str, int] = {}
     with (
         (folder / _WORDS).open("wb") as words_file,
         (folder / _QUERIES).open("wb") as queries_file,
         (folder / _SESSIONS).open("wb") as sessions_file,
         (folder / _IDS).open("wb") as ids_file,
-        (folder / _TEXTS).open("wb") as texts_file,
     ):
         for identifier, piece in _pieces(sessions, limits.queries):
             numbers = outside if ngram_buckets else {}
@@ -138,24 +128,14 @@ def encode_sessions(
             queries_file.write(starts[:-1].astype(np.int64).tobytes())
             words_file.write(np.concatenate(encoded, dtype=np.int32).tobytes())
             queries, total = queries + len(encoded), int(starts[-1])
-            if table is not None:
-                places = [distinct.setdefault(query, len(distinct)) for query in piece]
-                texts_file.write(np.array(places, dtype=np.int32).tobytes())
         queries_file.write(np.int64(total).tobytes())
         sessions_file.write(np.int64(queries).tobytes())
     if not queries:
         raise ArtifactError("there are no sessions to learn from; prepare a larger log")
-    found = _map(folder, len(vocabulary))
+    encoded_sessions = _map(folder, len(vocabulary))
     if ngram_buckets:
-        found = replace(found, outside=NgramTable.of(outside, ngram_buckets))
-    if table is None:
-        return found
-    np.save(folder / _VECTORS, table.of(list(distinct)))
-    return replace(
-        found,
-        texts=np.memmap(folder / _TEXTS, dtype=np.int32, mode="r"),
-        query_vectors=np.load(folder / _VECTORS, mmap_mode="r", allow_pickle=False),
-    )
+        return replace(encoded_sessions, outside=NgramTable.of(outside, ngram_buckets))
+    return encoded_sessions
 
 
 def _map(folder: Path, vocabulary_size: int) -> EncodedSessions:

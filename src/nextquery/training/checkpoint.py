@@ -6,9 +6,12 @@ numbers and the order of the data are functions of seed, epoch and step and need
 nothing of how training works.
 """
 
+import errno
 import json
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,15 @@ KIND = "checkpoint"
 WEIGHTS, OPTIMISER, RUN = "model.safetensors", "optimiser.safetensors", "run.json"
 _KEPT = 2
 """How many of the newest checkpoints are kept: if one is damaged, the one before it is used."""
+_NAME = re.compile(r"step-([0-9]{8,})")
+_HALF_WRITTEN = re.compile(r"\.step-[0-9]{8,}\.[0-9a-f]{8}\.partial")
+_ADVICE = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "make it writable"),
+    errno.EFBIG: "raise the limit with `ulimit -f`",
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit with `ulimit -n`"),
+    **dict.fromkeys((errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO), "check the disk"),
+}
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,11 @@ class Position:
     loss_sum: float = 0.0
     """Since the last report."""
     loss_words: int = 0
+
+    @property
+    def epochs_begun(self) -> int:
+        """The epochs that were trained in, the last perhaps in part, as `metrics.jsonl` counts."""
+        return self.epoch + (self.batch > 0)
 
     def after(self, **changes: Any) -> "Position":
         """The position with some numbers changed."""
@@ -77,8 +94,14 @@ class CheckpointFolder:
 
     def steps(self) -> list[int]:
         """The steps of the checkpoints that are there, newest first."""
-        found = self._path.glob("step-*")
-        return sorted((int(path.name.removeprefix("step-")) for path in found), reverse=True)
+        return sorted((step for step, path in self._named() if path.is_dir()), reverse=True)
+
+    def _named(self) -> list[tuple[int, Path]]:
+        """Everything that has the name of a checkpoint, with its step; all else is not ours."""
+        paths = list(self._path.iterdir()) if self._path.is_dir() else []
+        matches = ((_NAME.fullmatch(path.name), path) for path in paths)
+        named = [(int(match[1]), path) for match, path in matches if match]
+        return [(step, path) for step, path in named if path == self.place(step)]
 
     def place(self, step: int) -> Path:
         """The folder of a step's checkpoint."""
@@ -98,16 +121,28 @@ class CheckpointFolder:
             raise TrainingError(self._write_failure(position.step, error)) from error
         self._prune(position.best_step)
 
-    def newest(self, warn: Any) -> int:
+    def newest(self, warn: Callable[[str], None]) -> int:
         """The step of the newest checkpoint that is whole, 0 if none; `warn` is told of others."""
+        damaged: list[ArtifactError] = []
+        newest = 0
         for step in self.steps():
             try:
                 self._check(step)
             except ArtifactError as error:
-                warn(f"{error}; using the checkpoint before it")
+                damaged.append(error)
             else:
-                return step
-        return 0
+                newest = step
+                break
+        for problem in damaged[:-1]:
+            warn(str(problem))
+        if damaged:
+            outcome = (
+                f"using the checkpoint of step {newest}"
+                if newest
+                else "no checkpoint is left: training starts from the beginning"
+            )
+            warn(f"{damaged[-1]}; {outcome}")
+        return newest
 
     def load(self, step: int) -> Checkpoint:
         """Read the checkpoint of a step, which must be of the same run."""
@@ -119,11 +154,12 @@ class CheckpointFolder:
 
     def clean_up(self, step: int) -> None:
         """Remove what a crash left half-written, and checkpoints newer than `step`: damaged."""
-        for leftover in self._path.glob(".*"):
-            shutil.rmtree(leftover)
-        for newer in self.steps():
+        for path in list(self._path.iterdir()) if self._path.is_dir() else []:
+            if _HALF_WRITTEN.fullmatch(path.name):
+                _remove(path)
+        for newer, path in self._named():
             if newer > step:
-                shutil.rmtree(self.place(newer))
+                _remove(path)
 
     def _run(self, step: int) -> dict[str, Any]:
         file = open_artifact(self.place(step), KIND, verify=False).file(RUN)
@@ -145,17 +181,39 @@ class CheckpointFolder:
         # The checkpoint before this one may count on another best one: keep that, too.
         kept = set(steps[:_KEPT]) | {best_step}
         for step in steps[:_KEPT]:
-            kept.add(int(self._run(step)["position"]["best_step"]))
+            with suppress(ArtifactError, OSError, ValueError, KeyError):  # damaged: of no use
+                kept.add(int(self._run(step)["position"]["best_step"]))
         for step in steps:
             if step not in kept:
-                shutil.rmtree(self.place(step))
+                _remove(self.place(step))
 
-    def _write_failure(self, step: int, error: Exception) -> str:
-        good = next((str(self.place(kept)) for kept in self.steps()), "none")
+    def _write_failure(self, step: int, error: OSError | SafetensorError) -> str:
+        good = next((f"the last good one is {self.place(kept)}" for kept in self.steps()), "")
         return (
             f"the checkpoint of step {step} could not be written to {self._path} ({error}); "
-            f"the last good one is {good}; free some space and run again with `resume`"
+            f"{good or 'there is no earlier one'}; {advice(error)} and run again with `resume`"
         )
+
+
+def advice(error: OSError | SafetensorError) -> str:
+    """What to do about an error of the disk.
+
+    >>> advice(OSError(28, "No space left on device"))
+    'free some space'
+    >>> advice(SafetensorError("I/O error: Read-only file system (os error 30)"))
+    'make it writable'
+    """
+    number = getattr(error, "errno", None)
+    if number is None and (in_text := re.search(r"\(os error (\d+)\)", str(error))):
+        number = int(in_text[1])
+    return _ADVICE.get(number or 0, "put that right")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _refuse_other_run(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from nextquery.artifacts import open_artifact
 from nextquery.errors import ArtifactError, ConfigError
 from nextquery.logs.data_folder import PreparedData
-from nextquery.model.files import KIND
 from nextquery.model.hred import HRED
+from nextquery.model.settings import KIND
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import UNKNOWN
 
 WORD_PROJECTIONS = ("encoder_input", "decoder_input", "output_word")
-FRESH = {"epochs": 1, "warmup_steps": 0, "word_vectors": "", "teachers": ()}
+FRESH = {"epochs": 1, "warmup_steps": 0, "word_vectors": ""}
 """What is not taken from the earlier run's settings: one pass, from weights that are there."""
 
 

@@ -1,10 +1,11 @@
 """Several processes that train one model. Knows torch.distributed, nothing of training.
 
 One process is the same code with nothing to exchange. CUDA is used when it is there; that branch
-(device choice, nccl) is the only one that a machine without a GPU cannot run.
+(device choice, NCCL or Gloo for CUDA) is the only one that a machine without a GPU cannot run.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,10 @@ import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from nextquery.errors import InputError
+from nextquery.errors import InputError, TrainingError
+
+_LOST = re.compile(r"gloo/|connection (closed|reset|refused)|broken pipe", re.IGNORECASE)
+"""What Gloo's errors, which have no class of their own, say when another process is gone."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,9 @@ class Processes:
         """The module with gradients averaged over all processes."""
         if self.count == 1:
             return module
+        group = distributed.new_group(backend="gloo") if needs_gloo(module, self.device) else None
         # The buffers are constants.
-        return DistributedDataParallel(module, forward_sync_buffers=False)
+        return DistributedDataParallel(module, process_group=group, forward_sync_buffers=False)
 
     def total(self, values: list[float]) -> list[float]:
         """Each value summed over all processes."""
@@ -62,10 +67,28 @@ def processes(device: str) -> Iterator[Processes]:
         yield Processes(0, 1, chosen)
         return
     distributed.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+    rank = distributed.get_rank()
     try:
-        yield Processes(distributed.get_rank(), count, chosen)
+        yield Processes(rank, count, chosen)
+    except RuntimeError as error:
+        if not isinstance(error, distributed.DistError) and not _LOST.search(str(error)):
+            raise
+        raise TrainingError(
+            f"process {rank} of {count} (counted from 0): another process has ended; its own "
+            "message says why"
+        ) from error
     finally:
         distributed.destroy_process_group()
+
+
+def needs_gloo(module: nn.Module, device: torch.device) -> bool:
+    """Whether gradients cannot be exchanged by NCCL: it does not add up sparse ones.
+
+    Dense gradients of word vectors would train differently: the optimisers change only the rows
+    that a sparse gradient has.
+    """
+    sparse = any(isinstance(part, nn.Embedding) and part.sparse for part in module.modules())
+    return device.type == "cuda" and sparse
 
 
 def choose_device(name: str) -> torch.device:

@@ -1,7 +1,4 @@
-"""The finished model folder: weights, vocabulary, guard tables, metrics, curve and card.
-
-Knows what a reader of the folder needs; nothing of how the numbers came about.
-"""
+"""The finished model folder: weights, vocabulary, guard tables, curve and card."""
 
 import math
 import shutil
@@ -12,17 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from nextquery.artifacts import publish
-from nextquery.guard.build_tables import write_tables
-from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.provenance import continued_entry, data_entry, describe_forgotten
-from nextquery.model.files import KIND
+from nextquery.guard.tables import write_tables
+from nextquery.logs.data_folder import PreparedData, continued_entry, data_entry, describe_forgotten
 from nextquery.model.hred import HRED
-from nextquery.model.settings import RunConfig
+from nextquery.model.settings import KIND, RunConfig
 from nextquery.training.continuing import describe
-from nextquery.training.perplexity import Perplexity, UsefulnessLoss
-from nextquery.training.teachers import TeacherFacts
-from nextquery.training.teachers import describe as describe_teachers
-from nextquery.training.training_log import EVENTS, METRICS, read_metrics
+from nextquery.training.trainer import EVENTS, METRICS, Perplexity, UsefulnessLoss, read_metrics
 
 CARD, CURVE = "README.md", "training.png"
 
@@ -49,8 +41,6 @@ class RunFacts:
     """Whether the recurrence was that of `nextquery-native`, whose last bits differ."""
     usefulness: UsefulnessLoss | None = None
     """Of the usefulness head on the validation sessions; None: the model has none."""
-    teachers: tuple[TeacherFacts, ...] = ()
-    """The models that it learnt from as well."""
 
     def entries(self) -> dict[str, Any]:
         """The facts as manifest keys."""
@@ -73,12 +63,7 @@ class RunFacts:
                 _context(context): found.perplexity for context, found in self.perplexity.items()
             },
             **self._usefulness_entries(),
-            **self._teacher_entries(),
         }
-
-    def _teacher_entries(self) -> dict[str, Any]:
-        entries = [teacher.entries() for teacher in self.teachers]
-        return {"teachers": entries} if entries else {}
 
     def _usefulness_entries(self) -> dict[str, float]:
         if self.usefulness is None:
@@ -198,7 +183,6 @@ Vocabulary: {words:,} symbols (padding, end of query and unknown word included);
 prepared with a k-user rule of K = {data.min_users}.
 {describe_forgotten(entries["data"])}
 {describe(entries.get("earlier"))}
-{describe_teachers(facts.teachers)}
 
 ## Validation perplexity per word
 

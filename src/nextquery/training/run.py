@@ -1,16 +1,15 @@
-"""A training run from data folder to model folder. Knows the files; the loop is in `training`.
-
-While it trains, a run keeps everything in `OUT.training/` beside the model folder to be made:
-checkpoints, metrics and the encoded sessions. The model folder appears once, complete; the folder
-of the run is removed then.
-"""
+"""A training run from data folder to model folder, and its working folder `OUT.training/`."""
 
 import hashlib
 import json
+import os
+import re
 import resource
+import shutil
 import sys
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,30 +17,135 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
-from nextquery.errors import TrainingError
+from nextquery.artifacts import check_target, open_artifact, write_text
+from nextquery.artifacts.files import try_lock, unlock
+from nextquery.errors import ArtifactError, TrainingError
+from nextquery.logs.counting import usefulness
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.usefulness import usefulness
-from nextquery.model.compiled_recurrence import recurrence_kernels
-from nextquery.model.distillation import DistilledLikelihood
-from nextquery.model.hred import HRED
-from nextquery.model.initialisation import initialise_as_authors, take_word_vectors
+from nextquery.model.hred import HRED, initialise_as_authors, take_word_vectors
 from nextquery.model.likelihood import SessionLikelihood
-from nextquery.model.sampled_softmax import CandidateSampler
-from nextquery.model.settings import RunConfig, TrainConfig
+from nextquery.model.loss import CandidateSampler
+from nextquery.model.recurrence import recurrence_kernels
+from nextquery.model.settings import KIND, RunConfig, TrainConfig
 from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_sessions
-from nextquery.text.query_vectors import QueryVectorTable, begin_table
+from nextquery.text.vectors import read_word_vectors
 from nextquery.text.vocabulary import SPECIAL, Vocabulary
-from nextquery.text.word_vectors import read_word_vectors
-from nextquery.training.checkpoint import CheckpointFolder, Position
+from nextquery.training.checkpoint import CheckpointFolder, Position, advice
 from nextquery.training.continuing import Chosen, Continuation, choose_sessions, take_weights
 from nextquery.training.distributed import Processes
 from nextquery.training.feed import Feed, Order
-from nextquery.training.perplexity import Perplexity, measure, measure_usefulness
 from nextquery.training.publishing import Earlier, RunFacts, publish_model
-from nextquery.training.run_folder import check_folders, claimed, folder_of_run, remove, run_id
-from nextquery.training.teachers import open_teachers
-from nextquery.training.trainer import StopListener, Trainer, never_stop
-from nextquery.training.training_log import TrainingLog
+from nextquery.training.trainer import (
+    Perplexity,
+    StopListener,
+    Trainer,
+    TrainingLog,
+    measure,
+    measure_usefulness,
+    never_stop,
+)
+
+RUN = "run.json"
+
+
+def folder_of_run(out: Path) -> Path:
+    """Where a run keeps its files while it trains the model for `out`.
+
+    >>> folder_of_run(Path("models/hred")).name
+    'hred.training'
+    """
+    return out.with_name(f"{out.name}.training")
+
+
+def check_folders(out: Path, *, resume: bool) -> None:
+    """Refuse to begin where a run is unfinished, and to resume where none is."""
+    check_target(out, KIND)
+    folder = folder_of_run(out)
+    remove_finished(out)
+    if folder.exists() and not resume:
+        raise ArtifactError(
+            f"{folder}: a run that was not finished; add `resume` to go on with it, "
+            "or delete that folder to start anew"
+        )
+    if resume and not folder.exists() and out.exists():
+        raise ArtifactError(
+            f"{out}: this run is finished; there is nothing to resume"
+            if _run_of_model(out)
+            else f"{out}: no run of training made it: nothing to resume; leave `resume` out"
+        )
+
+
+def remove_finished(out: Path) -> None:
+    """Finish the clean-up of runs that were killed in it."""
+    folder = folder_of_run(out)
+    run = _stored(folder).get("run")
+    if run and run == _run_of_model(out):
+        remove(folder)
+    pattern = re.compile(re.escape(f".{folder.name}.") + r"[0-9a-f]{8}\.finished")
+    with suppress(FileNotFoundError):
+        for beside in list(folder.parent.iterdir()):
+            if pattern.fullmatch(beside.name):
+                shutil.rmtree(beside, ignore_errors=True)
+
+
+def remove(folder: Path) -> None:
+    """Remove the folder of a finished run, at once to the eye of everybody else."""
+    away = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.finished")
+    with suppress(FileNotFoundError):
+        folder.rename(away)
+        shutil.rmtree(away, ignore_errors=True)
+
+
+def run_id(folder: Path, threads: int, compiled: bool, say: Callable[[str], None]) -> str:
+    """The id of the run in a folder, made if it has none.
+
+    Says if it had other threads before, or compiled kernels and has none now, or the reverse.
+    """
+    stored = _stored(folder)
+    before = stored.get("threads", threads)
+    if before != threads:
+        say(f"this run began with {before} threads; with {threads} its weights differ a little")
+    if "run" in stored and bool(stored.get("compiled")) != compiled:
+        began, goes_on = ("without", "with") if compiled else ("with", "without")
+        say(
+            f"this run began {began} the compiled kernels of nextquery-native; it goes on "
+            f"{goes_on} them, and its weights differ a little"
+        )
+    if "run" not in stored:
+        stored = {"run": uuid.uuid4().hex, "threads": threads, "compiled": compiled}
+        write_text(folder / RUN, json.dumps(stored) + "\n")
+    return str(stored["run"])
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Lock the folder for this run; the system releases the lock however the process ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if try_lock(lock) is False:
+            raise ArtifactError(f"{folder}: another process is training there")
+        yield
+    finally:
+        unlock(lock)
+
+
+def _stored(folder: Path) -> dict[str, object]:
+    try:
+        stored = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return stored if isinstance(stored, dict) else {}
+
+
+def _run_of_model(out: Path) -> object:
+    """The id of the run that made the model at `out`, if it says."""
+    try:
+        training = open_artifact(out, verify=False).manifest.get("training")
+    except ArtifactError:
+        return None
+    return training.get("run") if isinstance(training, dict) else None
+
 
 CONTEXTS: tuple[int | None, ...] = (0, 1, 2, None)
 """The numbers of earlier queries with which the finished model is measured; None: all."""
@@ -76,7 +180,7 @@ def train(
     check(data, out, processes, resume)
     run = Run(data, out, config, processes, continuation)
     claim = claimed(run.folder) if processes.leads else nullcontext()
-    with _disk_errors(run.folder), claim:
+    with _disk_errors(out), _memory_errors(), claim:
         trainer, validation = run.set_up(say)
         signal = run.take_steps(trainer, stopping)
         if signal:
@@ -112,14 +216,9 @@ class Run:
         self._chosen: Chosen | None = None
         self._id = ""
         self._vocabulary = Vocabulary(data.words()[: config.model.vocabulary_size])
-        self._table = _query_vectors(data, config)
-        self._teachers = open_teachers(config.train.teachers, config.model, self._vocabulary, data)
         self._checkpoints = CheckpointFolder(
             self.folder / "checkpoints",
-            {
-                **identity(config, data, self._vocabulary, continuation),
-                "teachers": [teacher.facts.run for teacher in self._teachers] or None,
-            },
+            identity(config, data, self._vocabulary, continuation),
             _fixed_settings(RunConfig()),
         )
 
@@ -131,10 +230,11 @@ class Run:
             self._id = run_id(self.folder, torch.get_num_threads(), compiled, say)
         sessions, validation = self._encode()
         torch.manual_seed(config.seed)
-        model = HRED(self._config.model, self._vocabulary, self._table)
+        model = HRED(self._config.model, self._vocabulary)
         if config.initialisation == "authors":
             initialise_as_authors(model)
-        likelihood = self._likelihood(model)
+        likelihood = SessionLikelihood(model, config.chunk, config.usefulness_weight)
+        likelihood = likelihood.to(self._processes.device)
         feed = _feed(likelihood.model, config, sessions, self._processes)
         watched = validation.sample(config.validation_sessions)
         trainer = Trainer(likelihood, config, feed, watched, self._checkpoints, self._processes)
@@ -150,15 +250,6 @@ class Run:
         if self._processes.leads:
             self._checkpoints.clean_up(step)
         return trainer, validation
-
-    def _likelihood(self, model: HRED) -> SessionLikelihood:
-        """The model as it is trained: by itself, or with teachers."""
-        config, device = self._config.train, self._processes.device
-        likelihood = SessionLikelihood(model, config.chunk, config.usefulness_weight)
-        if self._teachers:
-            teachers = [teacher.model.to(device) for teacher in self._teachers]
-            likelihood = DistilledLikelihood(likelihood, teachers, config.distillation)
-        return likelihood.to(device)
 
     def take_steps(self, trainer: Trainer, stopping: StopListener) -> int:
         """Train; returns the signal that ended it early, 0 if none did."""
@@ -181,8 +272,7 @@ class Run:
         }
         useful = measure_usefulness(trainer.likelihood, validation, processes)
         facts = _facts(trainer.position, contexts, processes, self._id)
-        taught_by = tuple(teacher.facts for teacher in self._teachers)
-        facts = replace(facts, usefulness=useful, teachers=taught_by)
+        facts = replace(facts, usefulness=useful)
         if processes.leads:
             model = trainer.likelihood.model
             publish_model(
@@ -203,7 +293,6 @@ class Run:
                     self._vocabulary,
                     limits,
                     folder / each,
-                    self._table,
                     self._config.model.character_ngrams,
                 ),
                 each,
@@ -277,15 +366,6 @@ def _begin_with(model: HRED, path: Path, say: Callable[[str], None]) -> None:
     say(f"word vectors of {len(found.words):,} of {known:,} words from {path}")
 
 
-def _query_vectors(data: PreparedData, config: RunConfig) -> QueryVectorTable | None:
-    """The vectors of the log's words and known queries that the session encoder is to read."""
-    if not config.train.query_vectors:
-        return None
-    known = data.counts("queries").select("query").collect()["query"]
-    wanted = {*data.words(), *known}
-    return begin_table(Path(config.train.query_vectors), wanted, config.model.query_vectors)
-
-
 def _feed(
     model: HRED, config: TrainConfig, sessions: EncodedSessions, processes: Processes
 ) -> Feed:
@@ -308,15 +388,44 @@ def _feed(
 
 
 @contextmanager
-def _disk_errors(folder: Path) -> Iterator[None]:
-    """Say what to do when the disk is full or goes away."""
+def _disk_errors(out: Path) -> Iterator[None]:
+    """Say what to do when the run's folder or its model cannot be written; other errors pass."""
     try:
         yield
+    except ConnectionError:  # of a pipe or another process, not of the disk
+        raise
     except (OSError, SafetensorError) as error:
+        name = getattr(error, "filename", None)
+        place = Path(os.fsdecode(name)) if isinstance(name, str | bytes) else folder_of_run(out)
+        if not _of_run(place, out):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
         raise TrainingError(
-            f"{folder}: cannot be written ({error}); the checkpoints there are good: "
-            "free some space and run again with `resume`"
+            f"{place}: {reason}; {advice(error)} and run again with `resume`"
         ) from error
+
+
+@contextmanager
+def _memory_errors() -> Iterator[None]:
+    """Say what to do when PyTorch finds no memory, for which it has several errors."""
+    try:
+        yield
+    except RuntimeError as error:
+        first = str(error).partition("\n")[0]
+        if not re.search(r"(can't allocate|out of) memory", first, re.IGNORECASE):
+            raise
+        raise TrainingError(
+            f"not enough memory ({first}); lower train.batch_words or the sizes of the model"
+        ) from error
+
+
+def _of_run(place: Path, out: Path) -> bool:
+    """Whether a path is in `OUT/`, in `OUT.training/` or in what `publish` makes beside them."""
+    place, parent = place.absolute(), out.absolute().parent
+    if parent not in place.parents:
+        return False
+    first = place.relative_to(parent).parts[0]
+    return first in (out.name, folder_of_run(out).name) or first.startswith(f".{out.name}.")
 
 
 def _facts(
@@ -329,7 +438,7 @@ def _facts(
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return RunFacts(
         steps=position.step,
-        epochs=position.epoch,
+        epochs=position.epochs_begun,
         best_step=position.best_step,
         words=position.words,
         seconds=position.seconds,

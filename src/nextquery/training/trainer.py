@@ -1,32 +1,213 @@
-"""The training loop: steps, validations, early stopping, checkpoints. Knows no files.
+"""The training loop: steps, validation, early stopping, checkpoints, progress and metrics."""
 
-All that the next step depends on is the weights, the optimiser's state and a `Position`; order,
-dropout and sampled words follow from seed and step. So a run that is stopped anywhere and goes on
-from a checkpoint takes exactly the steps it would have taken.
-"""
-
+import json
 import math
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor
+from torch.utils.tensorboard import SummaryWriter
 
 from nextquery.errors import TrainingError
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.settings import TrainConfig
+from nextquery.text.batching import Batch, build_batch, cut
 from nextquery.text.corpus import EncodedSessions
 from nextquery.training.checkpoint import Checkpoint, CheckpointFolder, Position
 from nextquery.training.distributed import Processes
 from nextquery.training.feed import Feed, TrainingStep, dropout_seed
 from nextquery.training.optimiser import Optimiser
-from nextquery.training.perplexity import measure
-from nextquery.training.training_log import TrainingLog
+
+METRICS, EVENTS = "metrics.jsonl", "events"
+
+
+class TrainingLog(AbstractContextManager["TrainingLog"]):
+    """Takes reports of steps and validations; keeps those up to `step` of an earlier run."""
+
+    def __init__(self, folder: Path, step: int, steps_per_epoch: int, epochs: int) -> None:
+        self._file = folder / METRICS
+        kept = [line for line in read_metrics(self._file) if line["step"] <= step]
+        self._file.write_text("".join(_line(entry) for entry in kept), encoding="utf-8")
+        self._stream = self._file.open("a", encoding="utf-8")
+        self._events = SummaryWriter(str(folder / EVENTS), purge_step=step + 1)
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("epoch {task.fields[epoch]}/" + str(epochs)),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[facts]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not sys.stderr.isatty(),
+        )
+        total = steps_per_epoch * epochs
+        self._task = self._bar.add_task("", total=total, completed=step, epoch=1, facts="")
+        self._facts = {"training perplexity": "-", "validation perplexity": "-", "words/s": "-"}
+
+    def __enter__(self) -> "TrainingLog":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+        self._stream.close()
+        self._events.close()
+
+    def advance(self, step: int, epoch: int) -> None:
+        """Move the progress bar."""
+        self._bar.update(self._task, completed=step, epoch=epoch + 1, facts=self._told())
+
+    def report(self, step: int, values: dict[str, Any]) -> None:
+        """Write a report of the steps since the last one."""
+        self._facts["training perplexity"] = f"{math.exp(min(values['loss'], 50)):.1f}"
+        self._facts["words/s"] = f"{values['words_per_second']:.0f}"
+        self._write(step, values, "training")
+
+    def validation(self, step: int, values: dict[str, Any]) -> None:
+        """Write the result of a validation; without a terminal it is also a line on stderr."""
+        self._facts["validation perplexity"] = f"{values['validation_perplexity']:.1f}"
+        self._write(step, values, "validation")
+        if not sys.stderr.isatty():
+            self.say(f"step {step}: epoch {values['epoch']}, {self._told()}")
+
+    def say(self, text: str) -> None:
+        """Print a line on stderr, above the progress bar."""
+        self._console.print(text, highlight=False, soft_wrap=True)
+
+    def _told(self) -> str:
+        return ", ".join(f"{name} {value}" for name, value in self._facts.items())
+
+    def _write(self, step: int, values: dict[str, Any], group: str) -> None:
+        self._stream.write(_line({"step": step, **values}))
+        self._stream.flush()
+        for name, value in values.items():
+            self._events.add_scalar(f"{group}/{name}", value, step)
+
+
+def read_metrics(file: Path) -> Iterator[dict[str, Any]]:
+    """The entries of a `metrics.jsonl`; a last line cut off by a crash is left out."""
+    if not file.exists():
+        return
+    for line in file.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.endswith("\n"):
+            yield json.loads(line)
+
+
+def _line(entry: dict[str, Any]) -> str:
+    return json.dumps(entry) + "\n"
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """Natural-log likelihoods summed over symbols, end-of-query symbols included."""
+
+    log_likelihood: float
+    symbols: int
+    known_log_likelihood: float
+    """The part of the targets that the vocabulary knows."""
+    known_symbols: int
+
+    @property
+    def nll(self) -> float:
+        """Negative log-likelihood per symbol."""
+        return -self.log_likelihood / self.symbols
+
+    @property
+    def perplexity(self) -> float:
+        """Per symbol, words outside the vocabulary included."""
+        return math.exp(self.nll)
+
+    @property
+    def known_perplexity(self) -> float:
+        """Per symbol that the vocabulary knows."""
+        return math.exp(-self.known_log_likelihood / self.known_symbols)
+
+
+def measure(
+    likelihood: SessionLikelihood,
+    corpus: EncodedSessions,
+    processes: Processes,
+    context: int | None = None,
+    batch_words: int = 2048,
+) -> Perplexity:
+    """The perplexity of every query of every session, each process doing its share.
+
+    With `context`, a query is predicted from at most that many queries before it.
+    """
+    sums = np.zeros(4)
+    training = likelihood.training
+    likelihood.eval()
+    with torch.no_grad():
+        for batch in _batches(corpus, context, batch_words, processes):
+            _, rows = likelihood(batch)
+            rows = rows.double().cpu().numpy()
+            known = batch.extended_targets < corpus.vocabulary_size
+            sums += (rows.sum(), len(rows), rows[known].sum(), known.sum())
+    likelihood.train(training)
+    total, symbols, known_total, known_symbols = processes.total(sums.tolist())
+    return Perplexity(total, int(symbols), known_total, int(known_symbols))
+
+
+@dataclass(frozen=True)
+class UsefulnessLoss:
+    """How well a usefulness head tells useful queries from others, in nats per query."""
+
+    queries: int
+    nll: float
+    share_nll: float
+    """Of saying the same of every query: the share of useful ones."""
+
+
+def measure_usefulness(
+    likelihood: SessionLikelihood, corpus: EncodedSessions, processes: Processes
+) -> UsefulnessLoss | None:
+    """The loss of the usefulness head on every query; None where the model has none."""
+    if likelihood.model.usefulness is None:
+        return None
+    sums = np.zeros(3)
+    training = likelihood.training
+    likelihood.eval()
+    with torch.no_grad():
+        for batch in _batches(corpus, None, 2048, processes):
+            assert batch.useful is not None
+            found = likelihood.usefulness(batch).double().sum()
+            sums += (len(batch.useful), float(found), batch.useful.sum())
+    likelihood.train(training)
+    queries, total, useful = processes.total(sums.tolist())
+    return UsefulnessLoss(int(queries), -total / queries, _entropy(useful / queries))
+
+
+def _entropy(share: float) -> float:
+    return -sum(each * math.log(each) for each in (share, 1 - share) if each > 0)
+
+
+def _batches(
+    corpus: EncodedSessions, context: int | None, batch_words: int, processes: Processes
+) -> Iterator[Batch]:
+    sessions = corpus if context is None else corpus.windows(context)
+    lengths, queries = sessions.lengths(), sessions.queries()
+    order: NDArray[np.int64] = np.lexsort((lengths, queries))
+    mine = list(cut(order, lengths, batch_words))[processes.rank :: processes.count]
+    for members in mine:
+        yield build_batch(sessions, members, last_only=context is not None)
 
 
 @dataclass

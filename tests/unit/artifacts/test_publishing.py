@@ -2,12 +2,15 @@
 
 import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from nextquery.artifacts import MANIFEST, disk, open_artifact, publish, publishing
+from nextquery.artifacts import MANIFEST, check_target, files, open_artifact, publish, publishing
 from nextquery.errors import ArtifactError
 
 
@@ -47,7 +50,7 @@ def test_publishing_again_replaces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, atomic: bool
 ) -> None:
     if not atomic:
-        monkeypatch.setattr(disk, "exchange", lambda one, other: False)
+        monkeypatch.setattr(files, "exchange", lambda one, other: False)
     make(tmp_path / "out", "old")
     make(tmp_path / "out", "new")
     assert content(tmp_path / "out") == "new"
@@ -158,7 +161,7 @@ def test_an_end_between_two_renames_brings_the_old_one_back(
         return replace(path, other)
 
     make(tmp_path / "out", "old")
-    monkeypatch.setattr(disk, "exchange", lambda one, other: False)
+    monkeypatch.setattr(files, "exchange", lambda one, other: False)
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises((KeyboardInterrupt, OSError)):
         make(tmp_path / "out", "new")
@@ -202,7 +205,7 @@ def test_everything_is_on_the_disk_before_the_old_one_goes(
 ) -> None:
     synced: set[int] = set()
     missing: list[str] = []
-    fsync, exchange = os.fsync, disk.exchange
+    fsync, exchange = os.fsync, files.exchange
 
     def note(descriptor: int) -> None:
         synced.add(os.fstat(descriptor).st_ino)
@@ -215,7 +218,7 @@ def test_everything_is_on_the_disk_before_the_old_one_goes(
 
     make(tmp_path / "out", "old")
     monkeypatch.setattr(os, "fsync", note)
-    monkeypatch.setattr(disk, "exchange", look)
+    monkeypatch.setattr(files, "exchange", look)
     with publish(tmp_path / "out", "data", {}) as folder:
         (folder / "deep" / "er").mkdir(parents=True)
         (folder / "deep" / "er" / "part.txt").write_text("new")
@@ -325,4 +328,106 @@ def test_a_folder_that_is_written_into_while_it_is_removed_is_gone(
     with suppress(ValueError), publish(tmp_path / "out", "data", {}):
         raise ValueError
     assert late
+    assert names(tmp_path) == []
+
+
+PUBLISHES = """
+import sys
+from pathlib import Path
+from nextquery.artifacts import files, publish
+if sys.argv[2] == "renames":
+    files.exchange = lambda one, other: False
+sys.stdin.readline()
+for number in range(60):
+    with publish(Path(sys.argv[1]) / "deep" / "out", "data", {"number": number}) as folder:
+        (folder / "part.txt").write_text(str(number))
+        assert folder.parent.stat().st_mode & 0o077 == 0, "others can read what is being written"
+"""
+
+
+@pytest.mark.parametrize("way", ["exchange", "renames"])
+def test_jobs_with_the_same_target_do_not_disturb_each_other(tmp_path: Path, way: str) -> None:
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, "-c", PUBLISHES, str(tmp_path), way],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(6)
+    ]
+    for job in jobs:
+        assert job.stdin is not None
+        job.stdin.write(b"begin\n")
+        job.stdin.flush()
+    assert [job.communicate(timeout=120)[1] for job in jobs] == [b""] * len(jobs)
+    assert content(tmp_path / "deep" / "out") == "59"
+    assert names(tmp_path / "deep") == ["out"]
+
+
+def test_a_folder_removed_before_it_is_locked_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another job takes the new folder for remains in the moment before its lock."""
+    mkdir = Path.mkdir
+    removed: list[Path] = []
+
+    def make_and_lose(path: Path, mode: int = 0o777, **given: bool) -> None:
+        mkdir(path, mode, **given)
+        if path.suffix == ".partial" and not removed:
+            removed.append(path)
+            assert publishing.claim_remains(path) is None
+
+    monkeypatch.setattr(Path, "mkdir", make_and_lose)
+    with publish(tmp_path / "out", "data", {}) as folder:
+        assert not removed[0].exists()
+        assert folder.parent.stat().st_mode & 0o077 == 0
+
+
+def test_remains_that_were_half_removed_are_cleared(tmp_path: Path) -> None:
+    (killed_job(tmp_path / "out") / "lock").unlink()
+    make(tmp_path / "out", "new")
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.fixture
+def mount_point(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "mount point"
+    folder.mkdir()
+    (tmp_path / "same disk").mkdir()
+    mount = ["mount", "--bind", str(tmp_path / "same disk"), str(folder)]
+    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("needs the right to mount")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_mount_point_is_refused_before_the_work(mount_point: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"mount point.*choose a folder in it"):
+        publish(mount_point, "data", {}).__enter__()
+    check_target(mount_point, "report", in_place=True)
+    make(mount_point / "out", "new")
+    assert content(mount_point / "out") == "new"
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+import duckdb
+from nextquery.artifacts import publish
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+try:
+    with publish(Path(sys.argv[1]) / "out", "data", {}) as folder:
+        rows = duckdb.sql("select hash(i) as n from range(100_000) t(i)")
+        rows.write_parquet(str(folder / "part.parquet"))
+except OSError as error:
+    print(error.strerror, error.filename == str(Path(sys.argv[1]) / "out"))
+"""
+
+
+def test_an_error_of_duckdb_is_one_of_the_system(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("File too large True\n", "")
     assert names(tmp_path) == []

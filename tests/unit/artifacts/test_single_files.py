@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.artifacts import abandon, single_files
-from nextquery.artifacts.single_files import replaced_file, write_text
+from nextquery.artifacts import abandon, files
+from nextquery.artifacts.files import replaced_file, write_text
 
 
 def test_a_text_replaces_another_and_leaves_nothing_beside(tmp_path: Path) -> None:
@@ -24,14 +24,14 @@ def test_a_file_is_replaced_when_it_is_complete(tmp_path: Path) -> None:
     with replaced_file(tmp_path / "link") as stream:
         stream.write(b"one")
         assert not (tmp_path / "file").exists()
-        assert len(single_files._being_written) == 1
+        assert len(files._being_written) == 1
     assert (tmp_path / "file").read_bytes() == b"one"
     with pytest.raises(ZeroDivisionError), replaced_file(tmp_path / "file") as stream:
         stream.write(b"two")
         raise ZeroDivisionError
     assert (tmp_path / "file").read_bytes() == b"one"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
-    assert not single_files._being_written
+    assert not files._being_written
 
 
 def test_a_rename_never_takes_the_place_of_a_device(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.artifacts.trie_files import check_trie_file
+from nextquery.artifacts.arrays import check_trie_file
 from nextquery.errors import ArtifactError
 
 

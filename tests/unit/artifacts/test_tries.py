@@ -6,7 +6,7 @@ import marisa_trie
 import pytest
 
 from nextquery.artifacts import Artifact, open_artifact, publish
-from nextquery.artifacts.tries import load_record_trie, load_trie
+from nextquery.artifacts.arrays import load_record_trie, load_trie
 from nextquery.errors import ArtifactError
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from nextquery.artifacts import open_artifact, publish, verification
+from nextquery.artifacts import manifest, open_artifact, publish
 from nextquery.errors import ChecksumError
 
-SIZE = verification.ALWAYS_HASHED + 100_000
+SIZE = manifest.ALWAYS_HASHED + 100_000
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_bytes_that_change_below_the_file_system_are_found_in_the_blocks_looked_
     model: Path, cache: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_artifact(model)
-    monkeypatch.setattr(verification, "_stamp", lambda status: ("the same as before",))
+    monkeypatch.setattr(manifest, "_stamp", lambda status: ("the same as before",))
     open_artifact(model)
     flip(model / "large.bin", 5)
     with pytest.raises(ChecksumError):
@@ -139,8 +139,8 @@ def test_without_a_place_for_notes_all_is_hashed(
 
 
 def test_old_notes_go(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(verification, "_MOST_NOTES", 10)
+    monkeypatch.setattr(manifest, "_MOST_NOTES", 10)
     for number in range(40):
-        verification.write_note(f"{number:040}", "x")
+        manifest.write_note(f"{number:040}", "x")
     assert len(list(cache.iterdir())) <= 10
-    assert verification.read_note(f"{39:040}") == "x"
+    assert manifest.read_note(f"{39:040}") == "x"

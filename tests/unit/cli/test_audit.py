@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from nextquery.cli.main import app
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 SESSIONS = [
     (f"user{n}-{k}", (f"word{n} word{(n + 1) % 30}", f"word{n} word{(n + 9) % 30}"))

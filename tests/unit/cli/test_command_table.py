@@ -9,8 +9,7 @@ import typer.main
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
-from nextquery.cli.command_table import MODULES, LazyCommands
-from nextquery.cli.main import app
+from nextquery.cli.main import MODULES, PANELS, LazyCommands, app
 
 HEAVY = {"polars", "pyarrow", "duckdb", "narwhals", "torch", "rich", "bm25s"}
 
@@ -20,11 +19,15 @@ def test_every_command_of_the_table_is_there(name: str) -> None:
     assert LazyCommands()[name].name == name
 
 
-def test_help_lists_the_commands_in_the_order_of_the_table() -> None:
+def test_help_groups_the_commands_in_panels() -> None:
     shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
-    places = [shown.index(f"│ {name} ") for name in MODULES]
-
-    assert places == sorted(places)
+    starts = [shown.index(f"─ {title} ─") for title in PANELS]
+    for (title, commands), start, end in zip(
+        PANELS.items(), starts, [*starts[1:], len(shown)], strict=True
+    ):
+        panel = shown[start:end]
+        assert [name for name in MODULES if f"│ {name} " in panel] == list(commands), title
+    assert len(next(iter(PANELS.values()))) == 8
 
 
 def test_a_mistyped_command_is_guessed() -> None:
@@ -64,4 +67,4 @@ def test_suggesting_with_a_count_model_imports_little(served_models: dict[str, P
 
     assert not imported & HEAVY
     commands = {name for name in imported if name in MODULES.values()}
-    assert commands == {"nextquery.cli.models.suggest"}
+    assert commands == {"nextquery.cli.suggest"}

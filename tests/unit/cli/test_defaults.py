@@ -9,9 +9,8 @@ from typer.core import TyperGroup
 
 from nextquery.cli.main import app
 from nextquery.evaluation.settings import ExperimentSettings
-from nextquery.export.settings import ExportSettings
-from nextquery.logs.reading.settings import ReadSettings
-from nextquery.logs.settings import PrepareSettings
+from nextquery.export.engines import ExportSettings
+from nextquery.logs.settings import PrepareSettings, ReadSettings
 from nextquery.service.settings import ServiceSettings
 
 CLASSES = [

@@ -1,5 +1,6 @@
 """Errors of the system are one line with the place and what to do."""
 
+import json
 import os
 import resource
 import subprocess
@@ -71,6 +72,35 @@ def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (tmp_path / name).is_file()
     assert_one_line(command("inspect", str(tmp_path / name)), name)
+
+
+SAID = "naïve \u6771\u4eac \U0001f600 \u0100"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "koi8-r", "utf-8"])
+def test_every_text_is_printed_in_every_encoding(tmp_path: Path, encoding: str) -> None:
+    out = tmp_path / f"{SAID}.tsv"
+    done = subprocess.run(
+        [sys.executable, "-m", "nextquery", "synth", str(out), "--sessions", "10"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    shown = done.stdout.decode(encoding).partition(":")[0]
+    assert json.loads(f'"{shown}"') == str(out)
+
+
+def test_errors_are_printed_in_latin_1(tmp_path: Path) -> None:
+    missing = tmp_path / SAID
+    done = subprocess.run(
+        [sys.executable, "-m", "nextquery", "inspect", str(missing)],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+    )
+    assert done.returncode == 2
+    shown = str(tmp_path).encode() + rb"/na\xefve \u6771\u4eac \ud83d\ude00 \u0100"
+    shown = shown.replace(rb"\xef", b"\xef")
+    assert done.stderr == b"error: " + shown + b": no such folder\n"
 
 
 @pytest.mark.slow

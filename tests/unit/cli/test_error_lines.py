@@ -5,7 +5,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.cli.error_lines import MOST_CHARACTERS, one_line
+from nextquery.cli.main import MOST_CHARACTERS, one_line
 
 
 @given(st.text(max_size=3000))

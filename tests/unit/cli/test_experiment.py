@@ -10,12 +10,14 @@ from nextquery.errors import InputError
 
 def test_a_folder_without_a_name_is_called_by_its_kind(served_models: dict[str, Path]) -> None:
     folder = served_models["adjacency"]
-    assert experiment._named([str(folder), f"mine={folder}"]) == {
+    assert experiment._named("--model", [str(folder), f"mine={folder}"]) == {
         "adjacency": folder,
         "mine": folder,
     }
-    with pytest.raises(InputError, match="the name 'adjacency' is taken; write NAME=FOLDER"):
-        experiment._named([str(folder), str(folder)])
+    for option in ("--model", "--feature-from"):
+        problem = f"^{option} .*: the name 'adjacency' is taken; write NAME=FOLDER"
+        with pytest.raises(InputError, match=problem):
+            experiment._named(option, [str(folder), str(folder)])
 
 
 def test_several_folders_are_an_ensemble(served_models: dict[str, Path]) -> None:

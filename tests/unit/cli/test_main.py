@@ -41,8 +41,8 @@ def test_a_missing_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "nextquery.service.operation.workers", raising=False)
-    monkeypatch.delitem(sys.modules, "nextquery.service.operation.server", raising=False)
+    monkeypatch.delitem(sys.modules, "nextquery.service.run", raising=False)
+    monkeypatch.delitem(sys.modules, "nextquery.service.run", raising=False)
     code = run(monkeypatch, "serve", str(tmp_path))
     said = capsys.readouterr().err
     assert code == 2

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nextquery.cli.main import app
-from nextquery.cli.option_names import in_options, option_names
+from nextquery.cli.main import app, in_options, option_names
 
 SOURCE = Path(__file__).parents[3] / "src" / "nextquery"
 

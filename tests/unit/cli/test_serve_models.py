@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.artifacts import publish
-from nextquery.cli.serve_models import served_models
+from nextquery.cli.serve import served_models
 from nextquery.errors import InputError
 
 

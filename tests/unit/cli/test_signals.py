@@ -97,6 +97,55 @@ def test_one_line_and_nothing_left(tmp_path: Path, script: str, number: signal.S
     assert list(tmp_path.iterdir()) == []
 
 
+def run_script(script: str, folder: Path) -> tuple[int, str]:
+    command = [sys.executable, "-c", script, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stderr
+
+
+TWO_AT_ONCE = f"""
+import os, signal
+both = {{signal.SIGINT, signal.SIGTERM}}
+signal.pthread_sigmask(signal.SIG_BLOCK, both)  # in every thread
+{BEGIN}    for number in both:
+        os.kill(os.getpid(), number)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+    time.sleep(60)
+"""
+WHILE_STOPPING = f"""
+import os, signal
+{BEGIN}    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT) * 20:
+            os.kill(os.getpid(), number)
+            time.sleep(0.001)
+"""
+AFTER_THE_COMMAND = """
+import os, signal, sys, time
+from nextquery.cli.signals import stop_on_signals
+with stop_on_signals():
+    pass
+os.kill(os.getpid(), signal.SIGINT)
+time.sleep(60)
+"""
+
+
+def test_two_signals_at_the_same_moment_are_one(tmp_path: Path) -> None:
+    assert run_script(TWO_AT_ONCE, tmp_path) == CODES[signal.SIGINT]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_signals_while_stopping_change_nothing(tmp_path: Path) -> None:
+    assert run_script(WHILE_STOPPING, tmp_path) == CODES[signal.SIGTERM]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_while_the_interpreter_ends_is_one_line(tmp_path: Path) -> None:
+    assert run_script(AFTER_THE_COMMAND, tmp_path) == CODES[signal.SIGINT]
+
+
 def test_other_commands_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".out.0123abcd.other").mkdir()

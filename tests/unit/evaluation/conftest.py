@@ -8,28 +8,30 @@ import pytest
 import torch
 
 from nextquery.artifacts import publish
-from nextquery.evaluation.generation.decoding_time import DecodingTime
-from nextquery.evaluation.generation.list_quality import (
+from nextquery.evaluation.comparison import Comparison, Quality, RankingResult
+from nextquery.evaluation.learning_curve import CurvePoint, CurveSystem, LearningCurve
+from nextquery.evaluation.lists import (
+    DecodingTime,
     GenerationQuality,
     GenerationResult,
     SystemLists,
 )
-from nextquery.evaluation.generation.sample_suggestions import SampleContext, SampleTable
-from nextquery.evaluation.learning_curve import CurvePoint, CurveSystem, LearningCurve
+from nextquery.evaluation.paper import SampleContext, SampleTable, TrainingFacts
 from nextquery.evaluation.probes.boundaries import BoundaryResult, BoundaryScore
-from nextquery.evaluation.probes.gates import GateComparison, GateExample
+from nextquery.evaluation.probes.gates import (
+    GateComparison,
+    GateExample,
+    ProjectedText,
+    Projections,
+)
 from nextquery.evaluation.probes.hidden_intent import AtDistance, IntentResult
-from nextquery.evaluation.probes.projections import ProjectedText, Projections
-from nextquery.evaluation.probes.training_table import TrainingFacts
-from nextquery.evaluation.ranking.comparison import Comparison, RankingResult
-from nextquery.evaluation.ranking.metrics import Quality
-from nextquery.evaluation.ranking.scenario_result import (
+from nextquery.evaluation.results import DataFacts, ExperimentResults, SystemNames
+from nextquery.evaluation.scenario_run import (
     ContextLengthResult,
     RankerFacts,
     ScenarioResult,
     SplitResult,
 )
-from nextquery.evaluation.results import DataFacts, ExperimentResults, SystemNames
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.guard.guard import Guard
 from nextquery.logs.data_folder import PreparedData

@@ -13,7 +13,7 @@ from nextquery.evaluation.drift import drift, perplexity
 from nextquery.logs.data_folder import PreparedData
 from nextquery.records import ScoredQuery
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 OLD = [(f"a{n}", ("red shoes", "red boots")) for n in range(6)]
 OLD += [(f"b{n}", ("blue hats", "blue caps")) for n in range(2)]
@@ -38,6 +38,18 @@ def test_the_same_again_needs_nothing(log: Any) -> None:
     assert (found.new_sessions, found.new_words, found.vanished_queries) == (4, 0, 0)
     assert (found.unknown_words, found.unknown_queries) == (0.0, 0.0)
     assert not found.retrain
+
+
+def test_splits_without_sessions_are_not_what_new_sessions_are_compared_with(log: Any) -> None:
+    """Of no words all would be unknown, and nothing newer could be worse."""
+    old = log(OLD, [0] * 8)
+    usual = old.session_rows
+    empty = usual("background").head(0)
+    old.artifact.entry("counts")["sessions"] |= {"validation": 0, "test": 0}
+    old.session_rows = lambda split: usual(split) if split == "background" else empty
+    found = drift(log([*OLD, *OTHER], [0] * 8 + [1] * 4), old)
+    assert (found.unknown_before, found.unknown_words) == (0.0, 1.0)
+    assert found.retrain
 
 
 def test_new_words_and_vanished_queries_are_named(log: Any, tmp_path: Path) -> None:

@@ -2,15 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.evaluation.experiment_run import ExperimentRun
-from nextquery.evaluation.progress import show_steps
+from nextquery.evaluation.experiment import ExperimentRun
 from nextquery.evaluation.settings import ExperimentSettings
-from nextquery.evaluation.step_store import StepStore
+from nextquery.evaluation.steps import StepStore, show_steps
 from nextquery.evaluation.systems import Systems
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.base import Scorer
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 
 @pytest.mark.slow

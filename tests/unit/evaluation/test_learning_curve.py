@@ -10,9 +10,9 @@ from nextquery.evaluation.learning_curve import (
     keep_share,
     learning_curve,
 )
-from nextquery.evaluation.progress import show_steps
-from nextquery.evaluation.ranking.scenario_run import RankingSettings
-from nextquery.evaluation.ranking.scenarios import Rules
+from nextquery.evaluation.scenario_run import RankingSettings
+from nextquery.evaluation.scenarios import Rules
+from nextquery.evaluation.steps import show_steps
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Scorer
 

@@ -1,7 +1,7 @@
 import pytest
 
 from nextquery.evaluation.paper import PAPER
-from nextquery.evaluation.ranking.scenarios import SCENARIOS
+from nextquery.evaluation.scenarios import SCENARIOS
 
 
 def test_the_papers_gains_follow_from_its_mrrs() -> None:

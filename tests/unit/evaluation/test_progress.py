@@ -1,4 +1,4 @@
-from nextquery.evaluation.progress import show_steps
+from nextquery.evaluation.steps import show_steps
 
 
 def test_tracking_passes_every_step_on() -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from nextquery.evaluation.comparison import RankingResult
 from nextquery.evaluation.learning_curve import LearningCurve
 from nextquery.evaluation.probes.gates import GateComparison, GateResult
-from nextquery.evaluation.ranking.comparison import RankingResult
-from nextquery.evaluation.ranking.scenario_result import ScenarioResult
-from nextquery.evaluation.record_json import from_json, to_json
 from nextquery.evaluation.results import ExperimentResults
+from nextquery.evaluation.scenario_run import ScenarioResult
+from nextquery.evaluation.steps import from_json, to_json
 
 
 def test_a_record_comes_back_from_its_json(results: ExperimentResults) -> None:

@@ -1,5 +1,5 @@
-from nextquery.evaluation.record_json import to_json
 from nextquery.evaluation.results import ExperimentResults
+from nextquery.evaluation.steps import to_json
 
 
 def test_the_documented_keys_are_all_there(results: ExperimentResults) -> None:

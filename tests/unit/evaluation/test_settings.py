@@ -1,7 +1,7 @@
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.evaluation.ranking.scenarios import SCENARIOS
+from nextquery.evaluation.scenarios import SCENARIOS
 from nextquery.evaluation.settings import ExperimentSettings
 
 
@@ -43,3 +43,9 @@ def test_earlier_queries_are_few_and_of_known_visitors() -> None:
 def test_test_users_are_at_least_one() -> None:
     with pytest.raises(InputError, match="`test_users` 0: must be at least 1"):
         ExperimentSettings(test_users=0)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 2**64])
+def test_a_seed_that_cannot_be_drawn_with_is_refused(seed: int) -> None:
+    with pytest.raises(InputError, match=f"`seed` {seed}: must be 0 to 4294967295"):
+        ExperimentSettings(seed=seed)

@@ -2,8 +2,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nextquery.evaluation.record_json import OPTIONAL
-from nextquery.evaluation.step_store import FOLDER, Finish, StepStore
+import pytest
+
+from nextquery.errors import ArtifactError
+from nextquery.evaluation.steps import FOLDER, OPTIONAL, Finish, StepStore
 
 
 @dataclass(frozen=True)
@@ -108,3 +110,21 @@ def test_times_stand_in_the_order_in_which_steps_begin(tmp_path: Path) -> None:
     for name in "abc":
         resumed.run(name, int, lambda: 1)
     assert list(whole.seconds) == list(resumed.seconds) == ["a", "b", "c"]
+
+
+def test_a_step_depends_on_what_it_alone_uses(tmp_path: Path) -> None:
+    runs: list[int] = []
+    for uses in ("a file", "a file", "the file edited"):
+        StepStore(tmp_path, 1).run("step", Result, lambda: computed(runs), uses)
+        StepStore(tmp_path, 1).run("other", Part, lambda: Part(1))
+
+    assert len(runs) == 2
+
+
+def test_nothing_is_kept_whose_basis_has_changed_meanwhile(tmp_path: Path) -> None:
+    def check() -> None:
+        raise ArtifactError("replaced while it was in use")
+
+    with pytest.raises(ArtifactError):
+        StepStore(tmp_path, 1, check).run("step", Part, lambda: Part(1))
+    assert not list(tmp_path.rglob("*.json"))

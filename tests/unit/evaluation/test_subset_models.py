@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from nextquery.artifacts import open_artifact
-from nextquery.evaluation.subset_models import train_fold_models, train_on_users
+from nextquery.evaluation.systems import train_fold_models, train_on_users
 from nextquery.logs.data_folder import PreparedData
-from nextquery.ranking.user_folds import user_fold
+from nextquery.ranking.cases import user_fold
 from nextquery.suggesters.loading import load
 
 CONFIG = """

@@ -6,7 +6,7 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.evaluation.systems import COUNT_MODELS, check_names, identity, open_systems
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import load
 from nextquery.suggesters.popularity import Popularity
 

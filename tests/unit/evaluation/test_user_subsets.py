@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from nextquery.evaluation.user_subsets import count_tables, write_user_subset
+from nextquery.evaluation.systems import count_tables, write_user_subset
 from nextquery.logs.data_folder import PreparedData
-from nextquery.ranking.user_folds import user_fold
+from nextquery.ranking.cases import user_fold
 
 TABLES = ("queries", "words", "word_pairs", "followers")
 

@@ -5,7 +5,7 @@ import pytest
 
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.base import Suggester
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import load
 
 SESSIONS = [

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from nextquery.export.engines import ANYWHERE, ENGINES, INDEX
-from nextquery.export.exported import ExportedQuery
+from nextquery.export.engines import ANYWHERE, ENGINES, INDEX, ExportedQuery
 from nextquery.records import Suggestion
 
 QUERIES = [

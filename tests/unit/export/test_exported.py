@@ -1,8 +1,7 @@
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.export.exported import exported_queries, frequent_queries
-from nextquery.export.settings import ExportSettings
+from nextquery.export.engines import ExportSettings, exported_queries, frequent_queries
 from nextquery.suggesters.base import Suggester
 
 

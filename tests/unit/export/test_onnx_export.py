@@ -9,10 +9,10 @@ import pytest
 
 from nextquery.artifacts import open_artifact
 from nextquery.errors import ArtifactError, InputError
-from nextquery.export import onnx_export
+from nextquery.export import onnx
+from nextquery.export.engines import ExportSettings
 from nextquery.export.export import export_model
-from nextquery.export.onnx_runner import OnnxModel
-from nextquery.export.settings import ExportSettings
+from nextquery.export.onnx import OnnxModel
 from nextquery.inference.settings import DecodeConfig
 from nextquery.suggesters.base import Suggester
 from nextquery.suggesters.loading import load
@@ -55,8 +55,8 @@ def test_words_known_by_their_n_grams_are_not_compared(hred: Any, tmp_path: Path
         hred.score(["unheard"], ["paris"])[0].log_likelihood,
     ]
     assert abs(scores[0] - scores[1]) > 1e-4
-    assert onnx_export._read_alike("red shoes", hred)
-    assert not onnx_export._read_alike("red unheard", hred)
+    assert onnx._read_alike("red shoes", hred)
+    assert not onnx._read_alike("red unheard", hred)
 
 
 def test_nothing_that_the_guard_refuses_leaves(hred: Any, tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ def test_graphs_that_score_differently_are_not_published(
 
 def test_the_copying_part_of_the_readme_says_its_sizes() -> None:
     facts = {"query_size": 64, "session_size": 96, "words": 9, "copying": True}
-    readme = onnx_export._readme({**facts, "character_ngrams": 0}, load_guard(), 1e-6)
+    readme = onnx._readme({**facts, "character_ngrams": 0}, load_guard(), 1e-6)
     assert "(sources, 64)" in readme
     assert "n-grams" not in readme
-    readme = onnx_export._readme({**facts, "character_ngrams": 9}, load_guard(), 1e-6)
+    readme = onnx._readme({**facts, "character_ngrams": 9}, load_guard(), 1e-6)
     assert "by its character n-grams" in readme
     assert "{" not in readme
 

@@ -9,8 +9,8 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.export import onnx_graphs
-from nextquery.inference.network.network import Network
-from nextquery.inference.network.weights import weight_shapes
+from nextquery.inference.network import Network
+from nextquery.inference.weights import weight_shapes
 from nextquery.model.settings import ModelConfig
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, Vocabulary
 

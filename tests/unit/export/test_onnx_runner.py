@@ -5,11 +5,10 @@ from typing import Any
 import onnx
 import pytest
 
-from nextquery.export.onnx_export import model_facts
+from nextquery.export.onnx import OnnxModel, model_facts
 from nextquery.export.onnx_graphs import GRAPHS
-from nextquery.export.onnx_runner import OnnxModel
 from nextquery.guard.guard import Guard
-from nextquery.inference.contexts import ContextLimits
+from nextquery.inference.context import ContextLimits
 from nextquery.inference.predictor import Predictor
 
 from .test_onnx_graphs import FORMS, random_network

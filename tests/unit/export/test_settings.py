@@ -3,7 +3,7 @@
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.export.settings import ExportSettings
+from nextquery.export.engines import ExportSettings
 
 
 @pytest.mark.parametrize("name", ["queries", "next_queries"])

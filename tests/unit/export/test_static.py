@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from nextquery.export.exported import ExportedQuery
+from nextquery.export.engines import ExportedQuery
 from nextquery.export.static import StaticLists, shard_characters, shard_of, write_static
 from nextquery.records import Suggestion
 

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from nextquery.errors import InputError
+from nextquery.export.engines import ExportedQuery
 from nextquery.export.export import export_model
-from nextquery.export.exported import ExportedQuery
-from nextquery.export.static import write_static
-from nextquery.export.static_quality import measure_static
+from nextquery.export.static import measure_static, write_static
 from nextquery.records import Session, Suggestion
 from nextquery.suggesters.base import Suggester
 

@@ -6,12 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from nextquery import load
+from nextquery.feedback.acceptance import PositionBias
 from nextquery.feedback.impressions import Feedback, join_events
-from nextquery.feedback.position_bias import PositionBias
-from nextquery.feedback.reranking.reranking_features import FEATURES
-from nextquery.feedback.reranking.taken_rates import TakenRates
-from nextquery.feedback.reranking.training import Gain, TrainedReranker, publish_reranker
-from nextquery.feedback.reranking.trees import Trees
+from nextquery.feedback.rerank_training import Gain, TrainedReranker, publish_reranker
+from nextquery.feedback.reranker import FEATURES, TakenRates
 from nextquery.feedback.settings import Bounds
 from nextquery.feedback.simulated_visitors import (
     Lister,
@@ -20,6 +18,7 @@ from nextquery.feedback.simulated_visitors import (
     SimulatedVisitors,
     simulate,
 )
+from nextquery.ranking.trees import Trees
 from nextquery.records import Suggestion
 
 QUERIES = 40

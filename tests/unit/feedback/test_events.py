@@ -16,7 +16,7 @@ from nextquery.feedback.events import (
     TakenSuggestion,
     Trial,
     day_of,
-    lines_without,
+    is_line_of,
     parse_line,
     to_lines,
 )
@@ -85,11 +85,47 @@ def test_no_altered_line_ends_the_reader(value: object, data: st.DataObject) -> 
         return
 
 
-def test_the_lines_of_a_visitor_can_be_left_out() -> None:
-    lines = [line for event in EVENTS for _, line in to_lines(event)]
-    other = lines[0].replace(b"visitor-1", b"visitor-2")
-    assert list(lines_without([*lines, other], frozenset({"visitor-1"}))) == [other]
-    assert list(lines_without([b'{"client_id": []}'], frozenset({"x"}))) == [b'{"client_id": []}']
+def test_the_lines_of_a_visitor_are_found() -> None:
+    for _, line in (each for event in EVENTS for each in to_lines(event)):
+        assert is_line_of(line, "visitor-1")
+        assert not is_line_of(line, "visitor")
+        assert not is_line_of(line.replace(b"visitor-1", b"visitor-2"), "visitor-1")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b'{"client_id": "bob", "user_query": "ann"}', False),
+        (b'{"client_id": "ann", "owner": "shop"}', True),
+        (b'{"client_id": "ann", "owner": "news"}', False),
+        (b'{"client_id": "ann"}', True),
+        (b'{"client_id": "ann", "owner": 5}', True),
+        (b'{"client_id": ["ann"]}', True),
+        (b'[{"client_id": "ann"}]', True),
+        (b'{"client_id": "ann", "user_query": "half a qu', True),
+        (b'{"client_id": "ann', True),
+        (b'{"client_id": "ann{"application": "nextquery", "client_id": "bob"}', True),
+        (b'{"client_id": "anna{"application": "nextquery", "client_id": "bob"}', False),
+        (b"[" * 100_000 + b'"ann"', True),
+        (b"", False),
+    ],
+)
+def test_what_cannot_be_read_is_of_everybody_whom_it_names(line: bytes, found: bool) -> None:
+    assert is_line_of(line, "ann", "shop") == found
+
+
+@pytest.mark.parametrize("number", ["Infinity", "1e999", "9" * 400 + ".0"])
+def test_numbers_beyond_all_bounds_are_broken_lines(number: str) -> None:
+    [(_, line)] = to_lines(TakenSuggestion("l", "v", NOON, "q", suggestion="a", position=77))
+    with pytest.raises(ValueError, match="OverflowError"):
+        parse_line(line.replace(b"77", number.encode()))
+
+
+def test_times_before_the_first_year_are_broken_lines() -> None:
+    [(_, line)] = to_lines(DismissedList("l", "v", NOON, "q"))
+    moment = NOON.isoformat(timespec="milliseconds").replace("+00:00", "Z").encode()
+    with pytest.raises(ValueError, match="OverflowError"):
+        parse_line(line.replace(moment, b"0001-01-01T00:00:00+23:59"))
 
 
 @pytest.mark.parametrize("name", ["lists-2026-13-01.ndjson", "other-2026-05-01.ndjson", "events-"])

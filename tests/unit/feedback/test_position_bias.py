@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests.unit.feedback.made_up import VISITORS, ranked, run
 
+from nextquery.feedback.acceptance import estimate_position_bias
 from nextquery.feedback.impressions import join_events
-from nextquery.feedback.position_bias import estimate_position_bias
 from nextquery.feedback.settings import Bounds
 from nextquery.feedback.simulated_visitors import EXAMINATION, SimulatedService, simulate
 

@@ -4,8 +4,7 @@ from tests.unit.feedback.made_up import ranked, run
 from tests.unit.feedback.test_report_results import LISTS, shown
 
 from nextquery.feedback.impressions import Feedback, SetAside
-from nextquery.feedback.report_page import feedback_page
-from nextquery.feedback.report_results import report_on
+from nextquery.feedback.report import feedback_page, report_on
 from nextquery.feedback.settings import ReportSettings
 
 

@@ -5,7 +5,7 @@ import pytest
 from nextquery.errors import InputError
 from nextquery.feedback.events import ListedSuggestion
 from nextquery.feedback.impressions import Feedback, Impression, SetAside
-from nextquery.feedback.report_results import flooded, report_on
+from nextquery.feedback.report import flooded, report_on
 from nextquery.feedback.settings import ReportSettings
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

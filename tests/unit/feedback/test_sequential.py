@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from nextquery.feedback.sequential import MOST, DifferenceTest, VoteTest
+from nextquery.feedback.compare import MOST, DifferenceTest, VoteTest
 
 
 def test_the_evidence_of_votes_by_hand() -> None:

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 from nextquery.feedback.events import ListedSuggestion, ShadowList
 from nextquery.feedback.impressions import Impression
-from nextquery.feedback.shadows import compare_shadows
+from nextquery.feedback.report import compare_shadows
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

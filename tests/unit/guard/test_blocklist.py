@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextquery.errors import BlocklistError
-from nextquery.guard.blocklist import Blocklist, read_blocklist
-from nextquery.guard.disguise import read_word
+from nextquery.guard.blocklist import Blocklist, read_blocklist, read_word
 from nextquery.normalise import normalise_query
 
 BLOCKED = Blocklist(["badword", "rude", "make a bomb", "steal his wallet", "crassle"])
@@ -186,3 +185,19 @@ def test_other_scripts_are_read_without_what_is_only_drawn(disguised: str) -> No
     blocked = Blocklist(["شتيمة", "나쁜단어", "грубость", "κακολογία"])
     assert blocked.blocks(normalise_query(disguised))
     assert not blocked.blocks(normalise_query("나쁜 날"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ʙᴀᴅᴡᴏʀᴅ", "ƀⱥđwøɍđ", "ɓɐɖwɵɾɖ", "ꞗaꝺꟃoꞃꝺ", "ᗷᗩᗪᗯOᖇᗪ", "ȺBADWORD badwꝍrd", "cheap badꟃord",
+    ],
+)  # fmt: skip
+def test_letters_for_scholars_hide_nothing(text: str) -> None:
+    assert Blocklist(["badword"]).blocks(text)
+
+
+@pytest.mark.parametrize(("entry", "word"), [("pig", "þig"), ("hoo", "hɔɔ"), ("bed", "bəd")])
+def test_letters_of_living_alphabets_are_letters_of_their_own(entry: str, word: str) -> None:
+    assert not Blocklist([entry]).blocks(word)
+    assert Blocklist([word]).blocks(word)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.guard.disguise import (
+from nextquery.guard.blocklist import (
     draws_out,
     inflects,
     letters,

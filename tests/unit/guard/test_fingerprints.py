@@ -1,12 +1,25 @@
 """The filter never misses a member, and its mistakes stay near the documented rate."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.guard.fingerprints import RareSet, pair_keys, text_keys
+from nextquery.guard.tables import RareSet, pair_key, pair_keys, text_key, text_keys
+
+
+def test_one_key_is_judged_as_many_are() -> None:
+    texts = ["red", "shoes", "", "東京", *map(str, range(500))]
+    keys = text_keys(texts, b"secret")
+    assert [text_key(text, b"secret") for text in texts] == keys.tolist()
+    pairs = pair_keys(keys[:-1], keys[1:])
+    alone = [pair_key(*map(int, pair)) for pair in pairwise(keys.tolist())]
+    assert alone == pairs.tolist()
+    rare = RareSet.build(pairs[::3])
+    assert [rare.has(key) for key in alone] == rare.contains(pairs).tolist()
+    assert not all(map(rare.has, alone))
 
 
 @given(st.lists(st.text(), max_size=50))

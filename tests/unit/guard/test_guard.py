@@ -10,9 +10,8 @@ import pytest
 
 from nextquery.artifacts import publish
 from nextquery.errors import ArtifactError, BlocklistError
-from nextquery.guard.build_tables import write_tables
-from nextquery.guard.guard import Guard, Reason
-from nextquery.guard.hits import TitleHits, read_hits
+from nextquery.guard.guard import Guard, Reason, TitleHits, read_hits
+from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData
 
 from .conftest import DataMaker
@@ -62,9 +61,24 @@ def test_with_k_of_one_the_same_log_refuses_nothing(make_data: DataMaker, tmp_pa
 
 def test_words_and_pairs_of_the_session_at_hand_pass(guard: Guard) -> None:
     assert not guard.allows("zanzibarra")
-    assert guard.allows("zanzibarra hotel", context=["Zanzibarra"])
-    assert guard.allows("cheap wine hotel", context=["WINE hotel"])
-    assert not guard.allows("cheap wine hotel", context=["wine", "hotel"])
+    assert guard.allows("zanzibarra hotel", guard.own_text(["zanzibarra"]))
+    assert guard.allows("cheap wine hotel", guard.own_text(["wine hotel"]))
+    assert not guard.allows("cheap wine hotel", guard.own_text(["wine", "hotel"]))
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        "wine hotel zanzibarra and many more words that nobody types here",
+        f"wine hotel zanzibarra {'x' * 90}",
+        "hotel " * 9 + "wine hotel zanzibarra",
+    ],
+)
+def test_a_query_that_does_not_look_typed_exempts_nothing(guard: Guard, junk: str) -> None:
+    own = guard.own_text([junk])
+    assert guard.allows("wine hotel", own).reason == Reason.RARE_PAIR
+    assert guard.allows("zanzibarra", own).reason == Reason.RARE_WORD
+    assert guard.allows("wine hotel", guard.own_text([junk, "wine hotel"]))  # the control
 
 
 def test_the_decoders_question_agrees_with_the_verdict(guard: Guard) -> None:
@@ -137,7 +151,7 @@ def test_refusals_are_counted_by_reason(guard: Guard) -> None:
 @pytest.mark.parametrize("text", ["john 555 123 4567", "someone gmail com", "4111 1111 1111 1111"])
 def test_what_looks_like_personal_data_is_refused(text: str) -> None:
     assert Guard().allows(text).reason == Reason.PERSONAL_DATA
-    assert not Guard().allows(text, context=[text])
+    assert not Guard().allows(text, Guard().own_text([text]))
 
 
 def test_a_hits_check_is_a_function_or_a_file_of_titles(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from nextquery.artifacts import publish
 from nextquery.errors import ArtifactError
-from nextquery.guard.build_tables import write_tables
-from nextquery.guard.guard_tables import Tables, open_tables
+from nextquery.guard.tables import Tables, open_tables, write_tables
 
 from .conftest import DataMaker
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.guard.hits import TitleHits, read_hits
+from nextquery.guard.guard import TitleHits, read_hits
 
 
 def test_one_title_must_hold_all_words() -> None:

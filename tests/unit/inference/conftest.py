@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.contexts import DEFAULT_LIMITS, ContextLimits
-from nextquery.inference.kernels.library import native_library
-from nextquery.inference.network.network import Network
+from nextquery.inference.context import DEFAULT_LIMITS, ContextLimits
+from nextquery.inference.native import native_library
+from nextquery.inference.network import Network
 from nextquery.inference.predictor import Predictor
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig

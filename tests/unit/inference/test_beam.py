@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.beam import BeamSearch, FinishedQuery
-from nextquery.inference.network.batch import ContextBatch
+from nextquery.inference.decoder import ContextBatch
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.rules import VocabularyRules
+from nextquery.inference.search import BeamSearch, FinishedQuery
 from nextquery.inference.settings import DecodeConfig, Mode
 from nextquery.model.hred import HRED
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN

@@ -1,7 +1,11 @@
 """Completions go on from what is typed, and score like any other query."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from nextquery.guard.guard import Guard
 from nextquery.inference.completion import TypedPrefix, WordIndex
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
@@ -89,3 +93,37 @@ def test_a_beginning_that_no_word_has_is_taken_as_a_word(predictor: Predictor) -
     found = predictor.complete(predictor.encoder.start(), "qqq", 5, CONFIG)
     assert found
     assert all(each.text.startswith("qqq ") for each in found)
+
+
+@pytest.mark.parametrize("prefix", ["w1", "w5 ", "w5 w2", "w5 unheard w1", "qqq"])
+def test_completions_are_drawn_where_the_strategy_is_to_sample(
+    any_predictor: Predictor, prefix: str
+) -> None:
+    state = any_predictor.encoder.encode(["w1 w2", "w3 zebra"])
+
+    def draw(seed: int, **settings: Any) -> list[str]:
+        given = {"beam": 12, "max_words": 4, "fold": False, "known": "free", **settings}
+        config = DecodeConfig(strategy="sample", seed=seed, **given)
+        found = any_predictor.complete(state, prefix, 12, config)
+        assert all(each.text.startswith(prefix.rstrip()) and each.text != prefix for each in found)
+        scored = any_predictor.score_many([state], [[each.text for each in found]])[0]
+        for suggestion, score in zip(found, scored, strict=True):
+            assert suggestion.score == pytest.approx(score.log_likelihood, abs=1e-4)
+        return [each.text for each in found]
+
+    assert draw(1) == draw(1)
+    assert any(draw(1) != draw(seed) for seed in range(2, 5))
+    assert len(draw(1, top_k=1)) <= 1
+    bold = {text.split()[-1] for seed in range(4) for text in draw(seed, temperature=50.0)}
+    assert len(bold) > 8
+
+
+def test_a_prefix_without_an_allowed_word_has_no_drawn_completion(
+    make_model: ModelMaker, tmp_path: Path
+) -> None:
+    file = tmp_path / "list.txt"
+    file.write_text("\n".join(["w1", *(f"w1{number}" for number in range(10))]), encoding="utf-8")
+    predictor = predictor_of(make_model(), Guard(blocklist=file))
+    for strategy in ("beam", "sample"):
+        config = CONFIG.model_copy(update={"strategy": strategy})
+        assert predictor.complete(predictor.encoder.start(), "w1", 5, config) == []

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nextquery.errors import ArtifactError
-from nextquery.inference.contexts import DEFAULT_LIMITS, ContextEncoder, ContextLimits
-from nextquery.inference.network.network import Network
-from nextquery.inference.network.weights import Floats
+from nextquery.inference.context import DEFAULT_LIMITS, ContextEncoder, ContextLimits
+from nextquery.inference.network import Network
+from nextquery.inference.weights import Floats
 
 CONTEXT = ["w1 w2", "W3, zebra!", "  ", "w4 w1 w5 w6"]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nextquery.inference.contexts import ContextEncoder, ContextLimits
-from nextquery.inference.explanation import draw_gates, query_weights, update_gates_many
+from nextquery.inference.analysis import draw_gates, query_weights, update_gates_many
+from nextquery.inference.context import ContextEncoder, ContextLimits
 from nextquery.inference.predictor import Predictor
 from nextquery.records import QueryWeight
 

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from nextquery.guard.fingerprints import RareSet, pair_keys, text_keys
 from nextquery.guard.guard import Guard
-from nextquery.guard.guard_tables import Tables
-from nextquery.inference.extensions import Extensions, LivePrefixes, allowed_extensions
-from nextquery.inference.network.batch import ContextBatch
-from nextquery.inference.rules import VocabularyRules
+from nextquery.guard.tables import RareSet, Tables, pair_keys, text_keys
+from nextquery.inference.decoder import ContextBatch
+from nextquery.inference.rules import Extensions, LivePrefixes, VocabularyRules, allowed_extensions
 from nextquery.text.vocabulary import END_OF_QUERY
 
 from .conftest import ModelMaker, predictor_of

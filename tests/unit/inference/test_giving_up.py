@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nextquery.inference.giving_up import GivenUpError, given_up_when, go_on
+from nextquery.inference.cancellation import GivenUpError, given_up_when, go_on
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 

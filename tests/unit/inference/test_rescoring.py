@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from nextquery.inference import rescoring
-from nextquery.inference.contexts import ContextEncoder
-from nextquery.inference.network.batch import ContextBatch
+from nextquery.inference.context import ContextEncoder
+from nextquery.inference.decoder import ContextBatch
 from nextquery.inference.predictor import Predictor
 from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood

@@ -4,13 +4,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import marisa_trie
 import numpy as np
 import pytest
 
-from nextquery.guard.fingerprints import pair_keys, text_keys
 from nextquery.guard.guard import Guard, Reason
-from nextquery.guard.guard_tables import Tables
-from nextquery.inference.network.array_decoder import ArrayPrediction
+from nextquery.guard.tables import RareSet, Tables, pair_keys, text_keys
+from nextquery.inference.decoder import ArrayPrediction
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
@@ -208,3 +208,29 @@ def test_few_seen_pairs_do_not_make_the_search_look_at_every_word(
     found = texts(predictor, CONFIG.model_copy(update={"known": "prefer"}))
     assert len(found) == 10
     assert max(looks) == 2 * CONFIG.beam
+
+
+@pytest.mark.parametrize("copying", [False, True])
+def test_pairs_beyond_what_the_model_reads_are_not_the_visitors_own(
+    make_model: ModelMaker, copying: bool, compiled: bool
+) -> None:
+    """Junk in front of a session once lifted the K-user rule for every pair in it."""
+    model = make_model(words=20, copy=copying)
+    rare = RareSet.build(pair_keys(*(text_keys([word], b"") for word in ("w1", "w2"))))
+    words = marisa_trie.Trie([f"w{number}" for number in range(40)])
+    guard = Guard(Tables(min_users=3, words=words, rare_pairs=rare))
+    predictor = predictor_of(model, guard, compiled=compiled)
+    wide = DecodeConfig(beam=1000, max_words=2, fold=False, known="free")
+
+    def shown(*session: str) -> bool:
+        state = predictor.encoder.encode(session)
+        lists = predictor.suggest_many([state], 1000, wide)
+        return "w2" in {b for each in lists[0] for a, b in pairs_of(each.text) if a == "w1"}
+
+    limits = predictor.encoder.limits
+    assert not shown("w3")
+    assert shown("w4 w1 w2", "w3")
+    assert shown("w4 w1 w2", *["w3", "w5"] * 9)
+    assert not shown("w4 w1 w2", *["w3", "w5"] * limits.queries)
+    assert not shown("w3 w5 " * 15 + "w1 w2", "w3")
+    assert not shown("w4 w1 w2 w6 " * 4, "w3")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nextquery.inference.predictor import Predictor
-from nextquery.inference.sampling import shape
+from nextquery.inference.search import shape
 from nextquery.inference.settings import DecodeConfig
 
 

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.extensions import LivePrefixes
-from nextquery.inference.network.batch import ContextBatch
-from nextquery.inference.network.prediction import SearchStart
-from nextquery.inference.rules import VocabularyRules
-from nextquery.inference.search_steps import ArraySteps
+from nextquery.inference.decoder import ContextBatch, SearchStart
+from nextquery.inference.rules import LivePrefixes, VocabularyRules
+from nextquery.inference.search import ArraySteps
 from nextquery.inference.settings import DecodeConfig
 
 from .conftest import ModelMaker, predictor_of

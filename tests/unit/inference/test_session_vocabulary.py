@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nextquery.inference.session_vocabulary import CopyTable, SessionVocabulary
+from nextquery.inference.context import CopyTable, SessionVocabulary
 from nextquery.text.vocabulary import UNKNOWN, Vocabulary
 
 KNOWN = Vocabulary(["paris", "hotel"])

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from nextquery.errors import InputError
-from nextquery.inference.network.network import Network
+from nextquery.inference.network import Network
+from nextquery.inference.rescoring import UsefulnessHead
 from nextquery.inference.settings import DecodeConfig
-from nextquery.inference.usefulness_head import UsefulnessHead
 
 from .conftest import ModelMaker, predictor_of
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from nextquery.guard.fingerprints import pair_keys, text_keys
-from nextquery.inference.kernels.library import address, native_library
-from nextquery.inference.word_followers import FollowerTable
+from nextquery.guard.tables import pair_keys, text_keys
+from nextquery.inference.native import address, native_library
+from nextquery.inference.rules import FollowerTable
 
 WORDS = [f"w{number}" for number in range(700)]
 KEYS = text_keys(WORDS, b"secret")

@@ -3,9 +3,8 @@ from typing import Any
 
 import pytest
 
-from nextquery.logs.advice import advise, emptiness, has_clicks
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.facts import LogFacts, Repetition
+from nextquery.logs.inspect import LogFacts, Repetition, advise, emptiness, has_clicks
 
 SESSIONS = [(f"u{n}", ["red shoes", "red boots"]) for n in range(5)]
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nextquery.artifacts import write_manifest
+from nextquery.artifacts import files, write_manifest
 from nextquery.errors import ArtifactError
 from nextquery.logs import data_folder
 from nextquery.records import Session
@@ -43,3 +43,25 @@ def test_tables_that_do_not_fit_are_refused_even_with_a_manifest_that_does(
     write_manifest(folder, "data", json.loads((folder / "manifest.json").read_text()))
     with pytest.raises(ArtifactError, match=r"background/part-00000\.parquet has a"):
         data_folder.PreparedData(folder)
+
+
+def test_a_folder_that_never_stays_is_refused(
+    prepared: Any, tiny_log: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "other"):
+        shutil.copytree(prepared(tiny_log(SESSIONS)).path, tmp_path / name)
+
+    def replace(data: data_folder.PreparedData) -> None:
+        files.exchange(tmp_path / "one", tmp_path / "other")
+        raise OSError
+
+    with pytest.raises(ArtifactError, match="again and again"):
+        data_folder.read_data(tmp_path / "one", replace)
+
+
+def test_an_error_that_is_not_from_a_replacement_is_raised(prepared: Any, tiny_log: Any) -> None:
+    def fail(data: data_folder.PreparedData) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        data_folder.read_data(prepared(tiny_log(SESSIONS)).path, fail)

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.facts import Lengths, describe, draw_lengths
+from nextquery.logs.inspect import Lengths, describe, draw_lengths
 from nextquery.logs.prepare import prepare
-from nextquery.logs.reading.settings import ReadSettings
-from nextquery.logs.settings import PrepareSettings
+from nextquery.logs.settings import PrepareSettings, ReadSettings
 
 SESSIONS = {
     "2024-01-01": ["a b", "a b c a", "d a", "a b c d e"],

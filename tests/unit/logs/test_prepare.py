@@ -9,8 +9,7 @@ import pytest
 from nextquery.artifacts import open_artifact
 from nextquery.errors import InputError, LogError
 from nextquery.logs.prepare import prepare
-from nextquery.logs.reading.settings import ReadSettings
-from nextquery.logs.settings import PrepareSettings
+from nextquery.logs.settings import PrepareSettings, ReadSettings
 from nextquery.logs.synthetic.log import write_log
 
 

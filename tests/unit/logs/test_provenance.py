@@ -5,12 +5,11 @@ from pathlib import Path
 import polars as pl
 
 from nextquery.artifacts import open_artifact
-from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.data_folder import PreparedData, data_entry, forgotten_since
 from nextquery.logs.prepare import PrepareSettings, prepare
-from nextquery.logs.provenance import data_entry, forgotten_since
-from nextquery.logs.revising.forget import forget
+from nextquery.logs.revise import forget
 from nextquery.logs.synthetic.log import write_log
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
 
 

@@ -14,6 +14,7 @@ from nextquery.logs.settings import PrepareSettings
     ("choice", "message"),
     [
         ({"idle_minutes": 0}, "`idle_minutes`: must be 1 or more"),
+        ({"max_session_queries": 1}, "`max_session_queries`: must be 2 or more"),
         ({"vocabulary_size": 0}, "`vocabulary_size`: must be 1 or more"),
         ({"min_users": -1}, "`min_users`: must be 1 or more"),
         ({"holdout_users": 1.0}, "`holdout_users` 1.0: give a share below 1"),

@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 from nextquery.errors import LogError
-from nextquery.logs.prepare import prepare
+from nextquery.logs.prepare import prepare, split_rule
 from nextquery.logs.settings import PrepareSettings
-from nextquery.logs.tables import split_rule
 
 TIMES = nw.from_native(pl.LazyFrame({"time": [datetime(2006, 3, 1), datetime(2006, 6, 1)]}))
 

@@ -6,8 +6,7 @@ import polars as pl
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.logs.synthetic.log import Satisfaction, make_log
-from nextquery.logs.usefulness import (
+from nextquery.logs.counting import (
     AT_ONCE,
     UNDECIDED,
     USEFUL,
@@ -15,6 +14,7 @@ from nextquery.logs.usefulness import (
     usefulness,
     with_usefulness,
 )
+from nextquery.logs.synthetic.log import Satisfaction, make_log
 
 NOON = datetime(2026, 5, 1, 12)
 

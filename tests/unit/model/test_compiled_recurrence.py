@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nextquery.inference.kernels.library import native_library
-from nextquery.model import compiled_recurrence, recurrence
-from nextquery.model.compiled_recurrence import RecurrenceKernels, Steps, recurrence_kernels
+from nextquery.inference.native import native_library
+from nextquery.model import recurrence
+from nextquery.model.recurrence import RecurrenceKernels, Steps, recurrence_kernels
 
 SETS = ("baseline", "avx2", "avx512")
 SHAPES = {
@@ -95,7 +95,7 @@ def test_without_the_package_there_are_none(
             raise package
         return package
 
-    monkeypatch.setattr(compiled_recurrence, "import_module", find)
+    monkeypatch.setattr(recurrence, "import_module", find)
     recurrence_kernels.cache_clear()
     assert recurrence_kernels() is None
     recurrence_kernels.cache_clear()
@@ -104,7 +104,18 @@ def test_without_the_package_there_are_none(
 def test_kernels_of_another_version_are_left_alone(
     kernels: RecurrenceKernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled_recurrence, "ABI", kernels.abi() + 1)
+    monkeypatch.setattr(recurrence, "ABI", kernels.abi() + 1)
     recurrence_kernels.cache_clear()
     assert recurrence_kernels() is None
     recurrence_kernels.cache_clear()
+
+
+def test_a_matrix_that_must_be_copied_is_read_before_the_copy_is_freed(
+    kernels: RecurrenceKernels,
+) -> None:
+    """Freed memory is written to at once: the allocator puts its lists there."""
+    matrix = torch.randn(16, 16).t()
+    assert not matrix.is_contiguous()
+    assert torch.equal(kernels._packed(matrix), kernels._packed(matrix.clone().contiguous()))
+    packed = kernels._packed_transpose(matrix)
+    assert torch.equal(packed, kernels._packed_transpose(matrix.clone().contiguous()))

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nextquery.model.files import KIND, VOCABULARY, WEIGHTS
+from nextquery.model.settings import KIND, VOCABULARY, WEIGHTS
 
 
 def test_a_folder_has_the_files_by_these_names(served_models: dict[str, Path]) -> None:
@@ -13,5 +13,5 @@ def test_a_folder_has_the_files_by_these_names(served_models: dict[str, Path]) -
 
 
 def test_knowing_them_imports_no_torch() -> None:
-    code = "import sys, nextquery.model.files; sys.exit('torch' in sys.modules)"
+    code = "import sys, nextquery.model.settings; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from nextquery.errors import ArtifactError, ChecksumError
-from nextquery.model.files import WEIGHTS
 from nextquery.model.hred import HRED
-from nextquery.model.settings import ModelConfig
+from nextquery.model.settings import WEIGHTS, ModelConfig
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 
 VOCABULARY = Vocabulary([f"word{index}" for index in range(9)])

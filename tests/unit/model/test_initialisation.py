@@ -1,14 +1,16 @@
 """First weights as in the authors' code, and word vectors from elsewhere."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from nextquery.model.hred import HRED
-from nextquery.model.initialisation import initialise_as_authors, take_word_vectors
+from nextquery.model.hred import HRED, initialise_as_authors, take_word_vectors
 from nextquery.model.settings import ModelConfig
+from nextquery.text.vectors import WordVectors
 from nextquery.text.vocabulary import PADDING, Vocabulary
-from nextquery.text.word_vectors import WordVectors
 
 VOCABULARY = Vocabulary([f"word{index}" for index in range(200)])
 
@@ -58,3 +60,30 @@ def test_given_vectors_are_reduced_and_as_long_as_random_ones(size: int) -> None
     rows = torch.tensor([VOCABULARY.id(word) for word in words])
     ratio = after[rows, :kept] / expected
     torch.testing.assert_close(ratio, ratio[:1, :1].expand_as(ratio))
+
+
+class Writes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """The operations that write into a tensor."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.memory = tensor.untyped_storage().data_ptr()
+        self.operations: list[str] = []
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        written = isinstance(args[0], torch.Tensor) if operation._schema.is_mutable else False
+        if written and args[0].untyped_storage().data_ptr() == self.memory:
+            self.operations.append(str(operation))
+        return operation(*args, **(kwargs or {}))
+
+
+def test_given_vectors_reach_a_model_on_another_device() -> None:
+    """`copy_` takes values of any device; all other operations want those of the tensor."""
+    model = HRED(ModelConfig(embedding_size=8, query_size=8, session_size=8), VOCABULARY)
+    assert model.word_vectors is not None
+    given = WordVectors(("word3", "word7"), np.eye(2, 20, dtype=np.float32))
+    with Writes(model.word_vectors.weight) as writes:
+        take_word_vectors(model, given)
+    assert writes.operations == ["aten.copy_.default"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood
-from nextquery.model.sampled_softmax import CandidateSampler
+from nextquery.model.loss import CandidateSampler
 from nextquery.model.settings import ModelConfig
 from nextquery.text.batching import Batch, build_batch
 from nextquery.text.corpus import EncodedSessions

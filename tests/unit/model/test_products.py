@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nextquery.model import products
-from nextquery.model.products import (
+from nextquery.model import recurrence
+from nextquery.model.recurrence import (
     Linear,
     PackedMatrix,
     round_size,
@@ -64,7 +64,7 @@ def test_other_numbers_are_left_to_pytorch() -> None:
 
 
 def test_without_onednn_everything_is_pytorchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "_HAS_ONEDNN", False)
+    monkeypatch.setattr(recurrence, "_HAS_ONEDNN", False)
     left, right = torch.randn(ROWS, INNER), torch.randn(COLUMNS, INNER)
     assert torch.equal(times_transposed(left, right), left @ right.t())
     assert torch.equal(PackedMatrix(right, 9).product(left), left @ right.t())

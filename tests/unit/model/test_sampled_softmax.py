@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nextquery.model.sampled_softmax import CandidateSampler
+from nextquery.model.loss import CandidateSampler
 
 COUNTS = np.array([9, 256, 16, 16, 1, 0, 1])  # the first is padding, whatever its count
 

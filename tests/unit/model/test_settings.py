@@ -52,6 +52,16 @@ def test_the_paper_config_is_the_paper() -> None:
         ("model.dropout=1.5", "model.dropout"),
         ("train.optimiser=sgd", "train.optimiser"),
         ("train.epochs=0", "train.epochs"),
+        (f"train.seed={1 << 63}", "train.seed"),
+        (f"train.seed={1 << 64}", "train.seed"),
+        (f"train.batch_words={1 << 31}", "train.batch_words"),
+        (f"train.sort_window={1 << 64}", "train.sort_window"),
+        (f"train.sampled_words={1 << 64}", "train.sampled_words"),
+        (f"model.embedding_size={1 << 63}", "model.embedding_size"),
+        (f"model.query_size={10**12}", "model.query_size"),
+        (f"model.session_size={10**12}", "model.session_size"),
+        (f"model.query_vectors={10**12}", "model.query_vectors"),
+        (f"model.character_ngrams={1 << 64}", "model.character_ngrams"),
     ],
 )
 def test_a_bad_value_is_named(override: str, named: str) -> None:
@@ -78,3 +88,13 @@ def test_the_docs_name_every_key() -> None:
     for section, fields in (("model", ModelConfig), ("train", TrainConfig)):
         for key, field in fields.model_fields.items():
             assert f"`{section}.{field.alias or key}`" in text
+
+
+def test_keys_of_earlier_versions_are_dropped_unless_they_were_used() -> None:
+    unused = {"query_vectors": 0, "teachers": [], "distillation": 0.5}
+    assert ModelConfig.model_validate({"query_vectors": 0}) == ModelConfig()
+    assert TrainConfig.model_validate({**unused, "query_vectors": ""}) == TrainConfig()
+    with pytest.raises(ValueError, match=r"model\.query_vectors was removed in 0\.2\.0"):
+        ModelConfig.model_validate({"query_vectors": 64})
+    with pytest.raises(ValueError, match=r"train\.teachers was removed in 0\.2\.0"):
+        TrainConfig.model_validate({"teachers": ["one"]})

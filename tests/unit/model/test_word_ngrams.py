@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from nextquery.model.hred import HRED
-from nextquery.model.initialisation import take_word_vectors
+from nextquery.model.hred import HRED, take_word_vectors
 from nextquery.model.likelihood import SessionLikelihood
-from nextquery.model.sampled_softmax import Candidates
+from nextquery.model.loss import Candidates
 from nextquery.model.settings import ModelConfig
 from nextquery.records import Session
 from nextquery.text.batching import Batch, build_batch
-from nextquery.text.character_ngrams import NgramTable, bucket, ngrams
 from nextquery.text.corpus import SessionLimits, encode_sessions
+from nextquery.text.vectors import NgramTable, WordVectors, bucket, ngrams
 from nextquery.text.vocabulary import PADDING, UNKNOWN, Vocabulary
-from nextquery.text.word_vectors import WordVectors
 
 WORDS = ["red", "suede", "shoes", "blue", "boots"]
 BUCKETS = 31

@@ -1,9 +1,8 @@
 from typing import Any
 
-from nextquery.ranking.candidates import BackgroundCounts, Backgrounds
-from nextquery.ranking.user_folds import user_fold
+from nextquery.ranking.cases import BackgroundCounts, Backgrounds, user_fold
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 FREQUENCIES = {"cars": 9, "red cars": 4, "old cars": 4, "buses": 5, "trains": 2}
 FOLLOWERS = {"cars": {"red cars": 3, "old cars": 3, "buses": 3, "trains": 8}}

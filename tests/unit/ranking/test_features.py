@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from nextquery.ranking.candidates import BackgroundCounts, Backgrounds
-from nextquery.ranking.cases import CaseSet, RankingCase
+from nextquery.ranking.cases import BackgroundCounts, Backgrounds, CaseSet, RankingCase
 from nextquery.ranking.features import (
     AUTHORS_FEATURES,
     BASELINE_FEATURES,

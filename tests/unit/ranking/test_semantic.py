@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nextquery.ranking.cases import CaseSet, RankingCase
-from nextquery.ranking.semantic import SEMANTIC_FEATURES, QueryVectors
+from nextquery.ranking.features import SEMANTIC_FEATURES, QueryVectors
 
 
 class CountingEncoder:

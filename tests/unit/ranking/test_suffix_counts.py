@@ -1,8 +1,8 @@
 from typing import Any
 
 from nextquery.ranking.cases import CaseSet, RankingCase
-from nextquery.ranking.suffix_counts import suffix_counts
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.ranking.features import suffix_counts
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from nextquery.ranking.user_folds import user_fold, user_place
+from nextquery.ranking.cases import user_fold, user_place
 
 USERS = [f"user {number}" for number in range(2000)]
 

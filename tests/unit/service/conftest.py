@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from nextquery.service.answering import build_service
 from nextquery.service.app import build_app
-from nextquery.service.service import build_service
 from nextquery.service.settings import NamedModel, ServiceSettings
 
 

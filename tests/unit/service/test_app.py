@@ -5,7 +5,7 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from nextquery.service.http.keys import new_key
+from nextquery.service.keys import new_key
 
 Open = Callable[..., TestClient]
 
@@ -47,5 +47,7 @@ def test_other_origins_are_let_in_only_where_they_are_named(open_client: Open) -
     asked = {"Origin": "https://shop.example"}
     named = open_client(cors_origins=("https://shop.example",)).get("/v1/models", headers=asked)
     assert named.headers["access-control-allow-origin"] == "https://shop.example"
+    assert named.headers["access-control-expose-headers"] == "Retry-After"
+    assert "access-control-allow-credentials" not in named.headers, "no cookies are used"
     unnamed = open_client().get("/v1/models", headers=asked)
     assert "access-control-allow-origin" not in unnamed.headers

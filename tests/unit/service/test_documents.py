@@ -4,10 +4,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from nextquery.service.answering import build_service
 from nextquery.service.app import build_api
-from nextquery.service.http.keys import new_key
-from nextquery.service.operation.prometheus import Metrics
-from nextquery.service.service import build_service
+from nextquery.service.keys import new_key
+from nextquery.service.monitoring import Metrics
 from nextquery.service.settings import ServiceSettings
 
 ROOT = Path(__file__).parents[3]

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.service.lru_cache import LruCache
+from nextquery.service.cache import LruCache
 
 
 def test_the_least_recently_used_goes_first() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from nextquery.service.http.problems import BusyError, ProblemError
-from nextquery.service.http.schemas import InSession
-from nextquery.service.models.questions import SuggestOptions, SuggestQuestion
-from nextquery.service.models.request_batching import QueueFullError
-from nextquery.service.service import Service, build_service
+from nextquery.service.answering import Service, build_service
+from nextquery.service.engine import SuggestOptions, SuggestQuestion
+from nextquery.service.queue import QueueFullError
+from nextquery.service.schemas import BusyError, InSession, ProblemError
+from nextquery.service.sessions import session_key
 from nextquery.service.settings import NamedModel, ServiceSettings
 
 QUESTION = SuggestQuestion(("red shoes",), SuggestOptions(n=1))
@@ -125,10 +125,30 @@ def test_a_session_grows_and_blank_queries_do_not_count(
 ) -> None:
     async def scenario() -> None:
         service = opened(served_models, tmp_path)
-        asked = InSession(context=["a", " "], session_id="s")
+        asked, later = InSession(context=["a", " "], session_id="s"), InSession(session_id="s")
         assert await service.context("", asked, "b") == ("a", "b")
-        assert await service.context("", InSession(session_id="s"), " ") == ("a", "b")
-        assert await service.context("", InSession(session_id="s"), "c") == ("a", "b", "c")
-        assert await service.context("other", InSession(session_id="s"), "c") == ("c",)
+        assert await service.context("", later) == (), "nothing is stored before the answer"
+        for query in ("b", " "):
+            assert await service.remember("", asked, query, await service.stored("", "s"))
+        assert await service.context("", later, " ") == ("a", "b")
+        assert await service.context("", later, "c") == ("a", "b", "c")
+        assert await service.context("other", later, "c") == ("c",)
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_a_deletion_overtook_stores_nothing(
+    served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        service = opened(served_models, tmp_path)
+        asked = InSession(context=["a"], session_id="s")
+        for query in ("b", ""):
+            stored = await service.stored("", "s")
+            await service.sessions.delete(session_key("", "s"))
+            assert not await service.remember("", asked, query, stored)
+            assert not await service.is_kept("", "s", stored)
+        assert await service.context("", InSession(session_id="s")) == ()
+        assert await service.remember("", InSession(), "b", await service.stored("", None))
 
     asyncio.run(scenario())

@@ -6,7 +6,7 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.feedback.assignment import Share
-from nextquery.service.operation.listening import listen
+from nextquery.service.run import listen
 from nextquery.service.settings import BOUNDS, NamedModel, ServiceSettings
 
 
@@ -20,6 +20,27 @@ def test_names_of_models_differ(tmp_path: Path) -> None:
     twice = (NamedModel("adj", tmp_path), NamedModel("adj", tmp_path))
     with pytest.raises(InputError, match="named the same: adj, adj"):
         ServiceSettings(models=twice, control=tmp_path)
+
+
+@pytest.mark.parametrize("workers", [2, 16])
+def test_workers_cannot_share_sessions_in_memory(settings: ServiceSettings, workers: int) -> None:
+    with pytest.raises(InputError, match=rf"`workers` {workers}: .*redis://HOST:PORT/DB.*'none'"):
+        replace(settings, workers=workers)
+    for sessions in ("redis://127.0.0.1:1/0", "rediss://x", "unix:///socket", "none"):
+        assert replace(settings, workers=workers, sessions=sessions).workers == workers
+    assert replace(settings, workers=1, sessions="memory").sessions == "memory"
+
+
+@pytest.mark.parametrize("sessions", ["", "Memory", "mysql://x", "redis:", "memory "])
+def test_an_unknown_store_is_refused(settings: ServiceSettings, sessions: str) -> None:
+    with pytest.raises(InputError, match=r"`sessions` .*write 'memory', 'none' or redis://"):
+        replace(settings, sessions=sessions)
+
+
+@pytest.mark.parametrize("days", [0, -1, 36_501, 10**9])
+def test_days_of_feedback_have_bounds(settings: ServiceSettings, days: int) -> None:
+    with pytest.raises(InputError, match="`feedback_days`"):
+        replace(settings, feedback=settings.control, feedback_days=days)
 
 
 def test_an_address_of_another_machine_is_refused() -> None:

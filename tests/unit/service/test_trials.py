@@ -15,13 +15,17 @@ from tests.unit.feedback.made_up import publish_shortest_first
 from nextquery import load
 from nextquery.feedback.assignment import Share, split_arm
 from nextquery.feedback.events import ServedList, ShadowList, parse_line
+from nextquery.feedback.impressions import read_feedback
+from nextquery.feedback.settings import Bounds
 from nextquery.logs.data_folder import PreparedData
+from nextquery.normalise import break_words
+from nextquery.service.answering import Service, build_service
 from nextquery.service.app import build_app
-from nextquery.service.http.keys import new_key
-from nextquery.service.service import build_service
+from nextquery.service.keys import new_key
+from nextquery.service.queue import QueueFullError
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
 
 SESSIONS = [(f"user {n}", ("red shoes", text)) for n, text in enumerate(["boots", "socks"] * 3)]
@@ -49,7 +53,9 @@ def opened(folders: Path, tmp_path: Path) -> Iterator[Opener]:
             feedback=tmp_path / "feedback",
             budget_ms=20_000,
         )
-        client = TestClient(build_app(build_service(replace(settings, **trial))))
+        service = build_service(replace(settings, **trial))
+        client = TestClient(build_app(service))
+        client.app_state["service under test"] = service
         client.__enter__()
         clients.append(client)
         _until_ready(client)
@@ -58,6 +64,12 @@ def opened(folders: Path, tmp_path: Path) -> Iterator[Opener]:
     yield start
     for client in clients:
         client.__exit__(None, None, None)
+
+
+def service_behind(client: TestClient) -> Service:
+    service = client.app_state["service under test"]
+    assert isinstance(service, Service)
+    return service
 
 
 def _until_ready(client: TestClient) -> None:
@@ -139,6 +151,69 @@ def test_a_split_is_by_session(opened: Opener, tmp_path: Path) -> None:
     assert recorded(tmp_path)[-1].trial is None
 
 
+def refuse(client: TestClient, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a model refuse every question, as one does whose queue is full."""
+
+    def full(*_: object) -> None:
+        raise QueueFullError(1.0)
+
+    model = service_behind(client).model(name)
+    monkeypatch.setattr(model.engine, "immediate", False)
+    monkeypatch.setattr(model.batcher, "submit", full)
+
+
+def sessions_of(arm: str, shares: tuple[Share, ...]) -> Iterator[str]:
+    names = (f"visitor-{number}" for number in range(1000))
+    return (name for name in names if split_arm(shares, f"\0{name}") == arm)
+
+
+def test_the_fallback_answers_for_an_arm_that_is_busy(
+    opened: Opener, folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = (Share("A", 50), Share("B", 50))
+    client = opened(split=shares, fallback=folders / "A")
+    refuse(client, "B", monkeypatch)
+    answer = ask(client, session_id=next(sessions_of("B", shares)))
+    assert (answer["model"], answer["fallback"]) == ("adjacency", True)
+    [served] = recorded(tmp_path)
+    assert (served.trial.arm, served.fallback) == ("B", True)
+    named = client.post("/v1/suggest", json={"query": "red shoes", "model": "B"})
+    assert named.status_code == 503, "who names a model wants no other"
+
+
+def test_an_arm_without_fallback_that_fails_is_recorded(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = (Share("A", 50), Share("B", 50))
+    client = opened(split=shares)
+    refuse(client, "B", monkeypatch)
+    visitor = next(sessions_of("B", shares))
+    asked = {"query": "red shoes", "session_id": visitor}
+    assert client.post("/v1/suggest", json=asked).status_code == 503
+    [served] = recorded(tmp_path)
+    assert (served.client_id, served.trial.arm, served.model) == (visitor, "B", "B")
+    assert served.suggestions == ()
+    assert 'nextquery_arm_failures_total{model="B"} 1.0' in client.get("/metrics").text
+    wrong = client.post("/v1/suggest", json=asked | {"n": -1})
+    assert wrong.status_code == 422
+    assert len(recorded(tmp_path)) == 1, "the model is not to blame"
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_an_interleaved_model_that_fails_leaves_the_list_to_the_other(
+    opened: Opener, folders: Path, tmp_path: Path, fallback: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = opened(interleave=("A", "B"), fallback=folders / "B" if fallback else None)
+    refuse(client, "A", monkeypatch)
+    answer = ask(client, session_id="visitor-1")
+    assert (answer["model"], answer["fallback"]) == ("B", False)
+    assert recorded(tmp_path)[0].trial is None
+    refuse(client, "B", monkeypatch)
+    both = client.post("/v1/suggest", json={"query": "paris", "session_id": "visitor-2"})
+    assert both.status_code == (200 if fallback else 503)
+    assert both.json().get("fallback", False) == fallback
+
+
 def test_a_batch_takes_part_item_by_item(opened: Opener, tmp_path: Path) -> None:
     client = opened(split=(Share("A", 1), Share("B", 1)))
     items = [{"query": "red shoes", "session_id": f"visitor-{n}"} for n in range(10)]
@@ -183,6 +258,38 @@ def test_feedback_says_where_it_came_from_in_few_digits(opened: Opener, tmp_path
     line = json.loads(path.read_text())
     assert line["origin"] == recorded(tmp_path)[0].origin
     assert len(line["origin"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("query", "follower"),
+    [("便宜的北京酒店", "上海的便宜酒店"), ("東京の安いホテル", "大阪の安いホテル"),
+     ("โรงแรมราคาถูก", "เที่ยวบินราคาถูก"), ("paris", "iphone 手机壳")],
+)  # fmt: skip
+def test_feedback_in_scripts_without_spaces_counts(
+    prepared: Any, tiny_log: Any, tmp_path: Path, query: str, follower: str
+) -> None:
+    words = (break_words(query), break_words(follower))
+    assert words[1] != follower
+    data: PreparedData = prepared(tiny_log([(f"user {n}", words) for n in range(9)]))
+    fit_model(Adjacency, data).save(tmp_path / "model")
+    settings = ServiceSettings(
+        models=(NamedModel("A", tmp_path / "model"),),
+        control=tmp_path,
+        feedback=tmp_path / "feedback",
+        budget_ms=20_000,
+    )
+    with TestClient(build_app(build_service(settings))) as client:
+        _until_ready(client)
+        answer = ask(client, query=query, session_id="visitor-1")
+        assert texts(answer) == [follower]
+        told = {"query": query, "query_id": answer["query_id"], "client_id": "visitor-1"}
+        shown = {"action": "shown", "suggestions": texts(answer)}
+        clicked = {"action": "clicked", "suggestion": follower, "position": 1}
+        for event in (shown, clicked):
+            assert client.post("/v1/feedback", json={**told, **event}).status_code == 204
+    found = read_feedback(tmp_path / "feedback", Bounds())
+    assert [each.taken for each in found.impressions] == [{0}]
+    assert not any(found.set_aside.values())
 
 
 def test_a_reranker_is_served_and_reloaded_in_place_of_another(

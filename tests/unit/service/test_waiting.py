@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from fastapi import Request
 
-from nextquery.service.models.request_batching import Job
-from nextquery.service.waiting import ClientLeftError, finished
+from nextquery.service.answering import ClientLeftError, finished
+from nextquery.service.queue import Job
 
 
 class Client:

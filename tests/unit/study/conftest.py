@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.records import ScoredQuery, Suggestion
-from nextquery.study.pool import Pool, create_study
-from nextquery.study.topics import Topic
+from nextquery.study.pool import Pool, Topic, create_study
 
 
 class WordAdder:

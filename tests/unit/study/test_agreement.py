@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nextquery.study.agreement import fleiss_kappa, krippendorff_alpha
+from nextquery.study.results import fleiss_kappa, krippendorff_alpha
 
 
 def test_perfect_agreement_is_one() -> None:

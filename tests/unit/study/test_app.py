@@ -8,8 +8,7 @@ from fastapi.testclient import TestClient
 from nextquery.records import Suggestion
 from nextquery.study.app import create_study_app
 from nextquery.study.judgements import Judgement, JudgementStore
-from nextquery.study.pool import create_study
-from nextquery.study.topics import Topic
+from nextquery.study.pool import Topic, create_study
 
 GOOD = {"item": 0, "value": "useful"}
 

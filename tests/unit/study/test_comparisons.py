@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from nextquery.study.comparisons import compare, holm
+from nextquery.study.results import compare, holm
 
 
 def test_holm_by_hand() -> None:

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.study.first_pass import first_pass
-from nextquery.study.pool import Item, Key, Pool, PooledTopic, read_key, read_pool
-from nextquery.study.topics import Topic
+from nextquery.study.pool import Item, Key, Pool, PooledTopic, Topic, read_key, read_pool
 
 POOL = Pool(
     1,

@@ -3,7 +3,7 @@ from xml.etree import ElementTree
 import pytest
 
 from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL
-from nextquery.study.plots import draw_shares
+from nextquery.study.report import draw_shares
 from nextquery.study.results import Agreement, GroupResults, ModelResults, Share
 
 HOSTILE = [

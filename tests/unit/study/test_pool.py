@@ -4,8 +4,7 @@ import pytest
 
 from nextquery.errors import ArtifactError, InputError
 from nextquery.study.judgements import JudgementStore
-from nextquery.study.pool import create_study, read_key, read_pool
-from nextquery.study.topics import Topic
+from nextquery.study.pool import Topic, create_study, read_key, read_pool
 
 from .conftest import WordAdder
 

@@ -8,9 +8,8 @@ import pytest
 from nextquery.errors import InputError
 from nextquery.records import Suggestion
 from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL, JudgementStore
-from nextquery.study.pool import create_study, read_pool
+from nextquery.study.pool import Topic, create_study, read_pool
 from nextquery.study.report import make_report
-from nextquery.study.topics import Topic
 
 VALUES = {"guide": USEFUL, "book": USEFUL, "price": SOMEWHAT, "movie": SOMEWHAT}
 

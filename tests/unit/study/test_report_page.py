@@ -1,7 +1,7 @@
 from html.parser import HTMLParser
 
 from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL
-from nextquery.study.report_page import TopicTable, study_page, who_is_missing
+from nextquery.study.report import TopicTable, study_page, who_is_missing
 from nextquery.study.results import Agreement, GroupResults, ModelResults, Share, StudyResults
 
 HOSTILE = "<script>alert(1)</script>"

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from nextquery.study import request_limits
-from nextquery.study.request_limits import MAX_BODY_BYTES, RequestLimits
+from nextquery.study import app
+from nextquery.study.app import MAX_BODY_BYTES, RequestLimits
 
 
 async def _echo(scope: Any, receive: Any, send: Any) -> None:
@@ -49,5 +49,5 @@ def test_a_body_that_never_ends_is_refused_when_it_is_too_large() -> None:
 
 
 def test_a_body_that_does_not_come_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_limits, "BODY_SECONDS", 0.01)
+    monkeypatch.setattr(app, "BODY_SECONDS", 0.01)
     assert _ask([b"x"], end=False)[0] == 408

@@ -1,9 +1,8 @@
 import pytest
 
 from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL, Judgement
-from nextquery.study.pool import Item, Key, Pool, PooledTopic
+from nextquery.study.pool import Item, Key, Pool, PooledTopic, Topic
 from nextquery.study.results import evaluate, evaluate_study
-from nextquery.study.topics import Topic
 
 POOL = Pool(
     1,

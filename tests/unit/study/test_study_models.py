@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.errors import ConfigError, InputError
-from nextquery.study.study_models import open_models
+from nextquery.study.pool import open_models
 from nextquery.suggesters.base import Adjustable, Decoding
 
 

@@ -6,7 +6,7 @@ import pytest
 from nextquery.artifacts import publish
 from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
-from nextquery.study.topics import Topic, add_contexts, read_topics, sample_topics
+from nextquery.study.pool import Topic, add_contexts, read_topics, sample_topics
 
 TREC = """<?xml version="1.0"?>
 <topics><topic number="1" type="faceted"><query>garden shed</query>

@@ -9,8 +9,7 @@ import pytest
 from tests.conftest import make_untrained_hred
 
 from nextquery import PreparedData, fit, prepare
-from nextquery.suggesters.blending.blend import Blend
-from nextquery.suggesters.fitting.blend import BlendSettings, make_blend
+from nextquery.suggesters.blend import Blend, BlendSettings, make_blend
 
 TOWNS = ("oslo", "rome", "paris", "lima")
 NEXT = {"hotels": "hotel prices", "flights": "cheap flights", "museum": "opening hours"}

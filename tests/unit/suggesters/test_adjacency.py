@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from nextquery.suggesters.adjacency import Adjacency, AdjacencySettings
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 SESSIONS = [
     ("ann", ["paris", "paris hotels", "rome"]),

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from nextquery.suggesters.aging import AgingSettings
+from nextquery.suggesters.background import AgingSettings
 from nextquery.suggesters.loading import COUNT_MODELS, count_model
 
 

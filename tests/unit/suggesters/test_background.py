@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from nextquery.suggesters.background import Background
-from nextquery.suggesters.fitting.background import count_background, frequency_ranks
+from nextquery.suggesters.background import Background, count_background, frequency_ranks
 
 
 @pytest.fixture

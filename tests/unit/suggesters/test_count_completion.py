@@ -6,11 +6,11 @@ import pytest
 
 from nextquery import load
 from nextquery.records import Suggestion
-from nextquery.suggesters import count_completion
+from nextquery.suggesters import count_suggester
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.base import Adjustable
-from nextquery.suggesters.count_completion import KnownCompletion, diverse
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.count_suggester import KnownCompletion, diverse
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model
 from nextquery.suggesters.popularity import Popularity, PopularitySettings
 
@@ -73,7 +73,7 @@ def test_completions_are_the_likeliest_of_all_known_queries(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(count_completion, "FREQUENT", 2)
+    monkeypatch.setattr(count_suggester, "FREQUENT", 2)
     sessions = made_sessions(150)
     clicks = [(user, queries[-1], f"u{len(queries[-1]) % 3}.com") for user, queries in sessions]
     data = prepared(tiny_log(sessions, clicks=clicks))
@@ -100,7 +100,7 @@ def test_completions_are_the_likeliest_of_all_known_queries(
 def test_recent_queries_come_first_where_popularity_forgets(
     prepared: Any, tiny_log: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(count_completion, "FREQUENT", 1)
+    monkeypatch.setattr(count_suggester, "FREQUENT", 1)
     sessions = [("u1", ["red old"]), ("u2", ["red old"]), ("u3", ["red new"])]
     data = prepared(tiny_log(sessions, days=[0, 0, 30]))
     fit_model(Popularity, data, PopularitySettings(half_life_days=5)).save(tmp_path / "model")

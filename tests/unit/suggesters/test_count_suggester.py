@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import ArtifactError, InputError
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model, load
 
 TOPICS = ("paris", "rome", "oslo")

@@ -8,7 +8,7 @@ import pytest
 from nextquery import load
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.diagnosis import why
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from nextquery.records import ScoredQuery
 from nextquery.suggesters.base import BatchScorer, Scorer
-from nextquery.suggesters.ensemble import Ensemble
+from nextquery.suggesters.neural import Ensemble
 
 
 class Member:

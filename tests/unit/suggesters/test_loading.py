@@ -7,7 +7,7 @@ import pytest
 
 import nextquery
 from nextquery.errors import ArtifactError
-from nextquery.model.files import KIND
+from nextquery.model.settings import KIND
 from nextquery.suggesters.base import Decoding, Embedder, Explainer, Gated, Stateful
 from nextquery.suggesters.loading import COUNT_MODELS, MODEL_KINDS, count_model, load, model_kind
 
@@ -27,7 +27,7 @@ def test_a_neural_kind_is_named_in_the_table_and_by_its_model_only() -> None:
         for path in SOURCE.rglob("*.py")
         if word.search(path.read_text(encoding="utf-8"))
     }
-    assert files == {"suggesters/loading.py", "model/files.py"}
+    assert files == {"suggesters/loading.py", "model/settings.py"}
 
 
 def test_a_folder_says_what_it_holds(served_models: dict[str, Path]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity, PopularitySettings
 
 SESSIONS = [

@@ -8,10 +8,10 @@ import pytest
 
 from nextquery import load
 from nextquery.errors import InputError
-from nextquery.guard.hits import TitleHits
+from nextquery.guard.guard import TitleHits
 from nextquery.records import Suggestion
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.rescue import Rescue, RescueSettings, rescued
 
 SESSIONS = [

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.shortcuts import Shortcuts, ShortcutsSettings
 
 SESSIONS = [

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nextquery.text.character_ngrams import MOST_CHARACTERS, NgramTable, bucket, ngrams
+from nextquery.text.vectors import MOST_CHARACTERS, NgramTable, bucket, ngrams
 from nextquery.text.vocabulary import SPECIAL
 
 

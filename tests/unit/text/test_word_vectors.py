@@ -8,7 +8,13 @@ import pytest
 from safetensors.numpy import save_file
 
 from nextquery.errors import InputError
-from nextquery.text.word_vectors import WordVectors, encode_words, read_word_vectors
+from nextquery.text.vectors import (
+    WordVectors,
+    encode_words,
+    encoder_identity,
+    import_encoder,
+    read_word_vectors,
+)
 
 GLOVE = "the 0.5 -1 2\nRome 1 0 0.25\nshoes 0 3 1e-1\nrome 9 9 9\n"
 WORD2VEC = f"4 3\n{GLOVE}"
@@ -25,6 +31,20 @@ def test_text_files_give_the_wanted_words(tmp_path: Path, text: str, name: str) 
     assert found.vectors.tolist() == [[1.0, 0.0, 0.25], [0.0, 3.0, pytest.approx(0.1)]]
 
 
+@pytest.mark.parametrize("header", ["", "9 3\n"], ids=["glove", "word2vec"])
+def test_words_with_spaces_are_read_up_to_their_numbers(tmp_path: Path, header: str) -> None:
+    """As in glove.840B; with `--queries`, texts of several words are wanted, too."""
+    odd = ". . . 1 1 1\nat name@domain.com 2 2 2\nNew York 3 -.5 1e-1 \n\u00a0 4 4 4\n  5 5 5\n"
+    path = tmp_path / "vectors.txt"
+    for text in (GLOVE + odd, odd + GLOVE):
+        path.write_text(header + text, encoding="utf-8")
+        found = read_word_vectors(path, {*WANTED, "new york"})
+        assert set(found.words) == {"rome", "shoes", "new york"}
+        rows = dict(zip(found.words, found.vectors.tolist(), strict=True))
+        assert rows["new york"] == [3.0, -0.5, pytest.approx(0.1)]
+        assert rows["rome"] == [1.0, 0.0, 0.25]
+
+
 def test_what_is_saved_is_read(tmp_path: Path) -> None:
     made = WordVectors(("rome", "été", "boots"), np.arange(6, dtype=np.float32).reshape(3, 2))
     made.save(tmp_path / "new" / "vectors.safetensors")
@@ -37,6 +57,9 @@ def test_what_is_saved_is_read(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"rome 1 2\nshoes 1\n", "line 2: 1 numbers where the first line has 2"),
+        (b"rome 1 2\nshoes 1 2 3\n", "line 2: 3 numbers where the first line has 2"),
+        (b"2 3\nrome 1 2\n", "line 2: 2 numbers where the first line has 3"),
+        (b"2 2\nrome 1 -2 1e-3\n", "line 2: 3 numbers where the first line has 2"),
         (b"rome 1 two\n", "line 1: not all of its values are numbers"),
         (b"rome 1 nan\n", "not finite"),
         (b"paris 1 2\n", "no vector of any word"),
@@ -100,3 +123,59 @@ def test_an_encoder_sees_all_words_in_parts() -> None:
 def test_an_encoder_with_too_few_vectors_is_refused() -> None:
     with pytest.raises(InputError, match="3 words need a matrix of so many rows"):
         encode_words(["a", "b", "c"], lambda texts: [[1.0, 2.0]])
+
+
+FAULTY = {
+    "import": ("raise RuntimeError('no weights')", "RuntimeError: no weights"),
+    "exit": ("import sys; sys.exit('no weights')", "SystemExit: no weights"),
+    "syntax": ("def encode(:", "SyntaxError"),
+    "no function": ("encode = 7", "not a function, but a int"),
+    "raises": ("def encode(texts): raise KeyError('x')", "failed .KeyError: 'x'"),
+    "nothing": ("def encode(texts): return None", "no numbers|gives"),
+    "texts": ("def encode(texts): return [['a'] for text in texts]", "gives no numbers"),
+    "ragged": ("def encode(texts): return [[1.0] * len(text) for text in texts]", "no numbers"),
+    "one for all": ("def encode(texts): return [1.0, 2.0]", r"gives \(2,\) for 2 texts"),
+    "too few": ("def encode(texts): return [[1.0, 2.0]]", r"gives \(1, 2\) for 2 texts"),
+    "no size": ("def encode(texts): return [[] for text in texts]", r"gives \(2, 0\)"),
+    "infinite": ("def encode(texts): return [[1e300] for text in texts]", "not finite"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTY)
+def test_a_faulty_encoder_is_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    source, message = FAULTY[fault]
+    module = f"faulty_{fault.replace(' ', '_')}"
+    (tmp_path / f"{module}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=rf"`encoder` {module}:encode: .*({message})"):
+        import_encoder(f"{module}:encode")(["a", "abc"])
+
+
+def test_an_encoder_that_changes_its_size_is_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "changing.py").write_text(
+        "def encode(texts): return [[1.0] * len(texts)] * len(texts)"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    encoder = import_encoder("changing:encode")
+    encoder(["a", "b"])
+    with pytest.raises(InputError, match="vectors of 2 and of 3 numbers"):
+        encoder(["a", "b", "c"])
+
+
+def test_an_encoder_is_recognised_by_its_source_and_its_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "weighted.py").write_text(
+        "def encode(texts): return [[len(text)] for text in texts]"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    encoder = import_encoder("weighted:encode")
+    found = [encoder_identity("weighted:encode", encoder, texts) for texts in (["a"], ["a"], ["b"])]
+    assert found[0] == found[1] == found[2]
+    assert encoder_identity("weighted:encode", encoder, ["ab"]) != found[0]
+    (tmp_path / "weighted.py").write_text("# edited")
+    assert encoder_identity("weighted:encode", encoder, ["a"])[0] != found[0][0]

@@ -1,5 +1,7 @@
 """Checkpoints come back as they were; a damaged one is named and the one before it used."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,3 +104,90 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(
     (tmp_path / "step-00000040").unlink()
     assert folder.newest(print) == 30
     assert not list(tmp_path.glob(".*"))
+
+
+STRAY = (
+    *("step-", "step-abc", "step-00000030.bak", "step-30", "step-000000030", ".DS_Store"),
+    *("step-٠٠٠٠٠٠٣٠", "notes.txt", ".nfs000000000000001"),
+)
+
+
+@pytest.mark.parametrize("name", STRAY)
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir])
+def test_stray_files_and_folders_are_left_alone(
+    tmp_path: Path, folder: CheckpointFolder, name: str, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / name)
+    assert folder.steps() == [30, 20]
+    assert folder.newest(pytest.fail) == 30
+    folder.clean_up(30)
+    save(folder, 40, best=20)
+    assert folder.steps() == [40, 30, 20]
+    assert (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda path: path.symlink_to("gone")])
+def test_what_has_the_name_of_a_later_checkpoint_and_is_none_makes_room(
+    tmp_path: Path, folder: CheckpointFolder, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "step-00000040")
+    assert folder.newest(lambda text: None) == 30
+    folder.clean_up(30)
+    save(folder, 40, best=20)
+    assert folder.newest(pytest.fail) == 40
+
+
+def test_what_a_crash_left_half_written_is_removed(
+    tmp_path: Path, folder: CheckpointFolder
+) -> None:
+    (tmp_path / ".step-00000040.0123abcd.partial").mkdir()
+    folder.clean_up(30)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_an_older_checkpoint_that_cannot_be_read_does_not_stop_the_next_one(
+    folder: CheckpointFolder,
+) -> None:
+    cut(folder.place(20) / "run.json")
+    save(folder, 30, best=30)
+    assert 30 in folder.steps()
+
+
+def test_messages_say_from_where_training_goes_on(folder: CheckpointFolder) -> None:
+    alter(folder.place(30) / "model.safetensors")
+    told: list[str] = []
+    folder.newest(told.append)
+    assert told[0].endswith("; using the checkpoint of step 20")
+    alter(folder.place(20) / "model.safetensors")
+    told.clear()
+    assert folder.newest(told.append) == 0
+    assert [line for line in told if "using" in line] == []
+    assert told[-1].endswith("; no checkpoint is left: training starts from the beginning")
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EACCES, "make it writable"),
+        (errno.EROFS, "make it writable"),
+        (errno.EFBIG, "raise the limit with `ulimit -f`"),
+        (errno.EIO, "check the disk"),
+        (errno.EMFILE, "raise the limit with `ulimit -n`"),
+    ],
+)
+def test_advice_follows_from_the_error(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("nextquery.training.checkpoint.save_file", fails)
+    with pytest.raises(TrainingError) as caught:
+        save(folder, 40, best=20)
+    told = str(caught.value)
+    assert os.strerror(number) in told
+    assert f"{advice} and run again with `resume`" in told
+    assert ("space" in told) == ("space" in advice + os.strerror(number))
+    assert "step-00000030" in told

@@ -10,8 +10,7 @@ import torch
 from tests.conftest import make_untrained_hred
 
 from nextquery.errors import ArtifactError, ConfigError
-from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.provenance import continued_entry, data_entry, describe_forgotten
+from nextquery.logs.data_folder import PreparedData, continued_entry, data_entry, describe_forgotten
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
 from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_sessions

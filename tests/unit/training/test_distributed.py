@@ -5,7 +5,7 @@ import torch
 from torch._C._distributed_c10d import HashStore
 
 from nextquery.errors import InputError
-from nextquery.training.distributed import Processes, choose_device, processes
+from nextquery.training.distributed import Processes, choose_device, needs_gloo, processes
 
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
 
@@ -32,6 +32,29 @@ def test_a_group_of_processes_exchanges_what_it_has() -> None:
         assert isinstance(
             member.share(torch.nn.Linear(2, 2)), torch.nn.parallel.DistributedDataParallel
         )
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize(
+    ("device", "sparse", "gloo"),
+    [("cuda", True, True), ("cuda", False, False), ("cpu", True, False), ("cpu", False, False)],
+)
+def test_sparse_gradients_on_gpus_are_exchanged_by_gloo(
+    device: str, sparse: bool, gloo: bool
+) -> None:
+    """NCCL, the default of GPUs, does not add up sparse tensors."""
+    module = torch.nn.Sequential(torch.nn.Embedding(5, 2, sparse=sparse), torch.nn.Linear(2, 2))
+    assert needs_gloo(module, torch.device(device)) == gloo
+    torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+    try:
+        shared = Processes(0, 2, torch.device(device)).share(module)
+        assert isinstance(shared, torch.nn.parallel.DistributedDataParallel)
+        whole = torch.distributed.group.WORLD
+        assert (shared.process_group is not whole) == gloo
+        assert torch.distributed.get_backend(shared.process_group) == "gloo"
+        shared(torch.tensor([1, 3])).sum().backward()
+        assert module[0].weight.grad.is_sparse == sparse  # type: ignore[union-attr]
     finally:
         torch.distributed.destroy_process_group()
 

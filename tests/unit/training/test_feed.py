@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nextquery.model.sampled_softmax import CandidateSampler
+from nextquery.model.loss import CandidateSampler
 from nextquery.training.feed import Feed, Order, TrainingStep, ahead, dropout_seed
 
 from .conftest import random_sessions

@@ -10,7 +10,7 @@ from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.settings import ModelConfig
 from nextquery.text.vocabulary import Vocabulary
-from nextquery.training.perplexity import Perplexity, measure
+from nextquery.training.trainer import Perplexity, measure
 
 from .conftest import ALONE, SIZE, random_sessions
 

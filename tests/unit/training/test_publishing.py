@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.provenance import data_entry
+from nextquery.logs.data_folder import PreparedData, data_entry
 from nextquery.model.settings import RunConfig
-from nextquery.training.perplexity import Perplexity
 from nextquery.training.publishing import RunFacts, draw_curve, duration, model_card
+from nextquery.training.trainer import Perplexity
 
 FACTS = RunFacts(
     steps=1200,

@@ -1,22 +1,20 @@
 """A run from data folder to model folder: what is checked, what must be the same, what is left."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from nextquery import api
-from nextquery.artifacts import open_artifact
 from nextquery.errors import ChecksumError, TrainingError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.log import write_log
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig, RunConfig, TrainConfig
 from nextquery.text.vocabulary import Vocabulary
-from nextquery.training.run import _disk_errors, _feed, identity, train
-from nextquery.training.trainer import StopRequest
+from nextquery.training.run import _disk_errors, _feed, _memory_errors, identity, train
 
 from .conftest import ALONE, SIZE, random_sessions
 
@@ -43,38 +41,6 @@ def test_a_run_ends_in_a_model_folder_and_nothing_else(data: PreparedData, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     model = HRED.from_pretrained(tmp_path / "model")
     assert list(model.vocabulary.words) == list(Vocabulary(data.words()).words)
-
-
-@pytest.mark.slow
-def test_a_student_goes_on_bit_for_bit_and_names_its_teachers(
-    data: PreparedData, tmp_path: Path
-) -> None:
-    """Words have n-grams, too, and copying and dropout are on."""
-    sizes = SMALL.model.model_dump(by_alias=True)
-    model = ModelConfig(**{**sizes, "character_ngrams": 50, "copy": True, "dropout": 0.2})
-    config = SMALL.model_copy(update={"model": model})
-    train(data, tmp_path / "teacher", config, ALONE, say=print)
-    given = {"teachers": (str(tmp_path / "teacher"),), "distillation": 0.6, "seed": 2}
-    config = config.model_copy(update={"train": SMALL.train.model_copy(update=given)})
-    whole = train(data, tmp_path / "whole", config, ALONE, say=print)
-    out = tmp_path / "student"
-
-    @contextmanager
-    def at_once() -> Iterator[StopRequest]:
-        yield StopRequest(signal=15)
-
-    stopped = train(data, out, config, ALONE, say=print, stopping=at_once)
-    assert stopped.signal == 15
-    assert 0 < stopped.position.step < whole.position.step
-    train(data, out, config, ALONE, say=print, resume=True)
-    weights = [folder / "model.safetensors" for folder in (tmp_path / "whole", out)]
-    assert weights[0].read_bytes() == weights[1].read_bytes()
-    teacher, student = (open_artifact(each).manifest for each in (tmp_path / "teacher", out))
-    [named] = student["training"]["teachers"]
-    assert named["run"] == teacher["training"]["run"]
-    assert named["validation_perplexity"] == teacher["training"]["validation_perplexity"]
-    assert "teachers" not in teacher["training"]
-    assert "Learnt from 1 trained model as well" in (out / "README.md").read_text()
 
 
 def test_an_altered_data_folder_is_refused(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
@@ -107,7 +73,6 @@ def test_what_a_resumed_run_may_be_given_anew(data: PreparedData) -> None:
         ({"loss": "auto", "exact_below": 5}, True),
         ({"loss": "sampled", "exact_below": 100}, True),
         ({"loss": "exact", "exact_below": 5}, False),
-        ({"loss": "auto", "exact_below": 5, "teachers": ("model",)}, False),
     ],
 )
 def test_a_large_vocabulary_is_sampled(settings: dict[str, Any], sampled: bool) -> None:
@@ -122,6 +87,53 @@ def test_a_large_vocabulary_is_sampled(settings: dict[str, Any], sampled: bool) 
 def test_a_full_disk_says_that_nothing_is_lost(tmp_path: Path) -> None:
     with (
         pytest.raises(TrainingError, match="free some space and run again with `resume`"),
-        _disk_errors(tmp_path),
+        _disk_errors(tmp_path / "model"),
     ):
         raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("name", ["model.training/metrics.jsonl", ".model.0a.partial/x", "model"])
+def test_other_errors_of_the_run_folder_do_not_speak_of_space(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    with pytest.raises(TrainingError) as caught, _disk_errors(tmp_path / "model"):
+        raise PermissionError(13, "Permission denied", str(file))
+    assert str(caught.value) == (
+        f"{file}: Permission denied; make it writable and run again with `resume`"
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(2, "No such file or directory", "/elsewhere/vectors.txt"),
+        PermissionError(13, "Permission denied", "/elsewhere/vectors.txt"),
+        BrokenPipeError(32, "Broken pipe"),
+        ConnectionResetError(104, "Connection reset by peer"),
+    ],
+)
+def test_errors_of_other_files_are_left_as_they_are(tmp_path: Path, error: OSError) -> None:
+    with pytest.raises(OSError) as caught, _disk_errors(tmp_path / "model"):  # noqa: PT011
+        raise error
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("every", [0, 7])
+def test_epochs_are_those_of_the_metrics_after_early_stopping(
+    data: PreparedData, tmp_path: Path, every: int
+) -> None:
+    given = {"epochs": 50, "patience": 1, "rate": 3.0, "validate_every": every}
+    config = SMALL.model_copy(update={"train": SMALL.train.model_copy(update=given)})
+    outcome = train(data, tmp_path / "model", config, ALONE, say=print)
+    assert outcome.facts is not None
+    lines = (tmp_path / "model" / "metrics.jsonl").read_text().splitlines()
+    last = json.loads(lines[-1])
+    assert "validation_nll" in last
+    assert outcome.facts.epochs == last["epoch"] < 50
+
+
+def test_too_little_memory_is_said_in_one_line() -> None:
+    told = r"^not enough memory \(.*\); lower train\.batch_words"
+    with pytest.raises(TrainingError, match=told), _memory_errors():
+        torch.empty(1 << 60)
+    with pytest.raises(RuntimeError, match="shape"), _memory_errors():
+        torch.zeros(2) @ torch.zeros(3, 3)

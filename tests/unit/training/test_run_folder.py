@@ -6,14 +6,7 @@ import pytest
 
 from nextquery.artifacts import publish
 from nextquery.errors import ArtifactError
-from nextquery.training.run_folder import (
-    RUN,
-    check_folders,
-    claimed,
-    folder_of_run,
-    remove,
-    run_id,
-)
+from nextquery.training.run import RUN, check_folders, claimed, folder_of_run, remove, run_id
 
 
 @pytest.fixture

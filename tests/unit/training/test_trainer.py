@@ -15,8 +15,7 @@ from nextquery.text.batching import build_batch
 from nextquery.text.vocabulary import Vocabulary
 from nextquery.training.checkpoint import CheckpointFolder
 from nextquery.training.feed import Feed, Order
-from nextquery.training.trainer import Trainer
-from nextquery.training.training_log import METRICS, TrainingLog, read_metrics
+from nextquery.training.trainer import METRICS, Trainer, TrainingLog, read_metrics
 
 from .conftest import ALONE, SIZE, random_sessions
 

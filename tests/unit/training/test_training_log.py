@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.training.training_log import EVENTS, METRICS, TrainingLog, read_metrics
+from nextquery.training.trainer import EVENTS, METRICS, TrainingLog, read_metrics
 
 
 def test_reports_before_a_checkpoint_are_kept_and_later_ones_dropped(tmp_path: Path) -> None:

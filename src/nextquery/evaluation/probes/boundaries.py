@@ -22,10 +22,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from nextquery.artifacts.files import read_plain_text
 from nextquery.errors import InputError
 from nextquery.evaluation.probes.gates import mean_gates
 from nextquery.logs.data_folder import PreparedData
-from nextquery.plain_files import read_plain_text
 from nextquery.ranking.cases import Floats
 from nextquery.ranking.scoring import Track
 from nextquery.suggesters.base import Gated
@@ -110,7 +110,12 @@ def read_gaps(data: PreparedData, limit: int, labels: Path | None) -> tuple[list
 def boundary_result(
     tuning: Sequence[Gap], test: Sequence[Gap], models: Mapping[str, Gated], track: Track
 ) -> BoundaryResult:
-    """Precision, recall and F1 of every way to find the boundaries of the test streams."""
+    """Precision, recall and F1 of every way to find the boundaries of the test streams.
+
+    Without gaps to learn a threshold from, or to test it on, there are no systems.
+    """
+    if not tuning or not test:
+        return BoundaryResult(len(test), sum(gap.boundary for gap in test), len(tuning), {})
     truth = [np.array([gap.boundary for gap in gaps], dtype=np.bool_) for gaps in (tuning, test)]
     scores = {name: (_text(name, tuning), _text(name, test)) for name in _TEXT_SCORES}
     if all(gap.minutes is not None for gaps in (tuning, test) for gap in gaps):
@@ -136,7 +141,12 @@ def boundary_result(
 
 
 def best_threshold(scores: Floats, truth: Marks) -> float:
-    """The threshold with the best F1: gaps that score at least as much are boundaries."""
+    """The threshold with the best F1: gaps that score at least as much are boundaries.
+
+    Where there is nothing to learn from, no gap is one.
+    """
+    if not len(scores):
+        return float("inf")
     order = np.argsort(-scores, kind="stable")
     hits = np.cumsum(truth[order])
     f1 = 2.0 * hits / (np.arange(1, len(order) + 1) + max(int(truth.sum()), 1))

@@ -1,20 +1,20 @@
-"""Do noisy queries count less? The session update gates on clean and on corrupted contexts.
-
-The paper shows one example (its Figure 7); here it is measured over a whole test set. Knows
-sessions and any model that can say how far each query of a context updates its session state.
-"""
+"""Probes of the session update gates on noisy contexts, and projections of vectors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.manifold import TSNE
 
-from nextquery.evaluation.ranking.noise import Noise
-from nextquery.evaluation.ranking.significance import bootstrap_interval, paired_t_test
+from nextquery.evaluation.comparison import bootstrap_interval, paired_t_test
+from nextquery.evaluation.scenarios import Noise
+from nextquery.logs.data_folder import PreparedData
 from nextquery.ranking.cases import Floats
 from nextquery.ranking.scoring import Track
 from nextquery.records import Session
-from nextquery.suggesters.base import Gated
+from nextquery.suggesters.base import Embedder, Gated
 
 _BATCH = 256
 
@@ -127,3 +127,63 @@ def mean_gates(model: Gated, contexts: Sequence[tuple[str, ...]], track: Track) 
         gates = model.update_gates_many(contexts[start : start + _BATCH])
         found += [np.asarray(gate.mean(axis=1), np.float64) for gate in gates]
     return found
+
+
+POINTS = 300
+GROUPS = 10
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ProjectedText:
+    """A text's place on the plane, and the number of its group of neighbours."""
+
+    text: str
+    x: float
+    y: float
+    group: int
+
+
+@dataclass(frozen=True)
+class Projections:
+    """The most frequent words and queries on a plane; empty if there are too few."""
+
+    words: tuple[ProjectedText, ...]
+    queries: tuple[ProjectedText, ...]
+
+
+def projections(suggester: Embedder, data: PreparedData, seed: int) -> Projections:
+    """The most frequent words of four letters or more, and the most frequent longer queries.
+
+    Short words and one-word queries are mostly function words and site names, which the paper's
+    figure leaves out too.
+    """
+    vocabulary = suggester.model.vocabulary
+    words = [word for word in data.words() if len(word) > 3 and word.isalpha()]
+    known = [word for word in words if word in vocabulary][:POINTS]
+    vectors = suggester.word_vectors()[[vocabulary.id(word) for word in known]]
+    queries = data.counts("queries").select("query").collect()["query"].to_list()
+    longer = [query for query in queries if " " in query][:POINTS]
+    return Projections(
+        words=project(known, vectors, seed),
+        queries=project(longer, suggester.query_vectors(longer), seed),
+    )
+
+
+def project(texts: Sequence[str], vectors: Vectors, seed: int) -> tuple[ProjectedText, ...]:
+    """A place on the plane and a group of neighbours for each text."""
+    if len(texts) < GROUPS:
+        return ()
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    plane = TSNE(
+        perplexity=min(15.0, (len(texts) - 1) / 3),
+        init="pca",
+        method="exact",
+        random_state=seed,
+    ).fit_transform(unit.astype(np.float64))
+    groups = KMeans(GROUPS, n_init=4, random_state=seed).fit_predict(plane)
+    return tuple(
+        ProjectedText(text, float(x), float(y), int(group))
+        for text, (x, y), group in zip(texts, plane, groups, strict=True)
+    )

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from nextquery.logs.synthetic.lexicon import ENTITIES, INTENTS, OUTCOMES, SIGNALS, load_lexicon
+from nextquery.logs.synthetic.queries import ENTITIES, INTENTS, OUTCOMES, SIGNALS, load_lexicon
 from nextquery.ranking.cases import CaseSet, Floats, RankingCase
 from nextquery.ranking.scoring import Track, log_likelihoods
 from nextquery.records import Session

@@ -1,25 +1,21 @@
-"""Interpolated Kneser-Ney n-gram models of queries: what HRED's perplexity is held against.
-
-An n-gram model sees the words of one query and nothing of the session. Knows encoded sessions, no
-neural model.
-
-    P_n(w | h) = max(c(h w) - D_n, 0) / c(h) + D_n N(h) / c(h) * P_{n-1}(w | h')
-
-`c` counts occurrences at the highest order and different predecessors below it, `N(h)` is the
-number of different words after `h`, `h'` is `h` without its first word,
-`D_n = n_1 / (n_1 + 2 n_2)` with `n_1`, `n_2` the numbers of n-grams counted once and twice, and
-`P_0 = 1 / V`.
-"""
+"""Kneser-Ney n-gram models of queries and their perplexities on HRED's validation sessions."""
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
-from nextquery.text.corpus import EncodedSessions
-from nextquery.text.vocabulary import PADDING, UNKNOWN
-from nextquery.training.perplexity import Perplexity
+from nextquery.artifacts import temporary_folder
+from nextquery.logs.data_folder import PreparedData
+from nextquery.model.settings import TrainConfig
+from nextquery.ranking.scoring import Track
+from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_sessions
+from nextquery.text.vocabulary import PADDING, UNKNOWN, Vocabulary
+from nextquery.training.trainer import Perplexity
 
 Gram = tuple[int, ...]
 
@@ -82,3 +78,58 @@ def _discount(counts: Counter[Gram]) -> float:
 
 def _how_many(counts: Iterable[int], times: int) -> int:
     return sum(1 for count in counts if count == times)
+
+
+ORDERS = (1, 2, 3)
+FITTED_SESSIONS = 200_000
+"""The counts are held in memory: of a larger background only so many sessions are read."""
+MEASURED_SESSIONS = 20_000
+
+
+@dataclass(frozen=True)
+class NgramPerplexity:
+    """One Kneser-Ney model: per word, ends of queries included, unknown words as one word."""
+
+    order: int
+    fitted_sessions: int
+    measured_sessions: int
+    symbols: int
+    perplexity: float
+    known_perplexity: float
+    """Of the words that the vocabulary knows."""
+
+
+def ngram_perplexities(
+    data: PreparedData, vocabulary: Vocabulary, track: Track
+) -> tuple[NgramPerplexity, ...]:
+    """Unigrams, bigrams and trigrams; none without background or validation sessions."""
+    with temporary_folder() as folder:
+        background = _encoded(data, "background", FITTED_SESSIONS, vocabulary, folder)
+        validation = _encoded(data, "validation", MEASURED_SESSIONS, vocabulary, folder)
+        if not len(background) or not len(validation):
+            return ()
+        return tuple(
+            _measured(ORDERS[place], background, validation) for place in track(range(len(ORDERS)))
+        )
+
+
+def _measured(
+    order: int, background: EncodedSessions, validation: EncodedSessions
+) -> NgramPerplexity:
+    found = KneserNey(background, order).measure(validation)
+    return NgramPerplexity(
+        order,
+        len(background),
+        len(validation),
+        found.symbols,
+        found.perplexity,
+        found.known_perplexity,
+    )
+
+
+def _encoded(
+    data: PreparedData, split: str, most: int, vocabulary: Vocabulary, folder: Path
+) -> EncodedSessions:
+    limits = TrainConfig().max_queries, TrainConfig().max_words
+    sessions = islice(data.sessions(split), most)
+    return encode_sessions(sessions, vocabulary, SessionLimits(*limits), folder / split)

@@ -1,11 +1,9 @@
-"""One table engine behind Narwhals: Polars in memory, DuckDB out of core, Spark on a cluster.
+"""The table engine interface: Narwhals over Polars, DuckDB or Spark, and the table schemas."""
 
-The stages write Narwhals expressions once. What engines do differently is the handful of methods
-here: keep an intermediate table, apply a Python function to batches, realise the order of rows,
-write sorted Parquet. Knows nothing of queries or sessions.
-"""
-
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -14,7 +12,151 @@ import narwhals as nw
 import polars as pl
 import pyarrow as pa
 
-from nextquery.logs.reading.part_files import PartWriter
+from nextquery.logs.reading.open import LogFile
+from nextquery.logs.reading.rows import PartWriter, write_parquet
+
+INSTANT = pa.timestamp("us")
+
+TEXTS = pa.schema({"raw_id": pa.int64(), "query": pa.string(), "drop": pa.string()})
+"""What a raw query becomes, and why its rows are left out (null: they are kept)."""
+
+USERS = pa.schema({"user_id": pa.int64(), "user": pa.int64()})
+"""The pseudonym of a user."""
+
+WORDS = pa.schema({"query_id": pa.int64(), "word": pa.string(), "next_word": pa.string()})
+"""The words of a query, each with the word after it (null for the last)."""
+
+CORRECTED = pa.schema({"query_id": pa.int64(), "query": pa.string(), "changes": pa.string()})
+"""A query with its spelling corrected, and which words were changed."""
+
+JOURNAL = pa.schema(
+    {
+        "place": pa.int64(),
+        "user": pa.string(),
+        "time": INSTANT,
+        "query": pa.string(),
+        "click": pa.string(),
+        "drop": pa.string(),
+    }
+)
+"""A row of the log after cleaning; `drop` says why its query was left out (null: it was kept)."""
+
+SESSIONS = pa.schema(
+    {
+        "session": pa.int64(),
+        "position": pa.int32(),
+        "user": pa.string(),
+        "time": INSTANT,
+        "query": pa.string(),
+        "clicks": pa.int32(),
+    }
+)
+
+_COUNTED = {"count": pa.int64(), "users": pa.int64()}
+COUNTS = {
+    "queries": pa.schema({"query": pa.string(), **_COUNTED}),
+    "words": pa.schema({"word": pa.string(), **_COUNTED}),
+    "word_pairs": pa.schema({"first": pa.string(), "second": pa.string(), **_COUNTED}),
+    "followers": pa.schema({"anchor": pa.string(), "next": pa.string(), **_COUNTED}),
+    "clicks": pa.schema({"query": pa.string(), "url": pa.string(), **_COUNTED}),
+}
+"""The count tables by name: their texts, how often they were typed, and by how many users."""
+
+
+_ROOM = 2**63
+
+
+@dataclass(frozen=True)
+class Field:
+    """The values of a column: `size` of them from `low` up, perhaps the highest first."""
+
+    low: int
+    size: int
+    downwards: bool
+
+    def place(self, name: str) -> pl.Expr:
+        """Where the values of a column stand among all, from 0."""
+        column = pl.col(name).to_physical().cast(pl.Int64)
+        return self.low + self.size - 1 - column if self.downwards else column - self.low
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One Int64 a row, which orders the rows as their columns do, the first column first."""
+
+    values: pl.Series
+    fields: Mapping[str, Field]
+
+
+def pack(rows: pl.DataFrame, names: Sequence[str], downwards: Sequence[bool]) -> Packed | None:
+    """Pack columns, those `downwards` highest first; None where one number cannot hold them."""
+    fields = {}
+    room = 1
+    for name, down in zip(names, downwards, strict=True):
+        column = rows[name].to_physical()
+        if not len(column) or not column.dtype.is_integer() or column.null_count():
+            return None
+        fields[name] = _field(column, down)
+        room *= fields[name].size
+    if room > _ROOM:
+        return None
+    packed = pl.lit(0, pl.Int64)
+    for name, field in fields.items():
+        packed = packed * field.size + field.place(name)
+    # Streamed: the steps of the sum stay in the cache.
+    values = rows.lazy().select(packed=packed).collect(engine="streaming").to_series()
+    return Packed(values, fields)
+
+
+def _field(column: pl.Series, downwards: bool) -> Field:
+    low, high = column.min(), column.max()
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    return Field(low, high - low + 1, downwards)
+
+
+def sort_rows(rows: pl.DataFrame, names: Sequence[str], downwards: Sequence[bool]) -> pl.DataFrame:
+    """Sort rows; those with equal keys keep their order."""
+    if len(names) == 1 and not downwards[0] and rows[names[0]].is_sorted():
+        return rows
+    packed = pack(rows, names, downwards)
+    if packed is None:
+        return rows.sort(names, descending=list(downwards), maintain_order=True)
+    # Logs often come in order, and to look is much quicker than to sort.
+    if packed.values.is_sorted():
+        return rows
+    return rows.with_columns(packed.values).sort("packed", maintain_order=True).drop("packed")
+
+
+def count_packed(rows: pl.DataFrame, keys: Sequence[str], user: str) -> pl.DataFrame | None:
+    """`count` of rows and of different `users` by keys; None where one number cannot hold them."""
+    names = (*keys, user)
+    packed = pack(rows, names, [False] * len(names))
+    if packed is None:
+        return None
+    # Columns of this length are let go as soon as they have served: they decide the peak of memory.
+    fields, pairs = packed.fields, packed.values.sort()
+    del packed
+    fresh = (pairs != pairs.shift(1)).fill_null(True)
+    key = pairs // fields[user].size
+    del pairs
+    # Equal keys lie together: their runs are as long as they have rows, or different pairs.
+    by_row = key.rle().struct.unnest()
+    by_pair = key.filter(fresh).rle().struct.unnest()
+    counts = by_row.select(
+        key="value", count=pl.col("len").cast(pl.Int64), users=by_pair["len"].cast(pl.Int64)
+    )
+    return _unpack(counts, fields, keys).cast({key: rows.schema[key] for key in keys})
+
+
+def _unpack(rows: pl.DataFrame, fields: Mapping[str, Field], names: Sequence[str]) -> pl.DataFrame:
+    """Take the columns `names` out of the number that is their `key`."""
+    for name in reversed(names):
+        field = fields[name]
+        column = (pl.col("key") % field.size + field.low).alias(name)
+        rows = rows.with_columns(column, key=pl.col("key") // field.size)
+    return rows.drop("key")
+
 
 Frame: TypeAlias = nw.LazyFrame[Any]
 Rows: TypeAlias = "nw.LazyFrame[Any] | nw.DataFrame[Any]"
@@ -155,3 +297,189 @@ def _regroup(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
             pending = pending.slice(ROW_GROUP)
     if len(pending):
         yield pending
+
+
+class RelationalEngine(ABC):
+    """An `Engine` but for reading, keeping, numbering and writing tables."""
+
+    write_part: PartWriter = staticmethod(write_parquet)
+
+    @abstractmethod
+    def scan(self, folder: Path) -> Frame:
+        """The rows of all Parquet files of a folder."""
+
+    @abstractmethod
+    def materialise(self, frame: Frame, name: str) -> Frame:
+        """The same rows, in files of their own."""
+
+    @abstractmethod
+    def number(self, frame: Frame, column: str, key: str, in_text_order: bool) -> Frame:
+        """Distinct texts with an id each, kept."""
+
+    @abstractmethod
+    def write_rows(self, frame: Frame, file: Path, schema: pa.Schema) -> int:
+        """Write rows that have an order; returns how many there were."""
+
+    def encode(
+        self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
+    ) -> tuple[Frame, list[Frame]]:
+        """Number the distinct texts and join the numbers."""
+        dictionaries = []
+        for column, key in columns.items():
+            known = frame.filter(~nw.col(column).is_null()).select(column).unique()
+            dictionary = self.number(known, column, key, column not in unordered)
+            dictionaries.append(dictionary)
+            frame = frame.join(dictionary, on=column, how="left").drop(column)
+        return self.materialise(frame, "-".join(["encoded", *columns.values()])), dictionaries
+
+    def scan_encoded(
+        self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
+    ) -> tuple[Frame, list[Frame]]:
+        """`encode` of `scan`."""
+        return self.encode(self.scan(folder), columns, unordered)
+
+    def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
+        """Join the other columns of `table`."""
+        return frame.join(table, on=key, how="left")
+
+    def count_with_users(self, frame: Frame, keys: Sequence[str]) -> Frame:
+        """Group by user and ids, then by ids."""
+        return count_rows_with_users(frame, keys)
+
+    def sort_rows(self, frame: Frame, name: str) -> Rows:
+        """The rows as they are: the windows of `ordered` sort them."""
+        return self.materialise(frame, name)
+
+    def by_users(
+        self,
+        rows: Rows,
+        function: Callable[[Rows], tuple[Frame, ...]],
+        names: Sequence[str],
+    ) -> tuple[Frame, ...]:
+        """All rows at once: the engine keeps its memory in bounds itself."""
+        found = function(rows)
+        return tuple(self.materialise(*each) for each in zip(found, names, strict=True))
+
+    def ordered(self, expression: nw.Expr) -> nw.Expr:
+        """The expression over a user's rows by time and row."""
+        return expression.over("user_id", order_by=["time", "row"])
+
+    def write(
+        self,
+        frame: Frame,
+        file: Path,
+        schema: pa.Schema,
+        by: Sequence[str],
+        texts: Mapping[str, Frame] = NO_TEXTS,
+    ) -> int:
+        """Join the texts, sort the rows and write them."""
+        for key, table in texts.items():
+            frame = self.lookup(frame, table, key)
+        names, downwards = sort_keys(by)
+        rows = frame.sort(names, descending=downwards).select(*schema.names)
+        return self.write_rows(rows, file, schema)
+
+    def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
+        """Run them one after the other: each uses all cores."""
+        return first(), second()
+
+
+AUTO = "auto"
+_LOOK = 4 << 20
+_BYTES_PER_BYTE = 2.4
+_AT_LEAST = 400 << 20
+"""What Polars was seen to take: 0.9 GB for a log of 254 MB, 5.6 GB for one of 2.5 GB."""
+_SHARE = 0.7
+"""Of the free memory, so much may be filled."""
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUPS = Path("/proc/self/cgroup")
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """An engine's name, and why it was chosen."""
+
+    name: str
+    reason: str
+
+
+def choose_engine(logs: Sequence[Path], free: int | None = None) -> EngineChoice:
+    """Polars or DuckDB for these files, by their size and the free memory (in bytes)."""
+    size = sum(map(unpacked_size, logs))
+    memory = free_memory() if free is None else free
+    needed = int(size * _BYTES_PER_BYTE) + _AT_LEAST
+    fits = needed <= memory * _SHARE
+    return EngineChoice(
+        "polars" if fits else "duckdb",
+        f"the log has about {size / 1e6:,.0f} MB, for which Polars needs about "
+        f"{needed / 1e9:.1f} GB of {memory / 1e9:.1f} GB free",
+    )
+
+
+def unpacked_size(path: Path) -> int:
+    """About how many bytes a file has when it is unpacked, by its first few megabytes."""
+    with LogFile(path) as file:
+        start = len(next(file.chunks(_LOOK), b""))
+        read = file.position()
+    size = path.stat().st_size
+    return size if file.compression is None or not read else size * start // read
+
+
+def free_memory() -> int:
+    """The memory that the process may still take, in bytes."""
+    found = [_physical_memory()]
+    memory = Path("/proc/meminfo")
+    if memory.exists():
+        fields = dict(line.split(":") for line in memory.read_text().splitlines())
+        if "MemAvailable" in fields:
+            found.append(int(fields["MemAvailable"].split()[0]) * 1024)
+    found += [max(0, limit - used) for limit, used in _cgroup_memory()]
+    return min(found)
+
+
+def allowed_memory() -> int:
+    """The memory that the process may take in all: the machine's, or its container's if less."""
+    return min([_physical_memory(), *(limit for limit, _ in _cgroup_memory())])
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _cgroup_memory() -> list[tuple[int, int]]:
+    """Limit and use of the process's control groups that have a limit, versions 1 and 2.
+
+    A container sees its own group as the root, whatever the path says.
+    """
+    if not _OWN_CGROUPS.exists():
+        return []
+    found = []
+    for line in _OWN_CGROUPS.read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = _CGROUPS / "memory" if controllers else _CGROUPS
+        names = _VERSION_1 if controllers else _VERSION_2
+        group = root / path.lstrip("/")
+        for folder in (group, *group.parents):
+            if folder.is_relative_to(root) and (limit := _number(folder / names[0])) is not None:
+                found.append((limit, _used(folder, *names[1:])))
+    return found
+
+
+_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_VERSION_2 = ("memory.max", "memory.current", "inactive_file")
+
+
+def _used(group: Path, usage: str, inactive: str) -> int:
+    """Bytes in use, without the cached files that the kernel can drop."""
+    statistics = group / "memory.stat"
+    lines = statistics.read_text().splitlines() if statistics.exists() else []
+    cached = sum(int(line.split()[1]) for line in lines if line.split()[0] == inactive)
+    return max(0, (_number(group / usage) or 0) - cached)
+
+
+def _number(file: Path) -> int | None:
+    """The number in a file; None if there is none, as for `max`."""
+    text = file.read_text().strip() if file.exists() else ""
+    return int(text) if text.isdigit() else None

@@ -1,6 +1,5 @@
 """The DuckDB engine: every intermediate table is a file, sorts and joins spill to disk."""
 
-import os
 from pathlib import Path
 
 import duckdb
@@ -11,10 +10,11 @@ from nextquery.logs.engines.base import (
     ROW_GROUP,
     BatchFunction,
     Frame,
+    RelationalEngine,
+    allowed_memory,
     apply_to_batches,
     write_batches,
 )
-from nextquery.logs.engines.relational import RelationalEngine
 
 _MOST_MEMORY = 2048
 """MB. What does not fit is spilled to disk: that is what this engine is for."""
@@ -76,6 +76,6 @@ class DuckdbEngine(RelationalEngine):
 
 
 def _memory_limit() -> int:
-    """MB that the tables may take: a quarter of the machine's memory, from 1 to 2 GB."""
-    quarter = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (4 << 20)
-    return max(1024, min(_MOST_MEMORY, quarter))
+    """MB that the tables may take: a quarter of the memory, from 1 to 2 GB, and at most half."""
+    allowed = allowed_memory() >> 20
+    return min(_MOST_MEMORY, max(1024, allowed // 4), max(64, allowed // 2))

@@ -18,11 +18,12 @@ from nextquery.logs.engines.base import (
     Rows,
     T,
     U,
+    count_packed,
     count_rows_with_users,
     sort_keys,
+    sort_rows,
 )
-from nextquery.logs.engines.packing import count_packed, sort_rows
-from nextquery.logs.reading.part_files import PartWriter, read_arrow, unify, write_arrow
+from nextquery.logs.reading.rows import PartWriter, read_arrow, unify, write_arrow
 
 _BATCH_ROWS = 1 << 15
 _PART_ROWS = 1 << 21

@@ -13,19 +13,20 @@ from pathlib import Path
 import narwhals as nw
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.cloudpickle import dumps
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import monotonically_increasing_id
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from nextquery.errors import MissingDependencyError
+from nextquery.errors import InputError, MissingDependencyError
 from nextquery.logs.engines.base import (
     ROW_GROUP,
     BatchFunction,
     Frame,
+    RelationalEngine,
     apply_to_batches,
     write_batches,
 )
-from nextquery.logs.engines.relational import RelationalEngine
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -94,6 +95,17 @@ class SparkEngine(RelationalEngine):
         folder = self._work / name
         rows.write.parquet(folder.absolute().as_uri())
         return self.scan(folder)
+
+
+def check_sendable(recogniser: object, name: str) -> None:
+    """Refuse a recogniser that cannot be sent to the workers, before the log is read."""
+    try:
+        dumps(recogniser)  # type: ignore[no-untyped-call]
+    except Exception as error:  # objects fail to be pickled in many ways
+        raise InputError(
+            f"`recogniser` {name}: cannot be sent to Spark's workers ({error}); use a function of "
+            "a module, or another `engine`"
+        ) from None
 
 
 def _started(builder: SparkSession.Builder) -> SparkSession:

@@ -8,16 +8,16 @@ address. Requests without the parameter, and those that failed, are set aside.
 
 import re
 from dataclasses import dataclass
-from urllib.parse import unquote
+from urllib.parse import unquote_to_bytes
 
 import polars as pl
 
 from nextquery.logs.formats.base import LineFormat
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading import rejects
+from nextquery.logs.reading.open import UTF_8, Sample, decode_bytes
 from nextquery.logs.reading.rows import HeaderlessLayout
-from nextquery.logs.reading.samples import Sample
-from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.reading.times import USUAL
+from nextquery.logs.settings import ReadSettings
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _LINE = (
@@ -44,7 +44,7 @@ class AccessFormat(LineFormat):
 
     def layout(self, sample: Sample, settings: ReadSettings) -> "AccessLayout":
         """Looks for the parameter of the settings, or for `q`."""
-        return AccessLayout(settings.parameter or "q")
+        return AccessLayout(settings.parameter or "q", settings.encoding)
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class AccessLayout(HeaderlessLayout):
     """The query is the value of one parameter of the address."""
 
     parameter: str
+    encoding: str = UTF_8
+    """What escapes such as `%E9` are in where they are not UTF-8."""
     time_pattern: str = USUAL
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
@@ -62,16 +64,17 @@ class AccessLayout(HeaderlessLayout):
         answered = pl.col("status").str.contains("^[23]")
         fault = (
             pl.when(pl.col("host").is_null())
-            .then(pl.lit(rejected_rows.NOT_A_REQUEST))
+            .then(pl.lit(rejects.NOT_A_REQUEST))
             .when(value.is_null() | ~answered)
-            .then(pl.lit(rejected_rows.NOT_A_SEARCH))
+            .then(pl.lit(rejects.NOT_A_SEARCH))
         )
-        query = _decoded(value)
+        query = _decoded(value, self.encoding)
+        malformed = pl.when(query.is_null() & value.is_not_null())
         has_nul = query.str.contains("\0", literal=True).fill_null(False)
-        nul = pl.when(has_nul).then(pl.lit(rejected_rows.NUL_BYTE))
+        nul = pl.when(has_nul).then(pl.lit(rejects.NUL_BYTE))
         return parts.select(
             *lines.columns[:-1],
-            pl.coalesce("reason", fault, nul),
+            pl.coalesce("reason", fault, malformed.then(pl.lit(rejects.MALFORMED_TEXT)), nul),
             user=pl.concat_str("host", "agent", separator=" ", ignore_nulls=True),
             time_text=_iso_time(),
             query=query,
@@ -86,10 +89,17 @@ def _iso_time() -> pl.Expr:
     return pl.coalesce(iso, "time")
 
 
-def _decoded(values: pl.Series) -> pl.Series:
-    """Values of a parameter as they were typed."""
+def _decoded(values: pl.Series, encoding: str) -> pl.Series:
+    """Values of a parameter as they were typed; null where their bytes are in no known encoding."""
     spaced = values.str.replace_all("+", " ", literal=True)
     escaped = spaced.str.contains("%", literal=True).fill_null(False).arg_true()
     if escaped.is_empty():
         return spaced
-    return spaced.scatter(escaped, [unquote(text) for text in spaced.gather(escaped)])
+    return spaced.scatter(escaped, [_unquoted(text, encoding) for text in spaced.gather(escaped)])
+
+
+def _unquoted(text: str, encoding: str) -> str | None:
+    try:
+        return decode_bytes(unquote_to_bytes(text), encoding)
+    except UnicodeDecodeError:
+        return None

@@ -1,20 +1,21 @@
-"""What a log format is: how it is recognised, cut into blocks, and turned into rows."""
+"""The interface of a log format, its columns, and clicks that refer to queries by id."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import polars as pl
 
-from nextquery.logs.reading.compression import LogFile
-from nextquery.logs.reading.encodings import UTF_8
+from nextquery.errors import LogError
+from nextquery.logs.engines.base import allowed_memory
+from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import BLOCK_BYTES, LineBlock, line_blocks
-from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
-from nextquery.logs.reading.samples import Sample
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.reading.open import UTF_8, LogFile, Sample
+from nextquery.logs.reading.rows import CANONICAL, Layout, ParsedRows, parse_lines, with_owner
+from nextquery.logs.settings import ReadSettings
 
 
 @dataclass(frozen=True)
@@ -89,3 +90,167 @@ def read_line_blocks(
     with LogFile(path) as file:
         for block in line_blocks(file.text(BLOCK_BYTES, encoding)):
             yield FileBlock(block.count, file.position(), partial(parse, block))
+
+
+_USUAL = {
+    "user": "user userid visitor visitorid client clientid uid anonid idvisitor sessionid session "
+    "who",
+    "time": "time timestamp datetime date eventtime servertime querytime createdat dateandtime "
+    "searchtime ts when",
+    "query": "query q searchterm searchquery userquery keyword keywords term search searchphrase "
+    "what",
+}
+"""How the columns of a log are often called, the likeliest first."""
+REQUIRED = ("user", "time", "query")
+_AOL_NAMES = {"anonid": "user", "querytime": "time"}
+FIELDS = (*REQUIRED, "click")
+
+
+def check_columns(columns: Mapping[str, str]) -> None:
+    """Refuse columns that lack a field or name one that there is not."""
+    missing = [name for name in REQUIRED if not columns.get(name)]
+    unknown = sorted(columns.keys() - set(FIELDS))
+    if missing or unknown:
+        wrong = f"lacks {', '.join(missing)}" if missing else f"knows no {', '.join(unknown)}"
+        raise LogError(f"`columns` {wrong}; write user=...,time=...,query=...[,click=...]")
+
+
+def find_columns(
+    file: Path, columns: Mapping[str, str] | None, names: Sequence[str]
+) -> dict[str, str]:
+    """The name of each wanted column; without a choice, columns called user, time and query.
+
+    >>> find_columns(Path("log.csv"), None, ["Time", "user", "query", "page"])
+    {'user': 'user', 'time': 'Time', 'query': 'query'}
+    """
+    written = {name.strip().casefold(): name for name in reversed(names)}
+    wanted = dict(columns) if columns else {name: written.get(name, name) for name in REQUIRED}
+    if columns is None and "click" in written:
+        wanted["click"] = written["click"]
+    missing = [name for name in wanted.values() if name not in names]
+    if missing:
+        raise LogError(
+            f"{file}: has no column {', '.join(map(repr, missing))}; it has "
+            f"{listed(names)}: say which with `columns=user=...,time=...,query=...`"
+        )
+    twice = sorted({name for name in wanted.values() if names.count(name) > 1})
+    if twice:
+        raise LogError(f"{file}: has several columns called {', '.join(map(repr, twice))}")
+    return wanted
+
+
+def in_other_order(header: str, wanted: Sequence[str]) -> bool:
+    """Whether a line between tabs names the fields of a format without a header, in another order.
+
+    >>> in_other_order("Query\\tAnonID\\tQueryTime", ("user", "query", "time"))
+    True
+    >>> in_other_order("7\\tred shoes\\t2006-03-01 07:17:12", ("user", "query", "time"))
+    False
+    """
+    plain = [name.strip('" ').casefold() for name in header.split("\t")]
+    names = [_AOL_NAMES.get(name, name) for name in plain]
+    return set(names) >= set(wanted) and names[: len(wanted)] != list(wanted)
+
+
+def guess_columns(names: Sequence[str]) -> dict[str, str]:
+    """The columns that may be user, time and query by their names; none unless all three are found.
+
+    >>> guess_columns(["Visitor ID", "created_at", "search term", "results"])
+    {'user': 'Visitor ID', 'time': 'created_at', 'query': 'search term'}
+    >>> guess_columns(["a", "b", "c"])
+    {}
+    """
+    plain = {"".join(filter(str.isalnum, name.casefold())): name for name in reversed(names)}
+    found = {}
+    for field, usual in _USUAL.items():
+        known = [plain[name] for name in usual.split() if name in plain]
+        if not known:
+            return {}
+        found[field] = known[0]
+    return found
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names of a header, for a message."""
+    start = [name[:60] for name in names[:20]]
+    shown = ", ".join(name if name.isprintable() else repr(name) for name in start)
+    return shown if len(names) <= 20 else f"{shown} and {len(names) - 20} more"
+
+
+STAGED_COLUMNS = (*CANONICAL, "query_id", "file", "line")
+"""Staged rows also keep where they stood, to be named if their query is unknown."""
+_STAGED_FIELDS = ("line", "user", "query", "query_id", "click", "time")
+_LONGEST_TEXT = 4000
+"""Characters of a field that are staged: the join holds thousands of rows at once, and a query a
+quarter as long is dropped for its length."""
+
+_NOTHING = "SELECT row FROM staged WHERE false"
+# A query_id that was logged twice (a second page of results, say) has its clicks on the first.
+_QUERIES = """
+    CREATE VIEW queries AS FROM staged WHERE click IS NULL AND row NOT IN (FROM left_out);
+    CREATE VIEW clicks AS FROM staged WHERE click IS NOT NULL;
+    CREATE VIEW first_queries AS FROM queries WHERE query_id IS NOT NULL
+        QUALIFY row_number() OVER (PARTITION BY query_id ORDER BY row) = 1;
+"""
+_ROWS = """
+    SELECT user, time, query, click, row AS place,
+           row_number() OVER (ORDER BY query_row, click IS NOT NULL, row) AS row
+    FROM (
+        SELECT user, time, query, click, row, row AS query_row FROM queries
+        UNION ALL
+        SELECT q.user, q.time, q.query, c.click, c.row, q.row
+        FROM clicks AS c JOIN first_queries AS q USING (query_id)
+    )
+    ORDER BY query_row, click IS NOT NULL, place
+"""
+_REJECTED = f"""
+    SELECT file, line, reason, excerpt, place, user, time FROM (
+        SELECT file, line, '{rejects.UNKNOWN_QUERY}' AS reason, query_id[:60] AS excerpt,
+               row AS place, user, time
+        FROM clicks ANTI JOIN first_queries USING (query_id)
+        UNION ALL
+        SELECT file, line, '{rejects.TYPED_FURTHER}', query[:60], row, user, time
+        FROM staged WHERE row IN (FROM left_out)
+    )
+    ORDER BY place
+"""
+
+
+def stage_queries(queries: pl.DataFrame) -> pl.DataFrame:
+    """Accepted rows of queries as they are staged."""
+    return queries.select(_STAGED_FIELDS).with_columns(pl.col(pl.String).str.head(_LONGEST_TEXT))
+
+
+def stage_clicks(clicks: pl.DataFrame) -> pl.DataFrame:
+    """Rows of clicks (line, query_id, click) as they are staged: without text.
+
+    User and time, where they are known, serve only to find rows again that could not be joined.
+    """
+    return stage_queries(with_owner(clicks).with_columns(query=pl.lit(None, pl.String)))
+
+
+def join_clicks(staged: Path, rows: Path, left_out: str = _NOTHING) -> JoinedRows:
+    """Write the staged queries, each followed by its clicks; spills to disk if large.
+
+    `left_out` is a query over `staged` for the rows of queries that were only typed further.
+    """
+    import duckdb  # not loaded for logs of other formats
+
+    most = min(512, allowed_memory() >> 21)  # MB, and at most half of what the process may take
+    with duckdb.connect() as base:
+        base.execute(f"SET memory_limit = '{most}MB'; SET temp_directory = {_literal(staged)}")
+        _view(base, staged)
+        base.execute(f"CREATE TABLE left_out AS SELECT row FROM ({left_out})")
+        base.execute(_QUERIES)
+        written = base.execute(f"COPY ({_ROWS}) TO {_literal(rows / 'part-00000.parquet')}")
+        return JoinedRows(written.fetchall()[0][0], base.sql(_REJECTED).pl())
+
+
+def _view(base: Any, staged: Path) -> None:
+    files = ", ".join(map(_literal, sorted(staged.glob("part-*.parquet"))))
+    base.execute(f"CREATE VIEW staged AS FROM read_parquet([{files}])")
+
+
+def _literal(path: Path) -> str:
+    escaped = str(path).replace("'", "''")
+    return f"'{escaped}'"

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.analytics.reports import describe_report
-from nextquery.logs.formats.base import LogFormat
-from nextquery.logs.formats.layouts.columns import check_columns, guess_columns, listed
-from nextquery.logs.formats.layouts.header_lines import likely_header
-from nextquery.logs.formats.layouts.json_fields import sample_objects
+from nextquery.logs.formats.analytics import describe_report
+from nextquery.logs.formats.base import LogFormat, check_columns, guess_columns, listed
+from nextquery.logs.formats.delimited import likely_header
+from nextquery.logs.formats.json import sample_objects
 from nextquery.logs.formats.table import FORMATS, format_named
-from nextquery.logs.reading.samples import Sample
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.reading.open import Sample
+from nextquery.logs.settings import ReadSettings
 
 _BLANK = "user=...,time=...,query=..."
 

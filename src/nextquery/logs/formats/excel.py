@@ -16,13 +16,11 @@ from typing import Any
 
 from nextquery.errors import LogError, MissingDependencyError
 from nextquery.extras import missing_message
-from nextquery.logs.formats.base import FileBlock, LogFormat
-from nextquery.logs.formats.layouts.columns import REQUIRED, find_columns
-from nextquery.logs.reading.rows import ParsedRows, validate_rows
-from nextquery.logs.reading.samples import WORKBOOKS, Sample
-from nextquery.logs.reading.settings import ReadSettings
-from nextquery.logs.reading.text_rows import Row, rows_frame
+from nextquery.logs.formats.base import REQUIRED, FileBlock, LogFormat, find_columns
+from nextquery.logs.reading.open import WORKBOOKS, Sample
+from nextquery.logs.reading.rows import ParsedRows, Row, rows_frame, validate_rows
 from nextquery.logs.reading.times import parse_times
+from nextquery.logs.settings import ReadSettings
 
 _FIELDS = ("user", "time_text", "query", "click")
 _LARGEST = 400_000_000
@@ -124,13 +122,19 @@ def _text(cell: Any) -> str | None:
     return str(cell).strip()
 
 
+def _plain_name(cell: Any) -> str:
+    """A name that the user did not choose may be written in capitals."""
+    return (_text(cell) or "").casefold()
+
+
 def _find_sheet(path: Path, columns: Mapping[str, str] | None) -> _Sheet:
     """The first sheet that has the columns; if none has, the first one."""
     wanted = set(columns.values()) if columns else set(REQUIRED)
+    as_named = _text if columns else _plain_name
     sheets = []
     for sheet in _sheets(path):
         for number, cells in enumerate(sheet.rows[:_LONGEST_PREAMBLE]):
-            if wanted <= {_text(cell) for cell in cells}:
+            if wanted <= {as_named(cell) for cell in cells}:
                 return replace(sheet, header=number)
         sheets += [sheet] if sheet.rows else []
     if not sheets:

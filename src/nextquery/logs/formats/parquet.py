@@ -18,15 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.base import FileBlock, LogFormat
-from nextquery.logs.formats.layouts.columns import find_columns
-from nextquery.logs.reading import rejected_rows
-from nextquery.logs.reading.compression import check_file
+from nextquery.logs.formats.base import FileBlock, LogFormat, find_columns
+from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import BLOCK_BYTES, LONGEST_LINE
+from nextquery.logs.reading.open import Sample, check_file
 from nextquery.logs.reading.rows import ParsedRows, cast_to_text, validate_rows
-from nextquery.logs.reading.samples import Sample
-from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.reading.times import parse_times, resolve_times
+from nextquery.logs.settings import ReadSettings
 
 _BATCH_ROWS = 100_000
 _NO_TEXT = pl.lit(None, pl.String)
@@ -162,16 +160,16 @@ def parse_batch(batch: pl.DataFrame, time_zone: str) -> ParsedRows:
     """Take or reject every row of a batch."""
     user, malformed_user = cast_to_text(batch["user"])
     query, malformed_query = cast_to_text(batch["query"])
-    click, _ = cast_to_text(batch["click"])
+    click, malformed_click = cast_to_text(batch["click"])
     time_text = cast_to_text(batch["time"])[0].alias("time_text")
     shown = pl.concat_str("user", "time_text", "query", separator="\t", ignore_nulls=True)
     fault = (
         pl.when(pl.sum_horizontal(pl.col("user", "query", "click").str.len_bytes()) > LONGEST_LINE)
-        .then(pl.lit(rejected_rows.TOO_LONG))
-        .when(malformed_user | malformed_query)
-        .then(pl.lit(rejected_rows.MALFORMED_TEXT))
+        .then(pl.lit(rejects.TOO_LONG))
+        .when(malformed_user | malformed_query | malformed_click)
+        .then(pl.lit(rejects.MALFORMED_TEXT))
         .when(shown.str.contains("\0", literal=True))
-        .then(pl.lit(rejected_rows.NUL_BYTE))
+        .then(pl.lit(rejects.NUL_BYTE))
     )
     fields = pl.DataFrame([batch["line"], user, query, click, time_text])
     times = read_times(batch["time"], time_text, time_zone)

@@ -2,16 +2,11 @@
 
 from nextquery.errors import LogError
 from nextquery.logs.formats.access_log import AccessFormat
-from nextquery.logs.formats.analytics.algolia import AlgoliaFormat
-from nextquery.logs.formats.analytics.elastic import ElasticFormat
-from nextquery.logs.formats.analytics.ga4 import Ga4Format
-from nextquery.logs.formats.analytics.matomo import MatomoFormat
-from nextquery.logs.formats.aol import AolFormat
+from nextquery.logs.formats.analytics import AlgoliaFormat, ElasticFormat, Ga4Format, MatomoFormat
 from nextquery.logs.formats.base import LogFormat
-from nextquery.logs.formats.csv import CsvFormat, TsvFormat
+from nextquery.logs.formats.delimited import AolFormat, CsvFormat, ExciteFormat, TsvFormat
 from nextquery.logs.formats.excel import ExcelFormat
-from nextquery.logs.formats.excite import ExciteFormat
-from nextquery.logs.formats.ndjson import NdjsonFormat
+from nextquery.logs.formats.json import NdjsonFormat
 from nextquery.logs.formats.parquet import ParquetFormat
 from nextquery.logs.formats.ubi import UbiFormat
 

@@ -1,38 +1,173 @@
-"""OpenSearch User Behavior Insights 1.3: queries and the clicks on their results.
+"""OpenSearch User Behavior Insights 1.3, as NDJSON and as Parquet."""
 
-Rows with an `action_name` are events, all others are queries; which file they stand in, and
-whether that is NDJSON or Parquet, does not matter. A click has no query text of its own: it is
-staged with its `query_id` and becomes a row with the user, time and text of that query, right after
-the query's own row, as in the AOL log.
-"""
-
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from nextquery.logs.formats.base import FileBlock, JoinedFormat, JoinedRows, read_line_blocks
-from nextquery.logs.formats.clicks import (
+from nextquery.logs.formats.base import (
     STAGED_COLUMNS,
+    FileBlock,
+    JoinedFormat,
+    JoinedRows,
     join_clicks,
+    read_line_blocks,
     stage_clicks,
     stage_queries,
 )
-from nextquery.logs.formats.layouts.json_fields import extract_fields, sample_paths
-from nextquery.logs.formats.parquet import read_times
-from nextquery.logs.formats.ubi_parquet import column_names, read_fields
-from nextquery.logs.reading import rejected_rows
-from nextquery.logs.reading.lines import LineBlock
+from nextquery.logs.formats.json import extract_fields, sample_paths
+from nextquery.logs.formats.parquet import (
+    is_text,
+    is_value,
+    iterate_batches,
+    read_parts,
+    read_times,
+)
+from nextquery.logs.reading import rejects
+from nextquery.logs.reading.lines import LONGEST_LINE, LineBlock
+from nextquery.logs.reading.open import Sample
 from nextquery.logs.reading.rows import (
     ParsedRows,
+    cast_to_text,
     decode_lines,
     describe_rejected,
     validate_rows,
 )
-from nextquery.logs.reading.samples import Sample
-from nextquery.logs.reading.settings import ReadSettings
 from nextquery.logs.reading.times import parse_times
+from nextquery.logs.settings import ReadSettings
+
+_TIME = "time_text"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a field stands: nested columns, and perhaps a path in the JSON of the last."""
+
+    columns: tuple[str, ...]
+    inside: str = ""
+    is_text: bool = False
+
+
+def column_names(path: Path) -> set[str]:
+    """The names of a Parquet file's columns; none if it cannot be read."""
+    import pyarrow.parquet as pq  # not loaded for logs of other formats
+
+    try:
+        with pa.OSFile(os.fsencode(path), "rb") as source:
+            return set(pq.read_schema(source).names)
+    except (OSError, ValueError, LookupError, MemoryError, pa.ArrowException):
+        return set()
+
+
+def read_fields(path: Path, paths: Mapping[str, str]) -> Iterator[tuple[float, pl.DataFrame]]:
+    """Rows of texts and reasons as `extract_fields` gives them, and the share read so far.
+
+    `time` holds the times as the file has them, beside their text.
+    """
+    for share, frame in read_parts(path, _batches(path, paths)):
+        yield share, _as_fields(frame, paths)
+
+
+def _batches(path: Path, paths: Mapping[str, str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """One column for each field that the file has, under the field's name or `name:path`."""
+    import pyarrow.parquet as pq  # not loaded for logs of other formats
+
+    with pa.OSFile(os.fsencode(path), "rb") as source:
+        schema = pq.read_schema(source)
+        found = {
+            f"{field}:{place.inside}" if place.inside else field: place
+            for field, choices in paths.items()
+            if (place := _find(schema, choices.split("|"), field == _TIME))
+        }
+        tops = sorted({place.columns[0] for place in found.values()})
+        texts = sorted({".".join(place.columns) for place in found.values() if place.is_text})
+        for total, batch in iterate_batches(path, source, tops, texts):
+            columns = [_column(batch, place.columns) for place in found.values()]
+            yield total, pa.record_batch(columns, list(found))
+
+
+def _find(schema: pa.Schema, choices: list[str], is_time: bool) -> _Place | None:
+    """The first place that holds a value, or a time where one is wanted."""
+    for choice in choices:
+        if choice in schema.names:
+            kind = _plain(schema.field(choice).type)
+            if is_value(kind) or (is_time and pa.types.is_temporal(kind)):
+                return _Place((choice,), is_text=is_text(kind))
+        top, *rest = choice.split(".")
+        if not rest or top not in schema.names:
+            continue
+        kind = _plain(schema.field(top).type)
+        if is_text(kind):
+            return _Place((top,), "|".join(each.partition(".")[2] for each in choices), True)
+        for name in rest:
+            is_struct = pa.types.is_struct(kind)
+            kind = kind.field(name).type if is_struct and _has(kind, name) else pa.null()
+        if is_value(_plain(kind)) and not pa.types.is_null(kind):
+            return _Place((top, *rest), is_text=is_text(_plain(kind)))
+    return None
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _has(kind: pa.StructType, name: str) -> bool:
+    return bool(kind.get_field_index(name) >= 0)
+
+
+def _column(batch: pa.RecordBatch, place: tuple[str, ...]) -> pa.Array:
+    column = batch.column(place[0])
+    for name in place[1:]:
+        column = pc.struct_field(column, [name])
+    return column
+
+
+def _as_fields(frame: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFrame:
+    columns, malformed = [frame["line"]], pl.repeat(False, len(frame), eager=True)
+    for name in frame.columns[1:]:
+        text, bad = cast_to_text(frame[name])
+        columns.append(text)
+        malformed |= bad
+    texts = pl.DataFrame(columns)
+    given = set(texts.columns[1:])
+    texts = texts.with_columns(
+        text=pl.concat_str(pl.col(sorted(given)), separator="\t", ignore_nulls=True)
+        if given
+        else pl.lit("")
+    )
+    for name in sorted(given):
+        field, _, inside = name.partition(":")
+        if inside:
+            texts = texts.with_columns(_in_json(texts[name], field, inside)).drop(name)
+    absent = [pl.lit(None, pl.String).alias(name) for name in paths if name not in texts.columns]
+    times = (
+        frame[_TIME] if _TIME in frame.columns else pl.Series([None] * len(frame), dtype=pl.String)
+    )
+    return texts.with_columns(*absent, time=times, reason=_fault(malformed))
+
+
+def _in_json(texts: pl.Series, field: str, paths: str) -> pl.Series:
+    lines = pl.DataFrame({"text": texts.fill_null("{}")}).with_columns(
+        reason=pl.lit(None, pl.String)
+    )
+    return extract_fields(lines, {field: paths})[field]
+
+
+def _fault(malformed: pl.Series) -> pl.Expr:
+    return (
+        pl.when(pl.col("text").str.len_bytes() > LONGEST_LINE)
+        .then(pl.lit(rejects.TOO_LONG))
+        .when(malformed)
+        .then(pl.lit(rejects.MALFORMED_TEXT))
+        .when(pl.col("text").str.contains("\0", literal=True))
+        .then(pl.lit(rejects.NUL_BYTE))
+    )
+
 
 _PATHS = {
     "user": "client_id",
@@ -66,7 +201,8 @@ class UbiFormat(JoinedFormat):
         """The lines or batches of the file."""
         if _is_parquet(sample):
             return _parquet_blocks(sample.file, settings.time_zone)
-        return read_line_blocks(sample.file, partial(_parse_block, settings.time_zone))
+        parse = partial(_parse_block, settings.time_zone)
+        return read_line_blocks(sample.file, parse, settings.encoding)
 
     def join(self, staged: Path, rows: Path) -> JoinedRows:
         """Write the staged queries, each followed by its clicks."""
@@ -115,9 +251,9 @@ def _validate_events(events: pl.DataFrame) -> ParsedRows:
     marked = events.with_columns(
         pl.coalesce(
             "reason",
-            pl.when(~is_click).then(pl.lit(rejected_rows.NOT_A_CLICK)),
-            pl.when(pl.col("query_id").is_null()).then(pl.lit(rejected_rows.NO_QUERY_ID)),
-            pl.when(pl.col("click").is_null()).then(pl.lit(rejected_rows.NO_OBJECT)),
+            pl.when(~is_click).then(pl.lit(rejects.NOT_A_CLICK)),
+            pl.when(pl.col("query_id").is_null()).then(pl.lit(rejects.NO_QUERY_ID)),
+            pl.when(pl.col("click").is_null()).then(pl.lit(rejects.NO_OBJECT)),
         )
     )
     clicks = stage_clicks(marked.filter(pl.col("reason").is_null()))

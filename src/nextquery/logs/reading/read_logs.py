@@ -1,12 +1,4 @@
-"""Reading raw logs: files of any known format become the canonical table and a list of rejects.
-
-    work/rows/part-*.parquet      user, time, query, click, row (see `rows`)
-    work/rejected.ndjson.gz       file, line, reason and excerpt of every row not taken
-    work/rejected_owners.parquet  whose rows these were, and when, where it can be told
-
-The whole reading job: which format the files have, how blocks of them are parsed side by side, and
-when a log is too bad to go on.
-"""
+"""Read raw logs of any known format into the canonical table and a list of rejects."""
 
 import shutil
 from collections import deque
@@ -20,17 +12,18 @@ import polars as pl
 
 from nextquery.logs.formats.base import JoinedFormat, LogFormat
 from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
-from nextquery.logs.reading.part_files import PartWriter, write_parquet
-from nextquery.logs.reading.rejected_rows import (
+from nextquery.logs.reading.open import Sample, hash_content, stamp, take_sample
+from nextquery.logs.reading.rejects import (
+    OTHER_HEADER,
     REJECTED,
     FileStart,
     RejectedRows,
     check_share,
     printable,
+    refuse_other_header,
 )
-from nextquery.logs.reading.rows import CANONICAL, ParsedRows
-from nextquery.logs.reading.samples import Sample, take_sample
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.reading.rows import CANONICAL, ParsedRows, PartWriter, write_parquet
+from nextquery.logs.settings import ReadSettings
 
 _WORKERS = 2
 
@@ -43,6 +36,10 @@ class FileRows:
 
     file: str
     rows: int
+    sha256: str = ""
+    """Of its unpacked bytes; none for an address, and for a file that changed while it was read."""
+    size: int = 0
+    """Its unpacked bytes."""
 
 
 @dataclass(frozen=True)
@@ -157,14 +154,21 @@ def _blocks(
     sizes = [sample.file.stat().st_size for sample in samples]
     rows_before = 0
     for number, sample in enumerate(samples):
-        rows = 0
+        rows, before = 0, stamp(sample.file)
         for block in format.blocks(sample, settings):
             yield _PlacedBlock(sample.file, rows_before, block.parse)
             rows += block.rows
             progress(sum(sizes[:number]) + block.position, sum(sizes))
         rows_before += rows
         if rows:
-            files.append(FileRows(printable(sample.file), rows))
+            files.append(_file_rows(sample.file, rows, before))
+
+
+def _file_rows(file: Path, rows: int, before: tuple[int, ...]) -> FileRows:
+    content = hash_content(file)
+    if stamp(file) != before:
+        return FileRows(printable(file), rows)
+    return FileRows(printable(file), rows, content.sha256, content.size)
 
 
 def _read(
@@ -180,6 +184,9 @@ def _read(
         start = FileStart(settings.max_rejected)
         for outcome in outcomes:
             accepted += outcome.accepted
+            other = outcome.rejected.filter(pl.col("reason") == OTHER_HEADER)["line"]
+            if len(other):
+                raise refuse_other_header(printable(file), other[0])
             rejected.add(outcome.rejected)
             if start.add(outcome.accepted, outcome.rejected["reason"]):
                 raise start.refusal(printable(file))

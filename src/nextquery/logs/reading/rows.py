@@ -1,18 +1,50 @@
-"""Lines of a log become rows of the canonical table, or rejected rows with a reason.
+"""Parsed lines and texts become rows of the canonical table, or rejected rows with a reason."""
 
-The canonical table: `user` string, `time` naive UTC, `query` the raw text, `click` what was
-clicked or null, `row` int64, the order over all files and lines. The rules of a row and their order
-are here; a layout knows where the fields are. `parse_lines` is a pure function of numbered lines,
-so that any engine can apply it to its own partitions of a log.
-"""
-
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeAlias
 
 import polars as pl
+import pyarrow as pa
 
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import LONGEST_LINE
 from nextquery.logs.reading.times import parse_times
+
+PartWriter: TypeAlias = Callable[[pl.DataFrame, Path], None]
+"""Writes rows to a file whose name it completes."""
+
+_REPEATING = ("user", "query", "click")
+
+
+def write_parquet(rows: pl.DataFrame, file: Path) -> None:
+    """Write a part as `file`.parquet."""
+    rows.write_parquet(file.with_suffix(".parquet"), compression="uncompressed", statistics=False)
+
+
+def write_arrow(rows: pl.DataFrame, file: Path) -> None:
+    """Write a part as `file`.arrow, texts that repeat as a dictionary and numbers."""
+    table = rows.to_arrow()
+    for place, name in enumerate(table.column_names):
+        if name in _REPEATING:
+            table = table.set_column(place, name, table[name].dictionary_encode())
+    with pa.ipc.new_file(file.with_suffix(".arrow"), table.schema) as writer:
+        writer.write_table(table)
+
+
+def read_arrow(files: Sequence[Path]) -> pa.Table:
+    """The parts as one table in the order of the rows; each part still has its dictionaries."""
+    tables = []
+    for file in files:
+        with pa.memory_map(str(file)) as source:
+            tables.append(pa.ipc.open_file(source).read_all())
+    return pa.concat_tables(tables)
+
+
+def unify(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """The column with one dictionary for all parts, in the order in which texts first appear."""
+    return column.unify_dictionaries().combine_chunks()
+
 
 CANONICAL = ("user", "time", "query", "click", "row")
 _OWNER: dict[str, pl.DataType] = {"user": pl.String(), "time": pl.Datetime("us")}
@@ -33,6 +65,9 @@ class Layout(Protocol):
     def is_header(self, text: pl.Expr) -> pl.Expr:
         """Whether a line is a header and not a row."""
 
+    def is_other_header(self, text: pl.Expr) -> pl.Expr:
+        """Whether a line is a header with the columns in another order."""
+
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
 
@@ -43,6 +78,10 @@ class HeaderlessLayout:
     header_line = 1
 
     def is_header(self, text: pl.Expr) -> pl.Expr:
+        """No line is a header."""
+        return pl.lit(False)
+
+    def is_other_header(self, text: pl.Expr) -> pl.Expr:
         """No line is a header."""
         return pl.lit(False)
 
@@ -75,10 +114,10 @@ def validate_rows(fields: pl.DataFrame, times: pl.DataFrame) -> ParsedRows:
     bad = rows.filter(~is_fine).with_columns(
         pl.coalesce(
             "reason",
-            pl.when(_is_blank("user")).then(pl.lit(rejected_rows.NO_USER)),
-            pl.when(_is_blank("time_text")).then(pl.lit(rejected_rows.NO_TIME)),
+            pl.when(_is_blank("user")).then(pl.lit(rejects.NO_USER)),
+            pl.when(_is_blank("time_text")).then(pl.lit(rejects.NO_TIME)),
             "fault",
-            pl.lit(rejected_rows.EMPTY_QUERY),
+            pl.lit(rejects.EMPTY_QUERY),
         )
     )
     accepted = rows if is_fine.all() else rows.filter(is_fine)
@@ -94,7 +133,7 @@ def describe_rejected(bad: pl.DataFrame) -> pl.DataFrame:
     """What is kept of rejected rows: line, reason, a short excerpt of the text, user and time."""
     rows = with_owner(bad)
     user = pl.when(~_is_blank("user")).then("user").alias("user")
-    return rows.select("line", "reason", rejected_rows.excerpt(pl.col("text")), user, "time")
+    return rows.select("line", "reason", rejects.excerpt(pl.col("text")), user, "time")
 
 
 def with_owner(rows: pl.DataFrame) -> pl.DataFrame:
@@ -110,14 +149,17 @@ def with_owner(rows: pl.DataFrame) -> pl.DataFrame:
 def _without_headers(texts: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     """Leave out the header where it is expected, and reject others and what stands above it."""
     header = texts.select(layout.is_header(pl.col("text")).fill_null(False)).to_series()
+    other = texts.select(layout.is_other_header(pl.col("text"))).to_series()
     above = texts["line"] < layout.header_line
-    if not (header.any() or above.any()):
+    if not (header.any() or other.any() or above.any()):
         return texts
     fault = (
         pl.when(above)
-        .then(pl.lit(rejected_rows.ABOVE_HEADER))
+        .then(pl.lit(rejects.ABOVE_HEADER))
         .when(header)
-        .then(pl.lit(rejected_rows.REPEATED_HEADER))
+        .then(pl.lit(rejects.REPEATED_HEADER))
+        .when(other)
+        .then(pl.lit(rejects.OTHER_HEADER))
     )
     rows = texts.with_columns(pl.coalesce("reason", fault))
     return rows.filter(~header | (pl.col("line") != layout.header_line))
@@ -130,10 +172,10 @@ def decode_lines(lines: pl.DataFrame) -> pl.DataFrame:
     frame = pl.DataFrame([lines["line"], whole.str.strip_suffix("\r")])
     # The length comes first: a line that was cut for it may end within a character.
     faults = {
-        rejected_rows.TOO_LONG: whole.str.len_bytes() > LONGEST_LINE,
-        rejected_rows.MALFORMED_TEXT: malformed,
-        rejected_rows.NUL_BYTE: whole.str.contains("\0", literal=True),
-        rejected_rows.EMPTY_LINE: frame["text"] == "",
+        rejects.TOO_LONG: whole.str.len_bytes() > LONGEST_LINE,
+        rejects.MALFORMED_TEXT: malformed,
+        rejects.NUL_BYTE: whole.str.contains("\0", literal=True),
+        rejects.EMPTY_LINE: frame["text"] == "",
     }
     reasons = [pl.when(found).then(pl.lit(why)) for why, found in faults.items() if found.any()]
     return frame.with_columns(reason=pl.coalesce(*reasons, pl.lit(None, pl.String)))
@@ -162,3 +204,32 @@ def _readable(raw: bytes | None) -> tuple[str | None, bool]:
 
 def _is_blank(name: str) -> pl.Expr:
     return pl.col(name).is_null() | (pl.col(name).str.strip_chars() == "")
+
+
+Row = dict[str, str | None]
+"""The fields of a row by name; `text` is what an excerpt shows, `reason` why it is rejected."""
+
+
+def rows_frame(rows: list[Row], fields: tuple[str, ...], first: int) -> pl.DataFrame:
+    """Rows as a table of texts, numbered from `first`, with reasons for texts that are none."""
+    names = (*fields, "text", "reason")
+    sound = [_sound({name: row.get(name) for name in names}) for row in rows]
+    frame = pl.DataFrame(sound, schema=dict.fromkeys(names, pl.String))
+    return frame.with_row_index("line", first).cast({"line": pl.Int64})
+
+
+def _sound(row: Row) -> Row:
+    """The row with a reason if some text holds half a character, a NUL, or is far too long."""
+    joined = "".join(filter(None, row.values()))
+    if joined.isascii() and "\0" not in joined and len(joined) <= LONGEST_LINE:
+        return row
+    try:
+        size = len(joined.encode())
+        fault = rejects.TOO_LONG if size > LONGEST_LINE else None
+        fault = rejects.NUL_BYTE if fault is None and "\0" in joined else fault
+    except UnicodeEncodeError:
+        fault = rejects.MALFORMED_TEXT
+    if fault is None:
+        return row
+    shown = (row["text"] or "")[:100].encode(errors="replace").decode()
+    return dict.fromkeys(row) | {"text": shown, "reason": fault}

@@ -1,11 +1,4 @@
-"""Times of a log as naive UTC.
-
-Understood: `2006-03-01 07:17:12` and its ISO 8601 variants (`T`, fractions, no seconds, `Z` or an
-offset), numbers since 1970 in seconds (up to 11 digits, a fraction allowed), milliseconds, micro-
-and nanoseconds, and what tables and servers write (`time_spellings`). A time without an offset is
-taken as the wall clock of the given zone: of the two readings of an hour that the clocks repeat the
-earlier one is meant, and a time that the clocks skipped is refused.
-"""
+"""Parsing of times: the spellings found in logs, converted to naive UTC."""
 
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -13,7 +6,47 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import polars as pl
 
 from nextquery.errors import LogError
-from nextquery.logs.reading import time_spellings
+
+EITHER_FIRST = r"^\s*\d{1,2}/\d{1,2}/\d{2,4}(?:[ ,T]|$)"
+"""A date that two countries read differently."""
+
+_CLOCK = r"(\d{1,2}):(\d{2}.*)$"
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?"
+# A zero too many is taken away again below.
+_SPELLINGS = (
+    (r"^(\d{4})(\d{2})(\d{2})[Tt]?(\d{2})(\d{2})(\d{2}.*)$", "$1-$2-$3 $4:$5:$6"),
+    (rf"^(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}})[Tt ]+{_CLOCK}", "$1-0$2-0$3 0$4:$5"),
+    (rf"^(\d{{1,2}})\.(\d{{1,2}})\.(\d{{4}})[Tt, ]+{_CLOCK}", "$3-0$2-0$1 0$4:$5"),
+    (
+        rf"(?i)^(?:[a-z]{{3,9}},? )?(\d{{1,2}})[ /-]{_MONTH}[ /-](\d{{4}})[:, ]+{_CLOCK}",
+        "$3-$2-0$1 0$4:$5",
+    ),
+    (rf"(?i)^{_MONTH} (\d{{1,2}}),? (\d{{4}}),? {_CLOCK}", "$3-$1-0$2 0$4:$5"),
+    (
+        r"^(\d{1,2})/(\d{1,2})/(\d{4}),?\s+(\d{1,2}):(\d{2}(?::\d{2})?\s?[AaPp]\.?[Mm]\.?)$",
+        "$3-0$1-0$2 0$4:$5",
+    ),
+)
+
+
+def as_iso(texts: pl.Series) -> pl.Series:
+    """The times that have one of these forms as `2024-03-01 10:15:00`; others as they are.
+
+    >>> as_iso(pl.Series(["1.3.2024 9:05", "01/Mar/2024:10:15:00 +0100", "soon"])).to_list()
+    ['2024-03-01 09:05', '2024-03-01 10:15:00 +0100', 'soon']
+    """
+    text = pl.col("text")
+    spelt = pl.any_horizontal([text.str.contains(pattern) for pattern, _ in _SPELLINGS])
+    written = text
+    for pattern, iso in _SPELLINGS:
+        written = written.str.replace(pattern, iso)
+    for number, name in enumerate(_MONTHS, 1):
+        written = written.str.replace(rf"(?i)-{name}-", f"-{number:02}-")
+    written = written.str.replace_all(r"([- ])0(\d{2})", "${1}${2}")
+    frame = texts.alias("text").to_frame()
+    return frame.select(pl.when(spelt).then(written).otherwise(text)).to_series()
+
 
 NOT_UNDERSTOOD = "time not understood"
 OUT_OF_RANGE = "time before 1990 or after 2099"
@@ -59,7 +92,7 @@ def parse_times(texts: pl.Series, time_zone: str, pattern: str = USUAL) -> pl.Da
     found = resolve_times(wall, utc, time_zone)
     if pattern != USUAL or not (found["fault"] == NOT_UNDERSTOOD).any():
         return found
-    unsure = pl.Series(texts).str.contains(time_spellings.EITHER_FIRST)
+    unsure = pl.Series(texts).str.contains(EITHER_FIRST)
     fault = pl.when(unsure & (pl.col("fault") == NOT_UNDERSTOOD)).then(pl.lit(AMBIGUOUS))
     return found.with_columns(fault=pl.coalesce(fault, "fault"))
 
@@ -96,7 +129,7 @@ def _other_spellings(texts: pl.Series) -> pl.DataFrame:
     left = (found["wall"].is_null() & found["utc"].is_null() & texts.is_not_null()).arg_true()
     if not len(left):
         return found
-    again = _iso_or_number(time_spellings.as_iso(texts.gather(left).str.strip_chars()))
+    again = _iso_or_number(as_iso(texts.gather(left).str.strip_chars()))
     wall, utc = (found[name].scatter(left, again[name]) for name in ("wall", "utc"))
     return pl.DataFrame({"wall": wall, "utc": utc})
 

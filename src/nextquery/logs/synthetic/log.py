@@ -1,37 +1,316 @@
-"""A made-up query log in AOL format, with known structure, for the demo, tests and benchmarks.
-
-Knows the file: its lines are joined from pieces, some hundred thousand at a time and two parts
-side by side. The same settings give the same bytes on every machine. docs/synthetic.md describes
-the structure.
-"""
+"""Synthetic query logs in AOL format with known structure, for the demo, tests and benchmarks."""
 
 import gzip
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal, cast, get_args
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
 from nextquery.artifacts import replaced_file
 from nextquery.errors import InputError
-from nextquery.logs.synthetic.drawn_log import (
-    MOST_SESSIONS,
-    DrawnLog,
-    Satisfaction,
-    check_satisfaction,
-    draw_log,
+from nextquery.logs.synthetic.queries import (
+    INTENTS,
+    OUTCOMES,
+    Draws,
+    Flags,
+    Hidden,
+    Integers,
+    Lexicon,
+    Role,
+    draw_queries,
+    draw_sessions,
+    in_parts,
+    load_lexicon,
 )
-from nextquery.logs.synthetic.draws import Integers
-from nextquery.logs.synthetic.pieces import QueryPieces, as_strings, query_pieces
-from nextquery.logs.synthetic.walks import Hidden
 from nextquery.records import Session
+
+Places = npt.NDArray[np.int64]
+
+
+class Pieces:
+    """A table of pieces, to which more can be added."""
+
+    def __init__(self) -> None:
+        self._parts: list[pa.LargeStringArray] = []
+        self._count = 0
+
+    def add(self, texts: Iterable[str] | pa.LargeStringArray) -> int:
+        """Add texts, and say at which place the first of them stands."""
+        part = texts if isinstance(texts, pa.LargeStringArray) else as_strings(list(texts))
+        self._parts.append(part)
+        self._count += len(part)
+        return self._count - len(part)
+
+    def copy(self) -> "Pieces":
+        """A table of its own with the same pieces."""
+        other = Pieces()
+        other._parts, other._count = list(self._parts), self._count
+        return other
+
+    def joined(self, columns: Sequence[Places]) -> pa.LargeStringArray:
+        """Row by row, the pieces at the places that the columns say, without anything between."""
+        places = np.stack(columns, axis=1)
+        taken = pa.concat_arrays(self._parts).take(pl.Series(places.reshape(-1)).to_arrow())
+        _, ends, letters = taken.buffers()
+        every = np.frombuffer(ends, dtype=np.int64, count=places.size + 1)
+        starts = np.ascontiguousarray(every[:: len(columns)])
+        return pa.LargeStringArray.from_buffers(len(places), pa.py_buffer(starts), letters)
+
+
+@dataclass(frozen=True)
+class QueryPieces:
+    """The pieces of queries and of the addresses that their clicks go to, and where they stand."""
+
+    pieces: Pieces
+    first: int
+    later: int
+    """Phrases with a blank before them; an empty one has none."""
+    address: int
+    """Of an entity: on its own, then with each intent of its domain."""
+    own_address: int
+    """Of a phrase that is an address of its own."""
+
+    def places(self, drawn: pl.DataFrame) -> tuple["Pieces", list[Places], Places]:
+        """The pieces, the three places of every query's text, and that of its address."""
+        pieces = self.pieces.copy()
+        names = ("first", "second", "third")
+        first, second, third = (drawn[name].to_numpy().astype(np.int64) for name in names)
+        entity, intent, role = (drawn[name].to_numpy() for name in ("entity", "intent", "role"))
+        by_text = (role == Role.NAVIGATION) | (role == Role.FAMILY)
+        which = np.where(intent < 0, 0, intent % INTENTS + 1)
+        address = self.address + entity.astype(np.int64) * (INTENTS + 1) + which
+        address = np.where(by_text, self.own_address + first, address)
+        texts = [self.first + first, self.later + second, self.later + third]
+        number = drawn["slip_number"].to_numpy()
+        slipped = np.flatnonzero(number >= 0)
+        if len(slipped):
+            right = pieces.joined([column[slipped] for column in texts]).to_pylist()
+            wrong = [slip(*each) for each in zip(right, number[slipped].tolist(), strict=True)]
+            extra = np.arange(len(slipped))
+            texts[0][slipped] = pieces.add(wrong) + extra
+            texts[1][slipped] = texts[2][slipped] = self.later
+            own = by_text[slipped]
+            address[slipped[own]] = pieces.add(map(_address, wrong)) + extra[own]
+        return pieces, texts, address
+
+
+def query_pieces(lexicon: Lexicon) -> QueryPieces:
+    """The pieces of the queries of a lexicon.
+
+    `.example` is reserved: no such address belongs to anybody.
+    """
+    pieces, phrases = Pieces(), lexicon.phrases
+    start = lexicon.starts["entities"]
+    names = phrases[start : start + len(lexicon.domains) * lexicon.entities]
+    return QueryPieces(
+        pieces,
+        first=pieces.add(phrases),
+        later=pieces.add(f" {phrase}" if phrase else "" for phrase in phrases),
+        address=pieces.add(
+            _address(text)
+            for number, name in enumerate(names)
+            for text in (name, *(f"{name}-{intent}" for intent in _intents(lexicon, number)))
+        ),
+        own_address=pieces.add(map(_address, phrases)),
+    )
+
+
+def _intents(lexicon: Lexicon, entity: int) -> tuple[str, ...]:
+    first = entity // lexicon.entities * INTENTS
+    return lexicon.intents[first : first + INTENTS]
+
+
+def _address(text: str) -> str:
+    return f"{text.replace(' ', '-')}.example"
+
+
+def as_strings(texts: pl.Series | list[str]) -> pa.LargeStringArray:
+    """Texts as Arrow has them."""
+    # By way of Polars: Arrow would import pandas to see whether this is one of its columns.
+    return pl.Series(texts, dtype=pl.String).to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def slip(text: str, number: int) -> str:
+    """Swap, drop or double a letter inside a word.
+
+    >>> slip("paris hotels", 7), slip("paris hotels", 3), slip("paris hotels", 2)
+    ('pars hotels', 'pairs hotels', 'paaris hotels')
+    """
+    inner = _inner(text)
+    if not inner:
+        return text + text[-1]
+    place = inner[(number // 3) % len(inner)]
+    pair = text[place : place + 2]
+    return text[:place] + (pair[::-1], pair[1], pair[0] + pair)[number % 3] + text[place + 2 :]
+
+
+@lru_cache(maxsize=1 << 16)
+def _inner(text: str) -> tuple[int, ...]:
+    """Where a slip can be: between two letters of a word, and not between equal ones."""
+    return tuple(
+        place
+        for place in range(1, len(text) - 2)
+        if text[place - 1 : place + 2].isalpha() and text[place] != text[place + 1]
+    )
+
+
+MOST_SESSIONS = 50_000_000
+"""More than any machine has made at once; the log is made in memory."""
+Satisfaction = Literal["none", "outcome", "chance"]
+"""Whether users are satisfied: nothing is said of it, by the outcome, or by chance."""
+_SPAN_DAYS = 91  # from 1 March 2006, the span of the paper's log
+_FIRST_SECOND = 1_141_171_200  # 2006-03-01 00:00:00 in epoch seconds
+# How busy each hour of the day is.
+_HOURS = np.array([3, 2, 1, 1, 1, 2, 3, 5, 7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 9, 10, 10, 9, 7, 5])
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 75, 1200  # seconds between the queries of a session
+_BETWEEN_SESSIONS = 45 * 60
+_CLICKS = np.array([35, 45, 14, 6])  # percentages of 0, 1, 2, 3 clicks
+SATISFYING = (1, 3)  # the numbers of the outcomes that mostly satisfy; 0 is the most frequent
+# Percentages of satisfied users: after outcomes that satisfy, after others, after other queries.
+_SATISFIED, _DISAPPOINTED, _ELSE = 85, 20, 50
+_CLICKS_IN_VAIN = 50  # percentage of disappointed users who clicked, and searched again at once
+_SHORTEST_HURRY, _LONGEST_HURRY = 10, 45  # seconds until a disappointed user searches again
+_NEXT_PAGE = 20  # percentage of queries whose later clicks are on further result pages
+
+
+@dataclass(frozen=True)
+class DrawnLog:
+    """One row per query, in the order of sessions; a log of any size is kept like this.
+
+    `queries` has session, user, time (epoch seconds), clicks, role, entity, intent, and where it
+    was drawn, satisfied; for text and url `first`, `second` and `third`, which are places in the
+    lexicon, and `slip_number`, which says how a slip is made; -1 where there is none.
+    """
+
+    queries: pl.DataFrame
+    hidden: Hidden
+    lexicon: Lexicon
+
+
+def check_satisfaction(text: str) -> Satisfaction:
+    """The kind of satisfaction of that name."""
+    for known in get_args(Satisfaction):
+        if text == known:
+            return cast(Satisfaction, known)
+    raise InputError(f"`satisfaction` {text}: must be one of {', '.join(get_args(Satisfaction))}")
+
+
+def draw_log(
+    sessions: int,
+    seed: int,
+    *,
+    shuffled: bool = False,
+    satisfaction: Satisfaction = "none",
+    extra_words: int = 0,
+) -> DrawnLog:
+    """Draw a log. `shuffled` gives the control: the same queries, dealt anew to all places.
+
+    With `satisfaction` the queries have a column `satisfied`, and clicks and pauses follow from it:
+    by the outcome that was searched for, or, as its control, by chance. With `extra_words` made-up
+    names of things to search for make the vocabulary larger.
+    """
+    if sessions < 1:
+        raise InputError(f"a made-up log needs at least 1 session, not {sessions}")
+    if sessions > MOST_SESSIONS:
+        raise InputError(f"`sessions` {sessions}: at most {MOST_SESSIONS:,} fit into memory")
+    if seed < 0:
+        raise InputError(f"the seed must not be negative, as {seed} is")
+    lexicon, draws = load_lexicon(extra_words), Draws(seed)
+    hidden = draw_sessions(draws, len(lexicon.domains), sessions)
+    queries = draw_queries(draws, lexicon, hidden)
+    queries = queries.drop("slip").with_columns(slip_number=_slip_numbers(draws, queries["slip"]))
+    session = queries["session"].to_numpy()
+    hurried: Flags = np.zeros(len(queries), dtype=np.bool_)
+    if satisfaction != "none":
+        satisfied = _satisfied(draws, lexicon, queries, by_chance=satisfaction == "chance")
+        in_vain = ~satisfied & draws.chance(_CLICKS_IN_VAIN, len(queries))
+        hurried = in_vain
+        queries = queries.with_columns(satisfied=pl.Series(satisfied))
+    time = _times(draws, session, hidden.user, hurried)
+    clicks = draws.weighted(_CLICKS, len(queries)).astype(np.int8)
+    if satisfaction != "none":
+        clicks = np.where(satisfied | in_vain, np.maximum(clicks, 1), 0)
+    pages = draws.chance(_NEXT_PAGE, len(queries))
+    queries = queries.with_columns(clicks=pl.Series(clicks), pages=pl.Series(pages))
+    places = {"session": session, "user": hidden.user[session].astype(np.int32), "time": time}
+    if shuffled:
+        queries = queries[draws.permutation(len(queries))]
+    placed = queries.with_columns(pl.Series(name, values) for name, values in places.items())
+    return DrawnLog(placed, hidden, lexicon)
+
+
+def _slip_numbers(draws: Draws, slip: pl.Series) -> pl.Series:
+    numbers = np.full(len(slip), -1, dtype=np.int32)
+    slipped = slip.arg_true().to_numpy()
+    numbers[slipped] = draws.below(2**30, len(slipped))
+    return pl.Series(numbers)
+
+
+def _satisfied(draws: Draws, lexicon: Lexicon, drawn: pl.DataFrame, *, by_chance: bool) -> Flags:
+    """Which queries gave their users what they wanted."""
+    role, intent = drawn["role"].to_numpy(), drawn["intent"].to_numpy()
+    is_outcome = role == Role.OUTCOME
+    number = drawn["second"].to_numpy() - lexicon.starts["outcomes"] - intent * OUTCOMES
+    percent = np.where(np.isin(number, SATISFYING), _SATISFIED, _DISAPPOINTED)
+    percent = np.where(is_outcome, percent, _ELSE)
+    if by_chance:
+        percent = np.full(len(drawn), _ELSE)
+    found: Flags = draws.below(100, len(drawn)) < percent
+    return found
+
+
+def _times(draws: Draws, session: Integers, user: Integers, hurried: Flags) -> Integers:
+    """Epoch seconds of every query: pauses within a session, longer ones between a user's.
+
+    After a query that was `hurried` the next one comes at once. `user` is that of each session.
+    """
+    count, size = len(user), len(session)
+    first = np.append(True, session[1:] != session[:-1])
+    after_hurry = np.append(False, hurried[:-1])
+
+    def pauses(start: int, end: int) -> Integers:
+        roots = draws.window(start, end, size).below(1000, size)  # squared: most are short
+        spread = _LONGEST_PAUSE - _SHORTEST_PAUSE
+        pause = _SHORTEST_PAUSE + roots * roots * spread // 1_000_000
+        hurry = _SHORTEST_HURRY + roots * (_LONGEST_HURRY - _SHORTEST_HURRY) // 1000
+        pause = np.where(after_hurry[start:end], hurry, pause)
+        return np.where(first[start:end], 0, pause)
+
+    elapsed = np.cumsum(np.concatenate(in_parts(size, pauses)))
+    draws.skip(size)
+    starts = np.flatnonzero(first)
+    lasted = elapsed[np.append(starts[1:], size) - 1] - elapsed[starts]
+    day = draws.below(_SPAN_DAYS, count)
+    second = draws.weighted(_HOURS, count) * 3600 + draws.below(3600, count)
+    start = _separate_sessions(user, day * 86_400 + second, lasted + _BETWEEN_SESSIONS)
+    elapsed += (_FIRST_SECOND + start - elapsed[starts])[session]
+    return elapsed
+
+
+def _separate_sessions(user: Integers, start: Integers, taken: Integers) -> Integers:
+    """Delay starts so that no session of a user begins before the one before it is over."""
+    order = np.argsort(user * (1 << 32) + start, kind="stable")
+    user, start, taken = user[order], start[order], taken[order]
+    before = np.cumsum(taken) - taken
+    begins = np.append(True, user[1:] != user[:-1])
+    before -= before[begins][np.cumsum(begins) - 1]
+    # One running maximum for all users: each stands above all that come before.
+    above = user * (1 << 40)
+    earliest = np.maximum.accumulate(start - before + above) - above
+    delayed = np.empty_like(start)
+    delayed[order] = earliest + before
+    return delayed
+
 
 __all__ = [
     "MOST_SESSIONS",

@@ -8,9 +8,10 @@ from nextquery.cli.main import app
 from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
+from nextquery.logs.privacy import pseudonym
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
 
 
@@ -44,5 +45,61 @@ def test_an_approximate_removal_is_called_so(data: Path, tmp_path: Path) -> None
 
 def test_a_file_that_cannot_be_read_is_named(data: Path, tmp_path: Path) -> None:
     arguments = ["forget", str(data), "--users-file", str(tmp_path / "none")]
+    with pytest.raises(InputError, match="`users_file`"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """A log of four named users, prepared."""
+    rows = [
+        f"{user}\tred {thing}\t2006-0{month}-01 10:0{minute}:00\t\t\n"
+        for user in ("ann", "bob", "cat", "dan")
+        for month in (1, 2, 3, 4, 5)
+        for minute, thing in enumerate(("shoes", "boots"))
+    ]
+    header = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
+    (tmp_path / "people.tsv").write_text(header + "".join(rows))
+    settings = PrepareSettings(min_users=1, spelling=False)
+    prepare([tmp_path / "people.tsv"], tmp_path / "people", settings)
+    return tmp_path / "people"
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        *("\ufeffann\nbob\n", "ann  \n bob\t\n\n", "ann\r\nbob\r\n", "\ufeffann \r\nbob"),
+        *("ann\u00a0\nbob\u3000\n", "ann\nann\nbob\n"),
+    ],
+)
+def test_marks_and_blanks_of_a_list_are_not_part_of_the_names(
+    people: Path, tmp_path: Path, listed: str
+) -> None:
+    (tmp_path / "users.txt").write_bytes(listed.encode())
+    arguments = ["forget", str(people), "--users-file", str(tmp_path / "users.txt")]
+    shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert (shown.exit_code, "2 of 2 users had rows" in shown.stdout) == (0, True)
+    assert {session.user for session in PreparedData(people).sessions("background")} == {
+        str(pseudonym(user)) for user in ("cat", "dan")
+    }
+
+
+def test_who_is_not_found_is_named_and_the_others_go(people: Path) -> None:
+    arguments = ["forget", str(people), "--user", "ann", "--user", "zoe", "--user", "bob "]
+    shown = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert shown.exit_code == 1
+    assert shown.stderr.splitlines() == ["not found: 'bob '", "not found: 'zoe'"]
+    assert "1 of 3 users had rows" in shown.stdout
+    assert len({session.user for session in PreparedData(people).sessions("background")}) == 3
+    again = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    assert (again.exit_code, json.loads(again.stdout)["users_not_found"]) == (
+        1,
+        ["ann", "bob ", "zoe"],
+    )
+
+
+def test_a_list_in_utf_16_is_refused(people: Path, tmp_path: Path) -> None:
+    (tmp_path / "users.txt").write_bytes("ann\n".encode("utf-16"))
+    arguments = ["forget", str(people), "--users-file", str(tmp_path / "users.txt")]
     with pytest.raises(InputError, match="`users_file`"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)

@@ -7,13 +7,15 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from nextquery.artifacts import files
 from nextquery.cli.main import app
 from nextquery.errors import ArtifactError, InputError
+from nextquery.logs import inspect
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
 
 
@@ -33,9 +35,32 @@ def test_the_table_has_a_line_for_every_split(data: Path) -> None:
 
 def test_json_is_one_document(data: Path) -> None:
     result = CliRunner().invoke(app, ["inspect", str(data), "--json"], catch_exceptions=False)
-    facts = json.loads(result.stdout)
-    assert facts["counts"]["rows_rejected"] == 0
-    assert len(facts["frequent_queries"]) == 10
+    document = json.loads(result.stdout)
+    assert document["counts"]["rows_rejected"] == 0
+    assert len(document["frequent_queries"]) == 10
+
+
+def test_a_folder_replaced_while_it_is_read_is_read_again(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = PrepareSettings(min_users=1, spelling=False)
+    for name, sessions in (("one", 200), ("other", 300)):
+        write_log(tmp_path / f"{name}.tsv", sessions, 1)
+        prepare([tmp_path / f"{name}.tsv"], tmp_path / name, settings)
+    show = ["inspect", str(tmp_path / "other"), "--json"]
+    expected = CliRunner().invoke(app, show, catch_exceptions=False).stdout
+    read = inspect._repetition
+    replaced: list[bool] = []
+
+    def replace(found: PreparedData, later: list[str]) -> inspect.Repetition:
+        if not replaced:
+            replaced.append(files.exchange(tmp_path / "one", tmp_path / "other"))
+        return read(found, later)
+
+    monkeypatch.setattr(inspect, "_repetition", replace)
+    show = ["inspect", str(tmp_path / "one"), "--json"]
+    assert CliRunner().invoke(app, show, catch_exceptions=False).stdout == expected
+    assert replaced == [True]
 
 
 def test_what_is_no_data_folder_is_refused(tmp_path: Path) -> None:

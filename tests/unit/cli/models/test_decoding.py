@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nextquery import load
-from nextquery.cli.models.decoding import as_written, decode_options, unable
+from nextquery.cli.suggest import as_written, decode_options, unable
 from nextquery.errors import InputError
 from nextquery.inference.settings import DecodeConfig
 from nextquery.records import Suggestion

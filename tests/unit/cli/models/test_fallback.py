@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from nextquery.cli.models.fallback import fall_back
+from nextquery.cli.suggest import fall_back
 from nextquery.guard.guard import Guard
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 SESSIONS = [
     *[(f"a{n}", ["diabetes type 2", "insulin"]) for n in range(3)],

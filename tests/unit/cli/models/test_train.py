@@ -5,7 +5,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from nextquery.cli.main import app
-from nextquery.cli.models.train import _summary
+from nextquery.cli.train import _summary
 
 FACTS: dict[str, object] = {
     "seconds": 200.0,

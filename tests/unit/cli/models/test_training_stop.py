@@ -1,7 +1,7 @@
 import os
 import signal
 
-from nextquery.cli.models.training_stop import save_on_signals
+from nextquery.cli.signals import save_on_signals
 
 
 def test_the_first_signal_is_a_request_and_the_usual_handling_comes_back() -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from nextquery.cli.main import app
 from nextquery.errors import InputError
 from nextquery.model.hred import HRED
-from nextquery.text.word_vectors import load_vectors, read_word_vectors
+from nextquery.text.vectors import read_word_vectors
 
 GLOVE = "paris 1 2 3 4\nrome 2 4 6 9\nunheard 0 0 0 1\n"
 SIZES = ("embedding_size=2", "query_size=4", "session_size=4")
@@ -52,27 +52,6 @@ def test_an_encoder_gives_every_word_a_vector(
     said = run("vectors", folder, "--encoder", "my_own_encoder:encode", "--out", str(out))
     assert "words (100%), 3 numbers each" in said
     assert "train.word_vectors" in said
-
-
-def test_a_model_reads_vectors_of_whole_queries(
-    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code = "def encode(texts):\n    return [[len(t), ord(t[0]), t.count(' ')] for t in texts]\n"
-    (tmp_path / "query_encoder.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)
-    made, out = str(tmp_path / "queries.safetensors"), str(tmp_path / "model")
-    texts = ("--encoder", "query_encoder:encode", "--queries", "40", "--size", "2")
-    said = run("vectors", folder, *texts, "--out", made)
-    assert "texts (100%), 2 numbers each" in said
-    assert f"--set train.query_vectors={made} --set model.query_vectors=2" in said
-    keys = [*(f"model.{size}" for size in SIZES), "train.epochs=1", "model.query_vectors=2"]
-    sets = [f"--set={key}" for key in [*keys, f"train.query_vectors={made}"]]
-    run("train", folder, "--out", out, "--config", "tiny", *sets)
-    model = HRED.from_pretrained(out)
-    assert model.table is not None
-    assert any(" " in text for text in load_vectors(Path(made)).words)
-    assert model.session_input.weight.shape == (12, 4 + 2)
-    assert json.loads(run("suggest", out, "a query", "--json"))
 
 
 @pytest.mark.slow

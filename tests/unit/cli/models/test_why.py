@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from nextquery.cli.main import app
 from nextquery.errors import InputError
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import count_model
 
 

@@ -7,12 +7,11 @@ import pytest
 from tests.conftest import make_untrained_hred
 
 from nextquery.errors import InputError
-from nextquery.evaluation.audit.audit_run import AuditResult, AuditSettings, audit, guarded_copy
-from nextquery.evaluation.audit.page import describe
-from nextquery.evaluation.audit.planting import PlantingSettings
+from nextquery.evaluation.audit import AuditResult, AuditSettings, audit, describe, guarded_copy
+from nextquery.evaluation.planting import PlantingSettings
 from nextquery.guard.guard import Guard
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 FEW = PlantingSettings(
     canary_users=(0, 1, 5), canaries=3, fake_users=(1, 5, 20), contexts=3, decoys=63

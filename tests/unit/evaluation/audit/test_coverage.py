@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from nextquery import load
-from nextquery.evaluation.audit.coverage import coverage
+from nextquery.evaluation.audit import coverage
 from nextquery.guard.guard import Guard
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 SESSIONS = [
     *((f"a{n}", ("red shoes", "badword shop")) for n in range(3)),
@@ -36,6 +36,21 @@ def test_blocked_queries_and_suggestions_are_counted(
     assert found.traffic == pytest.approx(3 / 18)
     assert found.refused == {"blocklist": 1}
     assert found.disguises["as written"] == found.disguises["leetspeak"] == 1.0
+
+
+@pytest.mark.parametrize("entry", ["x", "\u8272", "\uac00", "\u00e9", "7", "\U0001d4b3", "a b"])
+def test_short_entries_are_counted_like_others(
+    entry: str, model: tuple[Any, Path], tmp_path: Path
+) -> None:
+    data, folder = model
+    blocklist = tmp_path / "blocklist.txt"
+    blocklist.write_text(
+        f"{entry}\n\U0001f642  # nothing that could be blocked\n", encoding="utf-8"
+    )
+    lists = load(folder, blocklist=blocklist), load(folder, guarded=False)
+    found = coverage(data, *lists, Guard.open(folder, blocklist), blocklist)
+    assert found.entries == 1
+    assert found.disguises["as written"] == found.disguises["letters drawn out"] == 1.0
 
 
 def test_without_a_blocklist_only_other_rules_refuse(model: tuple[Any, Path]) -> None:

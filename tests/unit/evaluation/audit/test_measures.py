@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.evaluation.audit.measures import (
+from nextquery.evaluation.planting import (
+    Planted,
     PoisonCurve,
     PoisonPoint,
     chance_bits,
     exposures,
     poison_curve,
 )
-from nextquery.evaluation.audit.planting import Planted
 from nextquery.records import ScoredQuery, Suggestion
 
 

@@ -1,9 +1,7 @@
 """An audit in words: every figure stands on the page."""
 
-from nextquery.evaluation.audit.audit_run import AuditResult, KindExposure
-from nextquery.evaluation.audit.coverage import Coverage
-from nextquery.evaluation.audit.measures import Exposure, PoisonCurve, PoisonPoint
-from nextquery.evaluation.audit.page import describe
+from nextquery.evaluation.audit import AuditResult, Coverage, KindExposure, describe
+from nextquery.evaluation.planting import Exposure, PoisonCurve, PoisonPoint
 
 RESULT = AuditResult(
     model="models/adj",

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from nextquery.evaluation.audit.planted_log import PlantedSession, write_planted
+from nextquery.evaluation.planting import PlantedSession, write_planted
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 SESSIONS = [(f"user{n}", ("red shoes", "red boots")) for n in range(4)]
 

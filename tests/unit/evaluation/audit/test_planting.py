@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.evaluation.audit.planting import Planted, PlantingSettings, make_plan
+from nextquery.evaluation.planting import Planted, PlantingSettings, make_plan
 
 SESSIONS = [
     (f"user{n % 5}", (f"paris number{n % 12}", f"hotel number{(n * 7) % 12} cheap"))

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from nextquery.evaluation.generation.completion_quality import (
+from nextquery.evaluation.completion import (
     LENGTHS,
     next_word_ranks,
     run_completion,
     saved_characters,
     typed_ranks,
 )
-from nextquery.evaluation.generation.list_quality import GenerationCase
-from nextquery.evaluation.progress import show_steps
+from nextquery.evaluation.lists import GenerationCase
+from nextquery.evaluation.steps import show_steps
 from nextquery.records import Suggestion
 
 KNOWN = ("paris", "paris hotels", "paris hotels cheap", "parma ham", "rome")

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from nextquery.evaluation.generation.decoding_time import BEAM, CONTEXTS, decoding_time
+from nextquery.evaluation.lists import BEAM, CONTEXTS, decoding_time
 from nextquery.inference.settings import DecodeConfig
 from nextquery.records import Session, Suggestion
 

@@ -3,15 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.evaluation.generation.list_quality import (
+from nextquery.evaluation.lists import (
     GenerationCase,
     list_diversity,
     run_generation,
     sample_contexts,
     word_overlap,
 )
-from nextquery.evaluation.progress import show_steps
-from nextquery.ranking.candidates import BackgroundCounts
+from nextquery.evaluation.steps import show_steps
+from nextquery.ranking.cases import BackgroundCounts
 from nextquery.records import ScoredQuery, Session, Suggestion
 
 BACKGROUND = BackgroundCounts({"red car": 3, "blue car": 2, "boat": 1}, {})

@@ -1,11 +1,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from nextquery.evaluation.generation.sample_suggestions import (
-    CONTEXTS,
-    SUGGESTIONS,
-    sample_suggestions,
-)
+from nextquery.evaluation.paper import CONTEXTS, SUGGESTIONS, sample_suggestions
 from nextquery.records import ScoredQuery, Session, Suggestion
 
 

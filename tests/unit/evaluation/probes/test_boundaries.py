@@ -55,6 +55,17 @@ def test_no_threshold_is_better_than_the_chosen_one(rows: list[tuple[int, bool]]
     assert best == pytest.approx(max(boundary_score(t, scores, truth).f1 for t in scores))
 
 
+def test_without_streams_to_learn_from_or_to_test_there_are_no_systems(tmp_path: Path) -> None:
+    gaps = gaps_of_file(labelled(tmp_path / "labels.csv"))
+    models = {"topical": Topical()}
+    nothing_to_learn = boundary_result([], gaps, models, iter)
+    assert (nothing_to_learn.gaps, nothing_to_learn.boundaries) == (59, 19)
+    assert (nothing_to_learn.tuning_gaps, nothing_to_learn.systems) == (0, {})
+    assert boundary_result(gaps, [], models, iter).systems == {}
+    assert boundary_result([], [], models, iter).gaps == 0
+    assert best_threshold(np.array([]), np.array([], dtype=np.bool_)) == np.inf
+
+
 def test_gates_that_know_the_topic_find_every_boundary(tmp_path: Path) -> None:
     gaps = gaps_of_file(labelled(tmp_path / "labels.csv"))
     systems = boundary_result(gaps[:30], gaps[30:], {"topical": Topical()}, iter).systems

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nextquery.evaluation.probes.gates import GateComparison, gate_example, gate_result
-from nextquery.evaluation.ranking.noise import Noise
-from nextquery.ranking.candidates import BackgroundCounts
+from nextquery.evaluation.scenarios import Noise
+from nextquery.ranking.cases import BackgroundCounts
 from nextquery.records import Session
 from nextquery.suggesters.base import Floats
 

@@ -1,4 +1,4 @@
-from nextquery.evaluation.probes.ngram_perplexity import ngram_perplexities
+from nextquery.evaluation.probes.ngrams import ngram_perplexities
 from nextquery.logs.data_folder import PreparedData
 from nextquery.text.vocabulary import Vocabulary
 

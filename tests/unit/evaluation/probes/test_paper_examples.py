@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nextquery.evaluation.paper import FIGURE_7, TABLE_1
-from nextquery.evaluation.probes.paper_examples import missing_words, paper_examples
+from nextquery.evaluation.paper import FIGURE_7, TABLE_1, missing_words, paper_examples
 from nextquery.suggesters.neural import HREDSuggester
 
 MakeModel = Callable[[tuple[str, ...]], HREDSuggester]

@@ -1,6 +1,6 @@
 import numpy as np
 
-from nextquery.evaluation.probes.projections import GROUPS, project
+from nextquery.evaluation.probes.gates import GROUPS, project
 
 
 def test_near_vectors_stay_near_and_the_plane_repeats_itself() -> None:

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 from nextquery.artifacts import publish
-from nextquery.evaluation.probes.training_table import training_table
+from nextquery.evaluation.paper import training_table
 from nextquery.records import ScoredQuery
 
 

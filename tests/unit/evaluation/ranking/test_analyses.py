@@ -3,15 +3,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from nextquery.evaluation.ranking.analyses import (
+from nextquery.evaluation.rankers import RankerGroup
+from nextquery.evaluation.scenario_run import (
     by_context_length,
     noisy_contexts,
     session_lengths,
     single_features,
 )
-from nextquery.evaluation.ranking.rankers import RankerGroup
-from nextquery.ranking.candidates import BackgroundCounts
-from nextquery.ranking.cases import CaseSet, Floats, RankingCase
+from nextquery.ranking.cases import BackgroundCounts, CaseSet, Floats, RankingCase
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
 from nextquery.ranking.lambdamart import RankedPart
 from nextquery.ranking.scoring import FORMS, CaseScorer

@@ -1,13 +1,8 @@
 import numpy as np
 import pytest
 
-from nextquery.evaluation.ranking.analyses import by_session_length, session_lengths
-from nextquery.evaluation.ranking.comparison import (
-    FEWEST_CASES,
-    compare,
-    rank_systems,
-    system_pairs,
-)
+from nextquery.evaluation.comparison import FEWEST_CASES, compare, rank_systems, system_pairs
+from nextquery.evaluation.scenario_run import by_session_length, session_lengths
 from nextquery.ranking.cases import CaseSet, RankingCase
 
 

@@ -1,4 +1,4 @@
-from nextquery.evaluation.ranking.distractors import SHARING, DistractorPool
+from nextquery.evaluation.scenarios import SHARING, DistractorPool
 from nextquery.records import Session
 
 

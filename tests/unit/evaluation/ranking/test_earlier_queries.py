@@ -4,25 +4,24 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nextquery.evaluation.experiment_run import ExperimentRun
-from nextquery.evaluation.progress import show_steps
-from nextquery.evaluation.ranking.earlier_queries import (
+from nextquery.evaluation.experiment import ExperimentRun
+from nextquery.evaluation.rankers import Train, train_here
+from nextquery.evaluation.scenario_features import (
     EarlierQueries,
+    EvaluationData,
     _earlier_of_user,
     earlier_similarities,
     lengthened,
     read_earlier_queries,
 )
-from nextquery.evaluation.ranking.parts import EvaluationData
-from nextquery.evaluation.ranking.ranker_jobs import Train, train_here
-from nextquery.evaluation.ranking.scenario_result import ScenarioResult
+from nextquery.evaluation.scenario_run import ScenarioResult
 from nextquery.evaluation.settings import ExperimentSettings
-from nextquery.evaluation.step_store import Finish, StepStore
+from nextquery.evaluation.steps import Finish, StepStore, show_steps
 from nextquery.evaluation.systems import Systems
 from nextquery.logs.data_folder import UNSEEN_USERS, PreparedData
 from nextquery.ranking.cases import CaseSet, RankingCase
 from nextquery.suggesters.base import Scorer
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nextquery.evaluation.ranking.comparison import FEWEST_CASES, rank_systems
-from nextquery.evaluation.ranking.last_click import by_last_click, clicked_endings, useful_scores
+from nextquery.evaluation.comparison import FEWEST_CASES, rank_systems
+from nextquery.evaluation.scenario_features import by_last_click, clicked_endings, useful_scores
 from nextquery.ranking.cases import CaseSet, RankingCase
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from nextquery.evaluation.ranking.metrics import quality
+from nextquery.evaluation.comparison import quality
 
 
 def test_quality_by_hand() -> None:

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from nextquery.evaluation.ranking.noise import NOISY_QUERIES, Noise
-from nextquery.ranking.candidates import BackgroundCounts
+from nextquery.evaluation.scenarios import NOISY_QUERIES, Noise
+from nextquery.ranking.cases import BackgroundCounts
 
 FREQUENCIES = {"google": 300, "ebay": 100, **{f"q{number:03}": 2 for number in range(200)}}
 

@@ -2,8 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nextquery.evaluation.progress import show_steps
-from nextquery.evaluation.ranking.parts import (
+from nextquery.evaluation.scenario_features import (
     add_features,
     as_new_visitors,
     build_cases,
@@ -12,15 +11,15 @@ from nextquery.evaluation.ranking.parts import (
     with_all_sessions,
     with_every_position,
 )
-from nextquery.evaluation.ranking.scenarios import Rules
-from nextquery.evaluation.systems import Systems
-from nextquery.evaluation.user_subsets import write_user_subset
+from nextquery.evaluation.scenarios import Rules
+from nextquery.evaluation.steps import show_steps
+from nextquery.evaluation.systems import Systems, write_user_subset
 from nextquery.logs.data_folder import PreparedData
+from nextquery.ranking.cases import user_fold
 from nextquery.ranking.features import BASELINE_FEATURES
 from nextquery.ranking.scoring import FORMS
-from nextquery.ranking.user_folds import user_fold
 from nextquery.suggesters.base import Scorer, Suggester
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nextquery.errors import NextqueryError
-from nextquery.evaluation.ranking import ranker_jobs
-from nextquery.evaluation.ranking.ranker_jobs import RankerJob, RankerProcesses, train_here
+from nextquery.evaluation import rankers
+from nextquery.evaluation.rankers import RankerJob, RankerProcesses, train_here
 from nextquery.ranking.cases import CaseSet, RankingCase
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
 from nextquery.ranking.lambdamart import RankedPart
@@ -35,7 +35,7 @@ def test_a_process_of_its_own_trains_the_same_rankers(
     job: RankerJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = train_here(job).result()
-    monkeypatch.setattr(ranker_jobs, "WORTH_A_PROCESS", 0)
+    monkeypatch.setattr(rankers, "WORTH_A_PROCESS", 0)
     with RankerProcesses() as processes:
         apart = processes.train(job).result()
 
@@ -60,7 +60,7 @@ def test_little_to_learn_from_is_learnt_at_once(job: RankerJob) -> None:
 def test_an_error_in_the_process_is_raised_here(
     job: RankerJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranker_jobs, "WORTH_A_PROCESS", 0)
+    monkeypatch.setattr(rankers, "WORTH_A_PROCESS", 0)
     unknown = RankerJob(job.training, job.validation, job.seeds, ("nobody",), ())
     with RankerProcesses() as processes, pytest.raises(ValueError, match="not in tuple"):
         processes.train(unknown).result()
@@ -68,15 +68,15 @@ def test_an_error_in_the_process_is_raised_here(
 
 @pytest.mark.slow
 def test_a_process_that_ends_is_named(job: RankerJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranker_jobs, "WORTH_A_PROCESS", 0)
-    monkeypatch.setattr(ranker_jobs, "PROCESS", "this")  # prints and ends
+    monkeypatch.setattr(rankers, "WORTH_A_PROCESS", 0)
+    monkeypatch.setattr(rankers, "PROCESS", "this")  # prints and ends
     with RankerProcesses() as processes, pytest.raises(NextqueryError, match="trained rankers"):
         processes.train(job).result()
 
 
 @pytest.mark.slow
 def test_leaving_ends_what_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranker_jobs, "WORTH_A_PROCESS", 0)
+    monkeypatch.setattr(rankers, "WORTH_A_PROCESS", 0)
     long = RankerJob(part(4000, 1), part(4000, 2), tuple(range(100)), (), ())
     begin = time.perf_counter()
     with RankerProcesses() as processes:

@@ -2,7 +2,7 @@ from multiprocessing.connection import Pipe
 
 import pytest
 
-from nextquery.evaluation.ranking import ranker_process
+from nextquery.evaluation import ranker_process
 
 
 def test_an_error_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:

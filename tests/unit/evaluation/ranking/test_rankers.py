@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from nextquery.evaluation.ranking.rankers import FORM_SETS, RankerTrainer, train_all
+from nextquery.evaluation.rankers import FORM_SETS, RankerTrainer, train_all
 from nextquery.ranking.cases import CaseSet, RankingCase
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
 from nextquery.ranking.lambdamart import RankedPart

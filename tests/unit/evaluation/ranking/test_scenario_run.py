@@ -3,17 +3,17 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.evaluation.progress import show_steps
-from nextquery.evaluation.ranking.parts import as_new_visitors, read_evaluation_data
-from nextquery.evaluation.ranking.scenario_run import RankingSettings, run_scenario
-from nextquery.evaluation.ranking.scenarios import Rules
+from nextquery.evaluation.scenario_features import as_new_visitors, read_evaluation_data
+from nextquery.evaluation.scenario_run import RankingSettings, run_scenario
+from nextquery.evaluation.scenarios import Rules
+from nextquery.evaluation.steps import show_steps
 from nextquery.evaluation.systems import Systems
 from nextquery.logs.data_folder import PreparedData
-from nextquery.ranking.semantic import QueryVectors
-from nextquery.ranking.user_folds import user_fold
+from nextquery.ranking.cases import user_fold
+from nextquery.ranking.features import QueryVectors
 from nextquery.records import ScoredQuery
 from nextquery.suggesters.base import Scorer
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM
 
 

@@ -3,15 +3,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nextquery.evaluation.ranking.noise import Noise
-from nextquery.evaluation.ranking.scenarios import (
+from nextquery.evaluation.scenarios import (
+    Noise,
     Rules,
     every_context_cases,
     long_tail_cases,
     next_query_cases,
     robust_cases,
 )
-from nextquery.ranking.candidates import BackgroundCounts, Backgrounds
+from nextquery.ranking.cases import BackgroundCounts, Backgrounds
 from nextquery.records import Session
 
 WORDS = [f"w{number}" for number in range(30)]

@@ -1,11 +1,7 @@
 import numpy as np
 import pytest
 
-from nextquery.evaluation.ranking.significance import (
-    bootstrap_interval,
-    paired_t_test,
-    paired_t_test_by_user,
-)
+from nextquery.evaluation.comparison import bootstrap_interval, paired_t_test, paired_t_test_by_user
 
 
 def test_paired_t_test_by_hand() -> None:

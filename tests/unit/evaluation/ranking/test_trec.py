@@ -7,8 +7,8 @@ import pytest
 from ir_measures import RR, Success
 
 from nextquery.errors import InputError
-from nextquery.evaluation.ranking.metrics import quality
-from nextquery.evaluation.ranking.trec import read_run, write_cases, write_qrels, write_run
+from nextquery.evaluation.comparison import quality
+from nextquery.evaluation.trec import read_run, write_cases, write_qrels, write_run
 from nextquery.ranking.cases import CaseSet, RankingCase
 
 

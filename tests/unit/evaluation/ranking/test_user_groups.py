@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.evaluation.ranking.comparison import FEWEST_CASES, rank_systems
-from nextquery.evaluation.ranking.user_groups import by_user_group, read_user_groups
-from nextquery.logs.stages.privacy import pseudonym
+from nextquery.evaluation.comparison import FEWEST_CASES, rank_systems
+from nextquery.evaluation.scenario_run import by_user_group, read_user_groups
+from nextquery.logs.privacy import pseudonym
 from nextquery.ranking.cases import CaseSet, RankingCase
 
 

@@ -2,11 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nextquery.evaluation.learning_curve import LearningCurve
-from nextquery.evaluation.report.curve_plots import (
-    curve_sentences,
-    curve_table,
-    draw_learning_curve,
-)
+from nextquery.evaluation.report.plots import curve_sentences, curve_table, draw_learning_curve
 
 
 def test_the_curve_is_drawn(curve: LearningCurve, tmp_path: Path) -> None:

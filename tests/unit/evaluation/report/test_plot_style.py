@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.evaluation.report.plot_style import FIXED, colour, label, svg_plot
+from nextquery.evaluation.ranked_system import RankedSystem, label
+from nextquery.evaluation.report.plots import FIXED, colour, svg_plot
 
 
 @pytest.mark.parametrize(
@@ -19,8 +20,14 @@ from nextquery.evaluation.report.plot_style import FIXED, colour, label, svg_plo
         ("baseline_authors+hred:sum", "Authors' Baseline + HRED (sum only)"),
     ],
 )
-def test_names_as_a_person_writes_them(system: str, text: str) -> None:
+def test_key_and_label_of_a_system(system: str, text: str) -> None:
     assert label(system) == text
+    assert RankedSystem.parse(system).key == system
+
+
+@pytest.mark.parametrize("name", ["mine+x", "baseline2", "baseline2+hred"])
+def test_a_name_that_only_resembles_a_baseline_is_a_model(name: str) -> None:
+    assert RankedSystem.parse(name) == RankedSystem(model=name)
 
 
 def test_a_model_has_one_colour_in_all_its_forms() -> None:

@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nextquery.evaluation.learning_curve import LearningCurve
-from nextquery.evaluation.report.report_page import write_report
+from nextquery.evaluation.report.page import write_report
 from nextquery.evaluation.results import ExperimentResults
 
 

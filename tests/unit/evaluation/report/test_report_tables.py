@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from nextquery.evaluation.ranking.comparison import RankingResult
-from nextquery.evaluation.report import report_tables
+from nextquery.evaluation.comparison import RankingResult
+from nextquery.evaluation.report import tables
 from nextquery.evaluation.results import ExperimentResults
 
 
 def test_a_scenario_has_its_results_the_papers_and_unseen_users(results: ExperimentResults) -> None:
-    text = report_tables.scenario("next_query", results.scenarios["next_query"], results)
+    text = tables.scenario("next_query", results.scenarios["next_query"], results)
 
     assert "Cases: training 500, validation 200, test 200." in text
     assert "(the paper: 37%)" in text
@@ -20,14 +20,14 @@ def test_a_scenario_has_its_results_the_papers_and_unseen_users(results: Experim
 
 
 def test_too_few_cases_say_so(results: ExperimentResults) -> None:
-    text = report_tables.scenario("long_tail", results.scenarios["long_tail"], results)
+    text = tables.scenario("long_tail", results.scenarios["long_tail"], results)
 
     assert "Too few cases for any result: 3 training cases, 100 needed." in text
     assert "<table>" not in text
 
 
 def test_gains_by_length_leave_out_what_is_too_little(results: ExperimentResults) -> None:
-    text = report_tables.length_gains(results)
+    text = tables.length_gains(results)
 
     assert text.count("+30.0%") == 2
     assert text.count("+25.0%") == 2
@@ -35,11 +35,11 @@ def test_gains_by_length_leave_out_what_is_too_little(results: ExperimentResults
 
 
 def test_users_apart_stand_with_their_cases_and_gains(results: ExperimentResults) -> None:
-    assert report_tables.user_groups(results) == ""
+    assert tables.user_groups(results) == ""
     found = results.scenarios["next_query"]
     measured = RankingResult(64, systems=found.systems, comparisons=found.comparisons)
     apart = replace(found, by_user_group={"staff": measured, "few": RankingResult(3, "3 cases")})
-    text = report_tables.user_groups(replace(results, scenarios={"next_query": apart}))
+    text = tables.user_groups(replace(results, scenarios={"next_query": apart}))
 
     assert "staff, Baseline Ranker</th><td>64</td><td>0.400" in text
     assert text.count("+30.0%") == 1
@@ -47,37 +47,37 @@ def test_users_apart_stand_with_their_cases_and_gains(results: ExperimentResults
 
 
 def test_lists_samples_gates_and_boundaries(results: ExperimentResults) -> None:
-    generation = report_tables.generation(results)
+    generation = tables.generation(results)
     assert "All contexts: 50" in generation
     assert "Anchor new" not in generation
     assert "<td>–</td>" in generation  # no synthetic share
-    assert "a &amp; b<small>typed next: c</small>" in report_tables.samples(results)
-    assert "<td>90%</td>" in report_tables.gates(results)
-    assert "90 gaps, 30 of them boundaries" in report_tables.boundaries(results)
+    assert "a &amp; b<small>typed next: c</small>" in tables.samples(results)
+    assert "<td>90%</td>" in tables.gates(results)
+    assert "90 gaps, 30 of them boundaries" in tables.boundaries(results)
 
 
 def test_the_hidden_intent_is_told_by_distance(results: ExperimentResults) -> None:
-    text = report_tables.hidden_intent(results)
+    text = tables.hidden_intent(results)
     assert "<td>all</td><td>90</td><td>1.953</td><td>0.610</td>" in text
     assert "<td>1</td><td>60</td><td>1.900</td><td>0.630</td>" in text
 
 
 def test_training_stands_beside_the_papers(results: ExperimentResults) -> None:
-    text = report_tables.training(results)
+    text = tables.training(results)
 
     assert "44 h 01 min" in text
     assert "<td>3,534</td><td>2 min</td><td>44 ms</td><td>2 MB</td><td>–</td>" in text
-    without = report_tables.training(replace(results, decoding={}))
+    without = tables.training(replace(results, decoding={}))
     assert "44 ms" not in without
 
 
 def test_forms_features_data_and_settings(results: ExperimentResults) -> None:
-    assert '<td class="strong">0.5100</td>' in report_tables.forms(results)
-    assert "how often the candidate follows the anchor" in report_tables.features(results)
-    assert "1,708,224" in report_tables.data(results)
-    assert "next_query, long_tail" in report_tables.settings(results)
+    assert '<td class="strong">0.5100</td>' in tables.forms(results)
+    assert "how often the candidate follows the anchor" in tables.features(results)
+    assert "1,708,224" in tables.data(results)
+    assert "next_query, long_tail" in tables.settings(results)
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.0004, "< .001"), (0.034, "= 0.034")])
 def test_p_values(value: float, text: str) -> None:
-    assert report_tables.p_value(value) == text
+    assert tables.p_value(value) == text

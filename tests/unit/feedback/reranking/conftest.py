@@ -8,7 +8,7 @@ from tests.unit.feedback.made_up import chance_sessions, lister, run
 
 from nextquery.feedback.impressions import Feedback
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity
 
 

@@ -8,9 +8,9 @@ from tests.unit.feedback.made_up import VISITORS, lister
 from nextquery import load
 from nextquery.artifacts import MANIFEST, sha256
 from nextquery.errors import InputError
+from nextquery.feedback.compare import guard_reranker
 from nextquery.feedback.impressions import Feedback, join_events
-from nextquery.feedback.reranking.off_switch import guard_reranker
-from nextquery.feedback.reranking.training import make_reranker
+from nextquery.feedback.rerank_training import make_reranker
 from nextquery.feedback.settings import Bounds, CompareSettings, RerankSettings
 from nextquery.feedback.simulated_visitors import Lister, SimulatedService, simulate
 

@@ -1,18 +1,20 @@
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import make_untrained_hred
+from tests.unit.feedback.made_up import chance_sessions
 
 from nextquery import load
 from nextquery.artifacts import open_artifact
 from nextquery.errors import ArtifactError, ChecksumError
 from nextquery.feedback.impressions import Feedback
-from nextquery.feedback.reranking.reranker import Reranker
-from nextquery.feedback.reranking.training import make_reranker
+from nextquery.feedback.rerank_training import make_reranker
+from nextquery.feedback.reranker import Reranker
 from nextquery.feedback.settings import RerankSettings
-from nextquery.service.models.engine import open_engine
-from nextquery.service.models.questions import SuggestQuestion
+from nextquery.service.engine import SuggestOptions, SuggestQuestion, open_engine
 from nextquery.suggesters.loading import model_kind
 
 
@@ -77,9 +79,38 @@ def test_a_blocklist_holds_for_the_base_models_suggestions(folder: Path, tmp_pat
 
 
 def test_a_service_opens_it(folder: Path) -> None:
-    engine = open_engine(folder, None, 10)
+    engine = open_engine(folder, None)
     [found] = engine.answer([SuggestQuestion(("query 1",))])
     assert found == opened(folder).suggest(["query 1"], 5)
+
+
+@pytest.fixture(scope="module")
+def reranked_hred(
+    collected: Feedback,
+    prepared: Any,
+    tiny_log: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    folder = tmp_path_factory.mktemp("reranked-hred")
+    make_untrained_hred(prepared(tiny_log(chance_sessions())), folder / "hred")
+    settings = RerankSettings(min_taken=300)
+    make_reranker(collected.impressions, folder / "hred", folder / "model", "adjacency", settings)
+    return folder
+
+
+def test_a_reranked_hred_takes_every_option_of_a_list(reranked_hred: Path) -> None:
+    engine = open_engine(reranked_hred / "model", None)
+    base = open_engine(reranked_hred / "hred", None)
+    assert engine.specificity == base.specificity > 0
+    lists: dict[str, set[str]] = {}
+    for known in ("free", "only"):
+        question = SuggestQuestion(("query 1",), SuggestOptions(n=10, known=known))
+        [ours], [theirs] = engine.answer([question]), base.answer([question])
+        lists[known] = {each.text for each in ours}
+        assert lists[known] == {each.text for each in theirs}
+    assert lists["free"] != lists["only"]
+    tables = opened(reranked_hred / "model").guard.tables
+    assert all(text in tables.queries for text in lists["only"])
 
 
 def test_damaged_folders_are_refused(folder: Path, tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from nextquery.feedback.reranking.reranking_features import FEATURES, Candidate, list_features
-from nextquery.feedback.reranking.taken_rates import TakenRates
+from nextquery.feedback.reranker import FEATURES, Candidate, TakenRates, list_features
 
 NOTHING = TakenRates(np.zeros(0, np.uint64), np.zeros(0), np.zeros(0), 0.1)
 

@@ -3,8 +3,9 @@ import pytest
 from tests.unit.feedback.test_report_results import shown
 
 from nextquery.errors import ArtifactError
-from nextquery.feedback.position_bias import Examination, PositionBias
-from nextquery.feedback.reranking.taken_rates import PRIOR, TakenRates, count_taken
+from nextquery.feedback.acceptance import Examination, PositionBias
+from nextquery.feedback.rerank_training import count_taken
+from nextquery.feedback.reranker import PRIOR, TakenRates
 
 BIAS = PositionBias((Examination(1, 1.0, 1, 1), Examination(2, 0.5, 0.4, 0.6)), 10, 200)
 LISTS = [shown(n, taken=1 if n < 5 else None) for n in range(10)]

@@ -8,8 +8,8 @@ from tests.unit.feedback.made_up import acceptance, lister
 from nextquery import load
 from nextquery.errors import InputError
 from nextquery.feedback.impressions import Feedback
-from nextquery.feedback.reranking.reranker import Reranker
-from nextquery.feedback.reranking.training import make_reranker, train_reranker
+from nextquery.feedback.rerank_training import make_reranker, train_reranker
+from nextquery.feedback.reranker import Reranker
 from nextquery.feedback.settings import RerankSettings
 
 SETTINGS = RerankSettings(min_taken=300)

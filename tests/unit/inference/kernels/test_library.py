@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nextquery.inference.kernels import library
-from nextquery.inference.kernels.library import Library, address, aligned, native_library
-from nextquery.inference.network.weights import Floats
+from nextquery.inference import native
+from nextquery.inference.native import Library, address, aligned, native_library
+from nextquery.inference.weights import Floats
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_fork_has_threads_of_its_own(threaded: Library) -> None:
 import os, sys, warnings
 sys.path.insert(0, sys.argv[1])
 from test_library import large_product, threads_of_this_process
-from nextquery.inference.kernels.library import native_library
+from nextquery.inference.native import native_library
 warnings.simplefilter("ignore")  # of forks beside threads: that is what is tried
 kernels = native_library()
 kernels.use_threads(3)
@@ -129,7 +129,7 @@ def test_as_many_threads_as_openmp_takes(
     monkeypatch: pytest.MonkeyPatch, given: str, expected: int | None
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", given)
-    assert library.usual_threads() == (expected or len(os.sched_getaffinity(0)))
+    assert native.usual_threads() == (expected or len(os.sched_getaffinity(0)))
 
 
 def test_where_they_are_missing_or_of_another_version_there_are_none(
@@ -142,7 +142,7 @@ def test_where_they_are_missing_or_of_another_version_there_are_none(
     assert native_library.__wrapped__() is None
     monkeypatch.undo()
     assert native_library.__wrapped__() is not None
-    monkeypatch.setattr(library, "ABI", 99)
+    monkeypatch.setattr(native, "ABI", 99)
     assert native_library.__wrapped__() is None
 
 

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nextquery.inference.kernels.library import Library, native_library
-from nextquery.inference.kernels.native_decoder import NativeDecoder
-from nextquery.inference.network.batch import ContextBatch
-from nextquery.inference.network.prediction import Prediction, Prefixes
+from nextquery.inference.decoder import ContextBatch, Prediction, Prefixes
+from nextquery.inference.native import Library, native_library
+from nextquery.inference.native_decoder import NativeDecoder
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig, Mode
 

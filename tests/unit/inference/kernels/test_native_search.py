@@ -1,23 +1,22 @@
 """A search of compiled steps against NumPy's, for every instruction set and all kinds of rules."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
 
-from nextquery.guard.fingerprints import RareSet
 from nextquery.guard.guard import Guard
-from nextquery.guard.guard_tables import Tables
-from nextquery.inference.extensions import LivePrefixes
-from nextquery.inference.kernels.library import Library, native_library
-from nextquery.inference.kernels.native_decoder import NativeDecoder
-from nextquery.inference.kernels.native_search import NativeSteps, Workspace
-from nextquery.inference.network.batch import ContextBatch
-from nextquery.inference.network.prediction import Ended, SearchStart
+from nextquery.guard.tables import RareSet, Tables
+from nextquery.inference.decoder import ContextBatch, Ended, SearchStart
+from nextquery.inference.native import Library, native_library
+from nextquery.inference.native_decoder import NativeDecoder, NativeSteps, Workspace
 from nextquery.inference.predictor import Predictor
-from nextquery.inference.rules import VocabularyRules
-from nextquery.inference.search_steps import ArraySteps
+from nextquery.inference.rules import LivePrefixes, VocabularyRules
+from nextquery.inference.search import ArraySteps
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
 
@@ -147,3 +146,20 @@ def test_memory_is_used_again_and_grows(make_model: ModelMaker, kernels: Library
     assert len(decoder.workspaces) == 1
     assert predictor.suggest_many(states, 4, config) == alone
     assert [predictor.suggest_many([state], 4, config)[0] for state in states] == alone
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_search_keeps_all_that_its_records_point_to(make_model: ModelMaker) -> None:
+    predictor = predictor_of(make_model(words=150, copy=True))
+    start, decoder = started(predictor, seen=True, longer=False), predictor.decoder("exact")
+    assert isinstance(decoder, NativeDecoder)
+    steps = decoder.steps(start, CONFIG)
+    rules = decoder._rules.of(start.rules[0].shared)
+    owners: list[ref[Any]] = [ref(start.batch), ref(decoder.packed), ref(rules)]
+    del predictor, start, decoder, rules
+    gc.collect()
+    assert None not in [owner() for owner in owners]
+    walked(steps)
+    del steps
+    gc.collect()
+    assert [owner() for owner in owners] == [None] * 3

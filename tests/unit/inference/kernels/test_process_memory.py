@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.kernels.process_memory import give_back, keep_freed_memory
+from nextquery.inference.process_memory import give_back, keep_freed_memory
 from nextquery.suggesters.neural import HREDSuggester
 
 from ..conftest import ModelMaker
@@ -65,7 +65,7 @@ def test_the_library_leaves_the_process_as_it_is(folder: Path) -> None:
 @pytest.mark.slow
 def test_the_watch_would_have_seen_it(folder: Path) -> None:
     settings = (
-        "from nextquery.inference.kernels import process_memory as settings\n"
+        "from nextquery.inference import process_memory as settings\n"
         "settings.keep_freed_memory(); settings.give_back()\n"
     )
     found = run(WATCH + LIBRARY + settings + REPORT, str(folder))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nextquery.inference.lists.diversity import diversify
+from nextquery.inference.lists import diversify
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 

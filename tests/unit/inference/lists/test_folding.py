@@ -2,7 +2,7 @@
 
 import pytest
 
-from nextquery.inference.lists.folding import fold, folding_key, languages, told_language
+from nextquery.inference.near_duplicates import fold, folding_key, languages, told_language
 
 
 @pytest.mark.parametrize(

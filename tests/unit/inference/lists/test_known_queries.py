@@ -6,9 +6,9 @@ import marisa_trie
 import pytest
 
 from nextquery.guard.guard import Guard
-from nextquery.guard.guard_tables import COUNT_FORMAT, Tables
-from nextquery.inference.lists.known_queries import MOST_WORDS, KnownQueries
+from nextquery.guard.tables import COUNT_FORMAT, Tables
 from nextquery.inference.predictor import Predictor
+from nextquery.inference.rules import MOST_WORDS, KnownQueries
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.inference.lists.relations import GROUPS, Relation, group, relation
+from nextquery.inference.lists import GROUPS, Relation, group, relation
 
 TEXTS = st.lists(st.sampled_from(["paris", "hotel", "map", "rome", "the", "maps"]), max_size=4).map(
     " ".join

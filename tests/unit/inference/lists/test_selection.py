@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nextquery.inference.beam import FinishedQuery
-from nextquery.inference.lists.selection import choose
-from nextquery.inference.network.weights import Floats
+from nextquery.inference.lists import choose
+from nextquery.inference.search import FinishedQuery
 from nextquery.inference.settings import DecodeConfig
+from nextquery.inference.weights import Floats
 from nextquery.records import Suggestion
 
 RANKED = [

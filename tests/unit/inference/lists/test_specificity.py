@@ -1,13 +1,15 @@
 """Ranking by what the session adds."""
 
 import math
+from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from nextquery.inference.beam import FinishedQuery
-from nextquery.inference.lists.specificity import Priors, rank
+from nextquery.inference.lists import Priors, rank
 from nextquery.inference.predictor import Predictor
+from nextquery.inference.search import FinishedQuery
 from nextquery.inference.settings import DecodeConfig
 from nextquery.records import ScoredQuery
 
@@ -18,6 +20,7 @@ CONFIG = DecodeConfig(beam=10, max_words=3, fold=False, specificity=0.0)
 
 GOOGLE = FinishedQuery("google", -2.0, symbols=2)
 LOUVRE = FinishedQuery("louvre hours", -4.0, symbols=3)
+KNOWN = {"paris", "rome", "a", "b", "c"}
 PRIORS = {"google": -3.0, "louvre hours": -12.0}
 
 
@@ -56,27 +59,45 @@ def test_priors_are_asked_for_once_and_unknown_words_share_one_probability() -> 
         asked.append(list(texts))  # type: ignore[call-overload]
         return [ScoredQuery(t, -5.0, 2, ("zebra",) if t == "zebra" else ()) for t in asked[-1]]
 
-    priors = Priors(score, words=100)
+    priors = Priors(score, words=100, known=KNOWN)
     assert priors.of(["paris", "zebra", "paris"]) == {
         "paris": -5.0,
         "zebra": -5.0 - math.log(100),
     }
-    assert priors.of(["paris", "rome"])["rome"] == -5.0
-    assert asked == [["paris", "zebra"], ["rome"]]
+    assert priors.of(["paris", "rome", "zebra"])["rome"] == -5.0
+    assert asked == [["paris", "zebra"], ["rome", "zebra"]], "of an unknown query nothing is kept"
 
 
 def test_few_priors_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nextquery.inference.lists.specificity._KEPT", 2)
+    monkeypatch.setattr("nextquery.inference.lists._KEPT", 2)
     asked: list[str] = []
 
     def score(texts: object) -> list[ScoredQuery]:
         asked.extend(texts)  # type: ignore[arg-type]
         return [ScoredQuery(text, -1.0, 2) for text in texts]  # type: ignore[attr-defined]
 
-    priors = Priors(score, words=10)
+    priors = Priors(score, words=10, known=KNOWN)
     for text in ("a", "b", "c", "c", "a"):
         priors.of([text])
     assert asked == ["a", "b", "c", "a"]
+
+
+def test_a_full_table_is_not_read_from_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nextquery.inference.lists._KEPT", 2)
+
+    class Uncopied(OrderedDict[str, float]):
+        def __iter__(self) -> Iterator[str]:
+            raise AssertionError("all keys were read")
+
+    texts_of_known = {"a", "b", "c", "d"}
+    priors = Priors(
+        lambda texts: [ScoredQuery(text, -1.0, 2) for text in texts], 10, texts_of_known
+    )
+    priors._kept = Uncopied()
+    for text in ("a", "b", "c", "d"):
+        priors.of([text])
+    assert len(priors._kept) == 2
+    assert priors._kept.get("d") == -1.0
 
 
 @pytest.mark.parametrize("specificity", [0.25, 0.5, 1.0])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from nextquery.inference.network.array_decoder import BLOCK, ArrayScores
-from nextquery.inference.network.weights import Floats
+from nextquery.inference.decoder import BLOCK, ArrayScores
+from nextquery.inference.weights import Floats
 from nextquery.text.vocabulary import PADDING
 
 WORDS, ROWS = 5_000, 7

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nextquery.inference.network.batch import ContextBatch
+from nextquery.inference.decoder import ContextBatch
 from nextquery.inference.predictor import Predictor
 
 from ..conftest import ModelMaker, predictor_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nextquery.inference.network.network import Network, sigmoid
+from nextquery.inference.network import Network, sigmoid
 
 from ..conftest import ModelMaker, network_of
 

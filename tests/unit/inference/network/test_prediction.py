@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from nextquery.inference.contexts import ContextLimits
-from nextquery.inference.network.batch import ContextBatch
-from nextquery.inference.network.prediction import Prefixes
+from nextquery.inference.context import ContextLimits
+from nextquery.inference.decoder import ContextBatch, Prefixes
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.copying import Layout

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from nextquery.inference.kernels.library import native_library
-from nextquery.inference.network.weight_products import MOST_ROWS, WeightProducts
+from nextquery.inference.native import native_library
+from nextquery.inference.network import MOST_ROWS, WeightProducts
 
 WEIGHTS = {
     "wide": np.random.default_rng(1).normal(size=(77, 130)).astype(np.float32),
@@ -39,7 +39,7 @@ def test_rows_may_lie_anyhow_in_memory() -> None:
 SEARCH = """
 import time
 import numpy as np
-from nextquery.inference.network.weight_products import WeightProducts
+from nextquery.inference.network import WeightProducts
 products = WeightProducts({"matrix": np.ones((512, 512), dtype=np.float32)})
 rows = np.ones((64, 512), dtype=np.float32)
 start = time.process_time() - time.thread_time()

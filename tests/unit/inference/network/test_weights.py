@@ -8,8 +8,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from nextquery.errors import ArtifactError
-from nextquery.inference.network.weights import check_finite, read_weights, weight_shapes
-from nextquery.model.files import WEIGHTS
+from nextquery.inference.weights import check_finite, read_weights, weight_shapes
+from nextquery.model.settings import WEIGHTS
 
 from ..conftest import ModelMaker
 
@@ -19,7 +19,6 @@ SETTINGS: list[dict[str, Any]] = [
     {"factored": False},
     {"tied": True, "output_bias": True},
     {"decoder_context": "output"},
-    {"query_vectors": 5},
     {"character_ngrams": 50},
     {"character_ngrams": 50, "tied": True},
     {"decoder_context": "all", "gru_biases": True, "copy": True},

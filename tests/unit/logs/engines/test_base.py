@@ -10,7 +10,7 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.logs.engines.base import Engine, Frame
-from nextquery.logs.engines.opening import open_engine
+from nextquery.logs.engines.open import open_engine
 
 
 @pytest.fixture(params=["polars", "duckdb"])

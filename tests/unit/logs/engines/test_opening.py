@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.logs.engines.opening import ENGINES, open_engine
+from nextquery.logs.engines.open import ENGINES, open_engine
 
 
 @pytest.mark.parametrize("name", ["polars", "duckdb"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nextquery.logs.engines.packing import count_packed, pack, sort_rows
+from nextquery.logs.engines.base import count_packed, pack, sort_rows
 
 _NUMBERS = st.integers(-3, 3)
 _ROWS = st.lists(st.tuples(_NUMBERS, _NUMBERS, _NUMBERS), min_size=1, max_size=30)

@@ -8,9 +8,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from nextquery.logs.engines.base import Frame
+from nextquery.logs.engines.base import Frame, RelationalEngine
 from nextquery.logs.engines.duckdb import DuckdbEngine
-from nextquery.logs.engines.relational import RelationalEngine
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from nextquery.errors import MissingDependencyError
-from nextquery.logs.engines.opening import open_engine
+from nextquery.logs.engines.open import open_engine
 
 pytest.importorskip("pyspark")
 

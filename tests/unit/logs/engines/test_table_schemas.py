@@ -1,14 +1,12 @@
 import pyarrow as pa
 
-from nextquery.logs.engines import table_schemas
-from nextquery.logs.stages.counting import COUNT_KEYS, CountTables
+from nextquery.logs.counting import COUNT_KEYS, CountTables
+from nextquery.logs.engines import base
 
 
 def test_every_count_table_has_texts_a_count_and_users() -> None:
-    assert (
-        table_schemas.COUNTS.keys() == COUNT_KEYS.keys() == CountTables.__dataclass_fields__.keys()
-    )
-    for name, schema in table_schemas.COUNTS.items():
+    assert base.COUNTS.keys() == COUNT_KEYS.keys() == CountTables.__dataclass_fields__.keys()
+    for name, schema in base.COUNTS.items():
         *texts, count, users = schema
         assert len(texts) == len(COUNT_KEYS[name])
         assert {field.type for field in texts} == {pa.string()}

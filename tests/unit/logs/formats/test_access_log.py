@@ -8,11 +8,11 @@ import pytest
 from nextquery.errors import LogError
 from nextquery.logs.formats.access_log import AccessFormat, AccessLayout
 from nextquery.logs.formats.detection import check_settings
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading import rejects
+from nextquery.logs.reading.open import Sample
 from nextquery.logs.reading.read_logs import read_logs
 from nextquery.logs.reading.rows import ParsedRows, parse_lines
-from nextquery.logs.reading.samples import Sample
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import ReadSettings
 
 APACHE = '192.0.2.9 - jane [01/Mar/2006:08:17:12 +0100] "GET /s?q=red+shoes HTTP/1.1" 200 512'
 NGINX = (
@@ -44,7 +44,6 @@ def test_a_search_is_a_row_with_host_agent_time_and_query() -> None:
         ("/s?page=2&q=caf%C3%A9+au%20lait", "café au lait"),
         ("/s?q=a%2Bb%26c&x=1", "a+b&c"),
         ("https://shop.example/s?lang=de;q=rot", "rot"),
-        ("/s?q=%FF", "\ufffd"),
     ],
 )
 def test_parameters_are_decoded(target: str, query: str) -> None:
@@ -59,14 +58,14 @@ def test_another_parameter_can_be_named() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (request("/style.css"), rejected_rows.NOT_A_SEARCH),
-        (request("/s?xq=red"), rejected_rows.NOT_A_SEARCH),
-        (request("/s?q=red", 404), rejected_rows.NOT_A_SEARCH),
-        (request("/s?q="), rejected_rows.EMPTY_QUERY),
-        (request("/s?q=r%00d"), rejected_rows.NUL_BYTE),
+        (request("/style.css"), rejects.NOT_A_SEARCH),
+        (request("/s?xq=red"), rejects.NOT_A_SEARCH),
+        (request("/s?q=red", 404), rejects.NOT_A_SEARCH),
+        (request("/s?q="), rejects.EMPTY_QUERY),
+        (request("/s?q=r%00d"), rejects.NUL_BYTE),
         (APACHE.replace("Mar", "Foo"), "time not understood"),
-        ("red shoes", rejected_rows.NOT_A_REQUEST),
-        ("", rejected_rows.EMPTY_LINE),
+        ("red shoes", rejects.NOT_A_REQUEST),
+        ("", rejects.EMPTY_LINE),
     ],
 )
 def test_every_fault_has_its_reason(text: str, reason: str) -> None:
@@ -93,4 +92,19 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "access.log").write_text("\n".join([APACHE, request("/style.css"), NGINX]))
     result = read_logs([tmp_path / "access.log"], ReadSettings(), tmp_path / "work")
     assert (result.format, result.rows_accepted) == ("access", 2)
-    assert result.reasons == {rejected_rows.NOT_A_SEARCH: 1}
+    assert result.reasons == {rejects.NOT_A_SEARCH: 1}
+
+
+def test_escapes_that_are_not_utf_8_need_their_encoding() -> None:
+    lines = pl.DataFrame({"line": [1, 2], "text": [request("/s?q=caf%E9"), APACHE]})
+    rejected = parse_lines(AccessLayout("q"), lines).rejected
+    assert rejected.select("line", "reason").rows() == [(1, rejects.MALFORMED_TEXT)]
+    found = parse_lines(AccessLayout("q", "cp1252"), lines)
+    assert found.accepted["query"].to_list() == ["caf\u00e9", "red shoes"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252", "ascii"])
+def test_escapes_in_no_known_encoding_are_rejected(encoding: str) -> None:
+    lines = pl.DataFrame({"line": [1], "text": [request("/s?q=%81%8D")]})
+    parsed = parse_lines(AccessLayout("q", encoding), lines)
+    assert parsed.rejected["reason"].to_list() == [rejects.MALFORMED_TEXT]

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.logs.formats.aol import HEADER, AolFormat
-from nextquery.logs.reading.samples import Sample
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.formats.delimited import HEADER, AolFormat
+from nextquery.logs.reading.open import Sample
+from nextquery.logs.settings import ReadSettings
 
 ROW = "7\tred\t2006-03-01 07:17:12"
 

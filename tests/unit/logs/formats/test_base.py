@@ -7,11 +7,11 @@ import pytest
 
 from nextquery.logs.formats import base
 from nextquery.logs.formats.base import read_line_blocks
-from nextquery.logs.formats.excite import EXCITE_LAYOUT, ExciteFormat
+from nextquery.logs.formats.delimited import EXCITE_LAYOUT, ExciteFormat
 from nextquery.logs.reading.lines import LineBlock
+from nextquery.logs.reading.open import take_sample
 from nextquery.logs.reading.rows import ParsedRows, parse_lines
-from nextquery.logs.reading.samples import take_sample
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import ReadSettings
 
 ROWS = b"".join(b"u\t970916105432\tquery %d\n" % number for number in range(50))
 

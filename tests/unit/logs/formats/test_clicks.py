@@ -5,8 +5,8 @@ from pathlib import Path
 
 import polars as pl
 
-from nextquery.logs.formats.clicks import STAGED_COLUMNS, join_clicks, stage_clicks
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.formats.base import STAGED_COLUMNS, join_clicks, stage_clicks
+from nextquery.logs.reading import rejects
 
 TEN = datetime(2025, 2, 18, 10)
 
@@ -31,8 +31,8 @@ def test_clicks_stand_after_their_query_and_what_is_left_out_is_named(tmp_path: 
     done = join_clicks(staged, joined, "SELECT row FROM staged WHERE query = 're'")
     assert done.written == 2
     assert done.rejected.select("file", "line", "reason", "excerpt").rows() == [
-        ("log", 2, rejected_rows.TYPED_FURTHER, "re"),
-        ("log", 4, rejected_rows.UNKNOWN_QUERY, "b"),
+        ("log", 2, rejects.TYPED_FURTHER, "re"),
+        ("log", 4, rejects.UNKNOWN_QUERY, "b"),
     ]
     written = pl.read_parquet(joined)
     assert written.select("query", "click").rows() == [("red", None), ("red", "x")]

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.csv import CsvFormat, TsvFormat
-from nextquery.logs.formats.layouts.delimited_layout import DelimitedLayout
+from nextquery.logs.formats.delimited import CsvFormat, DelimitedLayout, TsvFormat
+from nextquery.logs.reading.open import Sample
 from nextquery.logs.reading.read_logs import read_logs
-from nextquery.logs.reading.samples import Sample
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import ReadSettings
 
 COLUMNS = {"user": "who", "time": "when", "query": "what"}
 

@@ -7,8 +7,8 @@ import pytest
 
 from nextquery.errors import LogError
 from nextquery.logs.formats.detection import check_settings, choose_format
-from nextquery.logs.reading.samples import take_sample
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.reading.open import take_sample
+from nextquery.logs.settings import ReadSettings
 
 AOL_HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
 AOL_ROW = "7\tred shoes\t2006-03-01 07:17:12\t\t\n"

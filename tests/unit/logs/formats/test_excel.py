@@ -9,15 +9,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.reliability.log_files import workbook
 
 from nextquery.errors import LogError, MissingDependencyError
 from nextquery.logs.formats import excel
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading import rejects
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
-from nextquery.logs.reading.settings import ReadSettings
-
-sys.path.insert(0, str(Path(__file__).parents[4] / "bench"))
-from promises.log_files import workbook
+from nextquery.logs.settings import ReadSettings
 
 MOMENT = datetime(2024, 3, 1, 10, 0, 5)
 NOTES: list[list[object]] = [["Exported by", "Analytics"], ["on", MOMENT]]
@@ -52,7 +50,7 @@ def test_rows_of_the_sheet_that_has_the_columns(tmp_path: Path) -> None:
         ("x-18", datetime(2024, 3, 1, 11), "1984", None),
     ]
     assert rows["row"].to_list() == [4, 5, 6], "the row as Excel numbers it"
-    assert result.reasons == {rejected_rows.NO_USER: 1}
+    assert result.reasons == {rejects.NO_USER: 1}
 
 
 def test_columns_by_name(tmp_path: Path) -> None:
@@ -120,3 +118,10 @@ def test_without_the_library_its_extra_is_named(
     monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'nextquery\[excel\]'"):
         read(tmp_path, workbook(ROWS))
+
+
+def test_a_header_in_capitals_is_found_below_a_title_and_on_a_later_sheet(tmp_path: Path) -> None:
+    capitals = [[str(name).upper() for name in ROWS[2]] if row is ROWS[2] else row for row in ROWS]
+    result, rows = read(tmp_path, workbook(NOTES, capitals))
+    assert result.rows_accepted == 3
+    assert rows["query"].to_list() == ["red shoes", "red <boots>", "1984"]

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.logs.formats.excite import ExciteFormat
-from nextquery.logs.reading.samples import Sample
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.formats.delimited import ExciteFormat
+from nextquery.logs.reading.open import Sample
+from nextquery.logs.settings import ReadSettings
 
 ROW = "A1\t970916105432\tred shoes"
 

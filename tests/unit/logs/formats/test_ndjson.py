@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nextquery.logs.formats.ndjson import JsonLayout
+from nextquery.logs.formats.json import JsonLayout
 from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
 
 PLAIN = JsonLayout(user="who", time="at", query="search.text", click="clicked")

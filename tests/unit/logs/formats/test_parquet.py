@@ -11,7 +11,7 @@ import pytest
 from nextquery.errors import LogError
 from nextquery.logs.formats import parquet
 from nextquery.logs.formats.parquet import parse_batch, read_batches
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading import rejects
 from nextquery.logs.reading.rows import ParsedRows
 
 MOMENT = datetime(2006, 3, 1, 7, 17, 12)
@@ -62,11 +62,11 @@ def test_every_row_is_accepted_or_rejected_with_its_number(
     parsed = parse(tmp_path, table)
     assert [line for part in parsed for line in part.accepted["line"]] == [1]
     assert [row[:2] for part in parsed for row in part.rejected.rows()] == [
-        (2, rejected_rows.EMPTY_QUERY),
-        (3, rejected_rows.EMPTY_QUERY),
-        (4, rejected_rows.MALFORMED_TEXT),
-        (5, rejected_rows.NUL_BYTE),
-        (6, rejected_rows.NO_USER),
+        (2, rejects.EMPTY_QUERY),
+        (3, rejects.EMPTY_QUERY),
+        (4, rejects.MALFORMED_TEXT),
+        (5, rejects.NUL_BYTE),
+        (6, rejects.NO_USER),
     ]
 
 
@@ -113,7 +113,7 @@ def test_times_of_any_unit_and_zone_are_read(tmp_path: Path, kind: pa.DataType) 
     table = pa.table({"user": ["a", "b"], "time": moment, "query": ["red", "blue"]})
     (parsed,) = parse_table(tmp_path, table)
     assert parsed.accepted["time"].to_list() == [MOMENT]
-    assert parsed.rejected["reason"].to_list() == [rejected_rows.NO_TIME]
+    assert parsed.rejected["reason"].to_list() == [rejects.NO_TIME]
 
 
 def test_times_beyond_all_years_are_out_of_range(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_repeated_long_text_is_taken_out_a_block_at_a_time(
 def test_a_text_longer_than_any_line_is_rejected(tmp_path: Path) -> None:
     table = pa.table({"user": ["a"], "time": [MOMENT], "query": ["x" * ((1 << 20) + 1)]})
     (parsed,) = parse_table(tmp_path, table)
-    assert parsed.rejected["reason"].to_list() == [rejected_rows.TOO_LONG]
+    assert parsed.rejected["reason"].to_list() == [rejects.TOO_LONG]
 
 
 def test_a_column_that_unpacks_to_thousands_of_times_its_size_is_refused(

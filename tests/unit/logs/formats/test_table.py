@@ -9,7 +9,7 @@ import nextquery.logs.formats
 from nextquery.errors import LogError
 from nextquery.logs.formats.base import LogFormat
 from nextquery.logs.formats.table import FORMATS, format_named
-from nextquery.logs.reading.settings import FORMAT_NAMES
+from nextquery.logs.settings import FORMAT_NAMES
 
 FOLDER = Path(next(iter(nextquery.logs.formats.__path__)))
 

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from nextquery.logs.formats.ubi import parse_ubi
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading import rejects
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import ReadSettings
 
 
 def query(query_id: str | None, text: str, minute: int = 0, user: str = "u") -> dict[str, Any]:
@@ -73,11 +73,11 @@ def test_every_line_is_accounted_for(tmp_path: Path) -> None:
     assert result.rows_read == 48
     assert result.rows_accepted == len(rows) == 43
     assert result.reasons == {
-        rejected_rows.UNKNOWN_QUERY: 1,
-        rejected_rows.NO_QUERY_ID: 1,
-        rejected_rows.NOT_A_CLICK: 1,
-        rejected_rows.NO_OBJECT: 1,
-        rejected_rows.EMPTY_QUERY: 1,
+        rejects.UNKNOWN_QUERY: 1,
+        rejects.NO_QUERY_ID: 1,
+        rejects.NOT_A_CLICK: 1,
+        rejects.NO_OBJECT: 1,
+        rejects.EMPTY_QUERY: 1,
     }
 
 
@@ -105,6 +105,16 @@ def test_lines_are_told_as_queries_or_events() -> None:
         (3, "a", "1"),
     ]
     assert parsed.rejected.select("line", "reason").rows() == [
-        (2, rejected_rows.NOT_JSON),
-        (4, rejected_rows.NO_USER),
+        (2, rejects.NOT_JSON),
+        (4, rejects.NO_USER),
     ]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_the_named_encoding_is_used(tmp_path: Path, encoding: str) -> None:
+    log = tmp_path / "log.ndjson"
+    lines = [json.dumps(each, ensure_ascii=False) for each in (query("a", "caf\u00e9"), EVENTS[1])]
+    log.write_bytes("\n".join(lines).encode(encoding))
+    read_logs([log], ReadSettings(encoding=encoding), tmp_path / "work")
+    rows = pl.read_parquet(tmp_path / "work" / "rows").sort("row")
+    assert rows["query"].to_list() == ["caf\u00e9", "caf\u00e9"]

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nextquery.logs.formats.ubi_parquet import column_names, read_fields
-from nextquery.logs.reading import rejected_rows
-from nextquery.logs.reading.compression import find_files
+from nextquery.logs.formats.ubi import column_names, read_fields
+from nextquery.logs.reading import rejects
+from nextquery.logs.reading.open import find_files
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import ReadSettings
 
 TEN = datetime(2025, 2, 18, 10, tzinfo=UTC)
 QUERIES = {
@@ -67,7 +67,7 @@ def test_clicks_are_found_in_every_shape(tmp_path: Path, shape: str) -> None:
     assert result.reason == "it is a Parquet file with user_query and client_id"
     assert rows.select("user", "query", "click").rows() == EXPECTED
     assert rows["time"][0] == TEN.replace(tzinfo=None)
-    assert result.reasons == {rejected_rows.NOT_A_CLICK: 1}
+    assert result.reasons == {rejects.NOT_A_CLICK: 1}
 
 
 def test_a_folder_of_days_of_both_kinds(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_rows_without_user_or_with_odd_text_are_rejected(tmp_path: Path) -> None
     pq.write_table(pa.table(table), tmp_path / "queries.parquet")
     result, rows = read_with_half_bad(tmp_path / "queries.parquet", tmp_path / "work")
     assert rows["query"].to_list() == ["red"]
-    assert result.reasons == {rejected_rows.MALFORMED_TEXT: 1, rejected_rows.NO_USER: 1}
+    assert result.reasons == {rejects.MALFORMED_TEXT: 1, rejects.NO_USER: 1}
 
 
 def read_with_half_bad(path: Path, work: Path) -> tuple[ReadResult, pl.DataFrame]:

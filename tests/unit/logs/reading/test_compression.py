@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from nextquery.errors import LogError
-from nextquery.logs.reading.compression import LogFile, find_files
+from nextquery.logs.reading.open import LogFile, find_files
 
 TEXT = b"".join(b"line %d of a log\n" % number for number in range(5000))
 PACKERS: dict[str, Callable[[bytes], bytes]] = {

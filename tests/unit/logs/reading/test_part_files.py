@@ -2,7 +2,7 @@ from pathlib import Path
 
 import polars as pl
 
-from nextquery.logs.reading.part_files import read_arrow, unify, write_arrow, write_parquet
+from nextquery.logs.reading.rows import read_arrow, unify, write_arrow, write_parquet
 
 ROWS = pl.DataFrame({"user": ["a", "b", "a"], "click": [None, "x", None], "row": [1, 2, 3]})
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from nextquery.errors import LogError
 from nextquery.logs.formats import base
-from nextquery.logs.reading import lines, rejected_rows
+from nextquery.logs.reading import lines, rejects
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import ReadSettings
 
 HEADER = b"AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
 ROW = b"7\tred shoes\t2006-03-01 07:17:12\t1\thttp://a.example\n"
@@ -81,12 +81,12 @@ def test_order_runs_over_files_and_blocks(
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (b"7\tred\xff\t2006-03-01 07:17:12\t\t\n", rejected_rows.MALFORMED_TEXT),
-        (b"7\tr\0d\t2006-03-01 07:17:12\t\t\n", rejected_rows.NUL_BYTE),
-        (b"7\tred\n", rejected_rows.WRONG_COLUMNS),
-        (HEADER, rejected_rows.REPEATED_HEADER),
-        (b"\n", rejected_rows.EMPTY_LINE),
-        (b"7\t\t2006-03-01 07:17:12\t\t\n", rejected_rows.EMPTY_QUERY),
+        (b"7\tred\xff\t2006-03-01 07:17:12\t\t\n", rejects.MALFORMED_TEXT),
+        (b"7\tr\0d\t2006-03-01 07:17:12\t\t\n", rejects.NUL_BYTE),
+        (b"7\tred\n", rejects.WRONG_COLUMNS),
+        (HEADER, rejects.REPEATED_HEADER),
+        (b"\n", rejects.EMPTY_LINE),
+        (b"7\t\t2006-03-01 07:17:12\t\t\n", rejects.EMPTY_QUERY),
     ],
 )
 def test_bad_row_is_listed_with_file_line_and_reason(
@@ -117,7 +117,7 @@ def test_hundred_megabyte_line_is_skipped_in_little_memory(tmp_path: Path) -> No
     result = read_logs([path], ReadSettings(), tmp_path / "work")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (result.rows_accepted, result.reasons) == (201, {rejected_rows.TOO_LONG: 1})
+    assert (result.rows_accepted, result.reasons) == (201, {rejects.TOO_LONG: 1})
     assert [row["line"] for row in rejected(tmp_path)] == [202]
     # Two blocks and a line of the limit: the 100 MB never stand in memory together.
     assert peak < 40 << 20
@@ -252,7 +252,7 @@ def test_accepted_and_rejected_are_the_rows_read(
     ("name", "format", "rows", "reasons"),
     [
         ("aol-sample/log.tsv.gz", "aol", 360_956, {}),
-        ("excite-1997/excite-small.log", "excite", 4_501, {rejected_rows.EMPTY_QUERY: 533}),
+        ("excite-1997/excite-small.log", "excite", 4_501, {rejects.EMPTY_QUERY: 533}),
     ],
 )
 def test_real_logs(
@@ -268,7 +268,7 @@ def test_real_logs(
 def test_a_file_whose_first_rows_are_all_bad_is_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rejected_rows, "MOST_BEFORE_THE_FIRST", 5)
+    monkeypatch.setattr(rejects, "MOST_BEFORE_THE_FIRST", 5)
     monkeypatch.setattr(lines, "BLOCK_LINES", 4)
     good = b'{"user": "u", "time": "2024-03-01T10:00:00", "query": "red"}\n'
     settings = ReadSettings(max_rejected=0.9)
@@ -282,3 +282,48 @@ def test_a_file_whose_first_rows_are_all_bad_is_refused_by_name(
     # Well-formed rows without a query may be any number.
     paths = write(tmp_path, good * 9, good.replace(b"red", b"") * 12 + good)
     assert read_logs(paths, settings, tmp_path / "d").rows_accepted == 10
+
+
+ORDERS = {
+    "csv": ("user,query,time", "query,user,time", "Query,USER,time", "time,query,user"),
+    "tsv": ("user\tquery\ttime", "query\tuser\ttime", "time\tuser\tquery"),
+    "aol": (
+        "AnonID\tQuery\tQueryTime\tItemRank\tClickURL",
+        "Query\tAnonID\tQueryTime\tItemRank\tClickURL",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "second"), [(name, header) for name, (_, *rest) in ORDERS.items() for header in rest]
+)
+def test_a_second_header_in_another_order_is_refused(
+    name: str, second: str, tmp_path: Path
+) -> None:
+    separator = "," if name == "csv" else "\t"
+    row = separator.join(("7", "red", "2024-03-01 10:00:00", "", "")[: 5 if name == "aol" else 3])
+    log = tmp_path / "log"
+    log.write_text("\n".join([ORDERS[name][0], *[row] * 30, second, *[row] * 30]))
+    with pytest.raises(LogError, match=r"log, line 32: a second header .* another order"):
+        read_logs([log], ReadSettings(name), tmp_path / "work")
+    log.write_text("\n".join([ORDERS[name][0], *[row] * 30, ORDERS[name][0], *[row] * 30]))
+    assert read_logs([log], ReadSettings(name), tmp_path / "again").rows_accepted == 60
+
+
+@pytest.mark.parametrize("name", ["auto", "aol", "excite"])
+@pytest.mark.parametrize(
+    "header", ["Query\tAnonID\tQueryTime", "query\tuser\ttime", "TIME\tUSER\tQUERY"]
+)
+def test_users_are_never_taken_for_queries_of_a_fixed_format(
+    name: str, header: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    names = [each.lower().removeprefix("query") or "query" for each in header.split("\t")]
+    fields = {"anonid": "7", "user": "7", "query": "red", "time": "2024-03-01 10:00:00"}
+    log.write_text("\n".join([header, *["\t".join(fields[each] for each in names)] * 30]))
+    if name == "auto" and "user" in names:  # a header that tsv knows
+        read_logs([log], ReadSettings(name), tmp_path / "work")
+        assert set(pl.read_parquet(tmp_path / "work" / "rows")["query"]) == {"red"}
+        return
+    with pytest.raises(LogError, match=r"another order|cannot be told"):
+        read_logs([log], ReadSettings(name), tmp_path / "work")

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from nextquery.errors import LogError
-from nextquery.logs.reading import rejected_rows
-from nextquery.logs.reading.rejected_rows import RejectedRows, check_share
+from nextquery.logs.reading import rejects
+from nextquery.logs.reading.rejects import RejectedRows, check_share
 
 
 def listed(*reasons: str) -> pl.DataFrame:
@@ -56,18 +56,18 @@ def test_share_of_bad_rows_stops_the_job_with_three_reasons() -> None:
 
 
 def test_rows_set_aside_do_not_stop_the_job_unless_nothing_is_left() -> None:
-    aside = dict.fromkeys(sorted(rejected_rows.SET_ASIDE), 1000)
+    aside = dict.fromkeys(sorted(rejects.SET_ASIDE), 1000)
     check_share(1, aside, 0.0)
     with pytest.raises(LogError, match="no row could be taken"):
         check_share(0, aside, 1.0)
     with pytest.raises(LogError, match=r"1 of 11 rows are bad"):
-        check_share(10, aside | {rejected_rows.NO_USER: 1}, 0.05)
+        check_share(10, aside | {rejects.NO_USER: 1}, 0.05)
 
 
 def test_the_list_ends_after_very_many_rows_of_a_reason_and_the_counts_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rejected_rows, "MOST_LISTED", 3)
+    monkeypatch.setattr(rejects, "MOST_LISTED", 3)
     path = tmp_path / "rejected.ndjson.gz"
     with RejectedRows(path) as rejected:
         for _ in range(3):
@@ -94,4 +94,4 @@ def test_only_the_owner_may_read_the_list(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_no_utf_8_can_be_written() -> None:
-    assert rejected_rows.printable(Path(os.fsdecode(b"l\xffg"))) == "l\\xffg"
+    assert rejects.printable(Path(os.fsdecode(b"l\xffg"))) == "l\\xffg"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 import pytest
 
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading import rejects
 from nextquery.logs.reading.rows import (
     cast_to_text,
     decode_lines,
@@ -26,6 +26,9 @@ class WholeLine:
     def is_header(self, text: pl.Expr) -> pl.Expr:
         return text == "header"
 
+    def is_other_header(self, text: pl.Expr) -> pl.Expr:
+        return pl.lit(False)
+
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         nothing = pl.lit(None, pl.String)
         return lines.with_columns(
@@ -44,9 +47,9 @@ def test_every_line_is_taken_or_rejected() -> None:
     parsed = parse_lines(WholeLine(), _lines(b"header\n", b"red\r\n", b"\xff", b"header", b" "))
     assert parsed.accepted.select("line", "user", "query").rows() == [(2, "u", "red")]
     assert parsed.rejected.select("line", "reason").rows() == [
-        (3, rejected_rows.MALFORMED_TEXT),
-        (4, rejected_rows.REPEATED_HEADER),
-        (5, rejected_rows.EMPTY_QUERY),
+        (3, rejects.MALFORMED_TEXT),
+        (4, rejects.REPEATED_HEADER),
+        (5, rejects.EMPTY_QUERY),
     ]
 
 
@@ -55,20 +58,20 @@ def test_what_stands_above_the_header_is_set_aside() -> None:
     parsed = parse_lines(WholeLine(header_line=2), lines)
     assert parsed.accepted["line"].to_list() == [3]
     assert parsed.rejected.select("line", "reason").rows() == [
-        (1, rejected_rows.ABOVE_HEADER),
-        (4, rejected_rows.REPEATED_HEADER),
+        (1, rejects.ABOVE_HEADER),
+        (4, rejects.REPEATED_HEADER),
     ]
-    assert rejected_rows.ABOVE_HEADER in rejected_rows.SET_ASIDE
+    assert rejects.ABOVE_HEADER in rejects.SET_ASIDE
 
 
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
         ({"reason": "odd", "user": ""}, "odd"),
-        ({"user": " ", "time_text": ""}, rejected_rows.NO_USER),
-        ({"time_text": None, "fault": "late"}, rejected_rows.NO_TIME),
+        ({"user": " ", "time_text": ""}, rejects.NO_USER),
+        ({"time_text": None, "fault": "late"}, rejects.NO_TIME),
         ({"fault": "late", "query": ""}, "late"),
-        ({"query": None}, rejected_rows.EMPTY_QUERY),
+        ({"query": None}, rejects.EMPTY_QUERY),
     ],
 )
 def test_the_first_fault_in_the_order_of_the_rules_is_named(
@@ -85,8 +88,8 @@ def test_lines_are_decoded_and_their_faults_named_length_first() -> None:
     found = decode_lines(_lines(b"red\n", long, b"\xff\0", b"\0", b"\r\n"))
     assert found["text"].to_list()[0] == "red"
     assert found["reason"].to_list() == [
-        *(None, rejected_rows.TOO_LONG, rejected_rows.MALFORMED_TEXT),
-        *(rejected_rows.NUL_BYTE, rejected_rows.EMPTY_LINE),
+        *(None, rejects.TOO_LONG, rejects.MALFORMED_TEXT),
+        *(rejects.NUL_BYTE, rejects.EMPTY_LINE),
     ]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.errors import LogError
-from nextquery.logs.reading.samples import take_sample
+from nextquery.logs.reading.open import take_sample
 
 
 def sample(tmp_path: Path, content: bytes) -> tuple[str, ...]:

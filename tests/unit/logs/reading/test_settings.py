@@ -3,7 +3,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from nextquery.errors import InputError, LogError
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import ReadSettings
 
 
 def test_defaults_are_those_of_the_documentation() -> None:

@@ -1,18 +1,18 @@
 import pytest
 
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import LONGEST_LINE
-from nextquery.logs.reading.text_rows import rows_frame
+from nextquery.logs.reading.rows import rows_frame
 
 
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
         ("été", None),
-        ("half \ud800", rejected_rows.MALFORMED_TEXT),
-        ("nul \0", rejected_rows.NUL_BYTE),
-        ("é" * LONGEST_LINE, rejected_rows.TOO_LONG),
-        ("x" * (LONGEST_LINE + 1), rejected_rows.TOO_LONG),
+        ("half \ud800", rejects.MALFORMED_TEXT),
+        ("nul \0", rejects.NUL_BYTE),
+        ("é" * LONGEST_LINE, rejects.TOO_LONG),
+        ("x" * (LONGEST_LINE + 1), rejects.TOO_LONG),
     ],
 )
 def test_texts_that_are_none_have_a_reason(query: str, reason: str | None) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.revising.forget import forget
-from nextquery.logs.stages.privacy import pseudonym
+from nextquery.logs.privacy import pseudonym
+from nextquery.logs.revise import forget
 
 
 def _users(data: Path) -> set[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from nextquery.logs.reading.read_logs import FileRows
-from nextquery.logs.revising.kept_rows import Places, Removal, find_places
+from nextquery.logs.revise import Places, Removal, find_places
 
 FILES = (FileRows("one", 4), FileRows("two", 3), FileRows("three", 2))
 ROWS = pl.LazyFrame(

@@ -8,11 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading import rejects
 from nextquery.logs.reading.read_logs import FileRows
-from nextquery.logs.reading.rejected_rows import OWNERS, REJECTED, RejectedRows
-from nextquery.logs.revising.kept_rows import Places
-from nextquery.logs.revising.rejected_list import count_unattributed, read_list, write_list
+from nextquery.logs.reading.rejects import OWNERS, REJECTED, RejectedRows
+from nextquery.logs.revise import Places, count_unattributed, read_list, write_list
 
 
 def _rows(reasons: list[str]) -> pl.DataFrame:
@@ -50,7 +49,7 @@ def test_a_list_comes_back_and_is_written_with_the_same_bytes(
 
 
 def test_rows_go_and_the_others_get_new_lines(tmp_path: Path) -> None:
-    rows = _written(tmp_path, _rows(["a", "b", "a", rejected_rows.UNKNOWN_QUERY, "b"]))
+    rows = _written(tmp_path, _rows(["a", "b", "a", rejects.UNKNOWN_QUERY, "b"]))
     places = Places(np.array([1, 3]), [FileRows("log", 5)])
     assert write_list(rows, places, tmp_path / REJECTED, excerpts=False) == {"a": 2}
     text = gzip.decompress((tmp_path / REJECTED).read_bytes()).splitlines()
@@ -58,12 +57,12 @@ def test_rows_go_and_the_others_get_new_lines(tmp_path: Path) -> None:
     assert [(row["line"], row["reason"]) for row in map(json.loads, text)] == [
         (1, "b"),
         (3, "b"),
-        (2, rejected_rows.UNKNOWN_QUERY),
+        (2, rejects.UNKNOWN_QUERY),
     ]
 
 
 def test_a_reason_s_list_still_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rejected_rows, "MOST_LISTED", 2)
+    monkeypatch.setattr(rejects, "MOST_LISTED", 2)
     rows = _rows(["a"] * 4)
     write_list(
         rows, Places(np.array([1]), [FileRows("log", 4)]), tmp_path / REJECTED, excerpts=True

@@ -8,10 +8,9 @@ import pytest
 from nextquery.errors import ArtifactError, LogError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
-from nextquery.logs.revising.kept_rows import Removal
-from nextquery.logs.revising.revise import revise
+from nextquery.logs.privacy import pseudonym
+from nextquery.logs.revise import Removal, revise
 from nextquery.logs.settings import PrepareSettings
-from nextquery.logs.stages.privacy import pseudonym
 
 
 def test_notes_are_kept_in_order_and_name_nobody(data: Path) -> None:

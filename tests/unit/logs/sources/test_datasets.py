@@ -17,8 +17,8 @@ from ir_datasets.formats import BaseQlogs
 
 from nextquery.errors import LogError, MissingDependencyError
 from nextquery.logs.reading.read_logs import read_logs
-from nextquery.logs.reading.settings import ReadSettings
-from nextquery.logs.sources.datasets import fetch_dataset
+from nextquery.logs.settings import ReadSettings
+from nextquery.logs.sources import fetch_dataset
 
 MOMENT = datetime(2006, 3, 1, 7, 17, 12)
 LOGS = [
@@ -62,7 +62,7 @@ def test_its_rows_are_those_of_an_aol_file(name: str, tmp_path: Path) -> None:
         "7\tred boots\t2006-03-01 07:17:12\t1\td1",
     ]
     assert read_logs([file], ReadSettings(), tmp_path / "work").format == "aol"
-    assert fetch_dataset("no matter", tmp_path, quiet) == [file], "it is there already"
+    assert fetch_dataset(name, tmp_path, quiet) == [file], "it is there already"
 
 
 def test_what_is_no_query_log_is_named(tmp_path: Path) -> None:

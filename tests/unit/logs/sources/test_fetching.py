@@ -1,6 +1,7 @@
 """`prepare --from`: fetched, prepared, and nothing left but the data folder."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from nextquery.cli.main import app
-from nextquery.errors import InputError
+from nextquery.errors import InputError, LogError
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.sources.fetching import check_source, fetched_logs
+from nextquery.logs.sources import check_source, fetched_logs
 
 from .opensearch_stub import Document, Stub, serving
 
@@ -55,6 +56,42 @@ def test_what_was_fetched_stays_until_it_is_prepared(tmp_path: Path) -> None:
         with fetched_logs("opensearch", [stub.address], indices, out, lambda *_: None) as again:
             assert again == files
     assert not folder.exists()
+
+
+def test_what_is_left_of_another_source_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "data"
+    left = tmp_path / "data.fetched"
+
+    def begin(source: str, name: str, indices: list[str]) -> None:
+        with fetched_logs(source, [name], indices, out, lambda *_: None):
+            raise KeyError
+
+    with serving(Stub(logged())) as stub:
+        with pytest.raises(KeyError):
+            begin("opensearch", stub.address, ["ubi_queries"])
+        with pytest.raises(InputError, match=f"fetched from {stub.address}; remove it first"):
+            begin("ir_datasets", "aol-ia", [])
+    shutil.rmtree(left)
+    with pytest.raises(LogError, match="no-such-set"):
+        begin("ir_datasets", "no-such-set", [])
+    (left / "log.tsv").write_text("the log of no-such-set")
+    with pytest.raises(KeyError):
+        begin("ir_datasets", "no-such-set", [])  # it is there already
+    with pytest.raises(InputError, match="fetched from no-such-set; remove it first"):
+        begin("ir_datasets", "aol-ia", [])
+    (left / "source.json").unlink()
+    with pytest.raises(InputError, match="does not say what it was fetched from"):
+        begin("ir_datasets", "aol-ia", [])
+
+
+def test_a_password_in_an_address_is_not_written_down(tmp_path: Path) -> None:
+    address = "https://somebody:secret@localhost:1"
+    with (
+        pytest.raises(InputError, match="do not belong into an address"),
+        fetched_logs("opensearch", [address], ["a"], tmp_path / "data", lambda *_: None),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import InputError, LogError
-from nextquery.logs.sources.opensearch import fetch_indices
+from nextquery.logs.sources import fetch_indices
 
 HIT = {"_id": "a", "_index": "ubi", "sort": [1], "_source": {"user_query": "red"}}
 

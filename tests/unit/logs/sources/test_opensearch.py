@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.errors import InputError, LogError
-from nextquery.logs.sources.opensearch import check_address, fetch_indices
+from nextquery.logs.sources import check_address, fetch_indices
 
 from .opensearch_stub import Document, Stub, serving
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nextquery.logs.stages.check_digits import has_checked_number, luhn
+from nextquery.logs.privacy import has_checked_number, luhn
 
 NUMBERS = [
     "4111-1111-1111-1111",

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.logs.stages.cleaning import CleaningRules, clean_texts, normalise_texts
+from nextquery.logs.cleaning import CleaningRules, clean_texts, normalise_texts
 from nextquery.normalise import normalise_query
 
 TEXTS = st.lists(st.one_of(st.text(), st.text(alphabet=st.characters(codec="ascii"))))

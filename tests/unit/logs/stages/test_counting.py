@@ -6,10 +6,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from nextquery.logs.counting import CountTables, count_background, split_words
 from nextquery.logs.engines.base import Engine, Frame
-from nextquery.logs.engines.opening import open_engine
-from nextquery.logs.stages.counting import CountTables, count_background, split_words
-from nextquery.logs.stages.sessions import SessionRows
+from nextquery.logs.engines.open import open_engine
+from nextquery.logs.sessions import SessionRows
 
 QUERIES = {1: "red shoes", 2: "red", 3: "secret plan"}
 URLS = {1: "a.example", 2: "b.example"}

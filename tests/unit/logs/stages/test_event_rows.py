@@ -2,7 +2,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from nextquery.logs.stages.event_rows import RowCounts
+from nextquery.logs.cleaning import RowCounts
 
 
 def test_counts_of_rows_cannot_be_changed() -> None:

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import polars as pl
 
+from nextquery.logs.cleaning import REJECTED_OWNERS, ROWS
 from nextquery.logs.prepare import prepare
-from nextquery.logs.reading.settings import ReadSettings
-from nextquery.logs.settings import PrepareSettings
-from nextquery.logs.stages.journal import REJECTED_OWNERS, ROWS
-from nextquery.logs.stages.privacy import pseudonym
+from nextquery.logs.privacy import pseudonym
+from nextquery.logs.settings import PrepareSettings, ReadSettings
 
 ROW = "{}\t{}\t2006-0{}-01 10:0{}:00\t1\thttp://x.example\n"
 

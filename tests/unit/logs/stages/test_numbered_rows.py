@@ -8,11 +8,9 @@ import narwhals as nw
 import polars as pl
 import pytest
 
+from nextquery.logs.cleaning import CleaningRules, Events, RowCounts, correct_spelling, read_events
 from nextquery.logs.engines.base import Engine
-from nextquery.logs.engines.opening import open_engine
-from nextquery.logs.stages.cleaning import CleaningRules
-from nextquery.logs.stages.event_rows import Events, RowCounts
-from nextquery.logs.stages.numbered_rows import correct_spelling, read_events
+from nextquery.logs.engines.open import open_engine
 
 RULES = CleaningRules()
 

@@ -1,4 +1,8 @@
+import re
+import threading
 import time
+from functools import partial
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -6,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextquery.errors import InputError
-from nextquery.logs.stages.privacy import (
+from nextquery.logs.privacy import (
     LONGEST_QUERY,
+    Recogniser,
     find_recogniser,
     looks_personal,
     looks_personal_typed,
@@ -16,6 +21,7 @@ from nextquery.logs.stages.privacy import (
     pseudonym,
     recogniser_name,
 )
+from nextquery.logs.settings import PrepareSettings
 from nextquery.normalise import normalise_query
 
 PERSONAL = [
@@ -127,14 +133,14 @@ def test_a_recogniser_that_fails_is_named_and_quotes_no_query() -> None:
     def fails(text: str) -> bool:
         raise ValueError(text)
 
-    with pytest.raises(InputError, match=r"fails: failed with ValueError$"):
+    with pytest.raises(InputError, match=r"fails .*: failed with ValueError$"):
         mark_personal_typed(pl.Series("query", ["my secret"]), fails)
 
 
 def test_a_recogniser_is_found_by_name() -> None:
-    found = find_recogniser("nextquery.logs.stages.recognisers:recognise")
+    found = find_recogniser("nextquery.logs.privacy:recognise")
     assert found("born 12/05/1970")
-    assert recogniser_name(found) == "nextquery.logs.stages.recognisers:recognise"
+    assert recogniser_name(found) == "nextquery.logs.privacy:recognise"
 
 
 @pytest.mark.parametrize("place", ["nowhere:rule", "math:rule", "math", "math:pi", ":", ""])
@@ -164,3 +170,61 @@ def test_the_longest_query_is_judged_in_little_time(filling: str) -> None:
     begin = time.process_time()
     looks_personal_typed(text)
     assert time.process_time() - begin < 2
+
+
+class Listed:
+    """A rule with a list of its own, and a lock, as one that asks a service has."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self.lock = threading.Lock()
+
+    def __call__(self, text: str) -> bool:
+        with self.lock:
+            return any(name in text for name in self.names)
+
+    def check(self, text: str) -> bool:
+        return self(text)
+
+
+listed = Listed("jane")
+
+
+def test_an_object_is_found_again_and_not_its_class() -> None:
+    place = recogniser_name(listed)
+    assert place.endswith("test_privacy:listed")
+    assert find_recogniser(place) is listed
+
+
+@pytest.mark.parametrize(
+    "recogniser", [Listed("joe"), listed.check, lambda text: False, partial(Listed.check, listed)]
+)
+def test_what_has_no_name_is_never_found_as_something_else(recogniser: Recogniser) -> None:
+    with pytest.raises(InputError, match=r"cannot be imported; give it a name in a module"):
+        find_recogniser(recogniser_name(recogniser))
+
+
+def test_a_class_is_refused() -> None:
+    with pytest.raises(InputError, match="is a class"):
+        find_recogniser(f"{__name__}:Listed")
+    with pytest.raises(InputError, match="is a class"):
+        PrepareSettings(recogniser=cast(Any, Listed))
+    with pytest.raises(InputError, match="is not a function"):
+        PrepareSettings(recogniser=cast(Any, "my_rules:names_a_person"))
+
+
+async def _later(text: str) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("rule", [Listed, _later, lambda text: "no", lambda text: [False]])
+def test_an_answer_that_is_no_answer_is_not_taken_for_yes(rule: Any) -> None:
+    with pytest.raises(InputError, match="must return True or False, not a"):
+        mark_personal_typed(pl.Series(["red shoes"]), rule)
+
+
+def test_a_pattern_may_be_a_recogniser() -> None:
+    marks = mark_personal_typed(
+        pl.Series(["jane doe", "shoes"]), cast(Any, re.compile("jane").search)
+    )
+    assert marks.to_list() == [True, False]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from nextquery.logs.stages.privacy import looks_personal_typed
-from nextquery.logs.stages.recognisers import recognise
+from nextquery.logs.privacy import looks_personal_typed, recognise
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import narwhals as nw
 import polars as pl
 import pytest
 
+from nextquery.logs.cleaning import RobotCounts, RobotRule, leave_out_robots
 from nextquery.logs.engines.base import Engine, Frame
-from nextquery.logs.engines.opening import open_engine
-from nextquery.logs.stages.robots import RobotCounts, RobotRule, leave_out_robots
+from nextquery.logs.engines.open import open_engine
 
 RULE = RobotRule(queries_per_hour=10, queries=30)
 NOON = datetime(2024, 3, 1, 12)

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nextquery.logs.engines.base import Engine
-from nextquery.logs.engines.opening import open_engine
-from nextquery.logs.stages.sessions import find_sessions
+from nextquery.logs.engines.open import open_engine
+from nextquery.logs.sessions import find_sessions
 
 START = datetime(2024, 1, 1)
 Row = tuple[int, int, int, int | None]
@@ -28,7 +28,9 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     opened.close()
 
 
-def _sessions(engine: Engine, folder: Path, rows: list[Row]) -> list[dict[str, Any]]:
+def _sessions(
+    engine: Engine, folder: Path, rows: list[Row], most: int = 500, split: nw.Expr | None = None
+) -> list[dict[str, Any]]:
     folder.mkdir(parents=True)
     frame = pl.DataFrame(
         [(user, START + timedelta(minutes=minute), *rest) for user, minute, *rest in rows],
@@ -42,7 +44,8 @@ def _sessions(engine: Engine, folder: Path, rows: list[Row]) -> list[dict[str, A
     ).with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64))
     frame.write_parquet(folder / "part-00000.parquet")
     ordered = engine.sort_rows(engine.scan(folder), "ordered")
-    found = find_sessions(engine, ordered, nw.lit(0), idle_minutes=30)
+    rule = nw.lit(0) if split is None else split
+    found = find_sessions(engine, ordered, rule, idle_minutes=30, max_queries=most)
     table = found.queries.collect("pyarrow").rows(named=True)
     return sorted(table, key=lambda row: (row["session"], row["position"]))
 
@@ -87,7 +90,43 @@ def test_users_do_not_mix(engine: Engine, tmp_path: Path) -> None:
     ]
 
 
-def _by_hand(rows: list[Row]) -> list[tuple[int, int, int, int]]:
+def test_a_session_of_too_many_queries_is_cut(engine: Engine, tmp_path: Path) -> None:
+    queries = (7, 8, 8, 7, 9, 7, 8)  # six without the repeat
+    rows: list[Row] = [(1, minute, query, 1) for minute, query in enumerate(queries)]
+    rows += [(2, 0, 7, None), (2, 1, 8, None), (2, 2, 9, None)]
+    found = _sessions(engine, tmp_path / "rows", rows, most=3)
+    assert _shape(found) == [
+        (0, 0, 7, 1, 8, False),
+        (0, 1, 8, 2, 7, False),
+        (0, 2, 7, 1, None, False),
+        (4, 0, 9, 1, 7, False),
+        (4, 1, 7, 1, 8, False),
+        (4, 2, 8, 1, None, False),
+        (7, 0, 7, 0, 8, False),
+        (7, 1, 8, 0, 9, False),
+        (7, 2, 9, 0, None, False),
+    ]
+    assert [row["session"] for row in found if row["too_long"]] == [4]
+
+
+def test_a_run_that_is_cut_twice_counts_once(engine: Engine, tmp_path: Path) -> None:
+    rows: list[Row] = [(1, minute, minute, None) for minute in range(7)]
+    found = _sessions(engine, tmp_path / "rows", rows, most=3)
+    assert [row["session"] for row in found] == [0, 0, 0, 3, 3, 3, 6]
+    assert [row["single"] for row in found] == [False] * 6 + [True]
+    assert sum(row["too_long"] for row in found) == 1
+
+
+def test_each_part_of_a_cut_session_is_in_the_split_of_its_first_query(
+    engine: Engine, tmp_path: Path
+) -> None:
+    rows: list[Row] = [(1, minute, minute, None) for minute in range(6)]
+    late = (nw.col("time") >= START + timedelta(minutes=3)).cast(nw.Int64)
+    found = _sessions(engine, tmp_path / "rows", rows, most=3, split=late)
+    assert [row["split"] for row in found] == [0, 0, 0, 1, 1, 1]
+
+
+def _by_hand(rows: list[Row], most: int) -> list[tuple[int, int, int, int]]:
     """Session, position, query and clicks, found with plain loops."""
     numbered = sorted((user, minute, row) for row, (user, minute, *_) in enumerate(rows))
     found: list[tuple[int, int, int, int]] = []
@@ -100,6 +139,8 @@ def _by_hand(rows: list[Row]) -> list[tuple[int, int, int, int]]:
             elif found[-1][2] == query:
                 session, position, _, clicks = found[-1]
                 found[-1] = (session, position, query, clicks + click)
+            elif found[-1][1] + 1 == most:
+                found.append((row, 0, query, click))
             else:
                 found.append((found[-1][0], found[-1][1] + 1, query, click))
             last_minute = minute
@@ -115,12 +156,12 @@ ROWS = st.lists(
 )
 
 
-@given(rows=ROWS)
+@given(rows=ROWS, most=st.integers(2, 6) | st.just(500))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_rows_give_what_a_plain_loop_finds(
-    rows: list[Row], tmp_path_factory: pytest.TempPathFactory
+    rows: list[Row], most: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("rows")
-    found = _sessions(open_engine("polars", folder / "work"), folder / "rows", rows)
+    found = _sessions(open_engine("polars", folder / "work"), folder / "rows", rows, most)
     shape = [(row["session"], row["position"], row["query_id"], row["clicks"]) for row in found]
-    assert shape == _by_hand(rows)
+    assert shape == _by_hand(rows, most)

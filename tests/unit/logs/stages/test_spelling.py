@@ -1,7 +1,7 @@
 import polars as pl
 import pytest
 
-from nextquery.logs.stages.spelling import Counted, Speller, correct_texts, learn_spelling
+from nextquery.logs.spelling import Counted, Speller, correct_texts, learn_spelling
 
 WORDS = {
     "university": Counted(5000, 400),

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.logs.stages.splits import (
+from nextquery.logs.sessions import (
     SPLIT_CODES,
     SplitRule,
     last_days_cuts,

@@ -7,14 +7,13 @@ import polars as pl
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.logs.synthetic.lexicon import INTENTS
 from nextquery.logs.synthetic.log import (
     Satisfaction,
     SyntheticLog,
     check_satisfaction,
     make_log,
 )
-from nextquery.logs.synthetic.walks import Role
+from nextquery.logs.synthetic.queries import INTENTS, Role
 
 SESSIONS = 20_000
 HALF_AN_HOUR = 30 * 60

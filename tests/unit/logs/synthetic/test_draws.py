@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.logs.synthetic.draws import Draws, Wheel, zipf
+from nextquery.logs.synthetic.queries import Draws, Wheel, zipf
 
 
 @given(st.integers(0, 2**32), st.integers(1, 10**6))

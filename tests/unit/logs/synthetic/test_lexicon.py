@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.logs.synthetic.lexicon import ENTITIES, load_lexicon, parse_lexicon
+from nextquery.logs.synthetic.queries import ENTITIES, load_lexicon, parse_lexicon
 from nextquery.normalise import normalise_query
 
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.guard.hits import read_hits
+from nextquery.guard.guard import read_hits
 from nextquery.logs.synthetic.log import Satisfaction, make_log, write_log
 from nextquery.normalise import normalise_query
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.logs.synthetic.pieces import Pieces, slip
+from nextquery.logs.synthetic.log import Pieces, slip
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=1)
 

@@ -3,9 +3,15 @@
 import polars as pl
 import pytest
 
-from nextquery.logs.synthetic.draws import Draws
-from nextquery.logs.synthetic.lexicon import INTENTS, load_lexicon
-from nextquery.logs.synthetic.walks import Hidden, Role, draw_queries, draw_sessions
+from nextquery.logs.synthetic.queries import (
+    INTENTS,
+    Draws,
+    Hidden,
+    Role,
+    draw_queries,
+    draw_sessions,
+    load_lexicon,
+)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from nextquery.service.http.keys import new_key
+from nextquery.service.keys import new_key
 
 Open = Callable[..., TestClient]
 SHOP, OTHER = new_key("shop"), new_key("other")

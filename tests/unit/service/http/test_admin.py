@@ -1,5 +1,6 @@
 """The routes under `/admin`, asked in this process."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from nextquery.service.http.keys import new_key
+from nextquery.service.keys import new_key
 
 Open = Callable[..., TestClient]
 ADMIN = new_key("operator")
@@ -55,6 +56,52 @@ def test_the_kill_switch_empties_every_list_and_back(client: TestClient) -> None
     assert (before > 0, count()) == (True, 0)
     client.put("/admin/kill-switch", json={"on": False}, headers=KEY)
     assert count() == before
+
+
+def test_lists_are_empty_though_the_kill_switch_cannot_be_written(
+    client: TestClient, tmp_path: Path
+) -> None:
+    def switch(on: bool) -> tuple[int, str]:
+        answer = client.put("/admin/kill-switch", json={"on": on}, headers=KEY)
+        return answer.status_code, answer.text
+
+    def count() -> int:
+        answer = client.post("/v1/suggest", json={"query": "red shoes"}).json()
+        return len(answer["suggestions"])
+
+    (tmp_path / "kill-switch").mkdir()
+    status, text = switch(on=True)
+    assert (status, "Lists are empty in this process" in text) == (503, True)
+    time.sleep(0.6)  # two looks at the files
+    assert count() == 0
+    status, text = switch(on=False)
+    assert (status, "cannot be written" in text) == (409, True)
+    assert count() == 0
+    (tmp_path / "kill-switch").rmdir()
+    assert switch(on=False)[0] == 200
+    assert count() > 0
+
+
+def test_a_reload_that_the_other_workers_cannot_be_told_of_says_so(
+    open_client: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "admin").write_text(ADMIN.line)
+    several = open_client(admin_keys_file=tmp_path / "admin", workers=2, sessions="none")
+    alone = open_client(admin_keys_file=tmp_path / "admin")
+    (tmp_path / "reload").mkdir()
+    assert several.post("/admin/reload", headers=KEY).status_code == 503
+    assert alone.post("/admin/reload", headers=KEY).status_code == 200
+
+
+def test_a_blocklist_that_cannot_be_written_is_409(client: TestClient, tmp_path: Path) -> None:
+    (tmp_path / "blocklist").unlink()
+    (tmp_path / "blocklist").mkdir()
+    answer = client.post("/admin/block", json={"text": "red boots"}, headers=KEY)
+    assert (answer.status_code, "Is a directory" in answer.text) == (409, True)
+    (tmp_path / "blocklist").rmdir()
+    (tmp_path / "blocklist").write_bytes(b"\xff\xfe")
+    answer = client.post("/admin/block", json={"text": "red boots"}, headers=KEY)
+    assert (answer.status_code, "not UTF-8" in answer.text) == (409, True)
 
 
 def test_a_blocked_text_stands_in_the_file(client: TestClient, tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ import asyncio
 import json
 from typing import Any
 
-from nextquery.service.app import build_api
-from nextquery.service.http.gateway import Gateway
-from nextquery.service.operation.prometheus import Metrics
-from nextquery.service.service import build_service
-from nextquery.service.settings import ServiceSettings
+import pytest
+
+from nextquery.service import app
+from nextquery.service.answering import build_service
+from nextquery.service.app import Gateway, build_api
+from nextquery.service.monitoring import Metrics
+from nextquery.service.settings import MAX_BODY_BYTES, ServiceSettings
 
 SCOPE = {
     "type": "http", "method": "GET", "path": "/fails", "raw_path": b"/fails", "query_string": b"",
@@ -54,3 +56,30 @@ def test_an_error_outside_the_routes_is_one_answer_too() -> None:
     start, body = sent(Gateway(broken, Metrics(), lambda: False), {})
     assert start["status"] == 500
     assert json.loads(body["body"])["status"] == 500
+
+
+def test_a_connection_closes_where_a_body_was_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows on the connection is the rest of the body, not a request."""
+    monkeypatch.setattr(app, "BODY_SECONDS", 0.05)
+
+    async def unused(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("not reached")
+
+    def refused(*parts: bytes) -> tuple[int, bytes | None]:
+        messages: list[dict[str, Any]] = []
+        given = iter(parts)
+
+        async def receive() -> dict[str, Any]:
+            part = next(given, None)
+            if part is None:
+                await asyncio.sleep(30)
+            return {"type": "http.request", "body": part, "more_body": True}
+
+        async def send(message: Any) -> None:
+            messages.append(message)
+
+        asyncio.run(Gateway(unused, Metrics(), lambda: False)({**SCOPE}, receive, send))
+        return messages[0]["status"], dict(messages[0]["headers"]).get(b"connection")
+
+    assert refused(b"{") == (408, b"close")
+    assert refused(b"x" * MAX_BODY_BYTES, b"x") == (413, b"close")

@@ -1,4 +1,4 @@
-"""The short way gives what FastAPI gives: the same bodies, statuses, headers and metrics."""
+"""Hot routes answer as FastAPI does: the same bodies, statuses, headers and metrics."""
 
 import hashlib
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from nextquery.service.http import hot_routes
-from nextquery.service.models.served_model import ServedModel
+from nextquery.service.served_models import ServedModel
 
 Open = Callable[..., TestClient]
-SHORT, LONG = "application/json", "application/vnd.search+json"  # both are JSON to FastAPI
-OWN = {"query_id", "took_ms", "request_id"}
+HOT, FASTAPI = "application/json", "application/vnd.search+json"  # both are JSON to FastAPI
+IDENTIFIERS = {"query_id", "request_id"}
 BODIES = [
     ("/v1/suggest", b'{"query": "red shoes", "n": 2, "session_id": "s1"}'),
     ("/v1/suggest", b'{"query": "red shoes", "n": 2.0, "diversity": 0, "known": null}'),
@@ -34,46 +34,54 @@ BODIES = [
 
 
 def facts(answer: Any) -> tuple[int, dict[str, str], dict[str, Any]]:
-    """What is the same whoever answers."""
+    """Status, headers and body without identifiers."""
     headers = {
         k: v for k, v in answer.headers.items() if k not in ("x-request-id", "content-length")
     }
-    return answer.status_code, headers, {k: v for k, v in answer.json().items() if k not in OWN}
+    return (
+        answer.status_code,
+        headers,
+        {k: v for k, v in answer.json().items() if k not in IDENTIFIERS},
+    )
 
 
 @pytest.mark.parametrize(("path", "body"), BODIES)
-def test_both_ways_answer_the_same(open_client: Open, path: str, body: bytes) -> None:
+def test_hot_routes_and_fastapi_give_the_same_answer(
+    open_client: Open, path: str, body: bytes
+) -> None:
     client = open_client()
-    short, long = (
-        client.post(path, content=body, headers={"Content-Type": kind}) for kind in (SHORT, LONG)
+    hot, fastapi = (
+        client.post(path, content=body, headers={"Content-Type": kind}) for kind in (HOT, FASTAPI)
     )
-    assert facts(short) == facts(long)
-    assert set(short.json()) == set(long.json())
-    assert list(short.json()) == list(long.json()), "in the same order"
+    assert facts(hot) == facts(fastapi)
+    assert set(hot.json()) == set(fastapi.json())
+    assert list(hot.json()) == list(fastapi.json()), "in the same order"
 
 
-def test_a_valid_request_takes_the_short_way(
+def test_a_valid_request_does_not_reach_fastapi(
     open_client: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[str] = []
-    answer = hot_routes.HotRoutes._answer
+    seen_by_fastapi: list[str] = []
+    call = FastAPI.__call__
 
-    async def counted(self: Any, *given: Any) -> None:
-        taken.append("short")
-        await answer(self, *given)
+    async def counted(self: Any, scope: Any, receive: Any, send: Any) -> None:
+        seen_by_fastapi.append(scope.get("method", scope["type"]))
+        await call(self, scope, receive, send)
 
-    monkeypatch.setattr(hot_routes.HotRoutes, "_answer", counted)
+    monkeypatch.setattr(FastAPI, "__call__", counted)
     client = open_client()
     kind = {"Content-Type": "application/json; charset=utf-8"}
+    seen_by_fastapi.clear()
     assert client.post("/v1/suggest", content=b'{"query": "a"}', headers=kind).status_code == 200
+    assert seen_by_fastapi == []
     assert client.post("/v1/suggest", content=b'{"query": 1}', headers=kind).status_code == 422
     assert client.get("/v1/suggest").status_code == 405
-    assert taken == ["short"]
+    assert seen_by_fastapi == ["POST", "GET"]
     counts = client.get("/metrics").text
     assert 'nextquery_requests_total{route="/v1/suggest",status="200"} 1.0' in counts
 
 
-def test_keys_hold_on_the_short_way(open_client: Open, tmp_path: Path) -> None:
+def test_hot_routes_check_keys(open_client: Open, tmp_path: Path) -> None:
     (tmp_path / "keys").write_text(f"shop:{hashlib.sha256(b'secret').hexdigest()}\n")
     client = open_client(keys_file=tmp_path / "keys")
     body = {"query": "red shoes"}
@@ -82,7 +90,7 @@ def test_keys_hold_on_the_short_way(open_client: Open, tmp_path: Path) -> None:
     assert client.post("/v1/suggest", json=body, headers=key).status_code == 200
 
 
-def test_an_error_that_nobody_expected_is_said_the_same(
+def test_hot_routes_and_fastapi_report_an_unexpected_error_alike(
     open_client: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(self: ServedModel, questions: Any) -> Any:
@@ -91,7 +99,7 @@ def test_an_error_that_nobody_expected_is_said_the_same(
     client = open_client()
     monkeypatch.setattr(ServedModel, "submit", broken)
     answers = []
-    for kind in (SHORT, LONG):
+    for kind in (HOT, FASTAPI):
         sent = TestClient(client.app, raise_server_exceptions=False)
         answers.append(
             sent.post("/v1/suggest", content=b'{"query": "a"}', headers={"Content-Type": kind})

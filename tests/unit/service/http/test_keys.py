@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from nextquery.cli.main import app
 from nextquery.errors import InputError
-from nextquery.service.http.keys import KeyRing, RateLimit, new_key, read_keys
+from nextquery.service.keys import KeyRing, RateLimit, new_key, read_keys
 
 
 def test_a_new_key_opens_what_its_line_says(tmp_path: Path) -> None:
@@ -67,11 +67,48 @@ def test_a_bucket_holds_two_seconds_and_refills() -> None:
 def test_a_batch_larger_than_the_bucket_waits_for_a_full_one() -> None:
     now = [0.0]
     limit = RateLimit(1.0, lambda: now[0])
-    assert limit.wait("a", cost=10) == 0
-    now[0] += 5
+    assert limit.wait("a", cost=3) == 0
+    now[0] += 0.9
     assert limit.wait("a") > 0, "the batch left a debt"
-    now[0] += 10
+    now[0] += 1.1
     assert limit.wait("a") == 0
+
+
+@pytest.mark.parametrize("rate", [0.01, 1.0, 7.0, 1000.0])
+@pytest.mark.parametrize("cost", [1.0, 3.0, 100.0, 1e9])
+@pytest.mark.parametrize("visitor", ["", "v"])
+def test_no_debt_is_longer_than_a_second(rate: float, cost: float, visitor: str) -> None:
+    now = [0.0]
+    limit = RateLimit(rate, lambda: now[0])
+    for _ in range(20):
+        limit.wait("a", cost, visitor=visitor)
+        # A second for the debt, and the time in which one comes in.
+        assert limit.wait("a", 0.0, visitor=visitor) <= 1.0001
+        now[0] += 1 / rate
+
+
+def test_one_visitor_leaves_the_others_of_its_key_half_of_the_rate() -> None:
+    """One visitor asks for as much as it can get, ten others once a second."""
+    now = [0.0]
+    limit = RateLimit(20.0, lambda: now[0])
+    taken, refused = 0.0, 0
+    for tick in range(6000):  # a minute
+        now[0] = tick / 100
+        if tick % 10 == 0:
+            refused += limit.wait("site", visitor=f"visitor {tick // 10 % 10}") > 0
+        for cost in (limit.most("greedy"), 5.0, 1.0):
+            taken += 0 if limit.wait("site", cost, visitor="greedy") else cost
+    assert refused == 0
+    assert 550 < taken < 640, "half of 1,200, and what a bucket holds"
+
+
+def test_a_visitor_beyond_its_share_costs_its_key_nothing() -> None:
+    limit = RateLimit(10.0, lambda: 0.0)
+    for _ in range(1000):
+        limit.wait("site", visitor="greedy")
+    assert [limit.wait("site", visitor=f"v{n}") for n in range(10)] == [0] * 10
+    assert limit.wait("site", visitor="late") > 0
+    assert limit.wait("another", visitor="greedy") == 0, "a visitor of another key is another"
 
 
 def test_rate_0_sets_no_limit() -> None:
@@ -88,10 +125,10 @@ def test_what_was_paid_at_the_door_counts() -> None:
     assert limit.wait("a") > 0
     now[0] += 2
     assert limit.wait("a") == 0
-    assert limit.wait("a", 50.0, paid=1.0) == 0, "passes with a full bucket, and leaves a debt"
-    now[0] += 48.5
+    assert limit.wait("a", 3.0, paid=1.0) == 0, "passes with a full bucket, and leaves a debt"
+    now[0] += 1.5
     assert limit.wait("a") > 0
-    now[0] += 1
+    now[0] += 0.5
     assert limit.wait("a") == 0
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 from starlette.testclient import TestClient
 
-from nextquery.service.http.pages import readyz
-from nextquery.service.service import build_service
+from nextquery.service.answering import build_service
+from nextquery.service.keys import new_key
+from nextquery.service.routes import readyz
 from nextquery.service.settings import ServiceSettings
 
 Open = Callable[..., TestClient]
@@ -46,3 +47,22 @@ def test_a_service_that_loads_or_stops_is_not_ready(settings: ServiceSettings) -
     assert asyncio.run(status()) == (503, b'{"status":"loading"}')
     service.stop_soon()
     assert asyncio.run(status()) == (503, b'{"status":"stopping"}')
+
+
+@pytest.mark.parametrize("keys", [False, True])
+@pytest.mark.parametrize(
+    "path",
+    ["/metrics/", "/healthz/", "/readyz/", "/docs/", "/openapi.json/", "/v1/models/", "/static",
+     "/widget", "/static/swagger", "//healthz", "//evil.example/%2e%2e"],
+)  # fmt: skip
+def test_nothing_is_redirected_to_the_host_that_a_request_names(
+    open_client: Open, monkeypatch: pytest.MonkeyPatch, path: str, keys: bool
+) -> None:
+    if keys:
+        monkeypatch.setenv("NEXTQUERY_KEYS", new_key("shop").line)
+    client = open_client()
+    # As a full address: the client would take a path that begins with // for a host.
+    url = f"http://testserver{path}"
+    answer = client.get(url, headers={"Host": "evil.example"}, follow_redirects=False)
+    assert answer.status_code in (401, 404)
+    assert "evil" not in f"{answer.headers}{answer.text}"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from starlette.testclient import TestClient
 
-from nextquery.service.http.problems import TITLES, BusyError, document, no_key, too_many
+from nextquery.service.schemas import TITLES, BusyError, document, invalid_key, rate_exceeded
 
 Open = Callable[..., TestClient]
 SECRET = "zyzzyva"
@@ -35,8 +35,8 @@ def test_an_error_is_a_problem_document(
 
 def test_a_refusal_says_when_to_come_again_in_whole_seconds() -> None:
     assert BusyError("later", 0.2, "busy").headers == {"Retry-After": "1"}
-    assert too_many(7.6).headers == {"Retry-After": "8"}
-    assert (too_many(1).status, no_key("X-API-Key").status) == (429, 401)
+    assert rate_exceeded(7.6).headers == {"Retry-After": "8"}
+    assert (rate_exceeded(1).status, invalid_key("X-API-Key").status) == (429, 401)
 
 
 def test_a_status_without_a_title_of_its_own_has_one() -> None:

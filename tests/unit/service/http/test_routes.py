@@ -1,5 +1,8 @@
 """The routes under `/v1`, asked in this process."""
 
+import asyncio
+import fcntl
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +11,15 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from nextquery.feedback.events import FeedbackEvent, parse_line
+from nextquery.service.answering import ClientLeftError, build_service
 from nextquery.service.app import build_app
-from nextquery.service.service import build_service
+from nextquery.service.keys import new_key
+from nextquery.service.queue import QueueFullError
+from nextquery.service.served_models import ServedModel
+from nextquery.service.sessions import MemorySessions, session_key
 from nextquery.service.settings import NamedModel, ServiceSettings
+from nextquery.service.trials import Trials
 
 Open = Callable[..., TestClient]
 
@@ -49,17 +58,183 @@ def test_a_session_is_kept_until_it_is_deleted(open_client: Open) -> None:
     )
 
 
+@pytest.fixture
+def opened_sessions(monkeypatch: pytest.MonkeyPatch) -> list[MemorySessions]:
+    """The session stores of the services that the test opens."""
+    stores: list[MemorySessions] = []
+    create = MemorySessions.__init__
+
+    def created(self: MemorySessions, *arguments: Any) -> None:
+        create(self, *arguments)
+        stores.append(self)
+
+    monkeypatch.setattr(MemorySessions, "__init__", created)
+    return stores
+
+
+def queries(store: MemorySessions, session_id: str, owner: str = "") -> list[str]:
+    return list(asyncio.run(store.read(session_key(owner, session_id))).queries)
+
+
+@pytest.mark.parametrize("path", ["/v1/suggest", "/v1/suggest/batch"])
+@pytest.mark.parametrize(
+    ("change", "settings", "status"),
+    [
+        ({"usefulness": 1.0}, {}, 409),
+        ({"model": "unknown"}, {}, 422),
+        ({"query": "x" * 513}, {}, 422),
+        ({"n": 0}, {}, 422),
+        ({"n": 50, "context": ["q"] * 100}, {"rate_per_second": 1.0}, 429),
+        ({}, {"busy": True}, 503),
+    ],
+)
+def test_a_refused_request_does_not_join_its_session(
+    open_client: Open,
+    opened_sessions: list[MemorySessions],
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    change: dict[str, Any],
+    settings: dict[str, Any],
+    status: int,
+) -> None:
+    client = open_client(**{name: value for name, value in settings.items() if name != "busy"})
+    if "busy" in settings:
+
+        def refuse(*arguments: Any) -> Any:
+            raise QueueFullError(1.0)
+
+        monkeypatch.setattr(ServedModel, "submit", refuse)
+    client.get("/v1/models")  # leaves too little of the rate for an expensive list
+    for session in ("s0", "s1", "s2", "s3"):  # on a slow machine the rate may be full again
+        asked = {"query": "refused", "session_id": session, **change}
+        good = {"query": "fine", "session_id": session}
+        requests = [good, asked, good]
+        body: dict[str, Any] = asked if path == "/v1/suggest" else {"requests": requests}
+        answer = client.post(path, json=body)
+        if answer.status_code != 200:
+            break
+    if status == 429 and path == "/v1/suggest/batch":
+        status = 422  # a batch above the most that the rate allows at once never passes
+    assert answer.status_code == status, answer.text
+    assert queries(opened_sessions[0], session) == []
+
+
+def test_an_answered_request_joins_its_session(
+    open_client: Open, opened_sessions: list[MemorySessions]
+) -> None:
+    client = open_client()
+    client.post("/v1/suggest", json={"query": "a", "session_id": "s"})
+    requests: list[dict[str, Any]] = [
+        {"query": query, "session_id": "s"} for query in ("b", "b", "c")
+    ]
+    requests.append({"query": "z", "session_id": "t", "context": ["y"]})
+    client.post("/v1/suggest/batch", json={"requests": requests})
+    assert queries(opened_sessions[0], "s") == ["a", "b", "c"]
+    assert queries(opened_sessions[0], "t") == ["y", "z"]
+
+
+def test_a_visitor_who_left_before_the_answer_was_not_refused(
+    open_client: Open, opened_sessions: list[MemorySessions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def left(*arguments: Any) -> Any:
+        raise ClientLeftError
+
+    client = open_client()
+    monkeypatch.setattr(Trials, "lists", left)
+    assert client.post("/v1/suggest", json={"query": "a", "session_id": "s"}).status_code == 499
+    assert queries(opened_sessions[0], "s") == ["a"]
+
+
+def recorded(folder: Path) -> list[FeedbackEvent]:
+    texts = [path.read_bytes() for path in sorted(folder.glob("*.ndjson"))]
+    lines = [line for text in texts for line in text.splitlines()]
+    return [event for line in lines if (event := parse_line(line)) is not None]
+
+
+@pytest.mark.parametrize("path", ["/v1/suggest", "/v1/suggest/batch"])
+def test_a_session_deleted_during_a_request_leaves_nothing(
+    open_client: Open,
+    opened_sessions: list[MemorySessions],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    path: str,
+) -> None:
+    client = open_client(feedback=tmp_path / "feedback", shadow="pop")
+    lists = Trials.lists
+
+    async def deleted(self: Trials, *arguments: Any) -> Any:
+        made = await lists(self, *arguments)
+        await opened_sessions[0].delete(session_key("", "s"))
+        return made
+
+    monkeypatch.setattr(Trials, "lists", deleted)
+    asked = {"query": "red shoes", "session_id": "s"}
+    body: dict[str, Any] = asked if path == "/v1/suggest" else {"requests": [asked, asked]}
+    assert client.post(path, json=body).status_code == 200
+    assert queries(opened_sessions[0], "s") == []
+    assert recorded(tmp_path / "feedback") == []
+
+
+def test_a_key_deletes_its_own_sessions_only(
+    open_client: Open, opened_sessions: list[MemorySessions], tmp_path: Path
+) -> None:
+    keys = {name: new_key(name) for name in ("shop", "news")}
+    (tmp_path / "keys").write_text("\n".join(key.line for key in keys.values()))
+    client = open_client(keys_file=tmp_path / "keys", feedback=tmp_path / "feedback")
+    headers = {name: {"X-API-Key": key.key} for name, key in keys.items()}
+    for name in keys:
+        asked = {"query": f"of {name}", "session_id": "same"}
+        made = client.post("/v1/suggest", json=asked, headers=headers[name]).json()
+        told = {"action": "dismissed", "query_id": made["query_id"], "client_id": "same"}
+        told["query"] = f"of {name}"
+        assert client.post("/v1/feedback", json=told, headers=headers[name]).status_code == 204
+    deleted = client.delete("/v1/sessions/same", headers=headers["news"])
+    assert deleted.status_code == 204
+    left = recorded(tmp_path / "feedback")
+    assert {(each.owner, each.query) for each in left} == {("shop", "of shop")}
+    assert len(left) == 2
+    assert queries(opened_sessions[0], "same", "shop") == ["of shop"]
+    assert queries(opened_sessions[0], "same", "news") == []
+
+
+def test_a_deletion_that_is_not_complete_is_503(open_client: Open, tmp_path: Path) -> None:
+    folder = tmp_path / "feedback"
+    client = open_client(feedback=folder)
+    client.post("/v1/suggest", json={"query": "red shoes", "session_id": "s"})
+    [path] = folder.iterdir()
+    with path.open("rb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        assert client.delete("/v1/sessions/s").status_code == 503
+    assert client.delete("/v1/sessions/s").status_code == 204
+    assert not recorded(folder)
+
+
+def test_feedback_beyond_the_day_s_quota_is_503_and_lists_are_served(
+    open_client: Open, tmp_path: Path
+) -> None:
+    client = open_client(feedback=tmp_path / "feedback", feedback_mb=1)
+    event = {"action": "shown", "query_id": "a", "client_id": "b", "query": "c"}
+    event["suggestions"] = ["x" * 512] * 50  # type: ignore[assignment]
+    statuses = [client.post("/v1/feedback", json=event).status_code for _ in range(60)]
+    assert set(statuses) == {204, 503}
+    assert statuses == sorted(statuses)
+    size = sum(path.stat().st_size for path in (tmp_path / "feedback").iterdir())
+    assert size < 2_000_000
+    assert texts(client.post("/v1/suggest", json={"query": "red shoes", "n": 1})) == ["red boots"]
+
+
 def test_candidates_are_scored_in_their_order(open_client: Open) -> None:
     body = {"context": ["red shoes"], "candidates": ["red boots", "never typed"]}
-    scores = open_client().post("/v1/score", json=body).json()["scores"]
+    scores = open_client(score=True).post("/v1/score", json=body).json()["scores"]
     assert [score["text"] for score in scores] == body["candidates"]
     assert scores[1]["log_likelihood"] < scores[0]["log_likelihood"] < 0
 
 
-def test_where_scores_are_closed_nobody_gets_one(open_client: Open) -> None:
-    client = open_client(score=False)
+def test_nobody_gets_a_score_unless_scores_are_switched_on(open_client: Open) -> None:
+    client = open_client()
     refused = client.post("/v1/score", json={"candidates": ["red boots"]})
-    assert (refused.status_code, refused.json()["detail"]) == (403, "This service gives no scores.")
+    assert refused.status_code == 403
+    assert "`score` is off" in refused.json()["detail"]
     assert texts(client.post("/v1/suggest", json={"query": "red shoes", "n": 1})) == ["red boots"]
 
 
@@ -114,3 +289,43 @@ def test_models_are_listed_the_default_first(open_client: Open) -> None:
         ("pop", "popularity"),
     ]
     assert listed["feedback"] is False
+
+
+def test_answers_do_not_say_how_long_they_took(open_client: Open) -> None:
+    client = open_client(score=True)
+    bodies: dict[str, dict[str, Any]] = {
+        "suggest": {"query": "red shoes"},
+        "complete": {"prefix": "re"},
+        "score": {"candidates": ["red boots"]},
+        "suggest/batch": {"requests": [{"query": "red shoes"}]},
+    }
+    for route, body in bodies.items():
+        answer = client.post(f"/v1/{route}", json=body, headers={"X-Admin-Key": "a guess"})
+        assert answer.status_code == 200
+        assert "took" not in answer.text
+        assert not {"server-timing", "x-response-time", "date"} & set(answer.headers)
+
+
+def test_an_admin_key_is_told_how_long_an_answer_took(open_client: Open, tmp_path: Path) -> None:
+    made = new_key("operator")
+    (tmp_path / "admins").write_text(made.line + "\n", encoding="utf-8")
+    client = open_client(admin_keys_file=tmp_path / "admins")
+    headers = {"X-Admin-Key": made.key}
+    answer = client.post("/v1/suggest", json={"query": "red shoes"}, headers=headers)
+    assert re.fullmatch(r"total;dur=\d+\.\d\d", answer.headers["server-timing"])
+    plain = client.post("/v1/suggest", json={"query": "red shoes"})
+    assert "server-timing" not in plain.headers
+
+
+def test_a_text_that_expands_is_read_once_and_bounded(open_client: Open) -> None:
+    client = open_client(score=True)
+    context = [f"{number} {chr(0xFDFA) * 450}" for number in range(100)]
+    long = "\ufdfa" * 512
+    for route, body in (
+        ("suggest", {"query": long, "n": 50}),
+        ("complete", {"prefix": long, "n": 50}),
+        ("score", {"candidates": [long, "paris"]}),
+    ):
+        answer = client.post(f"/v1/{route}", json={"context": context, **body})
+        assert answer.status_code == 200
+    assert client.post("/v1/score", json={"candidates": [long]}).json()["scores"][0]["text"] == long

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from nextquery.service.http import schemas
-from nextquery.service.models.questions import SuggestOptions
+from nextquery.service import schemas
+from nextquery.service.engine import SuggestOptions
 from nextquery.service.settings import MAX_CONTEXT_QUERIES, MAX_QUERY_CHARACTERS
 
 

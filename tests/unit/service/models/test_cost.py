@@ -1,13 +1,13 @@
 import pytest
 
-from nextquery.service.models.cost import cost
-from nextquery.service.models.questions import (
+from nextquery.service.engine import (
     CompleteQuestion,
     ExplainQuestion,
     ScoreQuestion,
     SuggestOptions,
     SuggestQuestion,
 )
+from nextquery.service.queue import cost
 
 SHORT = ("red shoes", "paris")
 LONG = tuple(" ".join(["word"] * 40) for _ in range(100))
@@ -26,6 +26,14 @@ def test_more_work_costs_more() -> None:
     assert cost(CompleteQuestion(SHORT, "pa", 30)) == 2.0
     # 100 candidates of 19 words and an end each: 2,000 words.
     assert cost(ScoreQuestion(SHORT, (" ".join(["w"] * 19),) * 100)) == 10.0
+
+
+def test_text_that_takes_time_to_read_is_charged() -> None:
+    assert cost(SuggestQuestion(("東京 ホテル", "京都 の 安い ホテル"))) == 1.0
+    # 1,300 characters of two further bytes each.
+    assert cost(SuggestQuestion(("中" * 650, "国" * 650))) == pytest.approx(1 + 2400 / 350)
+    assert cost(ScoreQuestion((), ("中" * 500,) * 100)) == pytest.approx(1 + 99_800 / 350)
+    assert cost(CompleteQuestion(SHORT, "a " * 64, 50)) == 3 + 3
 
 
 def test_only_what_a_model_reads_of_a_session_is_charged() -> None:

@@ -7,14 +7,15 @@ import pytest
 
 from nextquery import load
 from nextquery.errors import ArtifactError
-from nextquery.service.models.engine import StatefulEngine, open_engine
-from nextquery.service.models.questions import (
+from nextquery.service.engine import (
     CompleteQuestion,
     ExplainQuestion,
     ScoreQuestion,
+    StatefulEngine,
     SuggestOptions,
     SuggestQuestion,
     WhyQuestion,
+    open_engine,
 )
 from nextquery.suggesters.diagnosis import why
 from nextquery.suggesters.neural import HREDSuggester
@@ -24,9 +25,8 @@ SESSION = ("red shoes", "paris", "rome")
 
 @pytest.fixture
 def hred(served_models: dict[str, Path]) -> StatefulEngine:
-    engine = open_engine(served_models["hred"], None, 100)
+    engine = open_engine(served_models["hred"], None)
     assert isinstance(engine, StatefulEngine)
-    engine.states_found = engine.states_missed = 0
     return engine
 
 
@@ -40,13 +40,6 @@ def test_a_session_that_grows_gives_what_the_whole_context_gives(
         assert [item.text for item in found] == [item.text for item in expected]
         for ours, theirs in zip(found, expected, strict=True):
             assert ours.score == pytest.approx(theirs.score, abs=1e-4)
-    assert (hred.states_found, hred.states_missed) == (2, 1)
-
-
-def test_a_known_beginning_is_used_however_far_back(hred: StatefulEngine) -> None:
-    hred.suggest([SESSION[:1]], SuggestOptions(5))
-    hred.suggest([SESSION], SuggestOptions(5))
-    assert (hred.states_found, hred.states_missed) == (1, 1)
 
 
 def test_a_batch_gives_what_single_contexts_give(hred: StatefulEngine) -> None:
@@ -58,19 +51,11 @@ def test_a_batch_gives_what_single_contexts_give(hred: StatefulEngine) -> None:
     ]
 
 
-def test_states_are_bounded(served_models: dict[str, Path]) -> None:
-    engine = open_engine(served_models["hred"], None, 3)
-    assert isinstance(engine, StatefulEngine)
-    for number in range(10):
-        engine.suggest([(f"query {number}",)], SuggestOptions(1))
-    assert engine.states_kept == 3
-
-
 def test_an_altered_file_is_refused_before_it_is_used(
     served_models: dict[str, Path], altered: Callable[[Path, str], Path]
 ) -> None:
     with pytest.raises(ArtifactError, match="altered or truncated"):
-        open_engine(altered(served_models["adjacency"], "query_counts.npy"), None, 10)
+        open_engine(altered(served_models["adjacency"], "query_counts.npy"), None)
 
 
 def test_every_question_reaches_what_the_model_can_do(
@@ -90,7 +75,7 @@ def test_every_question_reaches_what_the_model_can_do(
 
 
 def test_what_a_model_cannot_do_is_no_answer(served_models: dict[str, Path]) -> None:
-    engine = open_engine(served_models["adjacency"], None, 10)
+    engine = open_engine(served_models["adjacency"], None)
     assert not engine.explains
     with pytest.raises(TypeError, match="adjacency cannot answer a ExplainQuestion"):
         engine.answer([ExplainQuestion(SESSION)])

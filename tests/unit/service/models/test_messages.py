@@ -3,13 +3,13 @@
 import pickle
 from pathlib import Path
 
-from nextquery.service.models.messages import Batch, Check, Failure, Opening
-from nextquery.service.models.questions import SuggestOptions, SuggestQuestion
+from nextquery.service.engine import SuggestOptions, SuggestQuestion
+from nextquery.service.worker import Batch, Check, Failure, Opening
 
 
 def test_messages_survive_the_pipe(served_models: dict[str, Path]) -> None:
     for message in (
-        Opening(served_models["adjacency"], None, 10),
+        Opening(served_models["adjacency"], None),
         Batch((SuggestQuestion(("red shoes",), SuggestOptions(n=1)),)),
         Check(),
         Failure("TypeError", ("a.py:1",)),

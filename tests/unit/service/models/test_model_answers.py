@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from nextquery.errors import ArtifactError
-from nextquery.service.models.messages import (
+from nextquery.service.engine import ScoreQuestion, SuggestOptions, SuggestQuestion
+from nextquery.service.worker import (
     Batch,
+    Cancel,
+    Cancelled,
     Check,
     Facts,
     Failure,
-    GivenUp,
-    GiveUp,
     Opening,
     Reply,
+    open_model,
 )
-from nextquery.service.models.model_answers import open_model
-from nextquery.service.models.questions import ScoreQuestion, SuggestOptions, SuggestQuestion
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def ends() -> Iterator[tuple[Any, Any]]:
 
 def test_it_opens_answers_and_counts(ends: tuple[Any, Any], served_models: dict[str, Path]) -> None:
     ours, theirs = ends
-    ours.send(Opening(served_models["adjacency"], None, 10))
+    ours.send(Opening(served_models["adjacency"], None))
     answer = open_model(theirs)
     assert answer is not None
     assert ours.recv() == Facts(
@@ -46,7 +46,7 @@ def test_it_opens_answers_and_counts(ends: tuple[Any, Any], served_models: dict[
     reply = answer(Batch((question,)))
     assert isinstance(reply, Reply)
     assert [[item.text for item in found] for found in reply.answers] == [["red boots"]]
-    assert answer(Check()) == Reply([], reply.blocklist, reply.blocked, 0, 0)
+    assert answer(Check()) == Reply([], reply.blocklist, reply.blocked)
 
 
 def ours_version(answer: Any) -> str:
@@ -56,7 +56,7 @@ def ours_version(answer: Any) -> str:
 
 def test_a_bad_folder_is_named(ends: tuple[Any, Any], tmp_path: Path) -> None:
     ours, theirs = ends
-    ours.send(Opening(tmp_path / "none", None, 10))
+    ours.send(Opening(tmp_path / "none", None))
     assert open_model(theirs) is None
     error = ours.recv()
     assert isinstance(error, ArtifactError)
@@ -67,7 +67,7 @@ def test_a_failure_names_places_in_the_code_and_never_quotes(
     ends: tuple[Any, Any], served_models: dict[str, Path]
 ) -> None:
     ours, theirs = ends
-    ours.send(Opening(served_models["adjacency"], None, 10))
+    ours.send(Opening(served_models["adjacency"], None))
     answer = open_model(theirs)
     assert answer is not None
     broken: Any = ScoreQuestion(("secret words",), None)  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ def test_what_nobody_waits_for_is_given_up(
     ends: tuple[Any, Any], served_models: dict[str, Path], service_is_gone: bool
 ) -> None:
     ours, theirs = ends
-    ours.send(Opening(served_models["hred"], None, 10))
+    ours.send(Opening(served_models["hred"], None))
     answer = open_model(theirs)
     assert answer is not None
     ours.recv()
@@ -91,8 +91,8 @@ def test_what_nobody_waits_for_is_given_up(
     if service_is_gone:
         ours.close()
     else:
-        ours.send(GiveUp())
-    assert answer(batch) == GivenUp()
+        ours.send(Cancel())
+    assert answer(batch) == Cancelled()
     if not service_is_gone:
         assert isinstance(answer(batch), Reply)
-        assert answer(GiveUp()) is None  # it came too late
+        assert answer(Cancel()) is None  # it came too late

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from nextquery.service.models.messages import Batch, Facts, Opening
-from nextquery.service.models.questions import SuggestOptions, SuggestQuestion
+from nextquery.service.engine import SuggestOptions, SuggestQuestion
+from nextquery.service.worker import Batch, Facts, Opening
 
 
 @pytest.mark.slow
@@ -22,14 +22,14 @@ def test_it_answers_survives_signals_and_ends_with_its_socket(
 ) -> None:
     ours, theirs = socket.socketpair()
     number = theirs.fileno()
-    module = "nextquery.service.models.model_process"
+    module = "nextquery.service.model_process"
     process = subprocess.Popen(
         [sys.executable, "-m", module, str(number), *priority], pass_fds=[number]
     )
     theirs.close()
     with Connection(ours.detach()) as connection:
         any_connection: Any = connection
-        any_connection.send(Opening(served_models["adjacency"], None, 10))
+        any_connection.send(Opening(served_models["adjacency"], None))
         assert isinstance(any_connection.recv(), Facts)
         os.kill(process.pid, signal.SIGTERM)  # stopping is decided by the service
         question = SuggestQuestion(("red shoes",), SuggestOptions(n=1))

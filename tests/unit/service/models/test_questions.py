@@ -1,6 +1,6 @@
 from typing import Any
 
-from nextquery.service.models.questions import (
+from nextquery.service.engine import (
     ExplainQuestion,
     Question,
     ScoreQuestion,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nextquery.service.models.request_batching import Batcher, QueueFullError
+from nextquery.service.queue import Batcher, QueueFullError
 
 
 class HeldModel:

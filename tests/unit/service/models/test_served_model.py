@@ -5,14 +5,14 @@ import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nextquery.errors import ArtifactError
-from nextquery.service.models.blocklist_watch import BlocklistState
-from nextquery.service.models.questions import SuggestQuestion
-from nextquery.service.models.served_model import Models
-from nextquery.service.operation.prometheus import Metrics
+from nextquery.service.engine import SuggestQuestion
+from nextquery.service.monitoring import Metrics
+from nextquery.service.served_models import Models
 from nextquery.service.settings import NamedModel, ServiceSettings
 
 QUESTION = SuggestQuestion(("red shoes",))
@@ -34,35 +34,25 @@ def with_models(
     asyncio.run(main())
 
 
-def test_a_list_is_remembered_until_the_model_is_loaded_again(
-    settings: ServiceSettings, served_models: dict[str, Path]
-) -> None:
-    async def scenario(models: Models) -> None:
-        model = models.served["main"]
-        assert model.remembered(QUESTION) is None
-        [job] = model.submit([QUESTION])
-        answer = await job.answer
-        assert model.remembered(QUESTION) == answer
-        await models.reload()
-        assert model.remembered(QUESTION) is None
-
-    with_models(settings, served_models["adjacency"], scenario)
-
-
-def test_a_list_made_under_an_earlier_blocklist_is_not_remembered(
+def test_nothing_is_kept_of_what_was_asked(
     settings: ServiceSettings, served_models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A list that came sooner the second time would tell visitors what others have asked."""
+
     async def scenario(models: Models) -> None:
         model = models.served["main"]
-        engine = model.engine
-        assert engine is not None
-        monkeypatch.setattr(type(engine), "immediate", False)
-        [job] = model.submit([QUESTION])
-        # The list changes while the question waits.
-        monkeypatch.setattr(type(engine), "blocklist", BlocklistState(1))
-        await job.answer
-        await asyncio.sleep(0)
-        assert model.remembered(QUESTION) is None
+        assert model.engine is not None
+        asked: list[object] = []
+        answer = type(model.engine).answer
+
+        def counted(self: Any, questions: Any) -> Any:
+            asked.extend(questions)
+            return answer(self, questions)
+
+        monkeypatch.setattr(type(model.engine), "answer", counted)
+        first, second = [await model.submit([QUESTION])[0].answer for _ in range(2)]
+        assert first == second
+        assert asked == [QUESTION] * 2
 
     with_models(settings, served_models["adjacency"], scenario)
 
@@ -74,7 +64,6 @@ def test_a_model_that_looks_things_up_answers_at_once_and_a_dear_question_waits(
         model = models.served["main"]
         [job] = model.submit([QUESTION])
         assert job.answer.done()
-        assert model.remembered(QUESTION) == job.answer.result()
         dear = model.submit([QUESTION] * 20)
         assert not any(each.answer.done() for each in dear)
         assert [await each.answer for each in dear] == [job.answer.result()] * 20

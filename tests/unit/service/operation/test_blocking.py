@@ -1,10 +1,20 @@
+import errno
+import fcntl
+import multiprocessing
+import os
+import resource
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
 
-from nextquery.errors import InputError
+from nextquery.errors import BlocklistError, InputError
 from nextquery.guard.blocklist import read_blocklist
-from nextquery.service.operation.blocking import block_text
+from nextquery.service import control
+from nextquery.service.control import block_text
 
 
 @pytest.mark.parametrize("before", ["# ours\nfirst\n", "# ours\nfirst", ""])
@@ -18,9 +28,124 @@ def test_the_entry_is_added_and_the_rest_stays(before: str, tmp_path: Path) -> N
     assert read_blocklist(path).blocks("cheap red shoes sale")
 
 
-def test_a_text_of_which_nothing_remains_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [" #!? ", "\u0640", "\u0301"])
+def test_a_text_of_which_nothing_remains_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "blocklist"
     path.write_text("first\n")
     with pytest.raises(InputError, match="text: has no letter"):
-        block_text(path, " #!? ")
+        block_text(path, text)
     assert path.read_text() == "first\n"
+
+
+def test_an_entry_that_is_there_is_not_added_again(tmp_path: Path) -> None:
+    path = tmp_path / "blocklist"
+    path.write_text("first  # ours\n")
+    assert [block_text(path, text) for text in ("First", "first ", "#first")] == ["first"] * 3
+    assert path.read_text() == "first  # ours\n"
+
+
+def _block_many(path: Path, name: str) -> None:
+    for number in range(100):
+        block_text(path, f"{name} word {number}")
+
+
+def _start_and_block_many(start: Barrier, path: Path, name: str) -> None:
+    start.wait(60)
+    _block_many(path, name)
+
+
+def test_threads_and_processes_lose_no_entry(tmp_path: Path) -> None:
+    path = tmp_path / "blocklist"
+    path.write_text("# ours\nfirst")
+    processes = multiprocessing.get_context("spawn")
+    start = processes.Barrier(5)
+    workers = [
+        processes.Process(target=_start_and_block_many, args=(start, path, f"process {number}"))
+        for number in range(4)
+    ]
+    for worker in workers:
+        worker.start()
+    start.wait(60)
+    threads = [f"thread {number}" for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(partial(_block_many, path), threads))
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    names = [*threads, *(f"process {number}" for number in range(4))]
+    wanted = {f"{name} word {number}" for name in names for number in range(100)}
+    lines = path.read_text().splitlines()
+    assert lines[:2] == ["# ours", "first"]
+    assert (len(lines), set(lines[2:])) == (2 + 8 * 100, wanted)
+
+
+def test_a_file_put_in_its_place_meanwhile_gets_the_entry(tmp_path: Path) -> None:
+    path, new = tmp_path / "blocklist", tmp_path / "new"
+    path.write_text("old\n")
+    new.write_text("new\n")
+    with path.open("rb") as held, ThreadPoolExecutor(1) as thread:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        blocked = thread.submit(block_text, path, "red shoes")
+        new.rename(path)
+        fcntl.flock(held, fcntl.LOCK_UN)
+        assert blocked.result(60) == "red shoes"
+    assert path.read_text() == "new\nred shoes\n"
+
+
+def test_a_lock_that_is_not_released_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "LOCK_SECONDS", 0.05)
+    path = tmp_path / "blocklist"
+    path.write_text("old\n")
+    with path.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(OSError, match="locked by another process"):
+            block_text(path, "red shoes")
+
+
+def test_a_file_that_models_would_refuse_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "blocklist"
+    path.write_bytes(b"caf\xe9\n")
+    with pytest.raises(BlocklistError, match="not UTF-8"):
+        block_text(path, "red shoes")
+    assert path.read_bytes() == b"caf\xe9\n"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(BlocklistError, match="pipe"):
+        block_text(path, "red shoes")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        block_text(path, "red shoes")
+    path.rmdir()
+    with pytest.raises(FileNotFoundError):
+        block_text(path, "red shoes")
+
+
+def test_a_half_written_line_is_taken_back(tmp_path: Path) -> None:
+    """A limit of the file's size stands for a full disk: the write is cut short."""
+    path = tmp_path / "blocklist"
+    path.write_text("first\n")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    usual = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            block_text(path, "red shoes")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, usual)
+    assert path.read_text() == "first\n"
+    assert block_text(path, "red shoes") == "red shoes"
+
+
+def test_the_file_stays_small_enough_for_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "MOST_BYTES", 12)
+    path = tmp_path / "blocklist"
+    path.write_text("first\n")
+    with pytest.raises(OSError, match="would be larger"):
+        block_text(path, "red shoes")
+    assert block_text(path, "boots") == "boots"

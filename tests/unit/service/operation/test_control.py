@@ -1,8 +1,13 @@
 import asyncio
+import contextlib
 import shutil
 from pathlib import Path
 
-from nextquery.service.operation.control import Control
+import pytest
+
+from nextquery.service import control as control_files
+from nextquery.service import monitoring
+from nextquery.service.control import Control
 
 
 def looks(control: Control, count: int) -> int:
@@ -87,3 +92,89 @@ def test_the_operators_file_alone_decides_where_there_is_one(tmp_path: Path) -> 
     volume.mkdir()
     looks(control, 1)
     assert not control.killed
+
+
+def test_on_acts_here_and_stays_though_no_file_can_be_written(tmp_path: Path) -> None:
+    folder = tmp_path / "control"
+    control = Control(folder, None)
+    control.switch(on=False)
+    shutil.rmtree(folder)
+    folder.write_text("a file now")
+    with pytest.raises(OSError, match="control"):
+        control.switch(on=True)
+    looks(control, 2)
+    assert control.killed
+    folder.unlink()
+    looks(control, 1)
+    assert Control(folder, None).killed, "the others are told as soon as that is possible"
+
+
+def test_on_acts_though_the_files_say_off_and_cannot_be_replaced(tmp_path: Path) -> None:
+    control = Control(tmp_path, None)
+    (tmp_path / "kill-switch").mkdir()
+    with pytest.raises(IsADirectoryError):
+        control.switch(on=True)
+    looks(control, 2)
+    assert control.killed
+    (tmp_path / "kill-switch").rmdir()
+    looks(control, 1)
+    other = Control(tmp_path, None)
+    assert other.killed
+    other.switch(on=False)
+    looks(control, 1)
+    assert not control.killed
+
+
+def test_an_operators_file_that_cannot_be_written_is_replaced_by_the_own_one(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "volume").write_text("a file, not a folder")
+    switch = tmp_path / "volume" / "off"
+    one, other = (Control(tmp_path / "control", switch) for _ in range(2))
+    one.switch(on=True)
+    looks(one, 2)
+    looks(other, 2)
+    assert one.killed
+    assert other.killed
+    (tmp_path / "volume").unlink()
+    other.switch(on=False)
+    looks(one, 1)
+    assert not one.killed
+
+
+def test_off_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
+    switch = tmp_path / "off"
+    switch.mkdir()  # what cannot be removed as a file
+    control = Control(tmp_path / "control", switch)
+    with pytest.raises(OSError, match="off"):
+        control.switch(on=False)
+    looks(control, 1)
+    assert control.killed
+
+
+def test_a_reload_that_cannot_be_written_happens_here(tmp_path: Path) -> None:
+    control = Control(tmp_path, None)
+    (tmp_path / "reload").mkdir()
+    assert not control.ask_reload()
+    assert looks(control, 3) == 1
+    assert not control.announce_reload()
+
+
+def test_an_error_while_looking_is_logged_once_and_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_files, "CONTROL_POLL_INTERVAL", 0.001)
+    monkeypatch.setattr(monitoring.LOGGER, "propagate", True)
+    control, seen = Control(tmp_path, None), 0
+
+    def fail() -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 5:
+            raise asyncio.CancelledError
+        raise ValueError("not expected")
+
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(control.watch(lambda: None, fail))
+    assert seen == 5
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ValueError]

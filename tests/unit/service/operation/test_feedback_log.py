@@ -1,13 +1,15 @@
 import json
+import resource
 import stat
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.service.http.schemas import Clicked, Dismissed, Shown
-from nextquery.service.operation.feedback_log import FeedbackLog, FeedbackLostError
+from nextquery.service.feedback import FeedbackLog, FeedbackLostError
+from nextquery.service.schemas import Clicked, Dismissed, Shown
 
 NOON = datetime(2026, 5, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 WHO = {"query_id": "list-1", "client_id": "browser-1", "query": "red shoes"}
@@ -73,3 +75,56 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("a file now")
     with pytest.raises(FeedbackLostError):
         log.write(Dismissed(action="dismissed", **WHO), NOON)
+
+
+@pytest.fixture
+def full_disk() -> Iterator[Callable[[int], None]]:
+    """Lets no file grow beyond so many bytes: the kernel then writes a part, and next time none."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("left", [0, 1, 20, 100])
+def test_a_full_disk_leaves_no_half_line(
+    tmp_path: Path, full_disk: Callable[[int], None], left: int
+) -> None:
+    log = FeedbackLog(tmp_path)
+    path = tmp_path / "events-2026-05-01.ndjson"
+    log.write(Dismissed(action="dismissed", **WHO), NOON)
+    first = path.read_bytes()
+    full_disk(len(first) + left)
+    for _ in range(2):
+        with pytest.raises(FeedbackLostError):
+            log.write(Dismissed(action="dismissed", **WHO), NOON)
+    assert path.read_bytes() == first
+    full_disk(resource.RLIM_INFINITY)
+    log.write(Dismissed(action="dismissed", **WHO), NOON)
+    assert path.read_bytes() == first * 2
+
+
+def test_half_a_line_does_not_swallow_the_next(tmp_path: Path) -> None:
+    """Of a process that was killed while it wrote."""
+    path = tmp_path / "events-2026-05-01.ndjson"
+    path.write_bytes(b'{"application": "nextqu')
+    FeedbackLog(tmp_path).write(Dismissed(action="dismissed", **WHO), NOON)
+    half, whole = path.read_bytes().splitlines()
+    assert half == b'{"application": "nextqu'
+    assert json.loads(whole)["client_id"] == "browser-1"
+
+
+def test_a_day_has_a_quota(tmp_path: Path) -> None:
+    log = FeedbackLog(tmp_path, megabytes=1)
+    path = tmp_path / "events-2026-05-01.ndjson"
+    path.write_bytes(b" " * 999_990 + b"\n")
+    with pytest.raises(FeedbackLostError, match="`feedback_mb`"):
+        log.write(Dismissed(action="dismissed", **WHO), NOON)
+    assert path.stat().st_size == 999_991
+    log.write(Dismissed(action="dismissed", **WHO), NOON + timedelta(days=1))
+    assert len(read(tmp_path / "events-2026-05-02.ndjson")) == 1
+
+
+def test_the_key_is_recorded(tmp_path: Path) -> None:
+    FeedbackLog(tmp_path).write(Dismissed(action="dismissed", **WHO), NOON, owner="shop")
+    [event] = read(tmp_path / "events-2026-05-01.ndjson")
+    assert event["owner"] == "shop"

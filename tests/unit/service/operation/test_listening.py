@@ -3,7 +3,7 @@
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.service.operation.listening import address, listen
+from nextquery.service.run import address, listen
 
 
 def test_port_0_takes_a_free_one_and_the_address_names_it() -> None:

@@ -2,7 +2,7 @@ import json
 import logging
 import sys
 
-from nextquery.service.operation.logging import JsonFormatter
+from nextquery.service.monitoring import JsonFormatter
 
 
 def test_a_line_is_json_with_its_fields() -> None:

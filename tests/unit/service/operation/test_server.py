@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from nextquery.service.operation.server import Server, WorkerPlace, _set_threads
-from nextquery.service.service import build_service
+from nextquery.service.answering import build_service
+from nextquery.service.run import Server, WorkerPlace, _set_threads
 from nextquery.service.settings import NamedModel, ServiceSettings
 
 
@@ -32,7 +32,7 @@ def server(served_models: dict[str, Path], tmp_path: Path) -> Server:
 @pytest.mark.parametrize(
     ("more", "before", "threads"),
     [
-        ({"workers": 256}, None, "1"),  # a share of no core is one
+        ({"workers": 256, "sessions": "none"}, None, "1"),  # a share of no core is one
         ({"workers": 1}, None, str(os.cpu_count())),
         ({"threads": 3}, "7", "3"),  # the operator's word is the last
         ({}, "7", "7"),

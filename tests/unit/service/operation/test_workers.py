@@ -7,15 +7,8 @@ from typing import Any
 import pytest
 
 from nextquery.errors import ArtifactError
-from nextquery.service.operation.listening import listen
-from nextquery.service.operation.prometheus import DIRECTORY_VARIABLE
-from nextquery.service.operation.workers import (
-    FIRST_PAUSE,
-    LONGEST_PAUSE,
-    REFUSED,
-    Supervisor,
-    Worker,
-)
+from nextquery.service.monitoring import DIRECTORY_VARIABLE
+from nextquery.service.run import FIRST_PAUSE, LONGEST_PAUSE, REFUSED, Supervisor, Worker, listen
 from nextquery.service.settings import NamedModel, ServiceSettings
 
 
@@ -40,7 +33,9 @@ def _shared_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def supervisor_with(tmp_path: Path, code: int, ready: bool) -> tuple[Supervisor, Worker]:
-    settings = ServiceSettings((NamedModel("main", tmp_path),), tmp_path, workers=2)
+    settings = ServiceSettings(
+        (NamedModel("main", tmp_path),), tmp_path, workers=2, sessions="none"
+    )
     with listen("127.0.0.1", 0) as listener:
         supervisor = Supervisor(settings, listener)
     process: Any = Ended(code)

@@ -5,15 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.errors import InputError
-from nextquery.service.sessions.stores import (
+from nextquery.service.sessions import (
     MemorySessions,
+    NoSessions,
     RedisSessions,
+    SessionStore,
+    StoredSession,
     joined,
-    open_sessions,
     session_key,
 )
-from nextquery.service.settings import MAX_CONTEXT_QUERIES, ServiceSettings
+from nextquery.service.settings import MAX_CONTEXT_QUERIES
 
 
 class Clock:
@@ -34,41 +35,87 @@ def sessions(clock: Clock) -> MemorySessions:
     return MemorySessions(3, 1800.0, clock)
 
 
+async def add(sessions: SessionStore, name: str, query: str, *seed: str) -> list[str]:
+    """The session after a query was added, by a request that began just before."""
+    stored = await sessions.read(name)
+    assert await sessions.append(name, query, seed, stored.deletions)
+    return list((await sessions.read(name)).queries)
+
+
+async def queries(sessions: SessionStore, name: str) -> list[str]:
+    return list((await sessions.read(name)).queries)
+
+
 def test_queries_are_added_in_order(sessions: MemorySessions) -> None:
     async def scenario() -> None:
-        assert await sessions.append("s", "a", []) == ["a"]
-        assert await sessions.append("s", "b", []) == ["a", "b"]
-        assert await sessions.read("s") == ["a", "b"]
+        assert await add(sessions, "s", "a") == ["a"]
+        assert await add(sessions, "s", "b") == ["a", "b"]
         await sessions.delete("s")
-        assert await sessions.read("s") == []
+        assert await queries(sessions, "s") == []
 
     asyncio.run(scenario())
 
 
 def test_the_seed_begins_a_new_session_only(sessions: MemorySessions) -> None:
     async def scenario() -> None:
-        assert await sessions.append("s", "b", ["a"]) == ["a", "b"]
-        assert await sessions.append("s", "c", ["other"]) == ["a", "b", "c"]
+        assert await add(sessions, "s", "b", "a") == ["a", "b"]
+        assert await add(sessions, "s", "c", "other") == ["a", "b", "c"]
 
     asyncio.run(scenario())
 
 
 def test_a_retried_query_counts_once(sessions: MemorySessions) -> None:
     async def scenario() -> None:
-        await sessions.append("s", "a", [])
-        assert await sessions.append("s", "a", []) == ["a"]
+        await add(sessions, "s", "a")
+        assert await add(sessions, "s", "a") == ["a"]
+
+    asyncio.run(scenario())
+
+
+async def _deleted_during_a_request(sessions: SessionStore) -> None:
+    await add(sessions, "s", "a")
+    began = await sessions.read("s")
+    for _ in range(2):
+        await sessions.delete("s")
+        assert not await sessions.append("s", "b", ["a"], began.deletions)
+        assert await queries(sessions, "s") == []
+    assert await sessions.append("other", "b", ["a"], 0)
+    assert await add(sessions, "s", "c") == ["c"], "a request that begins now starts it again"
+
+
+def test_a_deleted_session_does_not_come_back(sessions: MemorySessions) -> None:
+    asyncio.run(_deleted_during_a_request(sessions))
+
+
+def test_a_session_deleted_in_redis_does_not_come_back(redis_server: Any) -> None:
+    async def scenario() -> None:
+        sessions = RedisSessions(redis_server.url, 1800.0)
+        await _deleted_during_a_request(sessions)
+        await sessions.close()
+
+    asyncio.run(scenario())
+
+
+def test_without_a_store_nothing_is_kept() -> None:
+    async def scenario() -> None:
+        sessions = NoSessions()
+        assert await sessions.append("s", "a")
+        await sessions.delete("s")
+        assert await sessions.read("s") == StoredSession()
+        assert sessions.count() == 0
+        await sessions.close()
 
     asyncio.run(scenario())
 
 
 def test_idle_sessions_end(sessions: MemorySessions, clock: Clock) -> None:
     async def scenario() -> None:
-        await sessions.append("old", "a", [])
+        await sessions.append("old", "a")
         clock.now = 1700.0
-        await sessions.append("young", "b", [])
+        await sessions.append("young", "b")
         clock.now = 1800.0
-        assert await sessions.read("old") == []
-        assert await sessions.read("young") == ["b"]
+        assert await queries(sessions, "old") == []
+        assert await queries(sessions, "young") == ["b"]
         assert sessions.count() == 1
 
     asyncio.run(scenario())
@@ -78,12 +125,12 @@ def test_a_session_that_is_read_again_and_again_ends_nevertheless(
     sessions: MemorySessions, clock: Clock
 ) -> None:
     async def scenario() -> None:
-        await sessions.append("read", "a", [])
+        await sessions.append("read", "a")
         clock.now = 1700.0
-        await sessions.append("other", "b", [])
-        assert await sessions.read("read") == ["a"]
+        await sessions.append("other", "b")
+        assert await queries(sessions, "read") == ["a"]
         clock.now = 1801.0
-        assert await sessions.read("read") == []
+        assert await queries(sessions, "read") == []
         assert sessions.count() == 1
 
     asyncio.run(scenario())
@@ -115,9 +162,9 @@ def test_a_session_lives_until_it_is_idle_or_three_others_were_used_later(
                 expected.pop(what, None)
                 expected[what] = clock.now, [*known, str(number)]
                 expected = dict(list(expected.items())[-3:])
-                assert await sessions.append(what, str(number), []) == expected[what][1]
+                assert await add(sessions, what, str(number)) == expected[what][1]
             elif step == "read":
-                assert await sessions.read(what) == known
+                assert await queries(sessions, what) == known
             elif step == "delete":
                 await sessions.delete(what)
                 expected.pop(what, None)
@@ -132,14 +179,14 @@ def test_a_session_lives_until_it_is_idle_or_three_others_were_used_later(
 def test_redis_keeps_the_same_sessions(redis_server: Any) -> None:
     async def scenario() -> None:
         sessions = RedisSessions(redis_server.url, 1800.0)
-        assert await sessions.append("s", "b", ["a"]) == ["a", "b"]
-        assert await sessions.append("s", "b", ["other"]) == ["a", "b"]
-        assert await sessions.append("s", "c", ["other"]) == ["a", "b", "c"]
+        assert await add(sessions, "s", "b", "a") == ["a", "b"]
+        assert await add(sessions, "s", "b", "other") == ["a", "b"]
+        assert await add(sessions, "s", "c", "other") == ["a", "b", "c"]
         for number in range(MAX_CONTEXT_QUERIES):
-            last = await sessions.append("s", str(number), [])
-        assert len(last) == MAX_CONTEXT_QUERIES == len(await sessions.read("s"))
+            last = await add(sessions, "s", str(number))
+        assert len(last) == MAX_CONTEXT_QUERIES
         await sessions.delete("s")
-        assert await sessions.read("s") == []
+        assert await queries(sessions, "s") == []
         await sessions.close()
 
     asyncio.run(scenario())
@@ -164,25 +211,18 @@ def test_a_session_deleted_while_it_begins_leaves_nothing_without_expiry(
 def test_the_number_of_sessions_is_bounded(sessions: MemorySessions) -> None:
     async def scenario() -> None:
         for name in "abcd":
-            await sessions.append(name, "q", [])
+            await sessions.append(name, "q")
         assert sessions.count() == 3
-        assert await sessions.read("a") == []
+        assert await queries(sessions, "a") == []
 
     asyncio.run(scenario())
 
 
 def test_a_long_session_keeps_its_most_recent_queries() -> None:
-    queries = [str(number) for number in range(MAX_CONTEXT_QUERIES + 5)]
-    assert joined(queries) == queries[5:]
+    texts = [str(number) for number in range(MAX_CONTEXT_QUERIES + 5)]
+    assert joined(texts) == texts[5:]
 
 
 def test_owners_do_not_share_sessions() -> None:
     assert session_key("shop", "1") != session_key("news", "1")
     assert "1234567" not in session_key("", "1234567")
-
-
-def test_an_unknown_store_is_refused(settings: ServiceSettings) -> None:
-    from dataclasses import replace
-
-    with pytest.raises(InputError, match="`sessions` mysql"):
-        open_sessions(replace(settings, sessions="mysql://x"))

@@ -12,8 +12,7 @@ from nextquery import PreparedData, load
 from nextquery.artifacts import further_entries, open_artifact, publish
 from nextquery.errors import ArtifactError, InputError
 from nextquery.inference.settings import DecodeConfig
-from nextquery.service.models.engine import StatefulEngine, open_engine
-from nextquery.service.models.questions import SuggestOptions
+from nextquery.service.engine import StatefulEngine, SuggestOptions, open_engine
 from nextquery.suggesters.base import (
     BatchScorer,
     Completer,
@@ -23,8 +22,7 @@ from nextquery.suggesters.base import (
     Trained,
     Wrapping,
 )
-from nextquery.suggesters.blending.blend import Blend
-from nextquery.suggesters.fitting.blend import BlendSettings, make_blend
+from nextquery.suggesters.blend import Blend, BlendSettings, make_blend
 from nextquery.suggesters.loading import model_kind
 
 CONTEXT = ("oslo hotels",)
@@ -113,7 +111,7 @@ def test_completions_come_from_both(blend: Blend, parts: list[Path]) -> None:
 def test_a_service_keeps_its_states(blend: Blend, tmp_path: Path) -> None:
     blend.save(tmp_path / "blend")
     assert model_kind(tmp_path / "blend").neural
-    engine = open_engine(tmp_path / "blend", None, 100)
+    engine = open_engine(tmp_path / "blend", None)
     assert isinstance(engine, StatefulEngine)
     assert engine.specificity == blend.config.specificity == 0.25
     found = engine.suggest([CONTEXT], SuggestOptions(n=4, diversity=0.5))

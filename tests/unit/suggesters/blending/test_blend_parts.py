@@ -8,8 +8,7 @@ import pytest
 
 from nextquery import load
 from nextquery.suggesters.base import Trained
-from nextquery.suggesters.blending.blend_parts import Parts
-from nextquery.suggesters.blending.mixture import Mixture
+from nextquery.suggesters.blend import Mixture, Parts
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nextquery.suggesters.blending.mixture import CASES_OF_ALL, Mixture, fit_mixture
+from nextquery.suggesters.blend import CASES_OF_ALL, Mixture, fit_mixture
 
 
 def test_probabilities_are_weighed_by_who_speaks() -> None:

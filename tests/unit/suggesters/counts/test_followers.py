@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nextquery.suggesters.counts.followers import Followers
+from nextquery.suggesters.counts import Followers
 
 # Row 0: 2 followed twice, 1 twice, 3 once. Row 1: nothing. Row 2: 0 followed five times.
 TABLE = Followers.from_counts(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact, open_artifact, publish
 from nextquery.errors import ArtifactError
-from nextquery.suggesters.counts.storage import (
+from nextquery.suggesters.counts import (
     build_trie,
     load_array,
     load_record,

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nextquery.suggesters.counts.followers import Followers
-from nextquery.suggesters.counts.suffix_tree import SuffixTree
-from nextquery.suggesters.fitting.tree_growth import grow_tree
+from nextquery.suggesters.counts import Followers
+from nextquery.suggesters.suffix_tree import SuffixTree, grow_tree
 
 
 def _tree(followers: dict[int, int], escape: float = 1.0) -> SuffixTree:

@@ -6,7 +6,7 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.suggesters.adjacency import Adjacency, AdjacencySettings
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 SESSIONS = [("u1", ["a", "b"]), ("u2", ["a", "b", "c"]), ("u3", ["a", "c"])]
 

@@ -8,9 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nextquery.suggesters.aging import AgingSettings
-from nextquery.suggesters.fitting.ages import Ages
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.background import Ages, AgingSettings
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model, load
 
 OLD = [("ann", ["red", "old end"]), ("bob", ["red", "old end"]), ("cat", ["blue", "red"])]

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.suggesters.fitting.background import (
-    count_background,
-    frequency_ranks,
-    heaviest_first,
-)
+from nextquery.suggesters.background import count_background, frequency_ranks, heaviest_first
 
 SESSIONS = [("u1", ["red shoes", "boots"]), ("u2", ["red boots", "boots"]), ("u1", ["boots"])]
 

@@ -8,8 +8,7 @@ import pytest
 from nextquery import PreparedData
 from nextquery.artifacts import open_artifact
 from nextquery.errors import InputError, NextqueryError
-from nextquery.suggesters.blending.blend import Blend
-from nextquery.suggesters.fitting.blend import BlendSettings, make_blend
+from nextquery.suggesters.blend import Blend, BlendSettings, make_blend
 
 
 def test_counts_weigh_most_where_they_have_seen_the_last_query(blend: Blend) -> None:

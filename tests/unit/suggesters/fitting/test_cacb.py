@@ -6,7 +6,7 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.suggesters.cacb import CACB, CACBSettings
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 
 SESSIONS = [
     ("u1", ["red shoes", "boots"]),

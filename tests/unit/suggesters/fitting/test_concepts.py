@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nextquery.suggesters.fitting.concepts import find_concepts, unit_vectors
+from nextquery.suggesters.cacb import find_concepts, unit_vectors
 
 
 def _concepts(edges: list[tuple[int, int, float]], queries: int, diameter: float) -> list[int]:

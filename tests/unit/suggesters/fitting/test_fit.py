@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nextquery.suggesters.fitting.fit import FITTERS, fit_model
+from nextquery.suggesters.fit import FITTERS, fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model, load
 
 SESSIONS = [(f"u{n}", ["red shoes", "red boots"]) for n in range(3)]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.popularity import Popularity, PopularitySettings
 
 SESSIONS = [("u1", ["old", "old", "rare"]), ("u2", ["old"]), ("u1", ["new"]), ("u2", ["new"])]

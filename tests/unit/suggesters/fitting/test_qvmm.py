@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
 
 SESSIONS = [("u1", ["a", "b", "c"]), ("u2", ["a", "b", "c"]), ("u3", ["x", "b", "d"])]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nextquery.suggesters.fitting.fit import fit_model
+from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.rescue import Rescue
 
 

@@ -4,13 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from nextquery.suggesters.fitting.sequences import (
-    collected,
-    earlier,
-    following,
-    open_log,
-    without_repeats,
-)
+from nextquery.suggesters.sequences import collected, earlier, following, open_log, without_repeats
 
 SESSIONS = [
     ("ann", ["a", "b", "c"]),

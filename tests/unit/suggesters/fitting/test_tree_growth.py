@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nextquery.suggesters.counts.suffix_tree import SuffixTree
-from nextquery.suggesters.fitting.tree_growth import grow_tree
+from nextquery.suggesters.suffix_tree import SuffixTree, grow_tree
 
 # After 0 came 1 eight times and 2 twice; that was so after 3, 0 as well, but never after 2, 0.
 LEVEL_1 = pl.DataFrame({"back1": [0, 0], "symbol": [1, 2], "count": [8, 2]})

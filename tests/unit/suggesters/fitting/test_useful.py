@@ -8,9 +8,9 @@ import pytest
 from nextquery.errors import InputError
 from nextquery.suggesters.adjacency import Adjacency, AdjacencySettings
 from nextquery.suggesters.count_suggester import CountSuggester
-from nextquery.suggesters.fitting.fit import FITTERS, fit_model
-from nextquery.suggesters.fitting.useful import UsefulCounts
+from nextquery.suggesters.fit import FITTERS, fit_model
 from nextquery.suggesters.loading import count_model
+from nextquery.suggesters.sequences import UsefulCounts
 
 SESSIONS = [
     *((f"a{n}", ("shoes", "boots")) for n in range(24)),

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 import polars as pl
 import pytest
 
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading import rejects
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import ReadSettings
 
 START = datetime(2024, 3, 1, 10)
 
@@ -80,7 +80,7 @@ def test_keystrokes_are_one_search(tmp_path: Path) -> None:
     result, rows = read(tmp_path, {"logs": logs})
     assert [query for _, query, _ in rows] == ["red shoes", "red boots"]
     assert result.format == "algolia"
-    assert result.reasons == {rejected_rows.TYPED_FURTHER: 7}
+    assert result.reasons == {rejects.TYPED_FURTHER: 7}
     assert (result.rows_read, result.rows_accepted) == (9, 2)
 
 
@@ -106,9 +106,9 @@ def test_clicks_follow_their_search_and_keep_it(tmp_path: Path) -> None:
         ("red shoes", "y"),
     ]
     assert result.reasons == {
-        rejected_rows.UNKNOWN_QUERY: 1,
-        rejected_rows.NO_QUERY_ID: 1,
-        rejected_rows.NOT_A_CLICK: 1,
+        rejects.UNKNOWN_QUERY: 1,
+        rejects.NO_QUERY_ID: 1,
+        rejects.NOT_A_CLICK: 1,
     }
 
 
@@ -137,7 +137,7 @@ def test_other_requests_and_failures_are_set_aside(tmp_path: Path) -> None:
     ]
     result, rows = read(tmp_path, {"logs": [*others, request("hat", 60)]})
     assert [query for _, query, _ in rows] == ["hat"]
-    assert result.reasons == {rejected_rows.NOT_A_SEARCH: 4}
+    assert result.reasons == {rejects.NOT_A_SEARCH: 4}
 
 
 def test_a_token_in_the_body_names_the_visitor(tmp_path: Path) -> None:

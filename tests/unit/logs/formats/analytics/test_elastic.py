@@ -6,11 +6,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nextquery.logs.formats.analytics.elastic import ElasticFormat, ElasticLayout
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.formats.analytics import ElasticFormat, ElasticLayout
+from nextquery.logs.reading import rejects
+from nextquery.logs.reading.open import Sample
 from nextquery.logs.reading.rows import ParsedRows, parse_lines
-from nextquery.logs.reading.samples import Sample
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import ReadSettings
 
 SEARCH = {
     "@timestamp": "2023-05-16T12:00:00.500+02:00",
@@ -64,21 +64,21 @@ def test_elastic_session_stands_in_for_an_unknown_user() -> None:
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
-        (SEARCH | {"event": {"action": "pageview"}}, rejected_rows.NOT_A_SEARCH),
-        (SEARCH | {"event": {"action": "page_view"}}, rejected_rows.NOT_A_SEARCH),
-        (SEARCH | {"event": {}}, rejected_rows.NO_ACTION),
-        (SEARCH | {"search": {"query": ""}}, rejected_rows.EMPTY_QUERY),
-        (SEARCH | {"search": {"query": None}}, rejected_rows.EMPTY_QUERY),
-        (SEARCH | {"search": {"query": {"text": "red"}}}, rejected_rows.EMPTY_QUERY),
-        (SEARCH | {"search": {"query": "red\0shoes"}}, rejected_rows.NUL_BYTE),
-        (SEARCH | {"user": {}, "session": {}}, rejected_rows.NO_USER),
-        (SEARCH | {"@timestamp": None}, rejected_rows.NO_TIME),
+        (SEARCH | {"event": {"action": "pageview"}}, rejects.NOT_A_SEARCH),
+        (SEARCH | {"event": {"action": "page_view"}}, rejects.NOT_A_SEARCH),
+        (SEARCH | {"event": {}}, rejects.NO_ACTION),
+        (SEARCH | {"search": {"query": ""}}, rejects.EMPTY_QUERY),
+        (SEARCH | {"search": {"query": None}}, rejects.EMPTY_QUERY),
+        (SEARCH | {"search": {"query": {"text": "red"}}}, rejects.EMPTY_QUERY),
+        (SEARCH | {"search": {"query": "red\0shoes"}}, rejects.NUL_BYTE),
+        (SEARCH | {"user": {}, "session": {}}, rejects.NO_USER),
+        (SEARCH | {"@timestamp": None}, rejects.NO_TIME),
         (SEARCH | {"@timestamp": "today"}, "time not understood"),
-        ('{"event": {"action": "sea', rejected_rows.NOT_JSON),
-        ("[1, 2]", rejected_rows.NOT_JSON),
-        ("null", rejected_rows.NOT_JSON),
-        ("red shoes", rejected_rows.NOT_JSON),
-        ("", rejected_rows.EMPTY_LINE),
+        ('{"event": {"action": "sea', rejects.NOT_JSON),
+        ("[1, 2]", rejects.NOT_JSON),
+        ("null", rejects.NOT_JSON),
+        ("red shoes", rejects.NOT_JSON),
+        ("", rejects.EMPTY_LINE),
     ],
 )
 def test_every_fault_of_an_event_has_its_reason(event: Any, reason: str) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
-from nextquery.logs.formats.analytics.ga4 import Ga4Format, Ga4Layout
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.formats.analytics import Ga4Format, Ga4Layout
+from nextquery.logs.reading import rejects
+from nextquery.logs.reading.open import Sample
 from nextquery.logs.reading.rows import parse_lines
-from nextquery.logs.reading.samples import Sample
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import ReadSettings
 
 
 def event(
@@ -60,11 +60,11 @@ def test_searches_are_rows_and_all_else_is_set_aside() -> None:
     ]
     assert parsed.accepted["time"][0] == datetime(2024, 1, 1, 0, 0, 0, 123_456)
     assert parsed.rejected.select("line", "reason").rows() == [
-        (2, rejected_rows.NOT_A_SEARCH),
-        (5, rejected_rows.EMPTY_QUERY),
-        (6, rejected_rows.NO_USER),
-        (7, rejected_rows.NOT_JSON),
-        (8, rejected_rows.NOT_JSON),
+        (2, rejects.NOT_A_SEARCH),
+        (5, rejects.EMPTY_QUERY),
+        (6, rejects.NO_USER),
+        (7, rejects.NOT_JSON),
+        (8, rejects.NOT_JSON),
     ]
 
 
@@ -74,3 +74,36 @@ def test_it_is_told_by_its_fields() -> None:
     assert (
         Ga4Format().recognise(Sample(Path("x"), ('{"event_name": "x"}',)), ReadSettings()) is None
     )
+
+
+def test_a_faulty_parameter_hides_no_other() -> None:
+    good = {"key": "search_term", "value": {"string_value": "rote schuhe"}}
+    values: tuple[Any, ...] = (None, "red", [], {}, {"a": {"b": 1}})
+    faulty: list[Any] = [
+        *({"value": {"string_value": "x"}}, {"key": "search_term"}, {"key": ["search_term"]}),
+        *({"key": "search_term", "value": bad} for bad in values),
+        *(None, 7, "search_term", ["search_term"], {}),
+    ]
+    lines = []
+    for bad in faulty:
+        found = json.loads(event("search"))
+        lines.append(json.dumps({**found, "event_params": [bad, good]}))
+        lines.append(json.dumps({**found, "event_params": [bad]}))
+        lines.append(json.dumps({**found, "event_params": bad}))
+    frame = pl.DataFrame(
+        {"line": range(1, len(lines) + 1), "text": lines}, {"line": pl.Int64, "text": pl.String}
+    )
+    parsed = parse_lines(Ga4Layout(), frame)
+    assert parsed.accepted["query"].to_list() == ["rote schuhe"] * len(faulty)
+    assert set(parsed.rejected["reason"]) == {rejects.EMPTY_QUERY}
+
+
+def test_a_term_that_is_not_text_is_rejected_and_not_repaired() -> None:
+    lines = [
+        event("search", search_term={"string_value": "red\0shoes"}),
+        event("search", search_term={"string_value": "red shoes"}),
+    ]
+    frame = pl.DataFrame({"line": [1, 2], "text": lines}, {"line": pl.Int64, "text": pl.String})
+    parsed = parse_lines(Ga4Layout(), frame)
+    assert parsed.accepted["line"].to_list() == [2]
+    assert parsed.rejected["reason"].to_list() == [rejects.NUL_BYTE]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.analytics import json_documents
-from nextquery.logs.formats.analytics.json_documents import read_objects, sample_document
-from nextquery.logs.reading.samples import Sample
+from nextquery.logs.formats import json as json_format
+from nextquery.logs.formats.json import read_objects, sample_document
+from nextquery.logs.reading.open import Sample
 
 OBJECTS: list[dict[str, Any]] = [{"a": n, "text": "é]},{" * n, "in": {"b": [1]}} for n in range(9)]
 DOCUMENTS = {
@@ -27,27 +27,33 @@ DOCUMENTS = {
 def test_every_object_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str, chunk: int
 ) -> None:
-    monkeypatch.setattr(json_documents, "_CHUNK", chunk)
+    monkeypatch.setattr(json_format, "_CHUNK", chunk)
     path = tmp_path / "log.json"
     path.write_text(DOCUMENTS[shape])
     assert [found for _, found in read_objects(path, "logs")] == OBJECTS
 
 
 @pytest.mark.parametrize(
-    "text", ['[{"a": 1}, {"a": ', "[{'a': 1}]", '[{"a": 1} x', '{"a": ' * 5000]
+    "text",
+    [
+        *('[{"a": 1}, {"a": ', "[{'a': 1}]", '[{"a": 1} x', '{"a": ' * 5000),
+        # Cut between two objects, or before the end of the list or of what it is in.
+        *('[{"a": 1}, {"a": 2},', '[{"a": 1}', '[{"a": 1}]\n[{"a": 2}', '[{"a": 1}]]'),
+        *('{"logs": [{"a": 1}, ', '{"logs": [{"a": 1}]', '{"logs": [{"a": 1}]}\n{"logs": ['),
+    ],
 )
 def test_a_damaged_document_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "log.json"
     path.write_text(text)
-    with pytest.raises(LogError, match=r"log.json: is no JSON, or damaged, after \d objects"):
+    with pytest.raises(LogError, match=r"log.json: is not JSON.* cut off, after \d objects"):
         list(read_objects(path, "logs"))
 
 
 def test_an_object_without_end_takes_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_documents, "LARGEST_OBJECT", 1000)
-    monkeypatch.setattr(json_documents, "_CHUNK", 500)
+    monkeypatch.setattr(json_format, "LARGEST_OBJECT", 1000)
+    monkeypatch.setattr(json_format, "_CHUNK", 500)
     path = tmp_path / "log.json"
     path.write_text('[{"a": "' + "x" * 100_000 + '"}]')
     with pytest.raises(LogError, match="after 0 objects"):

@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nextquery.logs.reading import rejected_rows
+from nextquery.logs.reading import rejects
 from nextquery.logs.reading.read_logs import read_logs
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.settings import ReadSettings
 
 
 def action(kind: str, second: int, **fields: Any) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def test_searches_and_what_was_opened_after_them(tmp_path: Path, shape: str) -> 
         ("marie", "été", None),
     ]
     assert rows["time"][0] == datetime(2024, 3, 1, 10, 0, 5)
-    assert result.reasons == {rejected_rows.NOT_A_SEARCH: 3}
+    assert result.reasons == {rejects.NOT_A_SEARCH: 3}
 
 
 def test_odd_visits_are_rejected_not_fatal(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_odd_visits_are_rejected_not_fatal(tmp_path: Path) -> None:
     result = read_logs([path], ReadSettings(max_rejected=1.0), tmp_path / "work")
     assert result.rows_accepted == 4
     assert result.reasons == {
-        rejected_rows.NOT_A_SEARCH: 5,
-        rejected_rows.MALFORMED_TEXT: 1,
-        rejected_rows.NUL_BYTE: 1,
-        rejected_rows.NO_USER: 1,
+        rejects.NOT_A_SEARCH: 5,
+        rejects.MALFORMED_TEXT: 1,
+        rejects.NUL_BYTE: 1,
+        rejects.NO_USER: 1,
     }

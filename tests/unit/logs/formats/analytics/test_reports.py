@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.analytics.reports import describe_report
+from nextquery.logs.formats.analytics import describe_report
 from nextquery.logs.formats.detection import choose_format
-from nextquery.logs.reading.samples import Sample
-from nextquery.logs.reading.settings import ReadSettings
+from nextquery.logs.reading.open import Sample
+from nextquery.logs.settings import ReadSettings
 
 GA4 = """# ----------------------------------------
 # Search terms

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.layouts.columns import check_columns, find_columns
+from nextquery.logs.formats.base import check_columns, find_columns
 
 COLUMNS = {"user": "who", "time": "when", "query": "what"}
 

@@ -5,10 +5,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nextquery.logs.formats.aol import AOL_LAYOUT
-from nextquery.logs.formats.excite import EXCITE_LAYOUT
-from nextquery.logs.formats.layouts.delimited_format import parse_delimited, split_uniform
-from nextquery.logs.formats.layouts.delimited_layout import DelimitedLayout
+from nextquery.logs.formats.delimited import (
+    AOL_LAYOUT,
+    EXCITE_LAYOUT,
+    DelimitedLayout,
+    parse_delimited,
+    split_uniform,
+)
 from nextquery.logs.reading.lines import LONGEST_LINE, LineBlock
 from nextquery.logs.reading.rows import parse_lines
 

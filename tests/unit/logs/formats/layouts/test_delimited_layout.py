@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nextquery.logs.formats.aol import AOL_LAYOUT
-from nextquery.logs.formats.excite import EXCITE_LAYOUT
-from nextquery.logs.formats.layouts.delimited_layout import DelimitedLayout
-from nextquery.logs.reading import lines, rejected_rows
+from nextquery.logs.formats.delimited import AOL_LAYOUT, EXCITE_LAYOUT, DelimitedLayout
+from nextquery.logs.reading import lines, rejects
 from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
 
 CSV = DelimitedLayout(
@@ -63,20 +61,20 @@ def test_quotes_in_aol_are_plain_characters() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (b"7\tred\xff shoes\t2006-03-01 07:17:12\t\t", rejected_rows.MALFORMED_TEXT),
-        (b"7\tred\0 shoes\t2006-03-01 07:17:12\t\t", rejected_rows.NUL_BYTE),
-        (b"7\t" + b"x" * (1 << 20) + b"\t2006-03-01 07:17:12\t\t", rejected_rows.TOO_LONG),
-        (b"", rejected_rows.EMPTY_LINE),
-        (b"\r\n", rejected_rows.EMPTY_LINE),
-        (b"AnonID\tQuery\tQueryTime\tItemRank\tClickURL", rejected_rows.REPEATED_HEADER),
-        (b"7\tred\t2006-03-01 07:17:12\t1", rejected_rows.WRONG_COLUMNS),
-        (GOOD + b"\tmore", rejected_rows.WRONG_COLUMNS),
-        (GOOD + b"\tmore\tand more", rejected_rows.WRONG_COLUMNS),
-        (b"red shoes", rejected_rows.WRONG_COLUMNS),
-        (b" \tred\t2006-03-01 07:17:12\t\t", rejected_rows.NO_USER),
-        (b"7\tred\t\t\t", rejected_rows.NO_TIME),
+        (b"7\tred\xff shoes\t2006-03-01 07:17:12\t\t", rejects.MALFORMED_TEXT),
+        (b"7\tred\0 shoes\t2006-03-01 07:17:12\t\t", rejects.NUL_BYTE),
+        (b"7\t" + b"x" * (1 << 20) + b"\t2006-03-01 07:17:12\t\t", rejects.TOO_LONG),
+        (b"", rejects.EMPTY_LINE),
+        (b"\r\n", rejects.EMPTY_LINE),
+        (b"AnonID\tQuery\tQueryTime\tItemRank\tClickURL", rejects.REPEATED_HEADER),
+        (b"7\tred\t2006-03-01 07:17:12\t1", rejects.WRONG_COLUMNS),
+        (GOOD + b"\tmore", rejects.WRONG_COLUMNS),
+        (GOOD + b"\tmore\tand more", rejects.WRONG_COLUMNS),
+        (b"red shoes", rejects.WRONG_COLUMNS),
+        (b" \tred\t2006-03-01 07:17:12\t\t", rejects.NO_USER),
+        (b"7\tred\t\t\t", rejects.NO_TIME),
         (b"7\tred\tyesterday\t\t", "time not understood"),
-        (b"7\t \t2006-03-01 07:17:12\t\t", rejected_rows.EMPTY_QUERY),
+        (b"7\t \t2006-03-01 07:17:12\t\t", rejects.EMPTY_QUERY),
         (GOOD, None),
     ],
 )
@@ -89,7 +87,7 @@ def test_header_on_line_one_is_no_row() -> None:
     parsed = parse(AOL_LAYOUT, header, GOOD, header)
     assert parsed.accepted["line"].to_list() == [2]
     assert parsed.rejected.select("line", "reason", "excerpt").rows() == [
-        (3, rejected_rows.REPEATED_HEADER, header.decode())
+        (3, rejects.REPEATED_HEADER, header.decode())
     ]
 
 
@@ -102,14 +100,14 @@ def test_longest_line_is_still_a_row() -> None:
     start, end = b"7\t", b"\t2006-03-01 07:17:12\t\t"
     query = b"x" * (lines.LONGEST_LINE - len(start) - len(end))
     assert reason(AOL_LAYOUT, start + query + end + b"\n") is None
-    assert reason(AOL_LAYOUT, start + query + b"x" + end) == rejected_rows.TOO_LONG
+    assert reason(AOL_LAYOUT, start + query + b"x" + end) == rejects.TOO_LONG
 
 
 def test_excite_row() -> None:
     (row,) = parse(EXCITE_LAYOUT, b"A1\t970916105432\tred shoes").accepted.rows(named=True)
     assert row["time"] == datetime(1997, 9, 16, 10, 54, 32)
-    assert reason(EXCITE_LAYOUT, b"A1\t970916105432\t") == rejected_rows.EMPTY_QUERY
-    assert reason(EXCITE_LAYOUT, b"A1\t970916105432") == rejected_rows.WRONG_COLUMNS
+    assert reason(EXCITE_LAYOUT, b"A1\t970916105432\t") == rejects.EMPTY_QUERY
+    assert reason(EXCITE_LAYOUT, b"A1\t970916105432") == rejects.WRONG_COLUMNS
     assert reason(EXCITE_LAYOUT, b"A1\t971316105432\tred") == "time not understood"
 
 
@@ -130,11 +128,11 @@ def test_csv_fields_may_be_quoted(text: bytes, query: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (b'7,2006-03-01 07:17:12,"red', rejected_rows.BAD_QUOTES),
-        (b'7,2006-03-01 07:17:12,"red" shoes', rejected_rows.BAD_QUOTES),
-        (b'7,2006-03-01 07:17:12,"red",more', rejected_rows.WRONG_COLUMNS),
-        (b'"7",2006-03-01 07:17:12', rejected_rows.WRONG_COLUMNS),
-        (b'7,2006-03-01 07:17:12,""', rejected_rows.EMPTY_QUERY),
+        (b'7,2006-03-01 07:17:12,"red', rejects.BAD_QUOTES),
+        (b'7,2006-03-01 07:17:12,"red" shoes', rejects.BAD_QUOTES),
+        (b'7,2006-03-01 07:17:12,"red",more', rejects.WRONG_COLUMNS),
+        (b'"7",2006-03-01 07:17:12', rejects.WRONG_COLUMNS),
+        (b'7,2006-03-01 07:17:12,""', rejects.EMPTY_QUERY),
     ],
 )
 def test_quoted_rows_that_are_wrong(text: bytes, expected: str) -> None:

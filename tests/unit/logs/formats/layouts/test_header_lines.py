@@ -2,7 +2,7 @@
 
 import pytest
 
-from nextquery.logs.formats.layouts.header_lines import HeaderLine, likely_header
+from nextquery.logs.formats.delimited import HeaderLine, likely_header
 
 ROWS = ("7,red shoes,2024-03-01 10:00:00", "7,blue shoes,2024-03-01 10:01:00")
 

@@ -5,9 +5,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nextquery.logs.formats.layouts.json_fields import extract_fields, sample_objects, sample_paths
-from nextquery.logs.reading import rejected_rows
-from nextquery.logs.reading.samples import Sample
+from nextquery.logs.formats.json import extract_fields, sample_objects, sample_paths
+from nextquery.logs.reading import rejects
+from nextquery.logs.reading.open import Sample
 
 
 def sample(*lines: str) -> Sample:
@@ -56,7 +56,7 @@ def test_what_is_no_object_has_its_reason() -> None:
         reason=pl.lit(None, pl.String)
     )
     found = extract_fields(lines, {"a": "a"})["reason"].to_list()
-    assert found == [rejected_rows.NOT_JSON, rejected_rows.NOT_JSON, rejected_rows.NUL_BYTE]
+    assert found == [rejects.NOT_JSON, rejects.NOT_JSON, rejects.NUL_BYTE]
 
 
 @pytest.mark.parametrize(

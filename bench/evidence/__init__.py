@@ -1,1 +1,0 @@
-"""What docs/experiments.md claims, made again: `scripts/evidence` runs it."""

@@ -1,0 +1,82 @@
+"""The hidden intent while a model is trained: the probe on every checkpoint that appears.
+
+A training run keeps only its newest checkpoints, so they are looked at as they come, in a thread
+beside the process that trains.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nextquery.errors import ArtifactError
+from nextquery.evaluation.probes.hidden_intent import intent_result
+from nextquery.logs.data_folder import PreparedData
+from nextquery.model.hred import HRED
+from nextquery.model.settings import ModelConfig
+from nextquery.text.vocabulary import Vocabulary
+from nextquery.training.checkpoint import CheckpointFolder
+from research.learning import Scores
+
+SECONDS = 5.0
+CASES = 1000
+
+
+class CurveWriter:
+    """One line of a JSON-lines file per checkpoint: its step and what the probe finds."""
+
+    def __init__(self, data: PreparedData, training: Path, curve: Path) -> None:
+        self._data = data
+        self._sessions = [each for each in data.sessions("validation") if len(each.queries) > 1]
+        self._training = training
+        self._curve = curve
+        self._seen: set[int] = set()
+
+    def look(self) -> None:
+        """Probe the checkpoints that were not there the last time."""
+        for path in sorted((self._training / "checkpoints").glob("step-*")):
+            step = int(path.name.removeprefix("step-"))
+            if step not in self._seen:
+                self._seen.add(step)
+                self._probe(step)
+
+    def _probe(self, step: int) -> None:
+        try:
+            model = self._model(step)
+        except (OSError, ArtifactError):  # gone already: a newer one is there
+            return
+        found = intent_result(Scores(model), self._sessions, most=CASES)
+        assert found is not None
+        near = {str(each.distance): each.nats for each in found.by_distance}
+        line = {"step": step, "nats": found.nats, "intent": found.intent, "by_distance": near}
+        with self._curve.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def _model(self, step: int) -> HRED:
+        folder = CheckpointFolder(self._training / "checkpoints", {})
+        run = json.loads((folder.place(step) / "run.json").read_text())
+        keys = {key.partition(".")[::2]: value for key, value in run["identity"].items()}
+        chosen = {key: value for (section, key), value in keys.items() if section == "model"}
+        config = ModelConfig.model_validate(chosen)
+        model = HRED(config, Vocabulary(self._data.words()[: config.vocabulary_size]))
+        model.load_state_dict(folder.load(step).weights)
+        return model
+
+
+@contextmanager
+def watched(writer: CurveWriter) -> Iterator[None]:
+    """Look at new checkpoints for as long as the block runs."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(SECONDS):
+            writer.look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

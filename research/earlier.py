@@ -1,0 +1,163 @@
+"""A user's earlier queries in front of the context: how many, and whether rankers gain by them.
+
+On AOL logs, which are not shipped, and on a made-up log, where each session has an intent of its
+own. How many queries are put in front is chosen by the validation sessions, with HRED alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nextquery.evaluation.scenario_features import (
+    build_cases,
+    lengthened,
+    read_earlier_queries,
+    read_evaluation_data,
+)
+from nextquery.evaluation.scenarios import Rules
+from nextquery.logs.data_folder import PreparedData
+from nextquery.ranking.cases import reciprocal_ranks
+from nextquery.ranking.scoring import CaseScorer
+from nextquery.suggesters.loading import load
+from research.aol import COPYING, EVERY_CONTEXT, NEXT_QUERY, QUICK, known
+from research.commands import make, report_of, save
+from research.summary import summarise
+from research.tables import TITLES, gain, interval, mrr_text, p_value, read, table
+
+Document = Mapping[str, Any]
+NUMBERS = (0, 1, 2, 3, 5, 10)
+TAKEN = "3"
+"""How many earlier queries the rankers of the page have."""
+
+CASES = 500
+"""Validation cases that are drawn of each scenario, at most."""
+
+FORMS = {"next_query": "sum", "every_context": "lift"}
+"""The form of the score by which HRED orders candidates alone: what suits the scenario."""
+
+EVERY = ("--ranker-positions", "every", "--earlier-queries", TAKEN)
+LOGS = {"aol": "AOL", "made_up": "made up"}
+
+
+def aol(work: Path, logs: Sequence[Path]) -> None:
+    """Known visitors of AOL, with copying: how many queries, two scenarios, every context."""
+    given = known(work, logs, "copying", COPYING)
+    _save("aol", {"validation": by_number(Path(given[0]), work / "copying", Rules(5))})
+    _save("aol", report_of(work / "report-earlier", [*given, *NEXT_QUERY, *EVERY]), "scenarios")
+    apart = [*given, *EVERY_CONTEXT, "--earlier-queries", TAKEN]
+    _save("aol", report_of(work / "report-earlier-contexts", apart), "contexts")
+
+
+def made_up(work: Path) -> None:
+    """The same on a made-up log of 30,000 sessions with `tiny`."""
+    log, data, model = (work / name for name in ("log.tsv", "data", "hred"))
+    make(log, ["synth", str(log), "--sessions", "30000", "--seed", "1"])
+    make(data, ["prepare", str(log), "--out", str(data), "--no-spelling"])
+    make(model, ["train", str(data), "--out", str(model), "--config", "tiny"])
+    _save("made_up", {"validation": by_number(data, model, Rules())})
+    given = [str(data), f"--model=hred={model}", *QUICK, "--visitors", "known"]
+    short = ["--scenario", "next_query", "--scenario", "robust", "--scenario", "long_tail"]
+    _save("made_up", report_of(work / "report-earlier", [*given, *short, *EVERY]), "scenarios")
+
+
+def by_number(data: Path, model: Path, rules: Rules) -> dict[str, Any]:
+    """The model alone on validation cases, by how many earlier queries it sees.
+
+    Lists never repeat a query of the context, so the cases whose true next query is none of the
+    earlier ones are shown apart: `others`.
+    """
+    prepared = PreparedData(data)
+    evaluation, scorer = read_evaluation_data(prepared), CaseScorer(load(model))
+    earlier = {number: read_earlier_queries(prepared, number) for number in NUMBERS if number}
+    found: dict[str, Any] = {}
+    for scenario, form in FORMS.items():
+        cases = build_cases(scenario, evaluation, rules, CASES)["validation"]
+        seen = {0: cases} | {number: each.added_to(cases) for number, each in earlier.items()}
+        ranks = {
+            number: reciprocal_ranks(cases, scorer.score(lengthened(each)).form(form))
+            for number, each in seen.items()
+        }
+        latest = seen[int(TAKEN)].cases
+        others = np.array([case.next_query not in case.earlier for case in latest])
+        found[scenario] = {
+            "cases": len(cases),
+            "with_earlier": round(float(np.mean([bool(case.earlier) for case in latest])), 4),
+            "others": int(others.sum()),
+            "mrr": {str(number): round(float(each.mean()), 4) for number, each in ranks.items()},
+            "mrr_of_others": {
+                str(number): round(float(each[others].mean()), 4) for number, each in ranks.items()
+            },
+        }
+    return found
+
+
+def _save(log: str, found: Document, part: str = "") -> None:
+    """Add to what is committed of one log."""
+    try:
+        committed = read("earlier")
+    except FileNotFoundError:
+        committed = {}
+    new = {part: summarise(found)} if part else dict(found)
+    save("earlier", {**committed, log: {**committed.get(log, {}), **new}})
+
+
+def numbers() -> str:
+    """The model alone on validation cases, by how many earlier queries it sees."""
+    heads = ["log", "scenario", "validation cases", "number", "no earlier query"]
+    heads += [str(number) for number in NUMBERS[1:]]
+    rows = []
+    for log, found in read("earlier").items():
+        for name, each in found["validation"].items():
+            facts = [LOGS[log], TITLES[name], "all", f"{each['cases']:,}"]
+            rows.append([*facts, *map(mrr_text, each["mrr"].values())])
+            others = ["", "", f"next query is none of the last {TAKEN}", f"{each['others']:,}"]
+            rows.append([*others, *map(mrr_text, each["mrr_of_others"].values())])
+    return table(heads, rows)
+
+
+def rankers() -> str:
+    """The rankers that may use the earlier queries against those that may not."""
+    heads = ["log", "scenario", "test cases", "Baseline", "+ HRED", "+ HRED, earlier queries"]
+    heads += ["over Baseline", "p by user", "over + HRED", "95% interval", "p by user"]
+    rows = []
+    for title, each in _scenarios():
+        whole = each["gains"]["baseline+hred:earlier over baseline"]
+        more = each["gains"]["baseline+hred:earlier over baseline+hred"]
+        systems = ("baseline", "baseline+hred", "baseline+hred:earlier")
+        cells = [*title, *(mrr_text(each["mrr"][name]) for name in systems)]
+        cells += [gain(whole), p_value(whole["p_by_user"])]
+        rows.append([*cells, gain(more), interval(more), p_value(more["p_by_user"])])
+    return table(heads, rows)
+
+
+def letters() -> str:
+    """What HRED adds where the Baseline Ranker knows the earlier queries, too."""
+    heads = ["log", "scenario", "test cases", "HRED alone", "with earlier queries", "p by user"]
+    heads += ["Baseline with earlier queries", "over Baseline", "p by user", "the same + HRED"]
+    heads += ["gain", "95% interval", "p by user"]
+    rows = []
+    for title, each in _scenarios():
+        gains, mrr = each["gains"], each["mrr"]
+        lift = FORMS.get(title[1].replace(" ", "_")) == "lift"
+        alone = "hred:lift" if lift else "hred"
+        longer = "hred:earlier_lift" if lift else "hred:earlier_sum"
+        known = gains["baseline_earlier over baseline"]
+        added = gains["baseline_earlier+hred over baseline_earlier"]
+        cells = [*title, mrr_text(mrr[alone]), mrr_text(mrr[longer])]
+        cells += [p_value(gains[f"{longer} over {alone}"]["p_by_user"])]
+        cells += [mrr_text(mrr["baseline_earlier"]), gain(known), p_value(known["p_by_user"])]
+        cells += [mrr_text(mrr["baseline_earlier+hred"]), gain(added), interval(added)]
+        rows.append([*cells, p_value(added["p_by_user"])])
+    return table(heads, rows)
+
+
+def _scenarios() -> list[tuple[list[str], Document]]:
+    """Every scenario of both logs, with its first cells."""
+    return [
+        ([LOGS[log], TITLES[name], f"{each['cases']['test']:,}"], each)
+        for log, found in read("earlier").items()
+        for part in ("scenarios", "contexts")
+        for name, each in found.get(part, {}).get("scenarios", {}).items()
+    ]

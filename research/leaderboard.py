@@ -1,0 +1,249 @@
+"""docs/leaderboard.md: every system of `nextquery experiment` on made-up logs, in tables.
+
+Three small logs with every form of model are run by `leaderboard_runs.py` (docs/results/
+leaderboard.json); a log ten times as large comes from the aggregates of `python -m research`
+(docs/results/made_up.json and control.json). Made by python -m research leaderboard.
+"""
+
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from research.commands import LOG
+from research.leaderboard_runs import FORMS as TRAINED_FORMS
+from research.leaderboard_runs import measure_all
+from research.tables import RESULTS, ROOT, TITLES, read, table
+
+PAGE = ROOT / "docs" / "leaderboard.md"
+COSTS = RESULTS / "leaderboard.json"
+SIZES = {"embedding_size": 64, "query_size": 128, "session_size": 192}
+"""Of the HRED models, as `research.commands.PLAIN` has them."""
+WORDS = 5000
+"""The most words of `tiny`."""
+NAMES = {
+    "popularity": "popularity",
+    "adj": "ADJ",
+    "qvmm": "QVMM",
+    "cacb": "CACB",
+    "ss": "Search Shortcuts",
+    "baseline": "Baseline Ranker",
+    "baseline_authors": "Baseline Ranker, the authors' features",
+    "copying": "HRED with copying",
+    "plain": "HRED without copying",
+    "all": "HRED, session at every step",
+    "first": "HRED, the paper's form",
+}
+LOGS = {"first": "first log", "second": "second log", "control": "control"}
+_SPLITS = ("background", "test")
+FORMS = {"": "", ":per_word": ", per word", ":lift": ", lift", ":sum": ", sum only"}
+
+Document = Mapping[str, Any]
+
+
+def measure(work: Path) -> None:
+    """Run the small logs; what is there already is kept."""
+    kept = json.loads(COSTS.read_text())
+    COSTS.write_text(json.dumps({**kept, "small": measure_all(work)}, indent=1) + "\n")
+
+
+def page() -> str:
+    """The page that the committed aggregates give."""
+    made_up, control, costs = read("made_up"), read("control"), json.loads(COSTS.read_text())
+    sessions = made_up["sessions"]
+    return _TEXT.format(
+        log=" ".join(LOG),
+        background=f"{sessions['background']:,}",
+        test=f"{sessions['test']:,}",
+        systems=_systems(made_up, control),
+        copying=", ".join(TRAINED_FORMS["copying"]),
+        plain=", ".join(TRAINED_FORMS["plain"]),
+        small_logs=_small_logs(costs["small"]),
+        small_systems=_small_systems(costs["small"]),
+        small_costs=_small_costs(costs["small"]),
+        costs=_costs(made_up, costs),
+    )
+
+
+def _systems(made_up: Document, control: Document) -> str:
+    found = {name: each for name, each in made_up["scenarios"].items() if "mrr" in each}
+    heads = ["system", "seeds", *(f"{TITLES[name]} ({each['cases']['test']:,})"
+                                  for name, each in found.items()), "control"]  # fmt: skip
+    rows = []
+    for system, seeds in _by_form(found["next_query"]["mrr"]).items():
+        cells = [[each["mrr"][seed] for seed in seeds] for each in found.values()]
+        chance = control["scenarios"]["next_query"]["mrr"]
+        random = [value for name, value in chance.items() if _form(name) == system]
+        rows.append((cells, [_title(system), str(len(seeds)) if "-" in seeds[0] else "",
+                             *map(_shown, cells), _shown(random) if random else ""]))  # fmt: skip
+    rows.sort(key=lambda row: -statistics.mean(map(statistics.mean, row[0])))
+    return table(heads, [row for _, row in rows])
+
+
+def _small_logs(small: Document) -> str:
+    heads = ["log", "`nextquery synth log.tsv`", "background sessions", "test sessions"]
+    rows = [
+        [LOGS[name], f"`{found['log']}`", *(f"{found['sessions'][split]:,}" for split in _SPLITS)]
+        for name, found in small.items()
+    ]
+    return table(heads, rows)
+
+
+def _small_systems(small: Document) -> str:
+    """Every system on every small log, by the mean of the first log's scenarios."""
+    columns = [
+        (LOGS[log], scenario, small[log]["scenarios"][scenario])
+        for log in small
+        for scenario in (TITLES if log != "control" else ["next_query"])
+        if small[log]["scenarios"].get(scenario, {}).get("mrr")
+    ]
+    heads = [f"{log}: {TITLES[name]} ({found['cases']:,})" for log, name, found in columns]
+    rows = []
+    for system, seeds in _by_form(columns[0][2]["mrr"]).items():
+        cells = [
+            [value for name, value in found["mrr"].items() if _form(name) == system]
+            for _, _, found in columns
+        ]
+        shown = [_shown(each) if each else "" for each in cells]
+        marks = str(len(seeds)) if "-" in seeds[0] else ""
+        mine = [
+            cell for cell, column in zip(cells, columns, strict=True) if column[0] == LOGS["first"]
+        ]
+        rows.append((statistics.mean(map(statistics.mean, mine)), [_title(system), marks, *shown]))
+    rows.sort(key=lambda row: -row[0])
+    return table(["system", "seeds on the first log", *heads], [row for _, row in rows])
+
+
+def _small_costs(small: Document) -> str:
+    heads = ["system", *(f"{LOGS[log]}: processor seconds" for log in small), "size, MB"]
+    rows = []
+    for system in _by_form(small["first"]["costs"]):
+        spent, sizes = [], []
+        for found in small.values():
+            mine = [each for name, each in found["costs"].items() if _form(name) == system]
+            seconds = [each["processor_seconds"] for each in mine]
+            spent.append(f"{statistics.mean(seconds):.0f}" if seconds else "")
+            sizes += [each["mb"] for each in mine]
+        rows.append([NAMES[system], *spent, f"{min(sizes):.1f} to {max(sizes):.1f}"])
+    return table(heads, rows)
+
+
+def _by_form(mrr: Document) -> dict[str, list[str]]:
+    """The systems, the seeds of one form together."""
+    grouped: dict[str, list[str]] = {}
+    for name in mrr:
+        grouped.setdefault(_form(name), []).append(name)
+    return grouped
+
+
+def _form(system: str) -> str:
+    """A system without its seed.
+
+    >>> _form("baseline+all-3:sum"), _form("first-1"), _form("adj")
+    ('baseline+all:sum', 'first', 'adj')
+    """
+    name, colon, form = system.partition(":")
+    stem, _, seed = name.rpartition("-")
+    return (stem if seed.isdigit() else name) + colon + form
+
+
+def _title(system: str) -> str:
+    name, colon, form = system.partition(":")
+    return " + ".join(NAMES[part] for part in name.split("+")) + FORMS[colon + form]
+
+
+def _shown(values: Sequence[float]) -> str:
+    """The mean over seeds, with the lowest and highest where there are several."""
+    mean, low, high = (
+        f"{each:.3f}".lstrip("0") for each in (statistics.mean(values), min(values), max(values))
+    )
+    return mean if len(values) == 1 else f"{mean} ({low}-{high})"
+
+
+def _costs(made_up: Document, costs: Document) -> str:
+    rows = [
+        [NAMES[name], f"{each['processor_seconds']:.0f} s of processor time", f"{each['mb']:.1f}"]
+        for name, each in costs["count_models"].items()
+    ]
+    words = min(costs["words"], WORDS) + 3
+    for form in ("all", "first"):
+        seconds = [each["seconds"] for each in _seeds(made_up["models"], form)]
+        minutes = statistics.mean(seconds) / 60
+        rows.append([NAMES[form], f"{minutes:.1f} min on 2 cores", f"{_mb(form, words):.1f}"])
+    return table(["system", "made in", "size, MB"], rows)
+
+
+def _seeds(models: Document, form: str) -> Iterator[Any]:
+    return (facts for name, facts in models.items() if _form(name) == form)
+
+
+def _mb(form: str, words: int) -> float:
+    """The weights of a model."""
+    from nextquery.inference.weights import weight_shapes
+    from nextquery.model.settings import ModelConfig
+
+    config = ModelConfig.model_validate({**SIZES, "decoder_context": form})
+    shapes = weight_shapes(config, words).values()
+    return sum(4 * int(rows * (columns[0] if columns else 1)) for rows, *columns in shapes) / 1e6
+
+
+_TEXT = """# Leaderboard
+
+Every system of `nextquery experiment` on made-up logs. `python -m research leaderboard WORK`
+makes and measures the small logs, one after the other, and writes this page;
+`python -m research leaderboard page` writes it from `docs/results` alone. What the figures
+mean, with intervals and tests, is in [experiments](experiments.md).
+
+MRR of the query that came next among the 20 candidates of its anchor, test cases in brackets, best
+system first. For HRED the mean over training seeds, lowest and highest in brackets where there are
+several; every ranker is trained with several seeds of its own (small logs: two; larger log:
+three). `+` is a ranker with a model's score as a further feature: its sum alone, or the sum with
+the forms per word and lift. In a control the same queries are dealt to sessions at random, and
+nothing can be learnt but how frequent queries are: there a system should not stand out.
+
+## Small logs
+
+{small_logs}
+
+The second log has other draws, 300 made-up words beside the lexicon's, and clicks that follow from
+satisfaction. HRED is `tiny` with `{copying}`, without copying `{plain}`, in the control one epoch.
+
+{small_systems}
+
+With so few cases an MRR has a standard error of about .02. These are short trainings on small
+logs, so that the page is made in six minutes of processor time: three epochs leave HRED without
+copying far from trained, below ADJ when it ranks alone by its sum; four with copying bring a gain,
+not all of it. On the demo's log (30,000 sessions, six epochs, copying, one ranker seed) the
+Baseline Ranker with HRED has .485, .476 and .498 in the three scenarios against .303, .297 and
+.356 without; the larger log below shows what HRED without copying comes to.
+
+What each took to make: processor seconds of one thread on a machine that had other work, starting
+Python included; sizes are those of the folders, guard tables included. A ranker needs its models
+and some seconds.
+
+{small_costs}
+
+## A larger log
+
+`nextquery synth log.tsv {log}`: {background} background sessions, {test} test sessions, and its
+control. HRED without copying at twice the sizes of `tiny`, three epochs.
+`python -m research made-up WORK` and `python -m research control WORK` make these numbers.
+
+{systems}
+
+To add a system: `nextquery experiment DATA --model NAME=FOLDER`, any object with `score`, or a
+TREC run made elsewhere, `--run NAME=FILE`.
+
+Count models were fitted on 2 cores that had other work; the time of HRED is what its training log
+says. Sizes are those of the folders, for HRED of its weights.
+
+{costs}
+"""
+
+
+def main(argument: str) -> None:
+    """Measure under the folder `argument` and write the page; `page` writes it alone."""
+    if argument != "page":
+        measure(Path(argument))
+    PAGE.write_text(page())

@@ -1,0 +1,120 @@
+"""How much log does it take: learning curves on made-up logs, with copying and without."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from research.commands import changed, make, report_of, save
+from research.tables import RESULTS, read
+
+FEATURE = "baseline+hred:sum"
+
+CURVES: Mapping[str, tuple[list[str], Mapping[str, str]]] = {
+    "copying": (
+        ["--sessions", "30000", "--seed", "1"],
+        {
+            "epochs": "3",
+            "validate_every": "300",
+            "validation_sessions": "500",
+            "patience": "2",
+        },
+    ),
+    "plain": (
+        ["--sessions", "100000", "--seed", "1"],
+        {
+            "copy": "false",
+            "embedding_size": "64",
+            "query_size": "128",
+            "session_size": "192",
+            "epochs": "4",
+            "batch_words": "1024",
+            "loss": '"sampled"',
+            "head_words": "1000",
+            "optimiser": '"rmsprop"',
+            "rate": "0.001",
+            "validate_every": "400",
+            "validation_sessions": "800",
+            "patience": "3",
+        },
+    ),
+}
+"""Of each curve the log, and what its config has unlike `tiny` (which sees the session at every
+decoder step)."""
+
+LAST_DAYS = ("--split-at", "2006-04-30T08:53:44,2006-05-14T05:25:37,2006-05-28T12:00:00")
+"""A test part of some 2,400 sessions of the larger log."""
+
+
+def curves(work: Path, names: Sequence[str] = tuple(CURVES)) -> None:
+    """The curves; those that are not named stay as they are committed."""
+    for name in names:
+        save("log_sizes", {**committed(), name: _curve(work / name, name)})
+
+
+def committed() -> dict[str, Any]:
+    """What docs/results has of the curves."""
+    return dict(read("log_sizes")) if (RESULTS / "log_sizes.json").is_file() else {}
+
+
+def begins_to_pay(points: Sequence[Mapping[str, Any]], level: float = 0.01) -> int | None:
+    """The sessions from which on the paper's one feature gains significantly at every size.
+
+    >>> gain = {"relative": 0.2, "p": 1e-5}
+    >>> few = {"sessions": 100, "gains": {FEATURE: {"relative": 0.1, "p": 0.2}}}
+    >>> begins_to_pay([few, {"sessions": 200, "gains": {FEATURE: gain}}])
+    200
+    """
+    found = None
+    for point in reversed(points):
+        gain = point["gains"][FEATURE]
+        if gain["relative"] <= 0 or gain["p"] >= level:
+            break
+        found = point["sessions"]
+    return found
+
+
+def _curve(work: Path, name: str) -> Any:
+    options, values = CURVES[name]
+    work.mkdir(parents=True, exist_ok=True)
+    log, data, config, model = (work / each for each in ("log.tsv", "data", "curve.toml", "hred"))
+    make(log, ["synth", str(log), *options])
+    split = LAST_DAYS if name == "plain" else ()
+    make(data, ["prepare", str(log), "--out", str(data), "--no-spelling", *split])
+    config.write_text(changed("tiny", values))
+    # It only has to be there: it is trained again at every size.
+    short = ["--config", str(config), "--set", "train.epochs=1"]
+    make(model, ["train", str(data), "--out", str(model), *short])
+    given = [str(data), f"--model=hred={model}", "--visitors", "known", "--scenario", "long_tail"]
+    given += ["--seeds", "2", "--ranker-cases", "1000", "--generation-contexts", "150"]
+    given += ["--completion-contexts", "10", f"--learning-curve-config={config}"]
+    return summarise_curve(report_of(work / "report", given)["learning_curve"])
+
+
+def summarise_curve(curve: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Of each size what the page shows."""
+    kept = ("relative", "difference", "difference_low", "difference_high", "p", "p_by_user")
+    found = []
+    for point in curve["points"]:
+        gains = {
+            each["a"]: {key: float(f"{each[key]:.4g}") for key in kept}
+            for each in point["comparisons"]
+            if each["b"] == "baseline"
+        }
+        found.append(
+            {
+                "sessions": point["sessions"],
+                "users": point["users"],
+                "cases": next(iter(point["ranking"].values()))["cases"],
+                "mrr": {name: round(each["mrr"], 4) for name, each in point["ranking"].items()},
+                "gains": gains,
+                "alone": {
+                    name: {key: _rounded(value) for key, value in each.items()}
+                    for name, each in point["alone"].items()
+                },
+            }
+        )
+    return found
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")

@@ -1,0 +1,98 @@
+"""The tables of docs/experiments.md about how much log there is: its size, its ranker cases."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from research.log_sizes import FEATURE, begins_to_pay, committed
+from research.tables import RESULTS, TITLES, gain, interval, mrr_text, p_value, read, table
+
+Document = Mapping[str, Any]
+TITLES_OF_CURVES = {"copying": "with copying", "plain": "without copying"}
+
+
+def sizes() -> str:
+    """Of each curve every size: the rankers, the model alone, coverage and perplexity."""
+    heads = ["model", "background sessions", "cases", "ADJ", "Baseline", "HRED alone"]
+    heads += ["+ HRED, sum only", "95% interval", "+ HRED", "coverage ADJ / QVMM / HRED"]
+    heads += ["perplexity QVMM / HRED"]
+    rows = [
+        [TITLES_OF_CURVES[name] if place == 0 else "", *_size_cells(point)]
+        for name, points in committed().items()
+        for place, point in enumerate(points)
+    ]
+    return table(heads, rows)
+
+
+def _size_cells(point: Document) -> list[str]:
+    mrr, alone, only = point["mrr"], point["alone"], point["gains"][FEATURE]
+    cells = [f"{point['sessions']:,}", f"{point['cases']:,}"]
+    cells += [mrr_text(mrr[system]) for system in ("adj", "baseline", "hred")]
+    cells += [gain(only), interval(only), gain(point["gains"]["baseline+hred"])]
+    cells.append(" / ".join(f"{alone[name]['coverage']:.0%}" for name in ("adj", "qvmm", "hred")))
+    cells.append(" / ".join(f"{alone[name]['perplexity']:,.1f}" for name in ("qvmm", "hred")))
+    return cells
+
+
+def sentences() -> str:
+    """From which size on each model pays."""
+    said = []
+    for name, points in committed().items():
+        begins, least = begins_to_pay(points), points[0]["sessions"]
+        if begins == least:
+            paid = f"pays already at the smallest size measured, {least:,} background sessions"
+        elif begins:
+            paid = f"begins to pay at about {begins:,} background sessions"
+        else:
+            paid = f"does not pay (p < .01) at {points[-1]['sessions']:,} background sessions"
+        said.append(f"**HRED {TITLES_OF_CURVES[name]} {paid}.**")
+    return "\n".join(said)
+
+
+def contexts() -> str:
+    """Every context of AOL's known visitors, and of those whose every query was kept."""
+    found = read("aol_contexts")["scenarios"]["every_context"]
+    apart = found["by_user_group"]["full"]
+    heads = ["every context", "cases", "ADJ", "HRED alone, lift", "Baseline", "+ HRED, sum only"]
+    heads += ["+ HRED", "95% interval", "p by user"]
+    rows = []
+    for title, part, cases in (
+        ("all users", found, found["cases"]["test"]),
+        ("the full users", apart, apart["cases"]),
+    ):
+        gains, mrr = part["gains"], part["mrr"]
+        chosen = gains["baseline+hred over baseline"]
+        cells = [title, f"{cases:,}"]
+        cells += [mrr_text(mrr[system]) for system in ("adj", "hred:lift", "baseline")]
+        cells += [gain(gains["baseline+hred:sum over baseline"]), gain(chosen)]
+        rows.append([*cells, interval(chosen), p_value(chosen["p_by_user"])])
+    return table(heads, rows)
+
+
+def positions() -> str:
+    """Rankers taught by last queries against rankers taught by every next query."""
+    heads = ["visitors", "scenario", "taught by", "cases that teach", "test cases", "Baseline"]
+    heads += ["+ HRED, sum only", "+ HRED", "95% interval", "p by user"]
+    rows = []
+    for visitors, part, studies in (
+        ("known", "scenarios", ("aol_known", "aol_known_every")),
+        ("new", "new_visitors", ("aol", "aol_every")),
+    ):
+        for study in filter(is_committed, studies):
+            for name, each in read(study)[part].items():
+                if "mrr" in each:
+                    taught = "every query" if study.endswith("every") else "the last query"
+                    rows.append([visitors, TITLES[name], taught, *_position_cells(each)])
+    return table(heads, rows)
+
+
+def is_committed(study: str) -> bool:
+    """Whether docs/results has the study."""
+    return (RESULTS / f"{study}.json").is_file()
+
+
+def _position_cells(each: Document) -> list[str]:
+    gains = each["gains"]
+    chosen = gains["baseline+hred over baseline"]
+    cells = [f"{each['cases']['training']:,}", f"{each['cases']['test']:,}"]
+    cells += [mrr_text(each["mrr"]["baseline"]), gain(gains["baseline+hred:sum over baseline"])]
+    return [*cells, gain(chosen), interval(chosen), p_value(chosen["p_by_user"])]

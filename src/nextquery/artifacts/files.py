@@ -1,0 +1,333 @@
+"""Single files: durable writes, atomic replacement, and safe reads of files that a user names."""
+
+import contextlib
+import ctypes
+import errno
+import hashlib
+import os
+import re
+import stat
+import sys
+import uuid
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO
+
+_RENAME_EXCHANGE = 2
+"""`RENAME_EXCHANGE` of Linux and `RENAME_SWAP` of macOS have the same value."""
+_CURRENT_FOLDER = -100
+_ORDINARY = re.compile(r"[\w./ @+=,~-]*")
+_NOT_POSSIBLE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+"""What a system or file system answers that cannot exchange two names."""
+
+_NUMBER = re.compile(r'\(os error (\d+)\)|\[errno (\d+)\]|"errno":"(\d+)"')
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
+def system_error(error: Exception) -> int:
+    """The system's number of an error, or 0; Polars, DuckDB and Java have it in the text only.
+
+    >>> system_error(ValueError("No space left on device (os error 28)"))
+    28
+    """
+    text = str(error)
+    if match := _NUMBER.search(text):
+        return int(next(filter(None, match.groups())))
+    return next((number for number in _DISK_FULL if os.strerror(number) in text), 0)
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def try_lock(descriptor: int) -> bool | None:
+    """Take the lock of an open file: False if somebody else has it, None where there are no locks.
+
+    The system releases it when the process ends. All locks of nextquery are of this sort.
+    """
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a disk without locks: what is there may be in use
+        return None
+    return True
+
+
+def unlock(descriptor: int) -> None:
+    """Close a locked file and release its lock, even if a forked process has it open, too."""
+    if sys.platform != "win32":
+        import fcntl
+
+        with contextlib.suppress(OSError):  # a disk without locks
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def is_mount_point(path: Path) -> bool:
+    """Whether a disk is mounted at a folder, which then cannot be renamed."""
+    if os.path.ismount(path):
+        return True
+    try:  # a folder of the same disk can be mounted there, too
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return False
+    escaped = re.sub(rb"[ \t\n\\]", lambda match: b"\\%03o" % match[0][0], os.fsencode(path))
+    return any(line.split(b" ")[4] == escaped for line in lines)
+
+
+def sync(path: Path) -> None:
+    """Flush a file's content or a folder's names to the disk."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        if sys.platform == "win32" and path.is_dir():
+            return  # Windows opens no folders and writes names through by itself
+        raise
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that has nothing to flush
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush every file and folder below `folder`, and itself last."""
+    for place, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            sync(Path(place, name))
+        sync(Path(place))
+
+
+def plain_path(folder: Path, descriptor: int) -> Path:
+    """A path to an open folder without characters that an engine takes for a pattern or no text.
+
+    It is the folder's own where that is ordinary, and where there is no `/proc`. Other processes of
+    the same user can follow it.
+    """
+    held = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+    return folder if _ORDINARY.fullmatch(str(folder)) or not held.is_dir() else held
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange what two names of one disk stand for, at once; False where that is not possible."""
+    names = os.fsencode(one), os.fsencode(other)
+    library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    if sys.platform == "darwin":
+        failed = library.renamex_np(*names, _RENAME_EXCHANGE) if library else -1
+    elif hasattr(library, "renameat2"):
+        assert library is not None
+        here = _CURRENT_FOLDER
+        failed = library.renameat2(here, names[0], here, names[1], _RENAME_EXCHANGE)
+    else:
+        return False
+    if not failed:
+        return True
+    number = ctypes.get_errno()
+    if number in _NOT_POSSIBLE:
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+_LONGEST_NAME = 200
+"""Bytes of a name that fit into the name of what is beside it."""
+_being_written: dict[Path, list[Path]] = {}
+"""Files that this process has not finished, each with the folders made for it."""
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file beside its place, flush it to the disk and rename it.
+
+    A character that UTF-8 cannot hold (half of a pair, from a file name that is no text) is written
+    as JSON writes it.
+    """
+    with replaced_file(path) as stream:
+        stream.write(text.encode("utf-8", "backslashreplace"))
+
+
+@contextlib.contextmanager
+def replaced_file(
+    path: Path, *, mode: int = 0o666, make_folders: bool = False
+) -> Iterator[BinaryIO]:
+    """A file to write, which takes its name only when it is complete and on the disk.
+
+    A link is followed. The name of a folder, a device or a pipe is refused: a rename would take its
+    place. With `make_folders` those above it are made, and taken back if the file does not come.
+    """
+    _check_replaceable(path)
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
+    missing = [folder for folder in path.parents if make_folders and not folder.exists()]
+    if make_folders:
+        path.parent.mkdir(parents=True, exist_ok=True)  # names a parent that is a file
+    beside, lock = path, -1
+    try:
+        _clear_remains(path)
+        beside, descriptor, lock = _locked_file(path, mode, missing)
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(path)
+    except OSError as error:
+        if error.filename == str(beside):  # nobody knows that name
+            error.filename = str(path)
+        raise
+    finally:
+        _let_go(beside, lock)
+        remove_empty(missing)
+    sync(path.parent)
+
+
+def remove_unfinished() -> None:
+    """Remove what this process has half-written; for a process that is about to end at once."""
+    for beside, missing in list(_being_written.items()):
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        remove_empty(missing)
+
+
+def remove_empty(folders: list[Path]) -> None:
+    """Take back folders in which nothing came to stay, the innermost first."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
+def name_beside(target: Path) -> Path:
+    """A new name beside `target` that `found_beside` knows."""
+    return target.with_name(f".{_stem(target)}.{uuid.uuid4().hex[:8]}.partial")
+
+
+def found_beside(target: Path) -> list[Path]:
+    """What lies beside `target` and was made for exactly this name."""
+    pattern = re.compile(re.escape(f".{_stem(target)}.") + r"[0-9a-f]{8}\.partial")
+    try:
+        return [path for path in target.parent.iterdir() if pattern.fullmatch(path.name)]
+    except OSError:
+        return []
+
+
+def _stem(target: Path) -> str:
+    """The target's name, or a hash of one too long to have anything added."""
+    name = os.fsencode(target.name)
+    return target.name if len(name) <= _LONGEST_NAME else blake2b(name, digest_size=16).hexdigest()
+
+
+def _locked_file(path: Path, mode: int, missing: list[Path]) -> tuple[Path, int, int]:
+    """A new file beside `path`, open to write, and a descriptor that holds its lock.
+
+    Another job may take it for remains until it is locked.
+    """
+    while True:
+        beside = name_beside(path)
+        _being_written[beside] = missing
+        try:
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        except BaseException as error:
+            _being_written.pop(beside, None)
+            if isinstance(error, OSError):
+                error.filename = str(path)  # nobody knows the other name
+            raise
+        if sys.platform == "win32":  # removes and renames no file that is open: no lock is needed
+            return beside, descriptor, -1
+        lock = os.dup(descriptor)
+        if try_lock(lock) is not False and os.fstat(lock).st_nlink:
+            return beside, descriptor, lock
+        _being_written.pop(beside)
+        os.close(lock)
+        os.close(descriptor)
+
+
+def _let_go(beside: Path, lock: int) -> None:
+    """Remove the file if it is still beside its place, and its lock."""
+    if beside not in _being_written:
+        return
+    with contextlib.suppress(OSError):
+        beside.unlink(missing_ok=True)
+    if lock >= 0:
+        os.close(lock)
+    _being_written.pop(beside, None)
+
+
+def _clear_remains(path: Path) -> None:
+    """Remove what killed jobs left of this file."""
+    for beside in found_beside(path):
+        with contextlib.suppress(OSError):
+            if not stat.S_ISREG(beside.lstat().st_mode):
+                continue
+            if sys.platform == "win32":
+                beside.unlink()
+                continue
+            descriptor = os.open(beside, os.O_RDONLY)
+            try:
+                if try_lock(descriptor):
+                    beside.unlink()
+            finally:
+                os.close(descriptor)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse a name that stands for something else than a plain file."""
+    if not path.name:
+        raise IsADirectoryError(errno.EISDIR, "a folder; the name of a file is needed", str(path))
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):  # whoever makes its folders names the file
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder; the name of a file is needed", str(path))
+    if not stat.S_ISREG(mode):
+        raise FileExistsError(errno.EEXIST, "a device or pipe; a plain file is needed", str(path))
+
+
+MOST_BYTES = 1 << 30
+"""More than any blocklist, list of titles or configuration has."""
+
+
+def read_plain_text(path: Path, encoding: str = "utf-8", most: int = MOST_BYTES) -> str:
+    """The text of a plain file; `OSError` for anything else, `UnicodeDecodeError` for other bytes.
+
+    >>> Path("words.txt").write_text("one")
+    3
+    >>> read_plain_text(Path("words.txt"))
+    'one'
+    """
+    check_plain_file(path, most)
+    with path.open("rb") as stream:
+        return stream.read(most + 1).decode(encoding).replace("\r\n", "\n")
+
+
+FileStamp = tuple[int, int, int, int]
+
+
+def file_stamp(path: Path) -> FileStamp | None:
+    """What changes when a file is written, replaced or made readable; None if it cannot be seen."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns
+
+
+def check_plain_file(path: Path, most: int | None = None) -> None:
+    """Refuse what is no plain file, or larger than `most` bytes, with an `OSError`."""
+    try:
+        status = path.stat()
+    except ValueError as error:  # a name with a zero byte
+        raise OSError(errno.EINVAL, str(error), str(path)) from None
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder; a file is needed", str(path))
+    if not stat.S_ISREG(status.st_mode):
+        problem = "a pipe or device, which may never end; write it to a file first"
+        raise OSError(errno.EINVAL, problem, str(path))
+    if most is not None and status.st_size > most:
+        raise OSError(errno.EFBIG, f"larger than {most >> 20:,} MB", str(path))

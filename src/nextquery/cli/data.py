@@ -1,0 +1,319 @@
+"""`nextquery inspect`, `trends`, `forget` and `update`: commands on a data folder."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nextquery.cli.main import in_options
+from nextquery.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nextquery.evaluation.drift import Drift
+    from nextquery.logs.inspect import Advice, LogFacts
+    from nextquery.logs.revise import Revision
+    from nextquery.logs.trends import TrendReport
+
+
+def inspect(
+    data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw the session lengths into this PNG.")
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="An earlier data folder: what changed since, and when to retrain."),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="With --against: a served model, to see how well it still predicts."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show what was found in a log: sizes, session lengths, repetition, frequent queries.
+
+    Example: `nextquery inspect data/ --figure lengths.png`
+    """
+    from dataclasses import asdict
+
+    from nextquery.logs.data_folder import PreparedData, read_data
+    from nextquery.logs.inspect import describe, draw_lengths, problems
+
+    if model is not None and against is None:
+        raise InputError("--model: name the earlier data folder with --against")
+    if against is not None:
+        _show_drift(data, against, model, as_json=as_json)
+        return
+
+    def read(prepared: PreparedData) -> "tuple[LogFacts, list[Advice]]":
+        facts = describe(prepared)
+        return facts, list(problems(prepared, facts))
+
+    facts, found = read_data(data, read)
+    if figure:
+        draw_lengths(facts, figure)
+    lacking = [in_options(item.text, {"min_users": "--min-users"}) for item in found]
+    if as_json:
+        typer.echo(json.dumps(asdict(facts) | {"advice": lacking}, indent=2))
+    else:
+        typer.echo("\n".join([_facts_text(facts), *(["", *lacking] if lacking else [])]))
+
+
+def _show_drift(data: Path, against: Path, model: Path | None, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from nextquery.evaluation.drift import drift
+    from nextquery.logs.data_folder import read_data
+
+    found = read_data(
+        data, lambda new: read_data(against, lambda earlier: drift(new, earlier, model))
+    )
+    if as_json:
+        document = asdict(found) | {"retrain": found.retrain}
+        if found.fit is not None:
+            document["fit"]["ratio"] = found.fit.ratio
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    typer.echo("\n".join(_drift_lines(found)))
+
+
+def _drift_lines(found: "Drift") -> "Iterator[str]":
+    yield f"{found.new_sessions:,} sessions since {found.since}"
+    yield (
+        f"unknown to the earlier log: {found.unknown_words:.1%} of the words "
+        f"({found.unknown_before:.1%} before), {found.unknown_queries:.1%} of the queries"
+    )
+    listed = ", ".join(f"{each.text} ({each.users:,} users)" for each in found.frequent_new_words)
+    yield f"new words: {found.new_words:,}" + (f": {listed}" if listed else "")
+    listed = ", ".join(f"{each.text} ({each.users:,} users)" for each in found.frequent_vanished)
+    yield (
+        f"vanished queries: {found.vanished_queries:,}, {found.vanished_share:.1%} of what was "
+        "typed" + (f": {listed}" if listed else "")
+    )
+    if found.fit is not None:
+        fit = found.fit
+        yield (
+            f"{fit.model} ({fit.kind}): perplexity {fit.new:,.1f} on {fit.sessions:,} new "
+            f"sessions, {fit.old:,.1f} on as many earlier ones: {fit.ratio:.2f} times"
+        )
+    yield "retrain: " + ("; ".join(found.reasons) if found.retrain else "no need")
+
+
+def _facts_text(facts: "LogFacts") -> str:
+    counts = facts.counts
+    lines = [
+        f"rows      {counts['rows_read']:>12,} read, {counts['rows_rejected']:,} rejected, "
+        f"{sum(counts['rows_dropped'].values()):,} dropped",
+        f"users     {counts['users']:>12,}",
+        "",
+        f"{'split':<14}{'sessions':>10}{'queries':>10}{'2':>9}{'3-4':>9}{'5+':>9}"
+        f"{'seen':>9}{'20 next':>9}{'5 next':>9}",
+    ]
+    for split, lengths in facts.lengths.items():
+        shares = [lengths.short, lengths.medium, lengths.long]
+        if split in facts.anchors_with_followers:
+            shares.append(facts.repetition.seen_before[split])
+            shares += facts.anchors_with_followers[split].values()
+        cells = "".join(f"{share:>9.1%}" for share in shares)
+        sizes = f"{counts['sessions'][split]:>10,}{counts['queries'][split]:>10,}"
+        lines.append(f"{split:<14}{sizes}{cells}")
+    lines += [
+        "",
+        "seen: queries that the background has; 20 next: anchors with 20 or more followers",
+        f"{facts.repetition.repeated_in_background:.1%} of the background's queries occur more "
+        f"than once; {facts.repetition.sessions_with_a_return:.1%} of its sessions return to one",
+        "most frequent queries (count, users):",
+    ]
+    lines += [f"  {count:>8,} {users:>7,}  {text}" for text, count, users in facts.frequent_queries]
+    return "\n".join(lines)
+
+
+def trends(
+    data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
+    days: Annotated[int, typer.Option("--days", help="The last days, held against the past.")] = 7,
+    past_days: Annotated[
+        int, typer.Option("--past-days", help="How many days before them are the past.")
+    ] = 28,
+    rate: Annotated[
+        float, typer.Option("--rate", help="Expected share of false trends among those named.")
+    ] = 0.05,
+    min_users: Annotated[
+        int | None, typer.Option("--min-users", help="Users of the last days that a query needs.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show which queries rise against their own past, more than by chance.
+
+    Example: `nextquery trends data/ --days 7 --past-days 28`
+    """
+    from nextquery.logs.data_folder import read_data
+    from nextquery.logs.trends import TrendSettings, find_trends
+
+    settings = TrendSettings(days, past_days, rate, min_users)
+    report = read_data(data, lambda prepared: find_trends(prepared, settings))
+    if as_json:
+        typer.echo(json.dumps(asdict(report), indent=2, default=str))
+    else:
+        typer.echo(_trends_text(report))
+
+
+def _trends_text(report: "TrendReport") -> str:
+    lines = [
+        f"{report.first_day} to {report.last_day} against the days from {report.past_from}: "
+        f"{len(report.trends):,} of {report.queries_tested:,} queries rise",
+    ]
+    if report.trends:
+        lines.append(f"{'growth':>8}{'users':>8}{'lately':>8}{'before':>8}{'q':>10}  query")
+    lines += [
+        f"{trend.growth:>7.1f}x{trend.users:>8,}{trend.recent:>8,}{trend.before:>8,}"
+        f"{trend.q:>10.2g}  {trend.query}"
+        for trend in report.trends
+    ]
+    return "\n".join(lines)
+
+
+def forget(
+    data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
+    user: Annotated[
+        list[str] | None, typer.Option("--user", help="Whom to forget, as the log names them.")
+    ] = None,
+    users_file: Annotated[
+        Path | None, typer.Option("--users-file", help="A file with one user per line.")
+    ] = None,
+    pseudonyms: Annotated[
+        bool, typer.Option("--pseudonyms", help="Users are named as in the data folder.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write here and leave the folder as it is.")
+    ] = None,
+    model: Annotated[
+        list[Path] | None,
+        typer.Option("--model", help="A model of this data: say whether it must be made again."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Remove people from a data folder, as if the log had never had them.
+
+    Ends with exit code 1 if somebody who was named has no rows there; the others are removed.
+
+    Example: `nextquery forget data/ --user 217 --user 993`
+    """
+    from nextquery.cli.prepare import progress_bar
+    from nextquery.logs.revise import forget as run
+
+    users = [*(user or ()), *_listed(users_file)]
+    with progress_bar() as progress:
+        revision = run(data, users, out, as_pseudonyms=pseudonyms, progress=progress)
+    behind = {str(path): _forgotten_since(path, out or data) for path in model or ()}
+    if as_json:
+        document = {**asdict(revision), "models_forgotten_since": behind}
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        lines = [
+            _summary(revision, len(set(users)), out or data),
+            *map(_model_line, behind.items()),
+            *filter(None, map(_approximate_line, model or ())),
+        ]
+        typer.echo("\n".join(lines))
+    for name in revision.users_not_found:
+        typer.echo(f"not found: {name!r}", err=True)
+    if revision.users_not_found:
+        raise typer.Exit(1)
+
+
+def _forgotten_since(model: Path, data: Path) -> int | None:
+    from nextquery.artifacts import open_artifact
+    from nextquery.logs.data_folder import PreparedData, forgotten_since
+
+    return forgotten_since(open_artifact(model).manifest, PreparedData(data))
+
+
+def _model_line(found: tuple[str, int | None]) -> str:
+    path, users = found
+    if users is None:
+        return f"{path}: does not say what it was made from; make it again"
+    if users:
+        return f"{path}: made before {users:,} users were forgotten; make it again"
+    return f"{path}: includes every removal"
+
+
+def _approximate_line(path: Path) -> str:
+    """What to say of a model that went on from one that knew somebody; "" of any other."""
+    from nextquery.artifacts import open_artifact
+    from nextquery.logs.data_folder import approximately_forgotten
+
+    entry = open_artifact(path).manifest.get("data")
+    users = approximately_forgotten(entry) if entry else 0
+    return f"{path}: the removal of {users:,} users is approximate; train anew" if users else ""
+
+
+def _listed(file: Path | None) -> list[str]:
+    from nextquery.artifacts.files import read_plain_text
+
+    if file is None:
+        return []
+    try:
+        lines = read_plain_text(file, "utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"`users_file` {file}: cannot be read ({error})") from None
+    return [name for name in map(str.strip, lines) if name]
+
+
+def _summary(revision: "Revision", asked: int, out: Path) -> str:
+    lines = [
+        f"{revision.users_removed:,} of {asked:,} users had rows; {revision.rows_removed:,} rows "
+        f"removed",
+        f"written to {out}",
+        "models made before this still know these users: fit or train them again",
+    ]
+    if revision.unattributed_excerpts:
+        lines.append(
+            f"{revision.unattributed_excerpts:,} rejected rows with an excerpt name nobody and "
+            "stay; look at rejected.ndjson.gz"
+        )
+    return "\n".join(lines)
+
+
+def update(
+    data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
+    logs: Annotated[
+        list[str] | None,
+        typer.Argument(help="New log files or folders, of the same format.", metavar="LOG"),
+    ] = None,
+    keep_days: Annotated[
+        int | None,
+        typer.Option("--keep-days", help="Keep the last so many days of the log; older rows go."),
+    ] = None,
+    new_only: Annotated[
+        bool,
+        typer.Option("--new-only", help="Leave out files whose content the folder has already."),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write here and leave the folder as it is.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Add new logs to a data folder without reading the old ones again.
+
+    Example: `nextquery update data/ 2026-11-16.tsv --keep-days 90`
+    """
+    from nextquery.cli.prepare import progress_bar
+    from nextquery.logs.revise import update as run
+
+    with progress_bar() as progress:
+        revision = run(
+            data, logs or [], out, keep_days=keep_days, new_only=new_only, progress=progress
+        )
+    if as_json:
+        typer.echo(json.dumps(asdict(revision), indent=2))
+        return
+    sessions = revision.counts["sessions"]
+    typer.echo(
+        f"{revision.rows_added:,} rows added, {revision.rows_removed:,} removed\n"
+        f"sessions: {', '.join(f'{name} {count:,}' for name, count in sessions.items())}\n"
+        f"written to {out or data}"
+    )

@@ -1,0 +1,191 @@
+"""`nextquery fit`, `blend` and `vectors`."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nextquery.cli.main import in_options
+from nextquery.logs.settings import PrepareSettings
+
+if TYPE_CHECKING:
+    from nextquery.config import Section
+    from nextquery.text.vectors import WordVectors
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
+    kind: Annotated[
+        str, typer.Option(help="popularity, adjacency, qvmm, cacb, shortcuts or rescue.")
+    ],
+    out: Annotated[Path, typer.Option(help="The model folder to write.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A setting of the kind as key=value, e.g. depth=3 of qvmm; may be repeated.",
+        ),
+    ] = None,
+    hits: Annotated[
+        Path | None,
+        typer.Option(help="For rescue: a file of titles; a query that none holds finds nothing."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="What counts the sessions: polars, duckdb or spark.")
+    ] = PrepareSettings.engine,
+    spark_master: Annotated[
+        str, typer.Option(help="The Spark master, for --engine spark.")
+    ] = PrepareSettings.spark_master,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Fit a count model: popularity, adjacency, qvmm, cacb, shortcuts or rescue.
+
+    Example: `nextquery fit DATA --kind adjacency --out models/adjacency`
+    """
+    from rich.console import Console
+
+    from nextquery.artifacts import check_target
+    from nextquery.config import from_overrides
+    from nextquery.guard.guard import read_hits
+    from nextquery.logs.data_folder import PreparedData
+    from nextquery.logs.inspect import emptiness
+    from nextquery.suggesters.fit import fit_model
+    from nextquery.suggesters.loading import count_model
+
+    model_type = count_model(kind)
+    chosen = from_overrides(model_type.settings_type, settings or [])
+    check_target(out, kind)
+    start = time.perf_counter()
+    prepared = PreparedData(data)
+    with Console(stderr=True).status(f"fitting {kind}"):
+        check = read_hits(hits) if hits else None
+        counting = {"engine": engine, "spark_master": spark_master}
+        fitted = fit_model(model_type, prepared, chosen, **counting, hits=check)
+        fitted.save(out)
+    seconds = time.perf_counter() - start
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    advice = [*_chosen(chosen, fitted.settings), *(item.text for item in emptiness(prepared))]
+    advice = [in_options(text, {"min_users": "--min-users"}) for text in advice]
+    if as_json:
+        used = fitted.settings.model_dump(mode="json")
+        summary = {"kind": kind, "model": str(out), "settings": used, "advice": advice}
+        typer.echo(json.dumps({**summary, "seconds": seconds, "bytes": size}))
+    else:
+        typer.echo(f"fitted {kind} in {seconds:.1f} s: {out} ({size / 1e6:.1f} MB)")
+        for text in advice:
+            typer.echo(text, err=True)
+
+
+def _chosen(asked: "Section", used: "Section") -> Iterator[str]:
+    """What the log decided where the settings left it open."""
+    before, after = asked.model_dump(), used.model_dump()
+    for name in before:
+        if before[name] is None and after[name] is False:
+            yield f"{_REASONS[name]} (`{name}=false`)."
+
+
+_REASONS = {
+    "satisfactory": "No session ends in a click on a known query, so all sessions are indexed"
+}
+"""Why a setting that was left open is false."""
+
+
+def blend(
+    model: Annotated[Path, typer.Argument(help="A trained model folder.")],
+    members: Annotated[
+        list[Path], typer.Argument(help="Count models of the same log, one to four.")
+    ],
+    data: Annotated[
+        Path, typer.Option(help="The prepared log whose validation sessions decide the weights.")
+    ],
+    out: Annotated[Path, typer.Option(help="The model folder to write.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting as key=value, e.g. specificity=0.2; may repeat."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Blend a trained model with count models: one list of what it writes and what people typed.
+
+    Example: `nextquery blend models/hred models/adj models/ss --data DATA --out models/blend`
+    """
+    from rich.console import Console
+
+    from nextquery.config import from_overrides
+    from nextquery.logs.data_folder import PreparedData
+    from nextquery.suggesters.blend import BlendSettings, make_blend
+
+    chosen = from_overrides(BlendSettings, settings or [])
+    start = time.perf_counter()
+    with Console(stderr=True).status("learning the weights"):
+        made = make_blend(model, members, PreparedData(data), out, chosen)
+    seconds = time.perf_counter() - start
+    rows = made.weights()
+    if as_json:
+        document = {"model": str(out), "settings": chosen.model_dump(mode="json")}
+        typer.echo(json.dumps({**document, "weights": rows, "seconds": seconds}))
+        return
+    typer.echo(f"blended in {seconds:.1f} s: {out}")
+    for who, weights in rows.items():
+        shares = ", ".join(f"{name} {weight:.2f}" for name, weight in weights.items())
+        typer.echo(f"  where {who}: {shares}")
+
+
+def vectors(
+    data: Annotated[Path, typer.Argument(help="A folder made by `nextquery prepare`.")],
+    out: Annotated[Path, typer.Option(help="The file to write, ending in .safetensors.")],
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="Vectors: word2vec, GloVe or fastText as text, safetensors."),
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="module:function that takes texts and gives one vector per text."),
+    ] = None,
+    size: Annotated[
+        int, typer.Option(min=1, help="Numbers per word, by principal components.")
+    ] = 128,
+    words: Annotated[int, typer.Option(min=1, help="Most frequent words of the log.")] = 90_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Make the vectors with which `train.word_vectors` lets a model begin.
+
+    Example: `nextquery vectors data --from glove.6B.300d.txt --out vectors.safetensors`
+    """
+    from nextquery.errors import InputError
+    from nextquery.logs.data_folder import read_data
+
+    if (source is None) == (encoder is None):
+        raise InputError("vectors come from a file (--from) or an encoder (--encoder): give one")
+    if out.suffix != ".safetensors":
+        raise InputError(f"{out}: the name of the file to write must end in .safetensors")
+    known = read_data(data, lambda opened: opened.words()[:words])
+    found = _found(known, source, encoder).reduced(size)
+    found.save(out)
+    facts = {
+        "out": str(out),
+        "words": len(known),
+        "with_vector": len(found.words),
+        "size": found.size,
+    }
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    share = len(found.words) / len(known)
+    typer.echo(
+        f"{out}: {len(found.words):,} of {len(known):,} words ({share:.0%}), "
+        f"{found.size} numbers each\n"
+        f"try: nextquery train {data} --out model --set train.word_vectors={out}"
+    )
+
+
+def _found(known: list[str], source: Path | None, encoder: str | None) -> "WordVectors":
+    from nextquery.text.vectors import encode_words, import_encoder, read_word_vectors
+
+    if source is not None:
+        return read_word_vectors(source, set(known))
+    assert encoder is not None
+    return encode_words(known, import_encoder(encoder))

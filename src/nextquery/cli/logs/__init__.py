@@ -1,1 +1,0 @@
-"""The commands that make and look at data folders."""

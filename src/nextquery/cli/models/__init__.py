@@ -1,1 +1,0 @@
-"""The commands that make models and ask them."""

@@ -1,0 +1,429 @@
+"""`nextquery init`, `prepare` and `synth`."""
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nextquery.cli.main import in_options
+from nextquery.errors import InputError
+from nextquery.logs.settings import FORMAT_NAMES, PrepareSettings, ReadSettings
+
+if TYPE_CHECKING:
+    from nextquery.logs.inspect import Advice
+
+_SPLIT_HELP = (
+    "Three times T1,T2,T3 that end background, training and validation; without it the log's time "
+    "is cut in the paper's proportions."
+)
+
+
+Logs = Annotated[
+    list[str],
+    typer.Argument(
+        help="Log files, plain or compressed, or folders of them; with Spark also addresses.",
+        metavar="LOG",
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", help="The data folder to make.")]
+Source = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        help="files, opensearch (LOG is its address) or ir_datasets (LOG is a dataset's name).",
+    ),
+]
+Index = Annotated[str, typer.Option("--index", help="With --from opensearch: its indices, A,B.")]
+Format = Annotated[
+    str,
+    typer.Option("--format", help=f"auto, or one of {', '.join(FORMAT_NAMES)}."),
+]
+Columns = Annotated[
+    str,
+    typer.Option(
+        "--columns",
+        help="Which columns to read, where they are not found: "
+        "user=...,time=...,query=...[,click=...].",
+    ),
+]
+Parameter = Annotated[
+    str,
+    typer.Option(
+        "--parameter",
+        help="Access logs: which parameter of an address is the query; q if not given.",
+    ),
+]
+TimeZone = Annotated[
+    str,
+    typer.Option(
+        "--time-zone", help="Time zone of times written without an offset, e.g. Europe/Berlin."
+    ),
+]
+Encoding = Annotated[
+    str,
+    typer.Option("--encoding", help="Encoding of text files, e.g. cp1252; UTF-16 is recognised."),
+]
+IdleMinutes = Annotated[
+    int, typer.Option("--idle-minutes", help="A pause of more minutes ends a session.")
+]
+MaxSessionQueries = Annotated[
+    int,
+    typer.Option("--max-session-queries", help="A session of more queries is cut into several."),
+]
+SplitAt = Annotated[str, typer.Option("--split-at", help=_SPLIT_HELP)]
+SplitDays = Annotated[
+    str,
+    typer.Option(
+        "--split-days",
+        help="Days D1,D2,D3 of training, validation and test at the end of the log; all before is "
+        "background. For folders that `update` moves on.",
+    ),
+]
+HoldoutUsers = Annotated[
+    float, typer.Option("--holdout-users", help="Share of users kept for evaluation only.")
+]
+VocabularySize = Annotated[
+    int, typer.Option("--vocabulary-size", help="How many of the most frequent words are kept.")
+]
+MinUsers = Annotated[
+    int,
+    typer.Option(
+        "--min-users",
+        help="K: a word or query of fewer users is never counted, learnt or suggested.",
+    ),
+]
+NoSpelling = Annotated[bool, typer.Option("--no-spelling", help="Do not correct spelling.")]
+KeepPersonalData = Annotated[
+    bool, typer.Option("--keep-personal-data", help="Keep queries that look personal.")
+]
+KeepRobots = Annotated[
+    bool, typer.Option("--keep-robots", help="Keep visitors with more queries than a person types.")
+]
+DropUrls = Annotated[
+    bool, typer.Option("--drop-urls", help="Drop queries that look like addresses.")
+]
+Recogniser = Annotated[
+    str,
+    typer.Option("--recogniser", help="module:function that also says which queries are personal."),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine", help="polars, duckdb (larger than memory), spark (a cluster) or auto."
+    ),
+]
+SparkMaster = Annotated[str, typer.Option("--spark-master", help="Master URL for --engine spark.")]
+MaxRejected = Annotated[
+    float, typer.Option("--max-rejected", help="A larger share of unreadable rows stops the job.")
+]
+NoExcerpts = Annotated[
+    bool, typer.Option("--no-excerpts", help="List rejected rows without their text.")
+]
+NoJournal = Annotated[
+    bool, typer.Option("--no-journal", help="Keep no rows; then forget and update cannot be used.")
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document: the manifest's entries.")
+]
+
+
+def prepare(
+    logs: Logs,
+    out: Out,
+    source: Source = "files",
+    index: Index = "",
+    format: Format = ReadSettings.format,
+    columns: Columns = "",
+    parameter: Parameter = "",
+    time_zone: TimeZone = ReadSettings.time_zone,
+    encoding: Encoding = ReadSettings.encoding,
+    idle_minutes: IdleMinutes = PrepareSettings.idle_minutes,
+    max_session_queries: MaxSessionQueries = PrepareSettings.max_session_queries,
+    split_at: SplitAt = "",
+    split_days: SplitDays = "",
+    holdout_users: HoldoutUsers = PrepareSettings.holdout_users,
+    vocabulary_size: VocabularySize = PrepareSettings.vocabulary_size,
+    min_users: MinUsers = PrepareSettings.min_users,
+    no_spelling: NoSpelling = not PrepareSettings.spelling,
+    keep_personal_data: KeepPersonalData = PrepareSettings.keep_personal_data,
+    keep_robots: KeepRobots = PrepareSettings.keep_robots,
+    drop_urls: DropUrls = PrepareSettings.drop_urls,
+    recogniser: Recogniser = "",
+    engine: Engine = PrepareSettings.engine,
+    spark_master: SparkMaster = PrepareSettings.spark_master,
+    max_rejected: MaxRejected = ReadSettings.max_rejected,
+    no_excerpts: NoExcerpts = not ReadSettings.excerpts,
+    no_journal: NoJournal = not PrepareSettings.journal,
+    as_json: AsJson = False,
+) -> None:
+    """Turn raw logs into sessions, splits, a vocabulary and counts.
+
+    Example: `nextquery prepare log.tsv.gz --out data/ --split-at 2006-05-01,2006-05-15,2006-05-23`
+    """
+    from nextquery.logs.prepare import prepare as run
+    from nextquery.logs.sources import fetched_logs
+
+    settings = PrepareSettings(
+        read=ReadSettings(
+            format,
+            parse_columns(columns),
+            time_zone,
+            max_rejected,
+            excerpts=not no_excerpts,
+            encoding=encoding,
+            parameter=parameter or None,
+        ),
+        idle_minutes=idle_minutes,
+        max_session_queries=max_session_queries,
+        split_at=split_at or None,
+        split_days=split_days or None,
+        holdout_users=holdout_users,
+        vocabulary_size=vocabulary_size,
+        min_users=min_users,
+        spelling=not no_spelling,
+        keep_personal_data=keep_personal_data,
+        keep_robots=keep_robots,
+        drop_urls=drop_urls,
+        recogniser=_recogniser(recogniser) if recogniser else None,
+        journal=not no_journal,
+        engine=engine,
+        spark_master=spark_master,
+    )
+    indices = [name.strip() for name in index.split(",") if name.strip()]
+    with (
+        progress_bar() as progress,
+        fetched_logs(source, logs, indices, out, progress) as found,
+    ):
+        entries = run(found, out, settings, progress)
+    typer.echo(
+        json.dumps({"out": str(out), **entries}, indent=2) if as_json else _summary(out, entries)
+    )
+
+
+def _recogniser(place: str) -> Callable[[str], bool]:
+    """The function that the user names, from an installed module or the folder one is in."""
+    from nextquery.logs.privacy import find_recogniser
+
+    sys.path.append(str(Path.cwd()))
+    return find_recogniser(place)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, float], None]]:
+    """A bar on stderr with the stage's name; nothing where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:<10}"), BarColumn(), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        task = bars.add_task("reading", total=1.0)
+
+        def show(stage: str, share: float) -> None:
+            # Only these know how far they are: the other stages pulse.
+            total = 1.0 if stage in ("fetching", "reading") else None
+            bars.update(task, description=stage, completed=share, total=total)
+
+        yield show
+
+
+def parse_columns(text: str) -> dict[str, str] | None:
+    """`user=who,time=when` as a mapping; the reader checks the names."""
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    found = {name.strip(): column.strip() for name, _, column in pairs}
+    if len(found) < len(pairs):
+        raise InputError("`columns` names a field twice; write user=...,time=...,query=...")
+    return found or None
+
+
+def _summary(out: Path, entries: Mapping[str, Any]) -> str:
+    from nextquery.logs.reading.rejects import printable
+
+    counts, settings = entries["counts"], entries["settings"]
+    sessions = ", ".join(f"{name} {count:,}" for name, count in counts["sessions"].items())
+    dropped = sum(counts["rows_dropped"].values())
+    return (
+        f"read as {settings['format']}: {settings['format_reason']}\n"
+        f"{counts['rows_read']:,} rows read, {counts['rows_rejected']:,} rejected, "
+        f"{dropped:,} dropped, {counts['users']:,} users\n"
+        f"{_robots(counts)}"
+        f"{_sessions_cut(entries)}"
+        f"sessions: {sessions}\n"
+        f"{_engine(settings)}"
+        f"written to {printable(out)}"
+    )
+
+
+def _robots(counts: Mapping[str, Any]) -> str:
+    """A line about visitors that were left out, if there were any."""
+    users, rows = counts["robots"]["users"], counts["robots"]["rows"]
+    return (
+        f"{users:,} robots left out with {rows:,} rows (--keep-robots keeps them)\n"
+        if users
+        else ""
+    )
+
+
+def _sessions_cut(entries: Mapping[str, Any]) -> str:
+    """A line about sessions that were too long, if there were any."""
+    cut, most = entries["counts"]["sessions_cut"], entries["settings"]["max_session_queries"]
+    return f"{cut:,} sessions of more than {most:,} queries were cut\n" if cut else ""
+
+
+def _engine(settings: Mapping[str, Any]) -> str:
+    """A line about the engine, if it was chosen for the user."""
+    reason = settings.get("engine_reason")
+    return f"engine {settings['engine']}: {reason}\n" if reason else ""
+
+
+def init(
+    logs: Annotated[
+        list[Path], typer.Argument(help="Log files, plain or compressed.", metavar="LOG")
+    ],
+    columns: Annotated[
+        str,
+        typer.Option(
+            help="Which columns to read, where they are not found: "
+            "user=...,time=...,query=...[,click=...]."
+        ),
+    ] = "",
+    format: Annotated[
+        str, typer.Option(help=f"auto, or one of {', '.join(FORMAT_NAMES)}.")
+    ] = ReadSettings.format,
+    min_users: Annotated[
+        int,
+        typer.Option(
+            min=1, help="K: a word or query of fewer users is never counted or suggested."
+        ),
+    ] = PrepareSettings.min_users,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Look at a log: what is in it, which models are worth it, what to run next.
+
+    Nothing is kept: the log is prepared in a temporary folder.
+
+    Example: `nextquery init queries.tsv.gz`
+    """
+    from nextquery.api import prepare
+    from nextquery.artifacts import temporary_folder
+    from nextquery.logs.inspect import advise, describe
+
+    with temporary_folder() as folder:
+        data = prepare(
+            logs,
+            folder / "data",
+            columns=parse_columns(columns),
+            format=format,
+            min_users=min_users,
+            spelling=False,
+        )
+        facts = describe(data, frequent=0)
+        advice = advise(data, facts)
+        settings = data.artifact.manifest["settings"]
+    document = {
+        "format": settings["format"],
+        "reason": settings["format_reason"],
+        "counts": dict(facts.counts),
+        "seen_before": dict(facts.repetition.seen_before),
+        "advice": [asdict(item) for item in advice],
+    }
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+        return
+    given = {"--columns": columns, "--format": "" if format == ReadSettings.format else format}
+    words = [*map(str, logs), *(word for pair in given.items() if pair[1] for word in pair)]
+    typer.echo(_init_text(document, shlex.join(words), advice))
+
+
+def _init_text(document: dict[str, Any], log: str, advice: "tuple[Advice, ...]") -> str:
+    counts = document["counts"]
+    sessions = ", ".join(f"{name} {count:,}" for name, count in counts["sessions"].items())
+    known = document["seen_before"].get("test", 0.0)
+    options = {"min_users": "--min-users"}
+    lines = [
+        f"format    {document['format']}: {document['reason']}",
+        f"rows      {counts['rows_read']:,} read, {counts['rows_rejected']:,} rejected, "
+        f"{counts['users']:,} users",
+        f"sessions  {sessions} (of two or more queries)",
+        f"repeats   {known:.1%} of the test queries were typed before",
+        "",
+        "next:",
+        f"  nextquery prepare {log} --out DATA",
+    ]
+    for item in advice:
+        lines.append(f"  # {in_options(item.text, options)}")
+        if item.command:
+            lines.append(f"  nextquery {item.command}")
+    lines += ["  # Ask any of them what comes next.", '  nextquery suggest adjacency "A QUERY"']
+    return "\n".join(lines)
+
+
+def synth(
+    out: Annotated[Path, typer.Argument(help="The log to write; .gz at the end compresses it.")],
+    sessions: Annotated[int, typer.Option(help="How many sessions.", min=1)] = 20_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same file.", min=0)] = 1,
+    shuffled: Annotated[
+        bool, typer.Option("--shuffled", help="The control: queries dealt to sessions at random.")
+    ] = False,
+    titles: Annotated[
+        Path | None,
+        typer.Option(help="Also write what the made-up site has: the hits check of its queries."),
+    ] = None,
+    satisfaction: Annotated[
+        str,
+        typer.Option(
+            metavar="none|outcome|chance",
+            help="Whether users are satisfied, which clicks and pauses follow: by the outcome "
+            "searched for, or, as the control, by chance.",
+        ),
+    ] = "none",
+    extra_words: Annotated[
+        int,
+        typer.Option(
+            help="Made-up words beside the lexicon's 2,700, as names of things to search for.",
+            min=0,
+            max=1_000_000,
+        ),
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Write a made-up query log in AOL format, for the demo, tests and experiments.
+
+    Example: `nextquery synth log.tsv --sessions 20000 --seed 1`
+    """
+    from nextquery.logs.synthetic.log import check_satisfaction, write_log
+
+    kind = check_satisfaction(satisfaction)
+    summary = write_log(
+        out,
+        sessions,
+        seed,
+        shuffled=shuffled,
+        titles=titles,
+        satisfaction=kind,
+        extra_words=extra_words,
+    )
+    found = {
+        "path": str(out),
+        "sessions": sessions,
+        **asdict(summary),
+        "seed": seed,
+        "shuffled": shuffled,
+        "satisfaction": satisfaction,
+        "extra_words": extra_words,
+    }
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    typer.echo(
+        f"{out}: {summary.rows:,} rows, {sessions:,} sessions of {summary.users:,} users, "
+        f"{summary.distinct_queries:,} different queries, {summary.first} to {summary.last}"
+    )

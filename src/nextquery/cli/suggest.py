@@ -1,0 +1,380 @@
+"""`nextquery suggest`, `complete` and `score`, and the decoding options they share."""
+
+import json
+import math
+import time
+from collections.abc import Iterator, Sequence, Set
+from math import log
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from nextquery.errors import InputError
+from nextquery.records import Suggestion
+from nextquery.suggesters.background import Background
+from nextquery.suggesters.count_suggester import CountSuggester, clean, seen
+
+if TYPE_CHECKING:
+    from nextquery.suggesters.base import Suggester
+
+Blocklist = Annotated[
+    Path | None, typer.Option(help="A file of words and phrases never to be suggested.")
+]
+Beam = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="HRED: prefixes kept at every step; 10 by default, and 30 at least where a list is "
+        "ordered by more than likelihood.",
+    ),
+]
+Diversity = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, max=1.0, help="How much unlikeness to the suggestions above counts; 0 by default."
+    ),
+]
+Specificity = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        help="How much what people type after anything is held back; by default 0.3 with HRED, "
+        "0.25 with a blend, 0 with others.",
+    ),
+]
+Usefulness = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        help="HRED with a usefulness head: add so many times log P(useful); 0 by default.",
+    ),
+]
+Known = Annotated[
+    str | None,
+    typer.Option(help="HRED: free, prefer (default) or only queries that at least K users typed."),
+]
+Mode = Annotated[
+    str | None, typer.Option(help="HRED: the output layer: exact, fast (8 bits) or auto, by size.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="HRED: a decode setting as key=value, e.g. max_words=8; may be repeated."
+    ),
+]
+
+
+def decode_options(
+    suggester: "Suggester",
+    options: dict[str, Any],
+    sets: Sequence[str],
+    adjustable: Set[str] = frozenset(),
+) -> dict[str, Any]:
+    """The keyword arguments that the given options make for this model.
+
+    A model that decodes takes all of them as its config; one that counts takes `adjustable` ones.
+    """
+    given = {key: value for key, value in options.items() if value is not None}
+    if not given and not sets:
+        return {}
+    from nextquery.suggesters.base import Adjustable, Decoding
+
+    if isinstance(suggester, Decoding):
+        from nextquery.inference.settings import override
+
+        return {"config": override(suggester.config, given, sets)}
+    if isinstance(suggester, Adjustable) and not sets and given.keys() <= adjustable:
+        return given
+    names = [f"--{key}" for key in given if key not in adjustable]
+    names += [f"--set {one}" for one in sets]
+    raise InputError(f"{', '.join(names)}: for HRED only; this model is {suggester.kind!r}")
+
+
+def unable(path: Path, suggester: "Suggester", what: str) -> InputError:
+    """The error of a command that a model cannot serve."""
+    return InputError(f"{path}: a model of kind {suggester.kind!r} {what}; give a trained one")
+
+
+def as_written(found: "Suggestion") -> "Suggestion":
+    """A suggestion as people write it: Chinese, Japanese and Thai without spaces."""
+    from dataclasses import replace
+
+    from nextquery.normalise import join_words
+
+    return replace(found, text=join_words(found.text))
+
+
+LOOKED_AT = 50_000
+"""So many of the most frequent queries are looked through: a twentieth of a second."""
+
+
+def fall_back(model: CountSuggester[Any], context: Sequence[str], n: int) -> list[Suggestion]:
+    """At most `n` queries that share words with the last one, or the most frequent if none does.
+
+    Each says in its `source` that it is no answer of the model. The score is the logarithm of the
+    query's frequency, and for shared words also of the share of words: rare words weigh more.
+    """
+    queries = clean(context)
+    related = sorted(_related(model.background, queries), key=lambda item: (-item.score, item.text))
+    return _shown(model, related, queries, n) or _shown(
+        model, _frequent(model.background), queries, n
+    )
+
+
+def _shown(
+    model: CountSuggester[Any], found: Sequence[Suggestion], queries: Sequence[str], n: int
+) -> list[Suggestion]:
+    """The first `n` that are not in the session and that the guard allows."""
+    kept: list[Suggestion] = []
+    for item in found:
+        if len(kept) == n:
+            break
+        if item.text not in queries and model.guard.allows(item.text):
+            kept.append(item)
+    return kept
+
+
+def _most_frequent(background: Background) -> Iterator[tuple[str, int]]:
+    order = np.argsort(-np.asarray(background.counts), kind="stable")[:LOOKED_AT]
+    for query in order.tolist():
+        yield background.text(query), int(background.counts[query])
+
+
+def _related(background: Background, queries: Sequence[str]) -> Iterator[Suggestion]:
+    asked = set(queries[-1].split()) if queries else set()
+    known = {word for word in asked if word in background.words}
+    if not known:
+        return
+    for text, count in _most_frequent(background):
+        words = set(text.split())
+        if shared := known & words:
+            share = _weight(background, shared) / _weight(background, known | words)
+            score = background.log_prior(text) + log(share)
+            yield Suggestion(text, score, f"shares words with the last query; {seen(count)}")
+
+
+def _weight(background: Background, words: set[str]) -> float:
+    """The sum of `log(all words / count)`: a word that is everywhere says little."""
+    counts = (int(background.word_counts[background.words[word]]) for word in words)
+    return sum(log(background.symbols / count) for count in counts)
+
+
+def _frequent(background: Background) -> list[Suggestion]:
+    return [
+        Suggestion(
+            text, background.log_prior(text), f"frequent, whatever came before; {seen(count)}"
+        )
+        for text, count in _most_frequent(background)
+    ]
+
+
+def suggest(
+    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
+    queries: Annotated[
+        list[str] | None, typer.Argument(help="The session so far, oldest query first.")
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=0, help="How many suggestions at most.")] = 5,
+    blocklist: Blocklist = None,
+    hits: Annotated[
+        Path | None,
+        typer.Option(help="A file of known queries or titles: suggest only what one holds."),
+    ] = None,
+    rescue: Annotated[
+        Path | None,
+        typer.Option(
+            help="A rescue model: what people who found nothing searched for comes first, if the "
+            "last query finds nothing by --hits, or by the model's own log without it."
+        ),
+    ] = None,
+    guards: Annotated[
+        bool, typer.Option("--guards/--no-guards", help="Refuse what must not be shown.")
+    ] = True,
+    beam: Beam = None,
+    specificity: Specificity = None,
+    diversity: Diversity = None,
+    usefulness: Usefulness = None,
+    known: Known = None,
+    mode: Mode = None,
+    settings: Settings = None,
+    fallback: Annotated[
+        bool,
+        typer.Option(
+            "--fallback/--no-fallback",
+            help="Where a count model has nothing, show related or frequent queries.",
+        ),
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Suggest the next query.
+
+    Example: `nextquery suggest models/adjacency "cheap flights" "cheap flights paris" -n 3`
+    """
+    from dataclasses import asdict
+
+    from nextquery import load
+    from nextquery.guard.guard import read_hits
+    from nextquery.inference.lists import group
+    from nextquery.inference.process_memory import keep_freed_memory
+
+    keep_freed_memory()
+    check = read_hits(hits) if hits else None
+    suggester = load(model, blocklist=blocklist, hits=check, guarded=guards)
+    given: dict[str, object] = {"beam": beam, "specificity": specificity, "diversity": diversity}
+    given |= {"known": known, "mode": mode, "usefulness": usefulness}
+    options = decode_options(suggester, given, settings or (), {"specificity", "diversity"})
+    context = queries or []
+    start = time.perf_counter()
+    found = suggester.suggest(context, n, **options)
+    if rescue and context:
+        found = _rescued(rescue, context, found, n, {"blocklist": blocklist, "hits": check})
+    found = [as_written(item) for item in found]
+    filled = [] if found or not fallback else _instead(suggester, context, n)
+    instead = [as_written(item) for item in filled]
+    took = (time.perf_counter() - start) * 1000
+    if as_json:
+        items = [asdict(item) | {"group": group(context, item.text)} for item in found or instead]
+        document: dict[str, object] = {"context": context, "suggestions": items}
+        document |= {"model": suggester.kind, "took_ms": took}
+        document |= {"fallback": True} if instead else {}
+        typer.echo(json.dumps(document, ensure_ascii=False))
+        return
+    if not found:
+        more = "; these are from the same log:" if instead else ""
+        typer.echo(f"the model has no suggestion for this session{more}", err=True)
+    for item in found or instead:
+        typer.echo(f"{item.score:9.3f}  {item.text}  [{item.source}]")
+
+
+def _instead(suggester: "Suggester", context: list[str], n: int) -> "list[Suggestion]":
+    """What a count model's log has, where the model itself has nothing."""
+    from nextquery.suggesters.count_suggester import CountSuggester
+
+    return fall_back(suggester, context, n) if isinstance(suggester, CountSuggester) else []
+
+
+def _rescued(
+    folder: Path, context: list[str], found: "list[Suggestion]", n: int, guards: "dict[str, Any]"
+) -> "list[Suggestion]":
+    """The list after a query that finds nothing; any other as it is."""
+    from nextquery import load
+    from nextquery.errors import InputError
+    from nextquery.normalise import normalise_query
+    from nextquery.suggesters.rescue import Rescue, rescued
+
+    model = load(folder, **guards)
+    if not isinstance(model, Rescue):
+        raise InputError(f"--rescue {folder}: a {model.kind} model; make one with --kind rescue")
+    last, check = normalise_query(context[-1]), guards["hits"]
+    fails = model.fails(last) if check is None else not check(last)
+    return rescued(found, model.suggest(context, n), n) if fails else found
+
+
+def complete(
+    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
+    prefix: Annotated[
+        str, typer.Option("--prefix", help="What is typed so far; its last word may be unfinished.")
+    ] = "",
+    context: Annotated[
+        list[str] | None,
+        typer.Option("--context", help="A query of the session, oldest first; may be repeated."),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=0, help="How many completions at most.")] = 5,
+    blocklist: Blocklist = None,
+    beam: Beam = None,
+    diversity: Diversity = None,
+    known: Known = None,
+    mode: Mode = None,
+    settings: Settings = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Complete a half-typed query; a space at the end means that the last word is whole.
+
+    Example: `nextquery complete models/hred --context "paris museum" --prefix "louvre op"`
+    """
+    from dataclasses import asdict
+
+    from nextquery import load
+    from nextquery.errors import InputError
+    from nextquery.inference.process_memory import keep_freed_memory
+    from nextquery.suggesters.base import Completer
+
+    keep_freed_memory()
+    suggester = load(model, blocklist=blocklist)
+    if not isinstance(suggester, Completer):
+        raise unable(model, suggester, "completes nothing")
+    if any(one.startswith("specificity=") for one in settings or ()):
+        raise InputError("--set specificity: orders suggestions, not completions")
+    given: dict[str, object] = {"beam": beam, "diversity": diversity}
+    given |= {"known": known, "mode": mode}
+    options = decode_options(suggester, given, settings or ())
+    start = time.perf_counter()
+    completions = suggester.complete(context or [], prefix, n, **options)
+    found = [as_written(item) for item in completions]
+    took = (time.perf_counter() - start) * 1000
+    if as_json:
+        items = [asdict(item) for item in found]
+        document = {"context": context or [], "prefix": prefix, "completions": items}
+        typer.echo(json.dumps(document | {"took_ms": took}, ensure_ascii=False))
+        return
+    for item in found:
+        typer.echo(f"{item.score:9.3f}  {item.text}  [{item.source}]")
+    if not found:
+        typer.echo("no completion", err=True)
+
+
+def score(
+    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
+    candidates: Annotated[
+        list[str], typer.Option("--candidate", help="A possible next query; may be repeated.")
+    ],
+    context: Annotated[
+        list[str] | None,
+        typer.Option("--context", help="A query of the session, oldest first; may be repeated."),
+    ] = None,
+    usefulness: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            help="HRED with a usefulness head: add so many times log P(useful) to the likelihood.",
+        ),
+    ] = 0.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Natural log-likelihood of each candidate, in the given order.
+
+    Example: `nextquery score models/qvmm --context "paris" --candidate "paris hotels"`
+    """
+    from dataclasses import asdict
+
+    from nextquery import load
+
+    suggester = load(model)
+    scored = suggester.score(context or [], candidates)
+    rows: list[dict[str, Any]] = [asdict(item) for item in scored]
+    if usefulness:
+        judged = _judged(suggester, context or [], candidates)
+        for row, useful in zip(rows, judged, strict=True):
+            row["usefulness"] = useful
+            row["score"] = row["log_likelihood"] + usefulness * math.log(useful)
+    if as_json:
+        typer.echo(json.dumps({"scores": rows}, ensure_ascii=False))
+        return
+    for row in rows:
+        unknown = f"  [unknown words: {' '.join(row['unknown'])}]" if row["unknown"] else ""
+        judged_as = f"  [useful: {row['usefulness']:.0%}]" if usefulness else ""
+        value = row.get("score", row["log_likelihood"])
+        typer.echo(f"{value:9.3f}  {row['text']}{judged_as}{unknown}")
+
+
+def _judged(suggester: "Suggester", context: list[str], candidates: list[str]) -> list[float]:
+    """How likely each candidate is useful; a model that cannot tell is refused in one line."""
+    from nextquery.errors import InputError
+    from nextquery.inference.rescoring import NO_HEAD
+    from nextquery.suggesters.base import UsefulnessJudge
+
+    if not isinstance(suggester, UsefulnessJudge) or not suggester.judges_usefulness:
+        raise InputError(f"--usefulness: {NO_HEAD}")
+    return suggester.usefulness_many([context], [candidates])[0]

@@ -1,0 +1,105 @@
+"""`nextquery train`: train HRED on a prepared log."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    data: Annotated[Path, typer.Argument(help="A folder made by `nextquery prepare`.")],
+    out: Annotated[Path, typer.Option(help="The model folder to make.")],
+    config: Annotated[
+        str | None,
+        typer.Option(help="tiny, small (default), paper, or a TOML file with the same keys."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a key of the config: --set train.epochs=3"),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
+    ] = False,
+    earlier: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="Go on from this model with what is new in DATA; its own config."
+        ),
+    ] = None,
+    replay: Annotated[
+        float,
+        typer.Option(min=0.0, help="With --from: older sessions, as a multiple of the new ones."),
+    ] = 1.0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Train HRED; the model folder is self-contained.
+
+    Ctrl-C or SIGTERM saves and stops; the same command with `--resume` goes on. Several processes:
+    `torchrun --nproc-per-node 2 -m nextquery train ...`
+
+    Example: `nextquery train data --out model --config small --set train.epochs=3`
+    """
+    # Read when torch is loaded: threads that wait by spinning make training on a busy machine
+    # several times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from nextquery.extras import require
+
+    require("train")
+    from nextquery.cli.signals import save_on_signals
+    from nextquery.config import changed_config, load_config
+    from nextquery.logs.data_folder import PreparedData
+    from nextquery.model.settings import RunConfig
+    from nextquery.training.continuing import Continuation
+    from nextquery.training.distributed import processes
+    from nextquery.training.run import train as run
+
+    continuation = None if earlier is None else Continuation(earlier, replay)
+    if continuation is None or config is not None:
+        settings = load_config(RunConfig, config or "small", overrides or ())
+    else:
+        settings = changed_config(RunConfig, continuation.settings(), overrides or ())
+    prepared = PreparedData(data)
+    with processes(device) as group:
+
+        def say(text: str) -> None:
+            if group.leads:
+                typer.echo(text, err=True)
+
+        outcome = run(
+            prepared,
+            out,
+            settings,
+            group,
+            resume=resume,
+            continuation=continuation,
+            say=say,
+            stopping=save_on_signals,
+        )
+        step = outcome.position.step
+        if outcome.facts is None:
+            say(f"stopped after step {step}, saved; run the same command with --resume to go on")
+            raise typer.Exit(128 + outcome.signal)
+        if not group.leads:
+            return
+    facts = outcome.facts.entries()
+    if as_json:
+        typer.echo(json.dumps({"model": str(out), **facts}, indent=2))
+        return
+    typer.echo(_summary(out, facts))
+
+
+def _summary(out: Path, facts: dict[str, object]) -> str:
+    from nextquery.training.publishing import duration
+
+    contexts = facts["validation_perplexity_by_context"]
+    assert isinstance(contexts, dict)
+    told = ", ".join(f"{context}: {value:.1f}" for context, value in contexts.items())
+    return (
+        f"{out}: trained in {duration(float(str(facts['seconds'])))}, {facts['steps']} steps, "
+        f"best at step {facts['best_step']}\n"
+        f"validation perplexity by number of earlier queries: {told}\n"
+        f"try: nextquery suggest {out} 'a query' 'the next one'"
+    )

@@ -1,1 +1,0 @@
-"""What systems suggest by themselves: quality of lists, samples, time."""

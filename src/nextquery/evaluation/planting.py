@@ -1,0 +1,286 @@
+"""Planted secrets and pushed phrases: copies of a log with extra sessions, and their measures."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from nextquery.artifacts import publish, write_text
+from nextquery.errors import InputError
+from nextquery.evaluation.systems import count_tables
+from nextquery.logs.data_folder import PreparedData
+from nextquery.suggesters.base import Suggester
+
+
+@dataclass(frozen=True)
+class PlantedSession:
+    """The queries of a made-up person."""
+
+    user: str
+    queries: tuple[str, ...]
+
+
+def write_planted(
+    data: PreparedData, out: Path, sessions: Sequence[PlantedSession], min_users: int
+) -> PreparedData:
+    """Publish the folder `out`: that of `data` with the sessions, under a K of `min_users`."""
+    manifest = data.artifact.manifest
+    background = data.session_rows("background").collect()
+    rows = pl.concat([background, _rows(background, sessions)]) if sessions else background
+    counts = dict(manifest["counts"])
+    for name, number in (("sessions", rows["session"].n_unique()), ("queries", len(rows))):
+        counts[name] = {**counts.get(name, {}), "background": number}
+    settings = {**manifest["settings"], "min_users": min_users}
+    with publish(out, "data", {"counts": counts, "settings": settings}) as folder:
+        for split in data.splits:
+            found = rows if split == "background" else data.session_rows(split).collect()
+            _write(found, folder / "sessions" / split / "part-00000.parquet")
+        _write_counts(rows, data, folder, min_users)
+    return PreparedData(out)
+
+
+def _rows(background: pl.DataFrame, sessions: Sequence[PlantedSession]) -> pl.DataFrame:
+    first = int(background["session"].max()) + 1  # type: ignore[arg-type]
+    start: Any = background["time"].max()
+    planted = pl.DataFrame(
+        {
+            "session": range(first, first + len(sessions)),
+            "user": [session.user for session in sessions],
+            "query": [list(session.queries) for session in sessions],
+        }
+    ).explode("query")
+    position = pl.int_range(pl.len()).over("session")
+    last = position == pl.len().over("session") - 1
+    times = pl.lit(start) - pl.duration(minutes=2) * (pl.len().over("session") - 1 - position)
+    made = planted.with_columns(position=position, time=times, clicks=last)
+    return made.select(pl.col(name).cast(kind) for name, kind in background.schema.items())
+
+
+def _write_counts(rows: pl.DataFrame, data: PreparedData, folder: Path, min_users: int) -> None:
+    tables = count_tables(rows, min_users)
+    known = tables["queries"].lazy().select("query")
+    tables["clicks"] = data.counts("clicks").join(known, on="query", how="semi").collect()
+    for name, table in tables.items():
+        _write(table, folder / "counts" / f"{name}.parquet")
+    limit = int(data.artifact.manifest["settings"].get("vocabulary_size", len(tables["words"])))
+    words = tables["words"]["word"].head(limit).to_list()
+    write_text(folder / "vocabulary.txt", "".join(f"{word}\n" for word in words))
+
+
+def _write(rows: pl.DataFrame, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows.write_parquet(file)
+
+
+CONTEXTS_FROM = 2_000
+"""Contexts are drawn among so many of the most frequent queries, by how often they are typed."""
+WORDS_FROM = 2_000
+"""Words of secrets and phrases are drawn among so many of the most frequent words, evenly."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A query that made-up people type after a frequent one."""
+
+    context: str
+    text: str
+    users: int
+    """How many people type it; 0: nobody, for comparison."""
+
+    def sessions(self, name: str) -> Iterator[PlantedSession]:
+        """The sessions of these people."""
+        for number in range(self.users):
+            yield PlantedSession(f"{name}-{number}", (self.context, self.text))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is planted in one copy of a log."""
+
+    canaries: tuple[Planted, ...]
+    attacks: tuple[Planted, ...]
+    decoys: tuple[str, ...]
+    """Secrets like those of the canaries that nobody typed: what a guess is compared with."""
+
+    def sessions(self) -> list[PlantedSession]:
+        """All planted sessions."""
+        named = [("canary", self.canaries), ("attack", self.attacks)]
+        return [
+            session
+            for kind, some in named
+            for number, each in enumerate(some)
+            for session in each.sessions(f"{kind}-{number}")
+        ]
+
+
+@dataclass(frozen=True)
+class PlantingSettings:
+    """How much is planted."""
+
+    canary_users: tuple[int, ...] = (0, 1, 2, 5, 10)
+    """How many people type a secret; 0 is the control."""
+    canaries: int = 10
+    """Secrets of each of these numbers."""
+    fake_users: tuple[int, ...] = (1, 2, 3, 5, 10, 20, 50)
+    """How many fake users push a phrase."""
+    contexts: int = 10
+    """Contexts in which each of these numbers is tried."""
+    decoys: int = 1023
+    """Secrets that nobody typed; with the canary's own a power of two."""
+    seed: int = 0
+
+
+def make_plan(data: PreparedData, settings: PlantingSettings) -> Plan:
+    """Draw contexts, secrets and phrases for a prepared log."""
+    rng = np.random.default_rng(settings.seed)
+    frequent = data.counts("queries").head(CONTEXTS_FROM).select("query", "count").collect()
+    words = data.counts("words").head(WORDS_FROM).select("word").collect()["word"].to_list()
+    wanted = settings.canaries * len(settings.canary_users)
+    wanted += settings.contexts * len(settings.fake_users)
+    if len(frequent) < wanted or len(words) < 20:
+        raise InputError(
+            f"{data.path}: {len(frequent)} known queries and {len(words)} words are too few to "
+            f"plant {wanted} phrases among; audit a larger log, or with fewer of them"
+        )
+    weights = frequent["count"].to_numpy() / float(frequent["count"].sum())
+    places = rng.choice(len(frequent), wanted, replace=False, p=weights)
+    contexts = iter(frequent["query"].gather(places.astype(np.int64)).to_list())
+    new = _new_texts(data, words, rng)
+    return Plan(
+        tuple(
+            Planted(next(contexts), new(3), users)
+            for users in settings.canary_users
+            for _ in range(settings.canaries)
+        ),
+        tuple(
+            Planted(next(contexts), new(2), users)
+            for users in settings.fake_users
+            for _ in range(settings.contexts)
+        ),
+        tuple(new(3) for _ in range(settings.decoys)),
+    )
+
+
+def _new_texts(
+    data: PreparedData, words: Sequence[str], rng: np.random.Generator
+) -> Callable[[int], str]:
+    """Draws texts of so many words, each once, none of which anybody typed."""
+    splits = [data.session_rows(split).select("query") for split in data.splits]
+    taken = set(pl.concat(splits).unique().collect()["query"])
+
+    def draw(length: int) -> str:
+        while True:
+            text = " ".join(words[place] for place in rng.choice(len(words), length, replace=False))
+            if text not in taken:
+                taken.add(text)
+                return text
+
+    return draw
+
+
+SHOWN = 20
+"""A secret is out if it stands among so many suggestions."""
+FIRST = 5
+"""A phrase has been pushed if it stands among the first so many."""
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """The secrets that so many people typed."""
+
+    users: int
+    secrets: int
+    mean_bits: float
+    most_bits: float
+    shown: int
+    """How many stand among the first 20 suggestions after their context."""
+
+
+@dataclass(frozen=True)
+class PoisonPoint:
+    """The phrases that so many fake users pushed."""
+
+    fake_users: int
+    contexts: int
+    pushed: int
+    """In how many of the contexts the phrase stands among the first five suggestions."""
+
+
+@dataclass(frozen=True)
+class PoisonCurve:
+    """How a model of one kind, under one K, gives way."""
+
+    kind: str
+    min_users: int
+    points: tuple[PoisonPoint, ...]
+
+    @property
+    def needed(self) -> int | None:
+        """The fewest fake users who push a phrase in half of the contexts; None: more."""
+        enough = (each.fake_users for each in self.points if 2 * each.pushed >= each.contexts)
+        return min(enough, default=None)
+
+
+def exposure_bits(rank: float, secrets: int) -> float:
+    """The exposure of a secret of that rank among so many.
+
+    >>> exposure_bits(1, 1024), exposure_bits(512, 1024)
+    (10.0, 1.0)
+    """
+    return float(np.log2(secrets) - np.log2(rank))
+
+
+def chance_bits(secrets: int) -> float:
+    """The mean exposure of secrets that left no trace.
+
+    >>> round(chance_bits(1024), 2)
+    1.44
+    """
+    return float(np.mean(np.log2(secrets) - np.log2(np.arange(1, secrets + 1))))
+
+
+def exposures(
+    model: Suggester, canaries: Sequence[Planted], decoys: Sequence[str]
+) -> tuple[Exposure, ...]:
+    """The exposure of canaries by how many people typed them, and whether they are shown."""
+    found: dict[int, list[tuple[float, bool]]] = {}
+    for each in canaries:
+        shown = [item.text for item in model.suggest([each.context], SHOWN)]
+        measured = _bits(model, each, decoys), each.text in shown
+        found.setdefault(each.users, []).append(measured)
+    return tuple(
+        Exposure(
+            users,
+            len(some),
+            float(np.mean([bits for bits, _ in some])),
+            max(bits for bits, _ in some),
+            sum(shown for _, shown in some),
+        )
+        for users, some in sorted(found.items())
+    )
+
+
+def _bits(model: Suggester, canary: Planted, decoys: Sequence[str]) -> float:
+    scores = model.score([canary.context], [canary.text, *decoys])
+    own, *others = (item.log_likelihood for item in scores)
+    values = np.array(others)
+    # Those that score the same come before it half of the time.
+    rank = 1 + float((values > own).sum()) + 0.5 * float((values == own).sum())
+    return exposure_bits(rank, len(scores))
+
+
+def poison_curve(
+    model: Suggester, kind: str, min_users: int, attacks: Sequence[Planted]
+) -> PoisonCurve:
+    """In how many contexts each number of fake users gets its phrase among the first five."""
+    found: dict[int, list[bool]] = {}
+    for each in attacks:
+        texts = [item.text for item in model.suggest([each.context], FIRST)]
+        found.setdefault(each.users, []).append(each.text in texts)
+    points = tuple(
+        PoisonPoint(users, len(some), sum(some)) for users, some in sorted(found.items())
+    )
+    return PoisonCurve(kind, min_users, points)

@@ -1,0 +1,426 @@
+"""Plots of the experiment report, as SVG."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from nextquery.evaluation.comparison import Quality
+from nextquery.evaluation.learning_curve import LearningCurve
+from nextquery.evaluation.probes.gates import GateComparison, GateExample, ProjectedText
+from nextquery.evaluation.ranked_system import RankedSystem, label
+from nextquery.evaluation.report.html import Cell, Row, table
+from nextquery.evaluation.results import ExperimentResults, with_enough_cases
+from nextquery.evaluation.scenario_run import ScenarioResult
+from nextquery.evaluation.scenarios import SCENARIOS
+
+INK, FAINT, PAPER_COLOUR = "#1f2933", "#9aa5b1", "#b8a15a"
+_MODEL_COLOURS = ("#c8403f", "#e08a1e", "#7b4fa3", "#2a8c6a")
+FIXED = {"adj": "#8a94a0", "baseline": "#35618f"}
+
+_STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 10,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "nextquery",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "text.color": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "text.parse_math": False,  # a model may be called A$\\frac$
+}
+
+
+@contextmanager
+def svg_plot(path: Path, width: float, height: float, columns: int = 1) -> Iterator[list[Axes]]:
+    """Axes beside each other that become the SVG file `path`."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield list(figure.subplots(1, columns, squeeze=False)[0])
+        figure.savefig(path, format="svg", metadata={"Date": None}, transparent=True)
+
+
+def write_powers_plainly(axis: Axis) -> None:
+    """Of a logarithmic axis: Matplotlib writes formulas, and no text is one in these plots."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:,g}")
+    axis.set_minor_formatter("")
+
+
+def colour(system: str, models: Sequence[str]) -> str:
+    """The colour of a system, the same in every plot."""
+    model = RankedSystem.parse(system).model
+    if model in models:
+        return _MODEL_COLOURS[list(models).index(model) % len(_MODEL_COLOURS)]
+    return FIXED.get(system, FAINT)
+
+
+def draw_learning_curve(curve: LearningCurve, models: tuple[str, ...], path: Path) -> None:
+    """MRR, coverage and perplexity against the number of background sessions."""
+    ranked = ["adj", "qvmm", "baseline"]
+    ranked += [RankedSystem("baseline", model, "sum").key for model in models]
+    alone = list(curve.points[-1].alone)
+    with svg_plot(path, 11.0, 3.4, 3) as (ranking, coverage, perplexity):
+        for system in ranked:
+            values = [p.ranking[system].mrr if p.ranking else None for p in curve.points]
+            _line(ranking, curve, values, system, models)
+        for system in alone:
+            found = [point.alone[system] for point in curve.points]
+            _line(coverage, curve, [each.coverage for each in found], system, models)
+            _line(perplexity, curve, [each.perplexity for each in found], system, models)
+        ranking.set_title("MRR, every context")
+        coverage.set_title("Contexts with a suggestion")
+        perplexity.set_title("Perplexity per word")
+        perplexity.set_yscale("log")
+        write_powers_plainly(perplexity.yaxis)
+        for axes in (ranking, coverage, perplexity):
+            axes.set_xscale("log")
+            write_powers_plainly(axes.xaxis)
+            axes.set_xlabel("background sessions")
+            axes.grid(color=FAINT, alpha=0.3)
+        ranking.legend(frameon=False, fontsize=8)
+        coverage.legend(frameon=False, fontsize=8)
+
+
+def _line(
+    axes: Axes,
+    curve: LearningCurve,
+    values: list[float | None],
+    system: str,
+    models: tuple[str, ...],
+) -> None:
+    points = [(p.sessions, v) for p, v in zip(curve.points, values, strict=True) if v is not None]
+    if points:
+        style = "o-" if _refitted(curve, system) else "o--"
+        axes.plot(*zip(*points, strict=True), style, label=label(system), ms=4,
+                  color=colour(system, models))  # fmt: skip
+
+
+def curve_table(curve: LearningCurve, models: tuple[str, ...]) -> str:
+    """One row per size: the Baseline Ranker, and what each model adds to it."""
+    heads: list[Cell | str] = ["Background sessions", "users", "ADJ", "Baseline Ranker"]
+    heads += [RankedSystem("baseline", model, "sum").label for model in models]
+    rows: list[Row] = []
+    for point in curve.points:
+        row: list[Cell | str] = [f"{point.sessions:,}", f"{point.users:,}"]
+        for system in ("adj", "baseline"):
+            row.append(f"{point.ranking[system].mrr:.4f}" if point.ranking else "too few cases")
+        for model in models:
+            gain = point.gain(model)
+            text = f"{gain.relative:+.1%}" if gain else "too few cases"
+            row.append(Cell(text, "", f"p = {gain.p:.2g}" if gain else ""))
+        rows.append(row)
+    return table(heads, rows)
+
+
+def curve_sentences(curve: LearningCurve, models: tuple[str, ...]) -> list[str]:
+    """From which size on each model pays, and whether it was trained at each size."""
+    sentences = []
+    for model in models:
+        begins = curve.begins_to_pay(model)
+        if begins == curve.points[0].sessions:
+            paid = f"pays already at the smallest size measured, {begins:,} background sessions."
+        elif begins:
+            paid = f"begins to pay at about {begins:,} background sessions."
+        else:
+            paid = "does not pay (p < .01) at the largest size measured."
+        trained = (
+            " It was trained anew at every size."
+            if model in curve.refitted
+            else " It is the same model at every size: only counts and rankers were fitted anew."
+        )
+        sentences.append(f"{label(model)} {paid}{trained}")
+    return sentences
+
+
+def _refitted(curve: LearningCurve, system: str) -> bool:
+    parsed = RankedSystem.parse(system)
+    return (parsed.model or parsed.base) in curve.refitted
+
+
+_LABEL_HEIGHT = 0.034
+_LETTER_WIDTH = 0.0115
+
+
+def draw_generation(results: ExperimentResults, path: Path) -> None:
+    """Whether the true next query is among the first suggestions, by known and unknown anchor."""
+    systems = {name: lists.groups() for name, lists in results.generation.systems.items()}
+    models = results.systems.models
+    names = list(systems)[::-1]
+    panels = {"known_anchor": "Anchor known", "unknown_anchor": "Anchor never seen"}
+    shown = {key: text for key, text in panels.items() if all(key in systems[n] for n in names)}
+    if not shown:
+        shown = {"all": "All contexts"}
+    with svg_plot(path, 4.0 * len(shown) + 0.6, 0.8 + 0.36 * len(names), len(shown)) as all_axes:
+        for number, (axes, (key, title)) in enumerate(zip(all_axes, shown.items(), strict=True)):
+            for place, name in enumerate(names):
+                quality = systems[name][key]
+                shade = colour(name, models)
+                axes.plot([0, quality.hit_20], [place] * 2, color=shade, lw=6, alpha=0.25)
+                axes.plot([0, quality.hit_5], [place] * 2, color=shade, lw=6, alpha=0.5)
+                axes.plot([0, quality.hit_1], [place] * 2, color=shade, lw=6)
+                axes.text(quality.hit_20, place, f"  {quality.hit_20:.1%}", va="center")
+            contexts = systems[names[0]][key].contexts
+            axes.set_title(f"{title} ({contexts:,} contexts)")
+            axes.set_yticks(range(len(names)), [label(n) for n in names] if not number else [])
+            axes.set_ylim(-0.6, len(names) - 0.4)
+            axes.margins(x=0.18)
+            axes.set_xlim(left=0)
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+
+
+def draw_gates(example: GateExample, path: Path) -> None:
+    """The update gates of one context with a noisy query (Figure 7)."""
+    gates = np.array(example.gates)  # (queries, d_s)
+    order = np.argsort(-gates.mean(axis=0))
+    means = gates.mean(axis=1)
+    with svg_plot(path, 7.4, 0.9 + 0.42 * len(gates)) as (axes,):
+        axes.imshow(gates[:, order], aspect="auto", cmap="gray", vmin=0, vmax=1)
+        names = [f"{q}   ({mean:.2f})" for q, mean in zip(example.queries, means, strict=True)]
+        names[-1] = f"{names[-1]}  ← noise"
+        axes.set_yticks(range(len(names)), names)
+        axes.set_xticks([])
+        axes.set_xlabel("dimensions of the session state; dark: the query is discarded")
+
+
+def draw_gate_means(results: ExperimentResults, path: Path) -> None:
+    """How far a context's own queries and inserted noise update the session state."""
+    models = {name: g for name, g in results.gates.items() if isinstance(g, GateComparison)}
+    with svg_plot(path, 5.4, 0.9 + 0.55 * len(models)) as (axes,):
+        for place, (name, gates) in enumerate(reversed(models.items())):
+            shade = colour(name, results.systems.models)
+            own, noisy = gates.own_query, gates.noisy_query
+            axes.plot([own, noisy], [place, place], color=FAINT, lw=2, zorder=1)
+            axes.plot(own, place, "o", color=shade, ms=9)
+            axes.plot(noisy, place, "o", markerfacecolor="white", markeredgecolor=shade, ms=9)
+            sides = ((own, "own query", own >= noisy), (noisy, "noise", noisy > own))
+            for value, text, right in sides:
+                axes.annotate(
+                    f"{text} {value:.3f}",
+                    (value, place),
+                    xytext=(9 if right else -9, 0),
+                    textcoords="offset points",
+                    va="center",
+                    ha="left" if right else "right",
+                )
+        axes.set_yticks(range(len(models)), [label(name) for name in reversed(models)])
+        axes.set_ylim(-0.6, len(models) - 0.4)
+        axes.margins(x=0.9)
+        axes.set_xlabel("mean update gate")
+
+
+def draw_boundaries(results: ExperimentResults, path: Path) -> None:
+    """F1 of the ways to find session boundaries."""
+    systems = results.boundaries.systems
+    names = sorted(systems, key=lambda name: systems[name].f1)
+    with svg_plot(path, 6.4, 0.8 + 0.32 * len(names)) as (axes,):
+        values = [systems[name].f1 for name in names]
+        shades = ["#c8403f" if "gates" in name else "#7fa3c7" for name in names]
+        axes.barh(range(len(names)), values, color=shades, height=0.62)
+        for place, value in enumerate(values):
+            axes.text(value, place, f" {value:.3f}", va="center")
+        axes.set_yticks(range(len(names)), names)
+        axes.margins(x=0.12)
+        axes.set_xlabel("F1 of the boundaries found")
+
+
+def draw_projection(points: Sequence[ProjectedText], path: Path) -> None:
+    """Texts on a plane; a label is written where no other stands yet."""
+    places = np.array([[point.x, point.y] for point in points])
+    spread = np.ptp(places, axis=0)
+    places = (places - places.min(axis=0)) / np.where(spread > 0, spread, 1.0)
+    shades = colormaps["tab10"]
+    with svg_plot(path, 9.6, 6.4) as (axes,):
+        for point, place in zip(points, places, strict=True):
+            axes.plot(*place, "o", ms=3.5, color=shades(point.group % 10), alpha=0.7)
+        _write_labels(axes, points, places)
+        axes.set_xlim(-0.03, 1.12)
+        axes.set_axis_off()
+
+
+def _write_labels(axes: Axes, points: Sequence[ProjectedText], places: Any) -> None:
+    """Label the points in their order, most frequent first, leaving out what would overlap."""
+    taken: list[tuple[float, float, float, float]] = []
+    shades = colormaps["tab10"]
+    for point, (x, y) in zip(points, places, strict=True):
+        text = point.text if len(point.text) <= 26 else point.text[:25] + "…"
+        box = (x, y, x + _LETTER_WIDTH * len(text) + 0.01, y + _LABEL_HEIGHT)
+        if any(_overlap(box, other) for other in taken):
+            continue
+        taken.append(box)
+        axes.annotate(
+            text,
+            (x, y),
+            xytext=(4, 0),
+            textcoords="offset points",
+            fontsize=8.5,
+            va="center",
+            color=_darker(shades(point.group % 10)),
+        )
+
+
+def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _darker(shade: tuple[float, float, float, float]) -> Any:
+    ink = np.array([int(INK[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    return tuple(0.55 * np.array(shade[:3]) + 0.45 * ink)
+
+
+def draw_scenarios(
+    results: ExperimentResults, shown: Mapping[str, ScenarioResult], path: Path
+) -> None:
+    """MRR with its interval for the paper's systems, one panel per scenario shown."""
+    scenarios = with_enough_cases(shown)
+    systems = results.main_systems[::-1]
+    models = results.systems.models
+    with svg_plot(
+        path, 3.1 * len(scenarios) + 0.8, 0.9 + 0.42 * len(systems), len(scenarios)
+    ) as all_:
+        for number, (axes, (name, found)) in enumerate(zip(all_, scenarios.items(), strict=True)):
+            for place, system in enumerate(systems):
+                quality = found.systems[system]
+                shade = colour(system, models)
+                axes.plot(
+                    [quality.mrr_low, quality.mrr_high],
+                    [place, place],
+                    color=shade,
+                    lw=5,
+                    alpha=0.3,
+                )
+                axes.plot(quality.mrr, place, "o", color=shade, ms=8)
+                axes.annotate(
+                    f"{quality.mrr:.3f}",
+                    (quality.mrr, place),
+                    xytext=(0, 8),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=9,
+                )
+            axes.set_yticks(range(len(systems)), [label(system) for system in systems])
+            axes.set_ylim(-0.5, len(systems) - 0.3)
+            axes.set_title(SCENARIOS[name].title)
+            axes.set_xlabel("MRR, 95% interval")
+            axes.grid(axis="x", color=FAINT, alpha=0.3)
+            if number:
+                axes.set_yticklabels([])
+
+
+def draw_session_lengths(results: ExperimentResults, path: Path) -> None:
+    """MRR of the paper's systems in short, medium and long sessions, one panel per scenario."""
+    scenarios = results.reported
+    models = results.systems.models
+    with svg_plot(path, 3.4 * len(scenarios) + 0.4, 3.0, len(scenarios)) as all_axes:
+        for axes, (name, found) in zip(all_axes, scenarios.items(), strict=True):
+            lengths = found.by_session_length
+            usable = [key for key in lengths if lengths[key].systems]
+            for system in results.main_systems:
+                _curve(axes, [lengths[key].systems[system] for key in usable], system, models)
+            labels = [f"{key}\n({lengths[key].cases:,})" for key in usable]
+            axes.set_xticks(range(len(usable)), labels)
+            axes.set_xlim(-0.4, len(usable) - 0.6)
+            axes.set_title(SCENARIOS[name].title)
+            axes.grid(axis="y", color=FAINT, alpha=0.3)
+        all_axes[0].set_ylabel("MRR")
+        all_axes[-1].legend(frameon=False, fontsize=8, loc="best")
+
+
+def _curve(axes: Axes, qualities: Sequence[Quality], system: str, models: Sequence[str]) -> None:
+    shade = colour(system, models)
+    places = range(len(qualities))
+    means = [each.mrr for each in qualities]
+    axes.plot(places, means, "o-", color=shade, label=label(system), lw=2)
+    lows, highs = [each.mrr_low for each in qualities], [each.mrr_high for each in qualities]
+    axes.fill_between(places, lows, highs, color=shade, alpha=0.12, lw=0)
+
+
+def draw_context_lengths(results: ExperimentResults, path: Path) -> bool:
+    """MRR on long sessions by how many queries the model sees; False if there is nothing."""
+    scenarios = {
+        name: found
+        for name, found in results.reported.items()
+        if any(each.queries for each in found.by_context_length.values())
+    }
+    if not scenarios:
+        return False
+    models = results.systems.models
+    with svg_plot(path, 3.4 * len(scenarios) + 0.4, 3.0, len(scenarios)) as all_axes:
+        for axes, (name, found) in zip(all_axes, scenarios.items(), strict=True):
+            for model in models:
+                queries = found.by_context_length[model].queries
+                system = RankedSystem("baseline", model).key
+                _curve(axes, [each[system] for each in queries.values()], system, models)
+                axes.set_xticks(range(len(queries)), list(queries))
+            baseline = found.by_session_length["long"].systems["baseline"].mrr
+            axes.axhline(baseline, color=FIXED["baseline"], ls="--", lw=1.5)
+            axes.annotate(
+                "Baseline Ranker, whole context",
+                (0, baseline),
+                xytext=(0, 4),
+                textcoords="offset points",
+                color=FIXED["baseline"],
+                fontsize=8,
+            )
+            axes.set_title(SCENARIOS[name].title)
+            axes.set_xlabel("queries that the model sees")
+            axes.grid(axis="y", color=FAINT, alpha=0.3)
+        all_axes[0].set_ylabel("MRR, long sessions")
+        all_axes[-1].legend(frameon=False, fontsize=8, loc="lower right")
+    return True
+
+
+def draw_length_shares(results: ExperimentResults, path: Path) -> None:
+    """How many test sessions of each scenario are short, medium and long (Figure 4)."""
+    scenarios = {n: f for n, f in results.scenarios.items() if f.cases["test"]}
+    shades = {"short": "#c9d6e3", "medium": "#7fa3c7", "long": "#35618f"}
+    with svg_plot(path, 6.4, 0.9 + 0.42 * len(scenarios)) as (axes,):
+        for place, found in enumerate(reversed(scenarios.values())):
+            left = 0.0
+            for key, share in found.session_lengths.items():
+                assert share is not None, "there are test cases"
+                axes.barh(place, share, left=left, color=shades[key], height=0.62)
+                if share > 0.06:
+                    ink = "white" if key == "long" else INK
+                    text = f"{share:.0%}"
+                    axes.text(left + share / 2, place, text, ha="center", va="center", color=ink)
+                left += share
+        names = [SCENARIOS[name].title for name in reversed(scenarios)]
+        axes.set_yticks(range(len(names)), names)
+        axes.set_xticks([])
+        axes.spines["bottom"].set_visible(False)
+        handles = [mpl.patches.Patch(color=shade) for shade in shades.values()]
+        names = ["short (2 queries)", "medium (3-4)", "long (5 or more)"]
+        axes.legend(handles, names, frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
+
+
+def draw_importances(results: ExperimentResults, path: Path) -> None:
+    """Which features the rankers with a model's score rely on, one panel per scenario."""
+    scenarios = results.reported
+    models = results.systems.models
+    system = RankedSystem("baseline", models[0]).key
+    with svg_plot(path, 3.2 * len(scenarios) + 0.6, 3.4, len(scenarios)) as all_axes:
+        for axes, (name, found) in zip(all_axes, scenarios.items(), strict=True):
+            shares = found.rankers[system].importances
+            best = sorted(shares, key=lambda each: shares[each])[-8:]
+            shades = [colour(each, models) if ":" in each else FIXED["baseline"] for each in best]
+            axes.barh(range(len(best)), [shares[each] for each in best], color=shades, height=0.65)
+            axes.set_yticks(range(len(best)), [each.replace("_", " ") for each in best])
+            axes.tick_params(axis="y", labelsize=8)
+            axes.set_title(SCENARIOS[name].title)
+            axes.set_xlabel("share of the gain")

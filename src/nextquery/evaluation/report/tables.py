@@ -1,0 +1,351 @@
+"""The report's tables. Knows results and the paper's own; draws and measures nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nextquery.evaluation.comparison import Comparison, Quality
+from nextquery.evaluation.paper import PAPER, SESSIONS, TRAINING
+from nextquery.evaluation.probes.gates import GateComparison
+from nextquery.evaluation.probes.hidden_intent import AtDistance, IntentResult
+from nextquery.evaluation.ranked_system import RankedSystem, label
+from nextquery.evaluation.report.html import Cell, Row, paragraph, table
+from nextquery.evaluation.results import ExperimentResults
+from nextquery.evaluation.scenario_run import ScenarioResult, find_comparison
+from nextquery.evaluation.scenarios import SCENARIOS
+from nextquery.evaluation.steps import to_json
+from nextquery.ranking.features import BASELINE_FEATURES
+
+
+def scenario(name: str, found: ScenarioResult, results: ExperimentResults) -> str:
+    """The systems of a scenario, the paper's results and unseen users beside them."""
+    counts = ", ".join(f"{split} {count:,}" for split, count in found.cases.items())
+    facts = f"Cases: {counts}" + (f"; test cases of {found.users:,} users." if found.users else ".")
+    if found.noisy_contexts is not None:
+        facts += f" {found.noisy_contexts:.0%} of the test contexts hold a noisy query"
+        published = PAPER[name].noisy_contexts if name in PAPER else None
+        facts += f" (the paper: {published:.0%})." if published else "."
+    note = paragraph(facts, "note")
+    if found.too_few:
+        return note + paragraph(f"Too few cases for any result: {found.too_few}.", "none")
+    unseen = found.unseen_users.systems if found.unseen_users else {}
+    heads: list[Cell | str] = ["System", "MRR", "hit at 1", "hit at 5", "over ADJ", "over Baseline"]
+    heads += ["MRR, unseen users"] if unseen else []
+    heads += [Cell(f"paper's MRR ({PAPER[name].table})", "paper")] if name in PAPER else []
+    rows = [_system_row(name, system, found, unseen, results) for system in found.systems]
+    return note + table(heads, rows)
+
+
+def _system_row(
+    name: str,
+    system: str,
+    found: ScenarioResult,
+    unseen: Mapping[str, Quality],
+    results: ExperimentResults,
+) -> Row:
+    each = found.systems[system]
+    strong = "strong" if system in results.main_systems else ""
+    row: list[Cell | str] = [
+        Cell(label(system), strong, _forms_note(system, found)),
+        Cell(f"{each.mrr:.4f}", strong, interval(each.mrr_low, each.mrr_high)),
+        f"{each.hit_1:.3f}",
+        f"{each.hit_5:.3f}",
+        _gain(found.comparison(system, "adj")),
+        _gain(found.comparison(system, _baseline_of(system))),
+    ]
+    if unseen:
+        other = unseen[system]
+        row.append(Cell(f"{other.mrr:.4f}", "", interval(other.mrr_low, other.mrr_high)))
+    if name in PAPER:
+        row.append(_paper_cell(name, system, results))
+    return row
+
+
+def _paper_cell(name: str, system: str, results: ExperimentResults) -> Cell:
+    first = results.systems.models[0]
+    paper_feature = RankedSystem("baseline", first, "sum").key
+    published = {"adj": "adj", "baseline": "baseline", paper_feature: "baseline+hred"}
+    if system not in published:
+        return Cell("", "paper")
+    paper = PAPER[name]
+    key = published[system]
+    note = f"{paper.gain('adj'):+.1%} / {paper.gain('baseline'):+.1%}" if "+" in key else ""
+    return Cell(f"{paper.mrr[key]:.4f}", "paper", note)
+
+
+def _baseline_of(system: str) -> str:
+    """The ranker with the same features without the model, which a system is compared with."""
+    parsed = RankedSystem.parse(system)
+    return parsed.base if parsed.base and parsed.model else "baseline"
+
+
+def _forms_note(system: str, found: ScenarioResult) -> str:
+    forms = found.rankers[system].forms if system in found.rankers else ()
+    return f"score as {', '.join(forms).replace('_', ' ')}" if forms else ""
+
+
+def _gain(each: Comparison | None) -> Cell:
+    if each is None:
+        return Cell("")
+    mark = "" if each.p >= 0.01 else "good" if each.relative > 0 else "bad"
+    return Cell(f"{each.relative:+.1%}", mark, f"p {p_value(each.p)}")
+
+
+def length_gains(results: ExperimentResults) -> str:
+    """What each ranker gains over the Baseline Ranker in short, medium and long sessions."""
+    rows: list[Row] = []
+    for name, found in results.reported.items():
+        for system in results.main_systems[2:]:
+            row: list[Cell | str] = [f"{SCENARIOS[name].title}, {label(system)}"]
+            for length in found.by_session_length.values():
+                compared = find_comparison(length.comparisons, system, "baseline")
+                few = Cell("too few", "", f"{length.cases} cases")
+                row.append(_gain(compared) if length.systems else few)
+            rows.append(row)
+    return table(["Gain over the Baseline Ranker", "short", "medium", "long"], rows)
+
+
+def last_clicks(results: ExperimentResults) -> str:
+    """The MRR of every system where the last query was clicked and where not; "" without clicks."""
+    rows: list[Row] = []
+    for name, found in results.reported.items():
+        groups = found.by_last_click
+        for system in found.systems:
+            row: list[Cell | str] = [f"{SCENARIOS[name].title}, {label(system)}"]
+            for group in groups.values():
+                quality = group.systems.get(system)
+                bounds = "" if quality is None else interval(quality.mrr_low, quality.mrr_high)
+                row.append(Cell("too few" if quality is None else f"{quality.mrr:.3f}", "", bounds))
+            base = RankedSystem.parse(system).with_form("").key
+            compared = [find_comparison(each.comparisons, system, base) for each in groups.values()]
+            row += [_gain(each) for each in compared]
+            rows += [row] if groups else []
+    head = ["MRR", "clicked", "not clicked", "gain, clicked", "gain, not clicked"]
+    return table(head, rows) if rows else ""
+
+
+def user_groups(results: ExperimentResults) -> str:
+    """The MRR of the rankers on the users that were named, and their gains; "" if none were."""
+    rows: list[Row] = []
+    for name, found in results.reported.items():
+        for group, measured in found.by_user_group.items():
+            for system in results.main_systems:
+                quality = measured.systems.get(system)
+                bounds = "" if quality is None else interval(quality.mrr_low, quality.mrr_high)
+                rows.append(
+                    [
+                        f"{SCENARIOS[name].title}, {group}, {label(system)}",
+                        f"{measured.cases:,}",
+                        Cell("too few" if quality is None else f"{quality.mrr:.3f}", "", bounds),
+                        _gain(find_comparison(measured.comparisons, system, "baseline")),
+                    ]
+                )
+    return table(["Users apart", "cases", "MRR", "over Baseline"], rows) if rows else ""
+
+
+def generation(results: ExperimentResults) -> str:
+    """Everything measured of the systems' own suggestions."""
+    columns = {
+        "coverage": "coverage",
+        "hit_1": "hit at 1",
+        "hit_5": "hit at 5",
+        "hit_20": "hit at 20",
+        "mrr": "MRR",
+        "overlap_first": "word F1, first",
+        "overlap_best": "word F1, best of 5",
+        "synthetic": "synthetic",
+        "diversity": "diversity",
+    }
+    systems = results.generation.systems
+    names = {"all": "All contexts", "known_anchor": "Anchor known", "unknown_anchor": "Anchor new"}
+    parts = []
+    for group, title in names.items():
+        rows: list[Row] = [
+            [
+                label(system),
+                *(_share(to_json(lists.groups()[group])[column]) for column in columns),
+                _share(lists.refused_by_guards),
+            ]
+            for system, lists in systems.items()
+            if group in lists.groups()
+        ]
+        if rows:
+            groups = (lists.groups() for lists in systems.values())
+            contexts = next(each[group].contexts for each in groups if group in each)
+            heads = ["System", *columns.values(), "refused by guards (all)"]
+            parts.append(table(heads, rows, f"{title}: {contexts:,}"))
+    return "".join(parts)
+
+
+def samples(results: ExperimentResults) -> str:
+    """A few contexts with what every system suggests."""
+    contexts = results.samples.contexts
+    if not contexts:
+        return ""
+    systems = list(contexts[0].suggestions)
+    rows: list[Row] = []
+    for each in contexts:
+        context = Cell(" → ".join(each.context), "text", f"typed next: {each.next_query}")
+        lists = (each.suggestions[system] for system in systems)
+        rows.append([context, *(Cell("; ".join(texts) or "–", "text") for texts in lists)])
+    return table(["Context", *(Cell(label(system), "text") for system in systems)], rows)
+
+
+def gates(results: ExperimentResults) -> str:
+    """Gates of own queries and of noise at the same place."""
+    heads = ["Model", "contexts", "own query", "noise", "difference", "p", "noise updates less in"]
+    rows: list[Row] = []
+    for model, each in results.gates.items():
+        if isinstance(each, GateComparison):
+            limits = interval(each.difference_low, each.difference_high)
+            rows.append(
+                [
+                    label(model),
+                    f"{each.contexts:,}",
+                    f"{each.own_query:.3f}",
+                    f"{each.noisy_query:.3f}",
+                    Cell(f"{each.difference:+.3f}", "", limits),
+                    p_value(each.p),
+                    f"{each.noise_updates_less:.0%}",
+                ]
+            )
+    return table(heads, rows)
+
+
+def hidden_intent(results: ExperimentResults) -> str:
+    """How well each system tells the outcome of a hidden intent, by distance to its last trace."""
+    heads = ["Model", "queries back", "outcomes", "nats among 16", "P(intent) among 4"]
+    rows: list[Row] = []
+    for model, found in results.hidden_intent.items():
+        rows.append([label(model), "all", *_intent(found)])
+        rows += [["", str(each.distance), *_intent(each)] for each in found.by_distance]
+    caption = "Outcomes after a trace of the intent. Chance: 2.77 nats and .250."
+    return table(heads, rows, caption)
+
+
+def _intent(found: IntentResult | AtDistance) -> Row:
+    return [f"{found.cases:,}", f"{found.nats:.3f}", f"{found.intent:.3f}"]
+
+
+def boundaries(results: ExperimentResults) -> str:
+    """Precision, recall and F1 of the boundaries found."""
+    found = results.boundaries
+    rows: list[Row] = [
+        [name, f"{each.precision:.3f}", f"{each.recall:.3f}", f"{each.f1:.3f}"]
+        for name, each in found.systems.items()
+    ]
+    caption = f"{found.gaps:,} gaps, {found.boundaries:,} of them boundaries"
+    return table(["Score", "precision", "recall", "F1"], rows, caption)
+
+
+def features(results: ExperimentResults) -> str:
+    """Every feature, its meaning, and how far it gets alone."""
+    scenarios = results.reported
+    heads: Row = [
+        "Feature",
+        Cell("meaning", "text"),
+        *(SCENARIOS[name].title for name in scenarios),
+    ]
+    rows: list[Row] = [
+        [
+            name,
+            Cell(meaning, "text"),
+            *(f"{found.single_features[name]:.3f}" for found in scenarios.values()),
+        ]
+        for name, meaning in BASELINE_FEATURES.items()
+    ]
+    caption = "MRR of each baseline feature alone, in the direction that suits it better"
+    return table(heads, rows, caption)
+
+
+def forms(results: ExperimentResults) -> str:
+    """Validation MRR of the Baseline Ranker with a model's score in several forms."""
+    scenarios = results.reported
+    rows: list[Row] = []
+    for model in next(iter(scenarios.values())).form_choices if scenarios else ():
+        sets = next(iter(scenarios.values())).form_choices[model]
+        for tried in sets:
+            values = [found.form_choices[model] for found in scenarios.values()]
+            marks = ["strong" if each[tried] == max(each.values()) else "" for each in values]
+            cells = [
+                Cell(f"{each[tried]:.4f}", mark) for each, mark in zip(values, marks, strict=True)
+            ]
+            rows.append([f"{label(model)}: {tried.replace('+', ', ').replace('_', ' ')}", *cells])
+    caption = "Validation MRR; the best set is the one reported"
+    return table(["Score as", *(SCENARIOS[name].title for name in scenarios)], rows, caption)
+
+
+def data(results: ExperimentResults) -> str:
+    """Sessions by split beside the paper's."""
+    sessions = results.data.counts.get("sessions", {})
+    rows: list[Row] = [
+        [split, f"{count:,}", Cell(f"{SESSIONS[split]:,}" if split in SESSIONS else "", "paper")]
+        for split, count in sessions.items()
+    ]
+    return table(["Sessions", "this log", Cell("the paper's", "paper")], rows)
+
+
+def model_name(results: ExperimentResults, model: str) -> str:
+    """A model under study as a person writes it, and whether it copies: the paper's does not."""
+    name = label(model)
+    facts = results.training.get(model)
+    return f"{name} with copying" if facts and facts.copies and "copying" not in name else name
+
+
+def copying_note(results: ExperimentResults) -> str:
+    """What the short names of models that copy stand for in plots and tables; may be empty."""
+    full = {label(model): model_name(results, model) for model in results.systems.models}
+    notes = [f" {short} stands for {name}." for short, name in full.items() if short != name]
+    return "".join(notes)
+
+
+def training(results: ExperimentResults) -> str:
+    """The paper's Table 2 beside what the models' folders say."""
+    heads = [
+        "Training", "batches seen", "training time", "a list, beam 50", "memory",
+        "validation perplexity",
+    ]  # fmt: skip
+    paper = ["the paper's HRED", *TRAINING.values(), ""]
+    rows: list[Row] = [[Cell(text, "paper") for text in paper]]
+    for model, each in results.training.items():
+        decoding = results.decoding.get(model)
+        facts = each.training or {}
+        seconds = facts.get("seconds")
+        perplexity = facts.get("validation_perplexity")
+        rows.append(
+            [
+                model_name(results, model),
+                f"{facts['steps']:,}" if "steps" in facts else "–",
+                f"{seconds / 60:.0f} min" if seconds else "–",
+                f"{decoding.median_ms:.0f} ms" if decoding else "–",
+                f"{each.megabytes:.0f} MB",
+                f"{perplexity:.1f}" if perplexity else "–",
+            ]
+        )
+    return table(heads, rows)
+
+
+def settings(results: ExperimentResults) -> str:
+    """What the run was told, and the versions that made it."""
+    values = {**to_json(results.settings), **results.versions}
+    rows: list[Row] = [
+        [name.replace("_", " "), Cell(_plain(value), "text")] for name, value in values.items()
+    ]
+    return table(["Setting", Cell("value", "text")], rows)
+
+
+def interval(low: float, high: float) -> str:
+    """A confidence interval."""
+    return f"{low:.3f} to {high:.3f}"
+
+
+def p_value(value: float) -> str:
+    """A p-value to two digits, or that it is tiny."""
+    return "< .001" if value < 0.001 else f"= {value:.2g}"
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,0 +1,504 @@
+"""One scenario from cases to results: features, rankers, comparisons, analyses."""
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nextquery.errors import InputError
+from nextquery.evaluation.comparison import (
+    FEWEST_CASES,
+    Comparison,
+    Quality,
+    RankingResult,
+    SystemRanks,
+    compare,
+    rank_systems,
+    system_pairs,
+)
+from nextquery.evaluation.ranked_system import RankedSystem
+from nextquery.evaluation.rankers import RankerGroup, RankerJob, Train, TrainedRankers, train_here
+from nextquery.evaluation.scenario_features import (
+    EARLIER,
+    LEARNING,
+    USEFUL,
+    EvaluationData,
+    add_features,
+    build_cases,
+    by_last_click,
+    is_test,
+)
+from nextquery.evaluation.scenarios import Noise, Rules
+from nextquery.evaluation.steps import OPTIONAL, Finish, Steps, finished
+from nextquery.evaluation.systems import Systems
+from nextquery.evaluation.trec import read_run, write_cases, write_qrels, write_run
+from nextquery.logs.data_folder import UNSEEN_USERS
+from nextquery.logs.privacy import pseudonym
+from nextquery.ranking.cases import (
+    BackgroundCounts,
+    CaseSet,
+    Floats,
+    Integers,
+    reciprocal_ranks,
+    user_fold,
+)
+from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
+from nextquery.ranking.lambdamart import RankedPart, TreeShape
+from nextquery.ranking.scoring import FORMS, CaseScorer, FoldScorer, Track
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitResult:
+    """Every system on the cases of one split; no systems where there are too few cases."""
+
+    too_few: str | None = field(default=None, metadata=OPTIONAL)
+    systems: Mapping[str, Quality] = field(default_factory=dict)
+    comparisons: tuple[Comparison, ...] = ()
+    by_session_length: Mapping[str, RankingResult] = field(default_factory=dict, metadata=OPTIONAL)
+    """Of short, medium and long sessions (the paper's Figure 5)."""
+    by_last_click: Mapping[str, RankingResult] = field(default_factory=dict, metadata=OPTIONAL)
+    """Of sessions whose last query was `clicked` and of those where it was `not_clicked`."""
+    by_user_group: Mapping[str, RankingResult] = field(default_factory=dict, metadata=OPTIONAL)
+    """Of the users of each file of `users_apart`."""
+
+    def comparison(self, a: str, b: str) -> Comparison | None:
+        """The comparison of two systems, if it was made."""
+        return find_comparison(self.comparisons, a, b)
+
+
+@dataclass(frozen=True)
+class RankerFacts:
+    """How the rankers of a learnt system came out."""
+
+    forms: tuple[str, ...]
+    """The forms of the model's score that they see."""
+    shape: TreeShape
+    trees: tuple[int, ...]
+    """The number of trees of each seed's ranker."""
+    validation_mrr: float
+    importances: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class ContextLengthResult:
+    """Long sessions with the model seeing only the last queries (the paper's Figure 6)."""
+
+    cases: int
+    too_few: str | None = field(default=None, metadata=OPTIONAL)
+    queries: Mapping[str, Mapping[str, Quality]] = field(default_factory=dict, metadata=OPTIONAL)
+    """By how many queries the model sees, `all` the last, then by system."""
+    comparisons: tuple[Comparison, ...] = field(default=(), metadata=OPTIONAL)
+    """The ranker when the model sees `all` queries against the same when it sees fewer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioResult(SplitResult):
+    """A scenario's results: those of its test split, and what lies behind them."""
+
+    cases: Mapping[str, int]
+    """The number of cases by split."""
+    session_lengths: Mapping[str, float | None]
+    """The shares of short, medium and long sessions (Figure 4)."""
+    noisy_contexts: float | None
+    """The share of contexts that hold one of the 100 most frequent queries."""
+    candidates: float | None
+    """The mean number of candidates of a case."""
+    users: int = 0
+    """How many people the test cases are of."""
+    unseen_users: SplitResult | None = field(default=None, metadata=OPTIONAL)
+    rankers: Mapping[str, RankerFacts] = field(default_factory=dict, metadata=OPTIONAL)
+    form_choices: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=OPTIONAL)
+    """By model: the validation MRR of each set of forms of its score."""
+    ranker_seconds: float = field(default=0.0, metadata=OPTIONAL)
+    """Processor time of the processes that trained the rankers, if they had any of their own."""
+    single_features: Mapping[str, float] = field(default_factory=dict, metadata=OPTIONAL)
+    by_context_length: Mapping[str, ContextLengthResult] = field(
+        default_factory=dict, metadata=OPTIONAL
+    )
+
+
+def find_comparison(comparisons: tuple[Comparison, ...], a: str, b: str) -> Comparison | None:
+    """The comparison of two systems, if it was made."""
+    return next((each for each in comparisons if (each.a, each.b) == (a, b)), None)
+
+
+UserGroups = Mapping[str, Set[str]]
+"""The pseudonyms of each group's users, by the group's name."""
+
+
+def read_user_groups(files: Mapping[str, Path]) -> dict[str, frozenset[str]]:
+    """The users of each file, which has one id per line, as the raw log writes it.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+    ...     _ = file.write("ann\\nbob\\n")
+    ...     file.flush()
+    ...     found = read_user_groups({"staff": Path(file.name)})
+    >>> found["staff"] == {str(pseudonym("ann")), str(pseudonym("bob"))}
+    True
+    """
+    return {name: _read(path) for name, path in files.items()}
+
+
+def _read(path: Path) -> frozenset[str]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"`users_apart` {path}: cannot be read ({error})") from None
+    users = {line.strip() for line in lines if line.strip()}
+    if not users:
+        raise InputError(f"`users_apart` {path}: no users in it; write one id per line")
+    return frozenset(str(pseudonym(user)) for user in users)
+
+
+def by_user_group(found: SystemRanks, groups: UserGroups) -> dict[str, RankingResult]:
+    """Every system on the cases of each group's users."""
+    users = [case.user for case in found.cases.cases]
+    return {
+        name: found.select(np.array([user in group for user in users], dtype=np.bool_)).summary(
+            system_pairs(found.ranks)
+        )
+        for name, group in groups.items()
+    }
+
+
+LENGTHS: Mapping[str, Callable[[int], bool]] = {
+    "short": lambda queries: queries == 2,
+    "medium": lambda queries: 3 <= queries <= 4,
+    "long": lambda queries: queries >= 5,
+}
+"""The paper's classes of sessions by their number of queries."""
+
+CONTEXT_LENGTHS = (1, 2, 3)
+
+
+def by_session_length(found: SystemRanks) -> dict[str, RankingResult]:
+    """Every system in short, medium and long sessions (Figure 5)."""
+    return {
+        name: found.select(of_length(found.cases, name)).summary(system_pairs(found.ranks))
+        for name in LENGTHS
+    }
+
+
+def session_lengths(cases: CaseSet) -> dict[str, float | None]:
+    """The share of short, medium and long sessions (Figure 4)."""
+    return {name: _share(of_length(cases, name)) for name in LENGTHS}
+
+
+def of_length(cases: CaseSet, name: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which cases come from short, medium or long sessions."""
+    return np.array([LENGTHS[name](case.length) for case in cases.cases], dtype=np.bool_)
+
+
+def noisy_contexts(cases: CaseSet, background: BackgroundCounts) -> float | None:
+    """The share of contexts that hold one of the 100 most frequent queries."""
+    noise = Noise(background, seed=0)
+    return _share(np.array([noise.within(case.context) for case in cases.cases], dtype=np.bool_))
+
+
+def single_features(part: RankedPart) -> dict[str, float]:
+    """The MRR of each baseline feature alone, in the direction that suits it better.
+
+    A high MRR would mean that a scenario gives its answers away.
+    """
+    columns = {name: part.features.column(name) for name in BASELINE_FEATURES}
+    return {
+        name: max(float(reciprocal_ranks(part.cases, sign * values).mean()) for sign in (1, -1))
+        for name, values in columns.items()
+    }
+
+
+def by_context_length(
+    part: RankedPart, name: str, scorer: CaseScorer | FoldScorer, group: RankerGroup, track: Track
+) -> ContextLengthResult:
+    """Long sessions, with the model seeing only the last 1, 2, 3 or all queries (Figure 6).
+
+    The ranker is the one trained with whole contexts; its other features still see the whole
+    context, so that only the model's view changes.
+    """
+    wanted = of_length(part.cases, "long")
+    if wanted.sum() < FEWEST_CASES:
+        return ContextLengthResult(int(wanted.sum()), f"at least {FEWEST_CASES} are needed")
+    cases = part.cases.select(wanted)
+    whole = FeatureTable(part.features.names, part.features.values[wanted[part.cases.owners]])
+    found: dict[str, Mapping[str, Quality]] = {}
+    ranks: dict[str, Integers] = {}
+    ranker = RankedSystem("baseline", name).key
+    for last in (*CONTEXT_LENGTHS, None):
+        view = whole
+        if last is not None:
+            scores = scorer.score(cases, last=last, track=track)
+            view = whole.with_columns({f"{name}:{form}": scores.form(form) for form in FORMS})
+        ranked = {ranker: group.scores(view), name: view.column(f"{name}:sum")}
+        label = "all" if last is None else str(last)
+        systems = rank_systems(cases, ranked)
+        found[label] = systems.summary([]).systems
+        ranks[label] = systems.ranks[ranker]
+    users = [case.user for case in cases.cases]
+    compared = tuple(compare(ranks, "all", str(last), users) for last in CONTEXT_LENGTHS)
+    return ContextLengthResult(len(cases), queries=found, comparisons=compared)
+
+
+def _share(marks: np.ndarray[Any, np.dtype[np.bool_]]) -> float | None:
+    return float(marks.mean()) if len(marks) else None
+
+
+RANKER_FOLDS = 2
+"""With new visitors, the rankers of one half of the users are taught by the other half."""
+
+ALONE = ("per_word", "lift", f"{EARLIER}sum", f"{EARLIER}lift")
+"""Forms that order the candidates of a case unlike the sum does."""
+
+FEWEST = {"training": 100, "validation": 50, "test": 50}
+"""A scenario with fewer cases than these in a part says so and reports no result."""
+
+
+@dataclass(frozen=True)
+class RankingSettings:
+    """What the ranking scenarios can be told."""
+
+    rules: Rules
+    seeds: int
+    """Rankers trained for each learnt system."""
+    ranker_cases: int | None
+    """At most this many cases of a split teach the rankers; None: all."""
+    runs: Mapping[str, Path] = field(default_factory=dict)
+    """Runs that others made, by system; the file's name begins with its scenario and a dot."""
+    groups: UserGroups = field(default_factory=dict)
+    """Users whose test cases are reported apart as well."""
+    test_users: int | None = None
+    """The test cases of so many users only; None: of everybody."""
+    context_lengths: bool = True
+    """Whether to score long sessions again with the model seeing fewer queries."""
+
+
+def run_scenario(
+    name: str,
+    evaluation: EvaluationData,
+    systems: Systems,
+    settings: RankingSettings,
+    trec: Path,
+    steps: Steps,
+) -> ScenarioResult:
+    """All results of a scenario; the runs and qrels of its test part go to the folder `trec`."""
+    return begin_scenario(name, evaluation, systems, settings, trec, steps, train_here)()
+
+
+def begin_scenario(
+    name: str,
+    evaluation: EvaluationData,
+    systems: Systems,
+    settings: RankingSettings,
+    trec: Path,
+    steps: Steps,
+    train: Train,
+) -> Finish[ScenarioResult]:
+    """The same in two halves: features at once, and what waits for the rankers when called."""
+    title = f"new_{name}" if evaluation.new_visitors else name
+    steps.begin(title)
+    cases = build_cases(
+        name, evaluation, settings.rules, settings.ranker_cases, settings.test_users
+    )
+    facts = _facts(cases, evaluation)
+    if facts.too_few:
+        return finished(facts)
+    parts = {
+        split: add_features(split, found, evaluation, systems, steps)
+        for split, found in cases.items()
+        if len(found)
+    }
+    steps.begin(f"{title}: rankers")
+    folds = RANKER_FOLDS if evaluation.new_visitors else 1
+    jobs = [train(job) for job in _jobs(parts, systems, settings, folds)]
+
+    def finish() -> ScenarioResult:
+        steps.begin(f"{title}: rankers")
+        trained = [job.result() for job in jobs]
+        export = partial(_export, trec, title)
+        return _rank(title, facts, parts, trained, evaluation, systems, settings, steps, export)
+
+    return Finish(finish, lambda: all(job.done() for job in jobs))
+
+
+def _rank(
+    title: str,
+    facts: ScenarioResult,
+    parts: Mapping[str, RankedPart],
+    halves: Sequence[TrainedRankers],
+    evaluation: EvaluationData,
+    systems: Systems,
+    settings: RankingSettings,
+    steps: Steps,
+    export: Callable[[CaseSet, Mapping[str, Floats]], None],
+) -> ScenarioResult:
+    """Everything that trained rankers are needed for."""
+    scores = {
+        split: _scores(part, halves, systems) for split, part in parts.items() if is_test(split)
+    }
+    scores["test"] |= _foreign_scores(title, settings.runs, scores["test"], parts["test"].cases)
+    export(parts["test"].cases, scores["test"])
+    measured = {
+        split: _measure(parts[split].cases, found, settings, evaluation.clicked)
+        for split, found in scores.items()
+    }
+    groups = halves[0].groups
+    return replace(
+        facts,
+        systems=measured["test"].systems,
+        comparisons=measured["test"].comparisons,
+        by_session_length=measured["test"].by_session_length,
+        by_last_click=measured["test"].by_last_click,
+        by_user_group=measured["test"].by_user_group,
+        unseen_users=measured.get(UNSEEN_USERS),
+        rankers={system: _ranker_facts(group) for system, group in groups.items()},
+        form_choices=halves[0].choices,
+        ranker_seconds=round(sum(half.seconds for half in halves), 1),
+        single_features=single_features(parts["test"]),
+        by_context_length={}
+        if evaluation.new_visitors or not settings.context_lengths
+        else {
+            model: by_context_length(
+                parts["test"],
+                model,
+                scorer,
+                groups[RankedSystem("baseline", model).key],
+                steps.track("context length"),
+            )
+            for model, scorer in systems.scorers.items()
+        },
+    )
+
+
+def _jobs(
+    parts: Mapping[str, RankedPart], systems: Systems, settings: RankingSettings, folds: int
+) -> list[RankerJob]:
+    """The rankers of each fold of users, taught by the other folds; one fold is everybody."""
+    seeds = tuple(range(1, settings.seeds + 1))
+    found = []
+    for fold in range(folds):
+        training, validation = (
+            parts[split].select(_others(parts[split].cases, fold, folds)) for split in LEARNING
+        )
+        systems_taught = tuple(systems.models), tuple(systems.features)
+        found.append(RankerJob(training, validation, seeds, *systems_taught))
+    return found
+
+
+def _foreign_scores(
+    scenario: str, runs: Mapping[str, Path], own: Mapping[str, Floats], cases: CaseSet
+) -> dict[str, Floats]:
+    """The scores of runs that others made of this scenario."""
+    taken = sorted(runs.keys() & own.keys())
+    if taken:
+        raise InputError(f"`runs` {taken[0]}: the name is taken; choose another")
+    return {
+        system: read_run(path, cases)
+        for system, path in runs.items()
+        if path.name.split(".")[0] == scenario
+    }
+
+
+def _others(cases: CaseSet, fold: int, folds: int) -> np.ndarray:
+    """Which cases are of users outside the fold; all if there is only one."""
+    own = [folds > 1 and user_fold(case.user, folds) == fold for case in cases.cases]
+    return ~np.array(own, dtype=np.bool_)
+
+
+def _scores(
+    part: RankedPart, trained: Sequence[TrainedRankers], systems: Systems
+) -> dict[str, Floats]:
+    """The scores of every system, learnt ones by the rankers that never saw the case's user."""
+    if len(trained) == 1:
+        return system_scores(part, trained[0].groups, systems)
+    found: dict[str, Floats] = {}
+    for fold, half in enumerate(trained):
+        mine = ~_others(part.cases, fold, len(trained))
+        rows = mine[part.cases.owners]
+        for system, scores in system_scores(part.select(mine), half.groups, systems).items():
+            shape = (*scores.shape[:-1], part.cases.rows)
+            found.setdefault(system, np.zeros(shape))[..., rows] = scores
+    return found
+
+
+def system_scores(
+    part: RankedPart, groups: Mapping[str, RankerGroup], systems: Systems
+) -> dict[str, Floats]:
+    """The scores of every system on a part: the count models, the rankers, the models alone."""
+    features = part.features
+    scores = {"adj": features.column("adj_count")}
+    scores |= {system: group.scores(features) for system, group in groups.items()}
+    for model in systems.models:
+        scores[model] = features.column(f"{model}:sum")
+        # A score's column has the key of the model that ranks by it alone.
+        keys = (RankedSystem(model=model, form=form).key for form in (*ALONE, USEFUL))
+        scores |= {key: features.column(key) for key in keys if key in features.names}
+    for model in systems.features:
+        scores[model] = features.column(f"{model}:sum")
+    scores["qvmm"] = features.column("qvmm")
+    for model in systems.count_models:
+        if f"{model}:alone" in features.names:
+            scores[model] = features.column(f"{model}:alone")
+    return scores
+
+
+def _measure(
+    cases: CaseSet, scores: Mapping[str, Floats], settings: RankingSettings, clicked: Set[int]
+) -> SplitResult:
+    ranked = rank_systems(cases, scores)
+    foreign = [
+        (name, base) for name in settings.runs if name in scores for base in ("adj", "baseline")
+    ]
+    found = ranked.summary([*system_pairs(ranked.ranks), *foreign])
+    return SplitResult(
+        too_few=found.too_few,
+        systems=found.systems,
+        comparisons=found.comparisons,
+        by_session_length=by_session_length(ranked),
+        by_last_click=by_last_click(ranked, clicked),
+        by_user_group=by_user_group(ranked, settings.groups),
+    )
+
+
+def _facts(cases: Mapping[str, CaseSet], evaluation: EvaluationData) -> ScenarioResult:
+    """What can be said before anything is ranked."""
+    test = cases["test"]
+    return ScenarioResult(
+        cases={split: len(found) for split, found in cases.items()},
+        session_lengths=session_lengths(test),
+        noisy_contexts=noisy_contexts(test, evaluation.background),
+        candidates=float(np.mean(test.sizes)) if len(test) else None,
+        users=len({case.user for case in test.cases}),
+        too_few=_too_few(cases) or None,
+    )
+
+
+def _too_few(cases: Mapping[str, CaseSet]) -> str:
+    short = [
+        f"{len(cases[split])} {split} cases, {least} needed"
+        for split, least in FEWEST.items()
+        if len(cases[split]) < least
+    ]
+    return "; ".join(short)
+
+
+def _ranker_facts(group: RankerGroup) -> RankerFacts:
+    return RankerFacts(
+        forms=group.forms,
+        shape=group.shape,
+        trees=tuple(ranker.trees for ranker in group.rankers),
+        validation_mrr=group.validation_mrr,
+        importances=group.importances(),
+    )
+
+
+def _export(folder: Path, scenario: str, cases: CaseSet, systems: Mapping[str, Floats]) -> None:
+    """One run per system; of the learnt ones the first seed's, whose MRR is `mrr_by_seed[0]`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_qrels(folder / f"{scenario}.qrels", cases)
+    write_cases(folder / f"{scenario}.cases.ndjson", cases)
+    for system, scores in systems.items():
+        name = system.replace(":", "_")
+        write_run(folder / f"{scenario}.{name}.run", cases, np.atleast_2d(scores)[0], name)

@@ -1,0 +1,263 @@
+"""Learning an order from what visitors took: LambdaMART on debiased takes.
+
+Each taken suggestion is a case: it should have stood above the others that were shown with it. A
+take far down counts for more, by how seldom its place is looked at (inverse propensity; Joachims,
+Swaminathan and Schnabel 2017). Visitors are divided: the rates that a case sees are of other
+visitors, and a fifth of the visitors decides how many trees are kept. Published is only what orders
+the lists of the rest better than the base model does.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextquery.artifacts import (
+    MANIFEST,
+    Artifact,
+    check_target,
+    open_artifact,
+    publish,
+    read_artifact,
+)
+from nextquery.errors import InputError
+from nextquery.feedback.acceptance import PositionBias, Z, estimate_position_bias
+from nextquery.feedback.impressions import Impression
+from nextquery.feedback.reranker import (
+    BASE,
+    FEATURES,
+    KIND,
+    Candidate,
+    TakenRates,
+    fingerprint,
+    list_features,
+)
+from nextquery.feedback.settings import RerankSettings
+from nextquery.guard.tables import FOLDER as GUARD
+from nextquery.normalise import normalise_query
+from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks, user_fold
+from nextquery.ranking.features import FeatureTable
+from nextquery.ranking.lambdamart import RankedPart, RankerData, TreeShape, train_ranker
+from nextquery.ranking.trees import Trees
+from nextquery.suggesters.counts import save_array, save_record
+
+FOLDS = 5
+"""The visitors of the last fold choose the number of trees, those before it check the gain."""
+SHAPE = TreeShape(leaves=7, rate=0.1, smallest_leaf=20)
+LARGEST_WEIGHT = 10.0
+"""A take counts for at most so much, however seldom its place is looked at."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much higher taken suggestions stand in the new order, on visitors not learnt from.
+
+    Mean reciprocal ranks within the lists as they were shown, debiased; a 95% interval.
+    """
+
+    base: float
+    reranked: float
+    gain: float
+    low: float
+    high: float
+    cases: int
+
+
+@dataclass(frozen=True)
+class TrainedReranker:
+    """What was learnt, and how well it does."""
+
+    trees: Trees
+    rates: TakenRates
+    bias: PositionBias
+    gain: Gain
+    impressions: int
+    taken: int
+    importances: dict[str, float]
+
+
+@dataclass(frozen=True)
+class RerankResult:
+    """What was made of the feedback."""
+
+    impressions: int
+    taken: int
+    gain: Gain
+    trees: int
+    importances: dict[str, float]
+
+
+def make_reranker(
+    impressions: Sequence[Impression],
+    base: Path,
+    target: Path,
+    name: str,
+    settings: RerankSettings,
+) -> RerankResult:
+    """Train on the lists of `base`, served as `name`, and publish; refused if nothing is gained."""
+    check_target(target, KIND)
+    model = name or open_artifact(base, verify=False).kind
+    trained = train_reranker(impressions, model, settings)
+    gain = trained.gain
+    if gain.low <= 0:
+        raise InputError(
+            "nothing was learnt that helps visitors who were not learnt from: their takes stand at "
+            f"a mean reciprocal rank of {gain.reranked:.3f} instead of {gain.base:.3f} "
+            f"(gain {gain.low:+.3f} to {gain.high:+.3f}); nothing was written. Collect more "
+            "feedback, and serve with `interleave` so that places vary"
+        )
+    publish_reranker(base, target, trained)
+    trees = len(trained.trees.roots)
+    return RerankResult(trained.impressions, trained.taken, gain, trees, trained.importances)
+
+
+def train_reranker(
+    impressions: Sequence[Impression], model: str, settings: RerankSettings
+) -> TrainedReranker:
+    """Learn the order of one model's suggestions; refused where too little was taken of them.
+
+    In an interleaved list its own suggestions count, in the order that they have there.
+    """
+    own = [each for each in impressions if _places_of(each, model)]
+    taken = sum(place in each.taken for each in own for place in _places_of(each, model))
+    if taken < settings.min_taken:
+        names = ", ".join(sorted({item.model for each in impressions for item in each.suggestions}))
+        raise InputError(
+            f"{taken} suggestions of {model} were taken, {settings.min_taken} are needed "
+            f"(`min_taken`); there are suggestions of: {names or 'none'}"
+        )
+    bias = estimate_position_bias(impressions)
+    rates = [
+        count_taken(
+            (each for each in impressions if _fold(each) != fold), bias, settings.min_visitors
+        )
+        for fold in range(FOLDS)
+    ]
+    parts = [_cases(own, model, fold, rates[fold], bias) for fold in range(FOLDS)]
+    training = _together(parts[: FOLDS - 2])
+    ranker = train_ranker(RankerData(training, parts[-1], SHAPE.smallest_leaf), SHAPE, seed=1)
+    trees = ranker.to_trees()
+    return TrainedReranker(
+        trees=trees,
+        rates=count_taken(impressions, bias, settings.min_visitors),
+        bias=bias,
+        gain=_gain(parts[-2], trees),
+        impressions=len(own),
+        taken=taken,
+        importances=ranker.importances(),
+    )
+
+
+def count_taken(
+    impressions: Iterable[Impression], bias: PositionBias, min_visitors: int
+) -> TakenRates:
+    """The rates of all suggestions that at least `min_visitors` were shown."""
+    counts: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    visitors: defaultdict[int, set[str]] = defaultdict(set)
+    total = [0.0, 0.0]
+    for impression in impressions:
+        end = min(impression.taken, default=len(impression.suggestions) - 1) + 1
+        for position, suggestion in enumerate(impression.suggestions[:end]):
+            examined, accepted = bias.examined(position), float(position in impression.taken)
+            total = [total[0] + examined, total[1] + accepted]
+            for query in ("", normalise_query(impression.query)):
+                key = fingerprint(query, suggestion.text)
+                counts[key][0] += examined
+                counts[key][1] += accepted
+                if len(visitors[key]) < min_visitors:
+                    visitors[key].add(impression.visitor)
+    kept = sorted(key for key, seen in visitors.items() if len(seen) >= min_visitors)
+    table = np.array([counts[key] for key in kept], dtype=np.float64).reshape(-1, 2)
+    overall = (total[1] + 1) / (total[0] + 2)
+    return TakenRates(np.array(kept, dtype=np.uint64), table[:, 0], table[:, 1], overall)
+
+
+def publish_reranker(base: Path, target: Path, trained: TrainedReranker) -> None:
+    """Put the trees and rates together with the model that they order the lists of."""
+
+    def write(artifact: Artifact) -> None:
+        entries = {
+            "base": artifact.kind,
+            "enabled": True,
+            "features": list(FEATURES),
+            "gain": asdict(trained.gain),
+            "counts": {"impressions": trained.impressions, "trees": len(trained.trees.roots)},
+        }
+        with publish(target, KIND, entries) as folder:
+            artifact.copy_files(folder / BASE, artifact.manifest["files"])
+            (folder / BASE / MANIFEST).write_bytes(artifact.manifest_bytes)
+            artifact.copy_files(folder, artifact.files(GUARD))
+            save_record(folder, "trees", trained.trees)
+            rates = trained.rates
+            for name in ("keys", "exposures", "taken"):
+                save_array(folder, f"rates_{name}.npy", getattr(rates, name))
+            save_array(folder, "rates_overall.npy", np.array([rates.overall]))
+
+    read_artifact(base, write)
+
+
+def _places_of(each: Impression, model: str) -> list[int]:
+    """The places of a list that one model filled."""
+    return [place for place, item in enumerate(each.suggestions) if item.model == model]
+
+
+def _fold(each: Impression) -> int:
+    return user_fold(each.visitor, FOLDS)
+
+
+def _cases(
+    impressions: Sequence[Impression],
+    model: str,
+    fold: int,
+    rates: TakenRates,
+    bias: PositionBias,
+) -> RankedPart:
+    """One case per suggestion that a visitor of the fold took, with features and weight."""
+    cases, rows, weights = list[RankingCase](), list[NDArray[np.float64]](), list[float]()
+    for each in impressions:
+        places = _places_of(each, model)
+        taken = [place for place in places if place in each.taken]
+        if _fold(each) != fold or not taken or len(places) < 2:
+            continue
+        session = tuple(map(normalise_query, each.session))
+        own = [each.suggestions[place] for place in places]
+        found = [Candidate(item.text, item.score, item.source) for item in own]
+        features = list_features(session, found, rates)
+        texts = tuple(item.text for item in found)
+        for place in taken:
+            target = places.index(place)
+            cases.append(RankingCase(len(cases), session, session[-1], texts, target, len(session)))
+            rows.append(features)
+            weights.append(min(1 / bias.examined(place), LARGEST_WEIGHT))
+    values = np.concatenate(rows) if rows else np.zeros((0, len(FEATURES)))
+    return RankedPart(CaseSet(tuple(cases)), FeatureTable(FEATURES, values), np.array(weights))
+
+
+def _together(parts: Sequence[RankedPart]) -> RankedPart:
+    cases = CaseSet(tuple(case for part in parts for case in part.cases.cases))
+    values = np.concatenate([part.features.values for part in parts])
+    weights = [part.weights for part in parts if part.weights is not None]
+    return RankedPart(cases, FeatureTable(FEATURES, values), np.concatenate(weights))
+
+
+def _gain(part: RankedPart, trees: Trees) -> Gain:
+    """The order of the trees against the order in which the lists were shown."""
+    assert part.weights is not None
+    shown = -part.features.column("rank")
+    before = reciprocal_ranks(part.cases, shown)
+    after = reciprocal_ranks(part.cases, trees.scores(part.features.values))
+    share = part.weights / part.weights.sum()
+    gain = float((share * (after - before)).sum())
+    error = math.sqrt(float((share**2 * (after - before - gain) ** 2).sum()))
+    return Gain(
+        base=float((share * before).sum()),
+        reranked=float((share * after).sum()),
+        gain=gain,
+        low=gain - Z * error,
+        high=gain + Z * error,
+        cases=len(part.cases),
+    )

@@ -1,1 +1,0 @@
-"""A model that orders another's suggestions by what visitors took."""

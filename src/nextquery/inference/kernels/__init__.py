@@ -1,1 +1,0 @@
-"""What makes decoding fast on a CPU: packed matrices, the output layer, memory."""

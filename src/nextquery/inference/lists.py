@@ -1,0 +1,222 @@
+"""Ranking of lists: specificity, diversity, and the kind of each suggestion."""
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextquery.inference.near_duplicates import fold, folding_key
+from nextquery.inference.search import FinishedQuery
+from nextquery.inference.settings import KNOWN_BONUS, DecodeConfig
+from nextquery.inference.weights import Floats
+from nextquery.normalise import cache_short_texts, normalise_query
+from nextquery.records import ScoredQuery, Suggestion
+
+Group = Literal["refine", "related", "next step"]
+
+
+class Relation(StrEnum):
+    """What a suggestion does to the terms of the last query."""
+
+    SAME = "same"
+    ADDS = "adds"
+    DROPS = "drops"
+    REPLACES = "replaces"
+    NEW = "new"
+
+    @property
+    def horizontal(self) -> bool:
+        """Whether terms are only added or only dropped."""
+        return self in (Relation.ADDS, Relation.DROPS)
+
+
+GROUPS: dict[Relation, Group] = {
+    Relation.ADDS: "refine",
+    Relation.SAME: "related",
+    Relation.DROPS: "related",
+    Relation.REPLACES: "related",
+    Relation.NEW: "next step",
+}
+"""Under which heading a suggestion is shown."""
+
+
+def relation(last_query: str, suggestion: str) -> Relation:
+    """What a suggestion does to the terms of the last query.
+
+    >>> [str(relation("paris hotels", text)) for text in ("cheap hotel in paris", "paris")]
+    ['adds', 'drops']
+    >>> [str(relation("paris hotels", text)) for text in ("rome hotels", "louvre", "hotel paris")]
+    ['replaces', 'new', 'same']
+    """
+    before, after = _terms(last_query), _terms(suggestion)
+    if not before & after:
+        return Relation.NEW
+    if before == after:
+        return Relation.SAME
+    if before < after:
+        return Relation.ADDS
+    return Relation.DROPS if after < before else Relation.REPLACES
+
+
+@cache_short_texts(entries=4096, longest=100)
+def _terms(text: str) -> frozenset[str]:
+    return frozenset(folding_key(normalise_query(text)))
+
+
+def group(context: Sequence[str], suggestion: str) -> Group:
+    """The heading of a suggestion in a session: `refine`, `related` or `next step`.
+
+    >>> group(["louvre", "paris hotels"], "cheap paris hotels")
+    'refine'
+    >>> group([], "paris")
+    'next step'
+    """
+    return GROUPS[relation(context[-1] if context else "", suggestion)]
+
+
+_KEPT = 65_536
+
+BELOW = 1e-6
+"""What is put behind a list is valued so much below its last, lest a tie changes the order."""
+
+
+class Priors:
+    """The log-likelihood of queries without a session, kept for known ones that were needed last.
+
+    It does not depend on the session, so that much of a list is known from earlier ones. Only
+    queries that K users typed are kept: a list of new ones that came sooner than others would tell
+    that somebody has just had it. Several threads may ask at once: at worst a prior is computed
+    twice.
+    """
+
+    def __init__(
+        self,
+        score: Callable[[Sequence[str]], Sequence[ScoredQuery]],
+        words: int,
+        known: Container[str],
+    ) -> None:
+        self._score = score
+        self._known = known
+        self._unknown = math.log(words)
+        self._kept: OrderedDict[str, float] = OrderedDict()
+        self._keeping = threading.Lock()
+
+    def of(self, texts: Iterable[str]) -> dict[str, float]:
+        """The prior of each text."""
+        wanted = dict.fromkeys(texts)
+        found = {text: prior for text in wanted if (prior := self._kept.get(text)) is not None}
+        missing = [text for text in wanted if text not in found]
+        if missing:
+            new = {each.text: self._prior(each) for each in self._score(missing)}
+            found |= new
+            self._keep(new)
+        return found
+
+    def _keep(self, new: dict[str, float]) -> None:
+        with self._keeping:
+            self._kept.update((text, prior) for text, prior in new.items() if text in self._known)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+
+    def _prior(self, scored: ScoredQuery) -> float:
+        return scored.log_likelihood - self._unknown * len(scored.unknown)
+
+
+def rank(
+    found: Iterable[FinishedQuery],
+    config: DecodeConfig,
+    priors: Mapping[str, float],
+    known: Container[str],
+) -> list[FinishedQuery]:
+    """The queries by their value, highest first, ties by text; priors may be left out at 0."""
+    preferred = KNOWN_BONUS if config.known == "prefer" else 0.0
+    adjusted = []
+    for each in found:
+        prior = priors.get(each.text)
+        bonus = preferred if preferred and each.text in known else 0.0
+        bonus -= config.specificity * (prior or 0.0)
+        adjusted.append(replace(each, log_prior=prior, bonus=bonus))
+    normalised = config.length_normalised
+    return sorted(adjusted, key=lambda each: (-each.value(normalised), each.text))
+
+
+def behind(
+    found: Sequence[FinishedQuery], more: Sequence[FinishedQuery], config: DecodeConfig
+) -> list[FinishedQuery]:
+    """Both ranked lists one after the other, what is in both once; the second is valued below."""
+    texts = {each.text for each in found}
+    others = [each for each in more if each.text not in texts]
+    if not found or not others:
+        return [*found, *others]
+    normalised = config.length_normalised
+    gap = others[0].value(normalised) - found[-1].value(normalised)
+    above = max(0.0, gap + BELOW)
+    lowered = (
+        replace(each, bonus=each.bonus - above * (each.symbols if normalised else 1))
+        for each in others
+    )
+    return [*found, *lowered]
+
+
+Doubles = NDArray[np.float64]
+
+
+def diversify(values: Doubles, vectors: Doubles, count: int, diversity: float) -> list[int]:
+    """The places of `count` entries in the order chosen; `values` best first, vectors (n, d)."""
+    relevance = _scaled(values)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.maximum(lengths, 1e-12)
+    likeness = unit @ unit.T
+    chosen: list[int] = []
+    nearest = np.zeros(len(values))
+    while len(chosen) < min(count, len(values)):
+        marginal = (1.0 - diversity) * relevance - diversity * nearest
+        marginal[chosen] = -np.inf
+        best = int(np.argmax(marginal))  # the first of equals: the more likely one
+        nearest = likeness[best] if not chosen else np.maximum(nearest, likeness[best])
+        chosen.append(best)
+    return chosen
+
+
+def _scaled(values: Doubles) -> Doubles:
+    if len(values) == 0 or values.max() == values.min():
+        return np.ones_like(values)
+    return np.asarray((values - values.min()) / (values.max() - values.min()))
+
+
+def choose(
+    found: Sequence[FinishedQuery],
+    n: int,
+    config: DecodeConfig,
+    source: Callable[[str], str],
+    vectors: Callable[[Sequence[str]], Floats],
+) -> list[Suggestion]:
+    """At most `n` of the ranked queries; `source` says where one comes from, `vectors` (n, d) where
+    each lies."""
+    if config.fold:
+        found = [found[place] for place in fold((each.text for each in found), config.language)]
+    if config.diversity == 0.0 or len(found) < 2:
+        return [_suggestion(each, config, source(each.text)) for each in found[:n]]
+    shown = [_suggestion(each, config, source(each.text)) for each in found]
+    values = np.array([each.score for each in shown])
+    places = vectors([each.text for each in shown]).astype(np.float64)
+    return [shown[place] for place in diversify(values, places, n, config.diversity)]
+
+
+def _suggestion(found: FinishedQuery, config: DecodeConfig, source: str) -> Suggestion:
+    """With its likelihoods where the list was made specific."""
+    specific = found.log_prior is not None
+    return Suggestion(
+        found.text,
+        found.value(config.length_normalised),
+        source,
+        found.log_likelihood if specific else None,
+        found.log_prior,
+        found.usefulness,
+    )

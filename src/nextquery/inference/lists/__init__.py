@@ -1,1 +1,0 @@
-"""A finished list as visitors should see it: folded, grouped, diverse, specific, known."""

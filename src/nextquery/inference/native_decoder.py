@@ -1,0 +1,562 @@
+"""The decoder and the beam search steps of the compiled library."""
+
+import ctypes
+import threading
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import accumulate, islice
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, finalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextquery.guard.guard import Reason
+from nextquery.inference.decoder import (
+    ALL,
+    BLOCK,
+    BestWords,
+    ContextBatch,
+    Ended,
+    Prediction,
+    Prefixes,
+    SearchStart,
+    start_prefixes,
+)
+from nextquery.inference.native import (
+    ContextsRecord,
+    DecoderRecord,
+    Library,
+    MatrixRecord,
+    PredictionRecord,
+    RulesRecord,
+    SearchRecord,
+    address,
+    aligned,
+)
+from nextquery.inference.network import Ids, Network
+from nextquery.inference.process_memory import page_out
+from nextquery.inference.rules import BlockedWords, ContextRules, Flags, Totals, VocabularyRules
+from nextquery.inference.settings import DecodeConfig, Mode
+from nextquery.inference.weights import Floats
+from nextquery.text.vocabulary import PADDING, UNKNOWN
+
+NEVER, BLOCKED, DOUBTFUL = 1, 2, 4
+
+
+class NativeVocabularyRules:
+    """What holds for every context of a model: pairs, opened once, and flags of words."""
+
+    def __init__(self, library: Library, rules: VocabularyRules) -> None:
+        tables = rules.guard.tables
+        self._kept = (rules.keys, np.ascontiguousarray(tables.common_pairs), tables.rare_pairs.bits)
+        keys, common, rare = self._kept
+        self.pairs = library.pairs_open(address(keys), len(keys), address(common), len(common))
+        if not self.pairs:
+            raise MemoryError("no memory for the pairs of words")
+        # Not at exit: a thread may still be searching, and the system takes the memory back.
+        finalize(self, library.pairs_close, self.pairs).atexit = False
+        self._rare = (address(rare), len(rare)) if tables.min_users > 1 else (0, 0)
+        self._never = rules.never
+        self._flags: tuple[BlockedWords, NDArray[np.uint8]] | None = None
+        """Those of the last blocklist, together with it: threads may ask with another one."""
+
+    def record(self, rules: Sequence[ContextRules]) -> "tuple[ctypes.Structure, list[Any]]":
+        """The rules of a batch, and what must be kept as long as the record is used.
+
+        The record points into arrays and into the pairs, which are closed with this object.
+        """
+        outside = [each.outside_keys for each in rules]
+        pairs = [[first << 32 | second for first, second in each.own_pairs] for each in rules]
+        arrays: list[NDArray[Any]] = [
+            self._flags_of(rules[0]),
+            _starts(map(len, outside)),
+            np.concatenate(outside),
+            np.concatenate([_outside_flags(each) for each in rules]),
+            _starts(map(len, pairs)),
+            np.array([pair for some in pairs for pair in some], dtype=np.uint64),
+        ]
+        record = RulesRecord(
+            self.pairs, int(rules[0].seen_only), *self._rare, *(address(each) for each in arrays)
+        )
+        return record, [*arrays, self]
+
+    def _flags_of(self, rules: ContextRules) -> NDArray[np.uint8]:
+        blocked, kept = rules.shared_blocked, self._flags
+        if kept is None or kept[0] is not blocked:
+            kept = blocked, _flags(self._never, blocked.alone, blocked.may_end)
+            self._flags = kept
+        return kept[1]
+
+
+class RulesCache:
+    """The native side of every `VocabularyRules` that a decoder was asked with."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._known: WeakKeyDictionary[VocabularyRules, NativeVocabularyRules] = WeakKeyDictionary()
+        self._making = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, rules: VocabularyRules) -> NativeVocabularyRules:
+        """The one of these rules, made when first asked for."""
+        with self._making:
+            native = self._known.get(rules)
+            if native is None:
+                native = self._known[rules] = NativeVocabularyRules(self._library, rules)
+            return native
+
+
+def _flags(never: Flags, alone: Flags, may_end: Flags) -> NDArray[np.uint8]:
+    return np.asarray(NEVER * never + BLOCKED * alone + DOUBTFUL * may_end, dtype=np.uint8)
+
+
+def _outside_flags(rules: ContextRules) -> NDArray[np.uint8]:
+    words = len(rules.shared.keys)
+    if not rules.own.outside or len(rules.shared_blocked.blocklist) == 0:
+        return np.zeros(len(rules.own.outside), dtype=np.uint8)
+    alone, may_end = rules.blocked.alone[words:], rules.blocked.may_end[words:]
+    return _flags(np.zeros(len(alone), dtype=np.bool_), alone, may_end)
+
+
+def _starts(counts: Iterable[int]) -> NDArray[np.int64]:
+    return np.cumsum([0, *counts])
+
+
+_STARTED, _ADVANCED = 0, 1
+
+
+class Sizes(NamedTuple):
+    """How large a search is."""
+
+    contexts: int
+    rows: int
+    longest: int
+    own: int
+    """The most words that a context can copy."""
+
+
+class ModelSizes(NamedTuple):
+    """How large the states of a model are."""
+
+    blocks: int
+    word_size: int
+    state_size: int
+
+
+class Workspace:
+    """The memory of a search: its record, and the arrays that it points to."""
+
+    def __init__(self, sizes: Sizes, model: ModelSizes) -> None:
+        self.sizes = sizes
+        contexts, rows, longest, own = sizes
+        self.words, *self._whole = _arrays(
+            np.int64, rows * longest, rows * longest, rows, rows, rows, rows
+        )
+        self.contexts = self._whole[-1]
+        self.totals, self.bounds = _arrays(np.float64, rows, contexts)
+        self.hidden, _, self.previous, *self._floats = floats = _arrays(
+            *(np.float32, rows * model.state_size, rows * model.state_size),
+            *(rows * model.word_size, rows * model.blocks, rows * model.word_size),
+            *(rows, rows * own, rows),
+        )
+        self.last = self._whole[1]
+        self._addresses = [
+            *map(address, (self.words, *self._whole, self.totals, self.bounds)),
+            *map(address, floats[:3]),
+        ]
+        self._predicted = [address(self.contexts), *map(address, self._floats)]
+        self.record = SearchRecord()
+        self._make_room(3 * rows + 64)
+
+    def fits(self, sizes: Sizes) -> bool:
+        """Whether a search of these sizes has room here."""
+        return all(have >= need for have, need in zip(self.sizes, sizes, strict=True))
+
+    def begin(self, start: SearchStart, beam: int, longest: int) -> None:
+        """Put the first prefixes of a search here."""
+        live, prefixes = start.live, start.prefixes
+        rows, length = live.words.shape
+        stage = _STARTED if prefixes.previous is None else _ADVANCED
+        state = (beam, longest, stage, rows, length, 0, 0)
+        self.record = SearchRecord(*state, *self._addresses, rows, *self._predicted, **self._found)
+        self.words[: rows * longest].reshape(rows, longest)[:, :length] = live.words
+        self.totals[:rows], self.contexts[:rows] = live.totals, live.contexts
+        if length:
+            self.last[:rows] = live.words[:, -1]
+        self.hidden[: prefixes.hidden.size] = prefixes.hidden.ravel()
+        if prefixes.previous is not None:
+            self.previous[: prefixes.previous.size] = prefixes.previous.ravel()
+
+    def grow(self) -> None:
+        """Four times the room for extensions; nothing else changes."""
+        self._make_room(4 * self.record.room)
+        for name, value in self._found.items():
+            setattr(self.record, name, value)
+
+    def _make_room(self, room: int) -> None:
+        contexts, _, longest, _ = self.sizes
+        self.first, self.found_rows, self.found_words, self.ended_contexts, self.ended_words = (
+            _arrays(np.int64, contexts + 1, room, room, room, room * longest)
+        )
+        self.found_totals, self.ended_totals = _arrays(np.float64, room, room)
+        self.doubtful, self.refused = _arrays(np.uint8, room, room)
+        names = (
+            *("first", "found_rows", "found_words", "ended_contexts", "ended_words"),
+            *("found_totals", "ended_totals", "found_doubtful", "refused"),
+        )
+        arrays = (
+            *(self.first, self.found_rows, self.found_words, self.ended_contexts),
+            *(self.ended_words, self.found_totals, self.ended_totals, self.doubtful, self.refused),
+        )
+        places = zip(names, map(address, arrays), strict=True)
+        self._found = {"room": room, **dict(places)}
+
+
+def _arrays(kind: Any, *sizes: int) -> list[NDArray[Any]]:
+    """Arrays one behind the other, each beginning at a cache line."""
+    line = 64 // np.dtype(kind).itemsize
+    starts = np.cumsum([0, *(size + -size % line for size in sizes)]).tolist()
+    memory = aligned(starts[-1], kind)
+    return [memory[start : start + size] for start, size in zip(starts, sizes, strict=False)]
+
+
+class Workspaces:
+    """The memory of searches that are over, for those to come. Several threads may take some."""
+
+    def __init__(self, model: ModelSizes) -> None:
+        self._model = model
+        self._free: list[Workspace] = []
+
+    def __len__(self) -> int:
+        return len(self._free)
+
+    def take(self, sizes: Sizes) -> Workspace:
+        """Some that is large enough; what is found too small is made anew."""
+        try:
+            space = self._free.pop()
+        except IndexError:
+            return Workspace(sizes, self._model)
+        if space.fits(sizes):
+            return space
+        larger = (max(have, need) for have, need in zip(space.sizes, sizes, strict=True))
+        return Workspace(Sizes(*larger), self._model)
+
+    def give_back(self, space: Workspace) -> None:
+        """What a search no longer needs."""
+        self._free.append(space)
+
+
+class SearchKernel(NamedTuple):
+    """What a search calls, and with what."""
+
+    library: Library
+    records: Sequence[Any]
+    """Decoder, contexts, whether the mode is fast, rules."""
+    owners: Sequence[Any]
+    """What owns the memory that the records point to."""
+    workspaces: Workspaces
+
+
+class NativeSteps:
+    """The steps of one search: the same as those of `ArraySteps`."""
+
+    def __init__(self, kernel: SearchKernel, start: SearchStart, config: DecodeConfig) -> None:
+        self._kernel, self._config = kernel, config
+        self._rules, live, sources = start.rules, start.live, start.batch.sources
+        contexts, longest = len(start.rules), max(config.max_words, live.length)
+        own = 0 if sources is None else sources.own.most
+        sizes = Sizes(contexts, max(contexts * config.beam, len(live)), longest, own)
+        self._space: Workspace | None = kernel.workspaces.take(sizes)
+        self._space.begin(start, config.beam, longest)
+
+    def next(self, bounds: Sequence[float]) -> Iterable[Ended] | None:
+        """What ends in the next step, None if no prefix is left.
+
+        Prefixes that are no likelier than the bound of their context are given up before it.
+        """
+        kernel, space = self._kernel, self._space
+        if space is None:
+            return None
+        space.bounds[: len(bounds)] = bounds
+        rows = -1
+        while rows < 0:
+            rows = kernel.library.step(*kernel.records, ctypes.byref(space.record))
+            if rows < 0:
+                space.grow()
+        if rows == 0:
+            kernel.workspaces.give_back(space)
+            self._space = None
+            return None
+        self._count(space.record)
+        if space.record.doubtful:
+            self._judge(space)
+        return self._ended(space)
+
+    def _ended(self, space: Workspace) -> Iterable[Ended]:
+        number, length = space.record.ended, space.record.length
+        if not number or length < self._config.min_words:
+            return ()
+        words = space.ended_words[: number * length].reshape(number, length)
+        columns = space.ended_contexts[:number], words, space.ended_totals[:number]
+        return map(Ended, *(column.tolist() for column in columns))
+
+    def _count(self, record: Any) -> None:
+        guard = self._rules[0].shared.guard
+        if record.blocked:
+            guard.count(Reason.BLOCKLIST, record.blocked)
+        if record.rare:
+            guard.count(Reason.RARE_PAIR, record.rare)
+
+    def _judge(self, space: Workspace) -> None:
+        """Ask the blocklist about words together with what stands before them."""
+        record, contexts = space.record, len(self._rules)
+        words = ctypes.c_int64 * record.length
+        for place in np.flatnonzero(space.doubtful[: int(space.first[contexts])]).tolist():
+            row = int(space.found_rows[place])
+            before = words.from_address(record.words + 8 * row * record.longest)
+            rules = self._rules[int(space.contexts[row])]
+            space.refused[place] = rules.is_blocked((*before, int(space.found_words[place])))
+        self._kernel.library.ended(ctypes.byref(record), contexts)
+
+
+WORD_INPUTS = ("decoder_input.matrix.weight", "output_word.matrix.weight")
+"""What words give to the gates and to the output vector (Eq. 8, 10)."""
+
+
+class PackedWeights:
+    """A model's decoder laid out for the kernels, with the output layers that are asked for."""
+
+    def __init__(self, model: Network, library: Library) -> None:
+        self.model, self.library = model, library
+        self._kept: list[NDArray[Any]] = []  # what the records point to
+        words = len(model.vocabulary)
+        self.width = words + -words % BLOCK
+        self._added = np.full(self.width, -np.inf, dtype=np.float32)
+        self._added[:words] = model.weights.get("output_bias", np.float32(0.0))
+        self._added[PADDING] = -np.inf
+
+    def record(self, mode: Mode) -> ctypes.Structure:
+        """The record of a decoder with the output layer of a mode."""
+        if mode == "fast":
+            rounded = self._in_16_bits if self.library.rounds else self._in_32_bits
+            return DecoderRecord(**self._common, **rounded, **self._rough)
+        return DecoderRecord(**self._common, **self._in_32_bits, **self._exact)
+
+    @cached_property
+    def _common(self) -> dict[str, Any]:
+        model, config = self.model, self.model.config
+        fields = {
+            "words": len(model.vocabulary),
+            "width": self.width,
+            "word_size": config.embedding_size,
+            "state_size": config.query_size,
+            "gate_bias": self._plain("decoder.bias"),
+            "output_state": self._packed(model.weights["output_state.weight"]),
+            "output_start": self._plain("output_state.bias"),
+            "output_vectors": self._keep(np.ascontiguousarray(model.output_matrix)),
+            "added": self._keep(self._added),
+        }
+        return fields | self._word_inputs() | (self._copying() if config.copying else {})
+
+    def _word_inputs(self) -> dict[str, int]:
+        if self.model.config.factored:
+            return {"word_vectors": self._plain("word_vectors.weight")}
+        tables = ("input_table", "previous_table")
+        return {key: self._plain(name) for key, name in zip(tables, WORD_INPUTS, strict=True)}
+
+    def _copying(self) -> dict[str, Any]:
+        weights = self.model.weights
+        gate = np.concatenate([weights["copying.gate.weight"][0], weights["copying.gate.bias"]])
+        return {
+            "attention_output": self._packed(weights["copying.output.weight"]),
+            "copy_gate": self._keep(gate),
+        }
+
+    def _of_states(self) -> "dict[str, Floats]":
+        """The matrices whose products only states and gates are made of."""
+        weights, config = self.model.weights, self.model.config
+        found = {"gates": weights["decoder.gates"], "candidate": weights["decoder.candidate"]}
+        if config.factored:
+            found["word_inputs"] = np.concatenate([weights[name] for name in WORD_INPUTS])
+        if config.copying:
+            found["attention_query"] = weights["copying.query.weight"]
+        return found
+
+    @cached_property
+    def _in_32_bits(self) -> dict[str, ctypes.Structure]:
+        return {name: self._packed(matrix) for name, matrix in self._of_states().items()}
+
+    @cached_property
+    def _in_16_bits(self) -> dict[str, ctypes.Structure]:
+        return {name: self._rounded(matrix) for name, matrix in self._of_states().items()}
+
+    @cached_property
+    def _exact(self) -> dict[str, int]:
+        vectors = self.model.output_matrix
+        fields = {"exact_vectors": self._keep(self.library.packed(vectors, self.width))}
+        page_out(vectors)  # mapped: what is needed again comes back
+        return fields
+
+    @cached_property
+    def _rough(self) -> dict[str, int]:
+        packed = self.library.packed_8(self.model.output_matrix, self.width)
+        page_out(self.model.output_matrix)
+        names = ("rough_vectors", "rough_scale", "rough_sums")
+        return {name: self._keep(each) for name, each in zip(names, packed, strict=True)}
+
+    def _packed(self, matrix: Floats) -> ctypes.Structure:
+        return MatrixRecord(packed=self._keep(self.library.packed(matrix)))
+
+    def _rounded(self, matrix: Floats) -> ctypes.Structure:
+        packed, scale, largest = self.library.packed_16(matrix)
+        places = {"rounded": self._keep(packed), "scale": self._keep(scale)}
+        return MatrixRecord(**places, largest=largest)
+
+    def _plain(self, name: str) -> int:
+        array = self.model.weights.get(name)
+        return 0 if array is None else self._keep(np.ascontiguousarray(array))
+
+    def _keep(self, array: NDArray[Any]) -> int:
+        self._kept.append(array)
+        return address(array)
+
+
+class NativePrediction(Prediction):
+    """What the kernel wrote of the next words, in a buffer that is used again."""
+
+    def __init__(self, decoder: "NativeDecoder", batch: ContextBatch, contexts: Ids) -> None:
+        self.rows = rows = len(contexts)
+        self._decoder, self._batch, self._contexts = decoder, batch, contexts
+        own = 0 if batch.sources is None else batch.sources.own.most
+        width, size = decoder.packed.width, decoder.model.config.embedding_size
+        sizes = (rows * width // BLOCK, rows * size, rows, rows * own, rows)
+        starts = (0, *accumulate(sizes))
+        self._buffer = _taken(decoder.buffers, starts[-1])
+        places = (address(self._buffer) + 4 * start for start in starts)
+        self._record = PredictionRecord(rows, address(contexts), *islice(places, len(sizes)))
+        self.record = ctypes.byref(self._record)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_buffer"):
+            self._decoder.buffers.append(self._buffer)
+
+    def best(self, rows: slice, before: Totals, count: int) -> BestWords:
+        """Extensions among which are the `count` best of the prefixes in `rows`, best first."""
+        first, stop = rows.start, min(rows.stop, self.rows)
+        own = 0 if self._batch.sources is None else self._batch.sources.own.most
+        most = (stop - first) * self._decoder.packed.width
+        room = min(count, most) + own * (stop - first)
+        found = np.empty((3, room), dtype=np.int64)
+        rest, place = ctypes.c_double(), address(found)
+        number = self._decoder.library.best(
+            *(self._decoder.record, self._decoder.contexts(self._batch), self._decoder.fast),
+            *(self.record, first, stop, address(before), count),
+            *(place, place + 8 * room, place + 16 * room, room, ctypes.byref(rest)),
+        )
+        totals = found[2].view(np.float64)
+        return BestWords(found[0, :number], found[1, :number], totals[:number], rest.value)
+
+    def of(self, words: Ids, rows: slice = ALL) -> Floats:
+        """The log-probability of given words (rows, words), for some rows or for all."""
+        words = np.ascontiguousarray(words)
+        asked = np.repeat(np.arange(self.rows)[rows], words.shape[1])
+        found = np.empty(words.shape, dtype=np.float32)
+        self._decoder.library.score(
+            *(self._decoder.record, self._decoder.contexts(self._batch), self.record),
+            *(words.size, address(asked), address(words), address(found)),
+        )
+        return found
+
+
+class NativeDecoder:
+    """Starts, predicts and advances prefixes with compiled kernels."""
+
+    def __init__(self, packed: PackedWeights, mode: Mode) -> None:
+        self.model = packed.model
+        self.packed = packed
+        self.library = packed.library
+        self.fast = int(mode == "fast")
+        self.buffers: list[Floats] = []
+        self._record = packed.record(mode)
+        self.record = ctypes.byref(self._record)
+        self._rules = RulesCache(packed.library)
+        config = packed.model.config
+        sizes = (packed.width // BLOCK, config.embedding_size, config.query_size)
+        self.workspaces = Workspaces(ModelSizes(*sizes))
+
+    def start(self, batch: ContextBatch) -> Prefixes:
+        """The empty prefix of every context (Eq. 7)."""
+        return start_prefixes(self.model, batch)
+
+    def advance(
+        self, batch: ContextBatch, prefixes: Prefixes, parents: Ids, words: Ids
+    ) -> Prefixes:
+        """Some prefixes with one more word each (Eq. 8); own words are read as the unknown word."""
+        config, rows = self.model.config, len(words)
+        read = np.where(words < len(self.model.vocabulary), words, UNKNOWN)
+        contexts = prefixes.contexts[parents]
+        hidden = np.empty((rows, config.query_size), dtype=np.float32)
+        previous = np.empty((rows, config.embedding_size), dtype=np.float32)
+        given = (prefixes.hidden, parents, read, contexts, hidden, previous)
+        self.library.advance(
+            self.record, self.contexts(batch), rows, *(address(each) for each in given)
+        )
+        return Prefixes(hidden, previous, contexts)
+
+    def predict(self, batch: ContextBatch, prefixes: Prefixes) -> Prediction:
+        """What may come next (Eq. 9 and 10)."""
+        prediction = NativePrediction(self, batch, prefixes.contexts)
+        previous = 0 if prefixes.previous is None else address(prefixes.previous)
+        self.library.predict(
+            *(self.record, self.contexts(batch), self.fast, address(prefixes.hidden), previous),
+            prediction.record,
+        )
+        return prediction
+
+    def steps(self, start: SearchStart, config: DecodeConfig) -> NativeSteps:
+        """The steps of a search, each one call."""
+        rules, kept = self._rules.of(start.rules[0].shared).record(start.rules)
+        contexts = self.contexts(start.batch)
+        records = self.record, contexts, self.fast, ctypes.byref(rules)
+        owners = (self, start.batch, rules, *kept)
+        kernel = SearchKernel(self.library, records, owners, self.workspaces)
+        return NativeSteps(kernel, start, config)
+
+    def contexts(self, batch: ContextBatch) -> Any:
+        """The record of a batch, made once."""
+        if batch.record is None:
+            batch.record = _contexts_record(batch)
+        return ctypes.byref(batch.record)
+
+
+def _contexts_record(batch: ContextBatch) -> ctypes.Structure:
+    step, output = batch.session_inputs
+    fields = {
+        "contexts": len(batch.contexts),
+        "step_inputs": 0 if step is None else address(step),
+        "output_inputs": 0 if output is None else address(output),
+    }
+    if (sources := batch.sources) is not None:
+        fields |= {
+            "first_source": address(sources.first),
+            "source_states": address(sources.states),
+            "source_keys": address(sources.keys),
+            "source_scores": address(sources.age_scores),
+            "source_places": address(sources.places),
+            "first_own": address(sources.own.first),
+            "own_words": address(sources.own.words),
+            "most_own": sources.own.most,
+        }
+    return ContextsRecord(**fields)
+
+
+def _taken(free: list[Floats], size: int) -> Floats:
+    """A buffer of at least `size` numbers, one that was used before if there is one."""
+    try:
+        buffer = free.pop()
+    except IndexError:
+        return aligned(size, np.float32)
+    return buffer if len(buffer) >= size else aligned(size + size // 4, np.float32)

@@ -1,0 +1,130 @@
+"""Near-duplicates among suggestions: reordered words, plurals, stop words."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from nextquery.normalise import cache_short_texts
+
+AUTO, ENGLISH = "auto", "english"
+
+_STOP_WORDS = {
+    language: frozenset(" ".join(lines).split())
+    for language, lines in {
+        ENGLISH: (
+            "a an and are at by can do does for from how i in is it my of on or the to was what",
+            "when where which who why with you your",
+        ),
+        "german": ("der die das und ist im für mit von zu den dem ein eine auf wie was bei ohne",),
+        "french": ("le la les des du de et est un une pour dans sur au aux avec comment en",),
+        "spanish": ("el la los las de del y es un una para en con por como que al",),
+        "italian": ("il lo la gli le di del della e un una per in con come che da",),
+        "portuguese": ("o os as de do da dos das e um uma para em com como que no na",),
+        "dutch": ("de het een en van voor met op in is hoe wat bij naar te",),
+        "swedish": ("och att det som en ett för på med av till hur i är den",),
+    }.items()
+}
+_FOREIGN = frozenset[str]().union(*_STOP_WORDS.values()) - _STOP_WORDS[ENGLISH]
+_SCRIPTS = tuple(
+    (re.compile(f"[{letters}]"), language)
+    for letters, language in (
+        ("\u0600-\u06ff", "arabic"),
+        ("\u0400-\u04ff", "russian"),
+        ("\u0370-\u03ff", "greek"),
+        ("\u0530-\u058f", "armenian"),
+        ("\u0900-\u097f", "hindi"),
+        ("\u0b80-\u0bff", "tamil"),
+        ("\u0590-\u05ff", "yiddish"),
+    )
+)
+
+
+def fold(texts: Iterable[str], language: str = AUTO) -> list[int]:
+    """The places of those texts that are not near-copies of an earlier one."""
+    seen: set[tuple[str, ...]] = set()
+    kept = []
+    for place, text in enumerate(texts):
+        key = folding_key(text, language)
+        if key not in seen:
+            seen.add(key)
+            kept.append(place)
+    return kept
+
+
+@cache_short_texts(entries=16384, longest=100)
+def folding_key(text: str, language: str = AUTO) -> tuple[str, ...]:
+    """What near-copies have in common: the singular of the words that carry meaning, in order.
+
+    >>> folding_key("hotels in paris") == folding_key("paris hotel")
+    True
+    >>> folding_key("häuser", "german") == folding_key("haus", "german")
+    True
+    """
+    words = text.split()
+    spoken = told_language(text) if language == AUTO else language
+    idle = _STOP_WORDS.get(spoken, frozenset())
+    carrying = [word for word in words if word not in idle] or words
+    if spoken == ENGLISH:
+        return tuple(sorted({_singular(word) for word in carrying}))
+    return tuple(sorted(set(_stems(spoken, carrying))))
+
+
+def told_language(text: str) -> str:
+    """The language of a text by its script, or by stop words that only one language has.
+
+    >>> told_language("отели москвы"), told_language("schuhe für kinder"), told_language("paris")
+    ('russian', 'german', 'english')
+    """
+    if text.isascii() and not _is_foreign(text):
+        return ENGLISH
+    for script, language in _SCRIPTS:
+        if script.search(text):
+            return language
+    words = set(text.split())
+    counts = {language: len(words & idle) for language, idle in _STOP_WORDS.items()}
+    best = max(counts.values())
+    told = [language for language, count in counts.items() if count == best]
+    # One short word is not enough among plain letters: people write "de niro movies".
+    fewest = 2 if text.isascii() else 1
+    return told[0] if best >= fewest and len(told) == 1 else ENGLISH
+
+
+def languages() -> tuple[str, ...]:
+    """The languages that can be given."""
+    import Stemmer
+
+    return (AUTO, *sorted(Stemmer.algorithms()))
+
+
+def _is_foreign(text: str) -> bool:
+    """Whether an ASCII text has a stop word that is not English."""
+    return not _FOREIGN.isdisjoint(text.split())
+
+
+def _stems(language: str, words: list[str]) -> list[str]:
+    # A stemmer of its own for each call is cheap, and one for all threads would not be safe.
+    stemmer = _stemmer_class()(language, 0)
+    stems: list[str] = stemmer.stemWords(words)
+    return stems
+
+
+@cache
+def _stemmer_class() -> Any:
+    import Stemmer  # not loaded where every text is English
+
+    return Stemmer.Stemmer
+
+
+def _singular(word: str) -> str:
+    """A crude singular: equal for the forms of most English nouns, which is all it is for.
+
+    Snowball's English would also make one of `general` and `generally`.
+    """
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("ches", "shes", "sses", "xes", "zes")):
+        return word[:-2]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word

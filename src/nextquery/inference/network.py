@@ -1,0 +1,237 @@
+"""HRED's steps on NumPy arrays (docs/model.md has the equations)."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextquery.artifacts import Artifact, read_artifact
+from nextquery.config import stored_section
+from nextquery.inference.native import Library, address, native_library
+from nextquery.inference.weights import Floats, Weights, check_finite, read_weights, weight_shapes
+from nextquery.model.settings import KIND, VOCABULARY, WEIGHTS, ModelConfig
+from nextquery.text.vectors import NgramTable
+from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
+
+MOST_ROWS = 256
+"""More rows than a search of several contexts has go to NumPy."""
+
+
+class WeightProducts:
+    """Multiplies rows with weights; a matrix is packed for the kernel when it is first needed."""
+
+    def __init__(self, weights: Weights, library: Library | None = None) -> None:
+        """Without a `library`, the installed one is taken."""
+        self._weights = weights
+        self._library = library or native_library()
+        self._packed: dict[str, Floats] = {}
+
+    def times(self, name: str, rows: Floats) -> Floats:
+        """`rows` (rows, inputs) times the transpose of the matrix `name` (outputs, inputs)."""
+        matrix = self._weights[name]
+        if self._library is None or len(rows) > MOST_ROWS:
+            return np.asarray(rows @ matrix.T)
+        packed = self._packed.get(name)
+        if packed is None:
+            packed = self._packed[name] = self._library.packed(matrix)
+        rows = np.ascontiguousarray(rows, dtype=np.float32)
+        outputs, inputs = matrix.shape
+        found = np.empty((len(rows), outputs), dtype=np.float32)
+        self._library.product(
+            *(address(rows), len(rows), address(packed), outputs, inputs, None, address(found))
+        )
+        return found
+
+
+Ids = NDArray[np.int64]
+
+
+class SessionInputs(NamedTuple):
+    """What the session state gives to the decoder beside `d_0`; None where it gives nothing."""
+
+    step: Floats | None
+    """(rows, 3 d_h): `S s`, added to the inputs of every step (Eq. 8)."""
+    output: Floats | None
+    """(rows, d_e): `S_o s`, added to omega (Eq. 10)."""
+
+    def take(self, rows: Ids) -> "SessionInputs":
+        """Some rows, in the given order."""
+        step, output = self
+        return SessionInputs(
+            None if step is None else step[rows], None if output is None else output[rows]
+        )
+
+
+class Recurrence:
+    """The gated recurrent unit of Eq. 3; inputs arrive multiplied by `I_r`, `I_u` and `I`."""
+
+    def __init__(self, weights: Mapping[str, Floats], products: WeightProducts, name: str) -> None:
+        self._products = products
+        self._gates = f"{name}.gates"  # H_r above H_u
+        self._candidate = f"{name}.candidate"  # H
+        self.bias = weights.get(f"{name}.bias")
+
+    def step(self, projected: Floats, state: Floats) -> tuple[Floats, Floats]:
+        """The next states (rows, d) and the update gates `u_n` (rows, d).
+
+        `projected` is (rows, 3 d): the input's share of reset gate, update gate and candidate.
+        """
+        d = state.shape[1]
+        if self.bias is not None:
+            projected = projected + self.bias
+        gates = sigmoid(self._products.times(self._gates, state) + projected[:, : 2 * d])
+        reset, update = gates[:, :d], gates[:, d:]
+        recalled = self._products.times(self._candidate, reset * state)
+        candidate: Floats = np.tanh(recalled + projected[:, 2 * d :])
+        return np.asarray(state + update * (candidate - state), dtype=np.float32), update
+
+
+class Network:
+    """A trained HRED: its configuration, its vocabulary and its weights by name."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        vocabulary: Vocabulary,
+        weights: Mapping[str, Floats],
+    ) -> None:
+        self.config = config
+        self.vocabulary = vocabulary
+        self.weights = weights
+        self.products = WeightProducts(weights)
+        self.encoder = Recurrence(weights, self.products, "encoder")
+        self.session_encoder = Recurrence(weights, self.products, "session_encoder")
+        self.decoder = Recurrence(weights, self.products, "decoder")
+
+    @classmethod
+    def from_pretrained(cls, folder: Path | str | Artifact) -> "Network":
+        """Open a model folder; the weights stay in the file."""
+        place = folder if isinstance(folder, Artifact) else Path(folder)
+        return read_artifact(place, cls._read, KIND)
+
+    @classmethod
+    def _read(cls, artifact: Artifact) -> "Network":
+        config = stored_section(ModelConfig, artifact.entry("model"), artifact.path)
+        vocabulary = Vocabulary.load(artifact.file(VOCABULARY))
+        shapes = weight_shapes(config, len(vocabulary))
+        weights = read_weights(artifact.file(WEIGHTS), shapes, artifact.path / WEIGHTS)
+        artifact.check_once("weights", lambda: check_finite(weights))
+        return cls(config, vocabulary, weights)
+
+    @property
+    def output_matrix(self) -> Floats:
+        """The output vectors `o_v` of Eq. 9: (V, d_e)."""
+        name = "word_vectors.weight" if self.config.tied else "output_vectors.weight"
+        return self.weights[name]
+
+    def project(self, name: str, words: Ids) -> Floats:
+        """A matrix over one-hot words: `I_r, I_u, I` of a GRU (Eq. 3) or `E_o` (Eq. 10)."""
+        matrix = f"{name}.matrix.weight"
+        if not self.config.factored:
+            return np.asarray(self.weights[matrix][words])
+        return self.products.times(matrix, self.weights["word_vectors.weight"][words])
+
+    def encode_queries(
+        self, queries: Sequence[Sequence[int]], outside: Sequence[str] = ()
+    ) -> list[Floats]:
+        """Eq. 4: the states `h_{m,n}` of each query (words, d_h), the last of which is `q_m`.
+
+        A query is its word ids, the end-of-query symbol included. With `character_ngrams` an id
+        from V on is a word of `outside`.
+        """
+        spelt = self._spelt(outside)
+        lengths = np.array([len(query) for query in queries], dtype=np.int64)
+        order = np.argsort(-lengths, kind="stable")
+        longest = int(lengths.max(initial=0))
+        words = np.zeros((len(queries), longest), dtype=np.int64)
+        for row, place in enumerate(order.tolist()):
+            words[row, : lengths[place]] = queries[place]
+        grid = np.empty((longest, len(queries), self.config.query_size), dtype=np.float32)
+        state = np.zeros(grid.shape[1:], dtype=np.float32)
+        for step in range(longest):
+            going = int((lengths > step).sum())  # the first rows: longest queries first
+            projected = self._encoder_input(words[:going, step], spelt)
+            state, _ = self.encoder.step(projected, state[:going])
+            grid[step, :going] = state
+        rows = np.argsort(order)
+        return [grid[: lengths[place], rows[place]] for place in range(len(queries))]
+
+    def _spelt(self, words: Sequence[str]) -> Floats | None:
+        """The vectors of words outside the vocabulary (words, d_e), by their n-grams."""
+        if not words:
+            return None
+        table = NgramTable.of(words, self.config.character_ngrams)
+        added = table.means(self.weights["character_ngrams.weight"])
+        return np.asarray(self.weights["word_vectors.weight"][UNKNOWN] + added)
+
+    def _encoder_input(self, words: Ids, spelt: Floats | None) -> Floats:
+        """What the encoder's GRU is given of words; those from V on are `spelt`."""
+        if spelt is None:
+            return self.project("encoder_input", words)
+        known = len(self.vocabulary)
+        outside = words >= known
+        vectors = self.weights["word_vectors.weight"][np.where(outside, UNKNOWN, words)]
+        vectors[outside] = spelt[words[outside] - known]
+        return self.products.times("encoder_input.matrix.weight", vectors)
+
+    def start_session(self, sessions: int = 1) -> Floats:
+        """`s_0` (sessions, d_s): zero, or the encoded empty query with `start_query`."""
+        state = np.zeros((sessions, self.config.session_size), dtype=np.float32)
+        if not self.config.start_query:
+            return state
+        empty = self.encode_queries([[END_OF_QUERY]])[0]
+        return self.extend_session(state, np.repeat(empty, sessions, axis=0))[0]
+
+    def extend_session(self, session_state: Floats, query_vector: Floats) -> tuple[Floats, Floats]:
+        """Eq. 5: `s_m` from `s_{m-1}` (rows, d_s) and `q_m` (rows, d_h), and the update gate."""
+        projected = self.products.times("session_input.weight", query_vector)
+        return self.session_encoder.step(projected, session_state)
+
+    def session_inputs(self, session_state: Floats) -> SessionInputs:
+        """`S s` and `S_o s` of session states (rows, d_s), as far as `decoder_context` has them."""
+        step, output = (
+            self.products.times(name, session_state) if name in self.weights else None
+            for name in ("decoder_session.weight", "output_session.weight")
+        )
+        return SessionInputs(step, output)
+
+    def start_decoder(self, session_state: Floats, session: SessionInputs) -> Floats:
+        """Eq. 7: `d_0` (rows, d_h), after a step on a zero input with `zero_step`."""
+        product = self.products.times("decoder_start.weight", session_state)
+        start: Floats = np.tanh(product + self.weights["decoder_start.bias"])
+        if not self.config.zero_step:
+            return start
+        nothing = np.zeros((len(start), 3 * self.config.query_size), dtype=np.float32)
+        return self.decoder.step(nothing if session.step is None else session.step, start)[0]
+
+    def advance_decoder(self, decoder_state: Floats, words: Ids, session: SessionInputs) -> Floats:
+        """Eq. 8: `d_n` from `d_{n-1}` (rows, d_h) and the words `w_n` (rows,)."""
+        projected = self.project("decoder_input", words)
+        if session.step is not None:
+            projected = projected + session.step
+        return self.decoder.step(projected, decoder_state)[0]
+
+    def previous_words(self, words: Ids) -> Floats:
+        """`E_o w_{n-1}` of Eq. 10: (rows, d_e)."""
+        return self.project("output_word", words)
+
+    def output_vector(
+        self, decoder_state: Floats, previous: Floats | None, session: SessionInputs
+    ) -> Floats:
+        """Eq. 10: omega (rows, d_e) of `d_{n-1}` and `E_o w_{n-1}`; None: `w_0 = 0`."""
+        omega = self.products.times("output_state.weight", decoder_state)
+        omega += self.weights["output_state.bias"]
+        if session.output is not None:
+            omega += session.output
+        return omega if previous is None else omega + previous
+
+
+def sigmoid(values: Floats) -> Floats:
+    """1 / (1 + e^-x), without overflow.
+
+    >>> float(sigmoid(np.zeros(1, dtype=np.float32))[0])
+    0.5
+    """
+    return np.asarray(0.5 * np.tanh(0.5 * values) + 0.5, dtype=np.float32)

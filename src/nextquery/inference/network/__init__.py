@@ -1,1 +1,0 @@
-"""HRED's steps on NumPy arrays: what serving computes where training has PyTorch."""

@@ -1,0 +1,360 @@
+"""Generation: beam search (section 3.4 of the paper) and sampling."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextquery.inference.cancellation import go_on
+from nextquery.inference.decoder import (
+    ContextBatch,
+    Decoder,
+    Ended,
+    Prediction,
+    Prefixes,
+    SearchStart,
+    SearchSteps,
+)
+from nextquery.inference.near_duplicates import folding_key
+from nextquery.inference.rules import (
+    ContextRules,
+    Extensions,
+    Flags,
+    Ids,
+    KnownQueries,
+    LivePrefixes,
+    Totals,
+    allowed_extensions,
+    among,
+)
+from nextquery.inference.settings import DecodeConfig
+from nextquery.text.vocabulary import END_OF_QUERY
+
+
+class ArraySteps:
+    """The steps of a search with a decoder that is asked for predictions."""
+
+    def __init__(
+        self, decoder: Decoder, start: SearchStart, config: DecodeConfig, known: KnownQueries | None
+    ) -> None:
+        self._decoder, self._config, self._known = decoder, config, known
+        self._batch, self._rules, self._prefixes, self._live = start
+        self._extensions: Extensions | None = None
+
+    def next(self, bounds: Sequence[float]) -> Iterable[Ended] | None:
+        """What ends in the next step, None if no prefix is left.
+
+        Prefixes that are no likelier than the bound of their context are given up before it.
+        """
+        if self._extensions is not None:
+            self._go_on(self._extensions, np.array(bounds))
+        if not len(self._live):
+            return None
+        prediction = self._decoder.predict(self._batch, self._prefixes)
+        self._extensions = self._extended(prediction)
+        return self._ended(self._extensions)
+
+    def _extended(self, prediction: Prediction) -> Extensions:
+        """The best allowed extensions of every context."""
+        live = self._live
+        if self._known is not None:
+            return self._known_extensions(self._known, prediction)
+        if live.length < self._config.max_words:
+            return allowed_extensions(prediction, live, self._config.beam, self._rules)
+        ends = np.full(len(live), END_OF_QUERY)
+        totals = prediction.end + live.totals
+        order = np.lexsort((-totals, live.contexts))
+        first = np.searchsorted(live.contexts, np.arange(len(self._rules) + 1))
+        return Extensions(first, order, ends, totals[order])
+
+    def _known_extensions(self, known: KnownQueries, prediction: Prediction) -> Extensions:
+        """All words that bring a live prefix nearer to a known query."""
+        parts, live = [], self._live
+        for context, rows in live.parts():
+            prefixes = [tuple(words) for words in live.words[rows].tolist()]
+            following = [known.next_words(prefix) for prefix in prefixes]
+            if live.length >= self._config.max_words:
+                following = [words[words == END_OF_QUERY] for words in following]
+            found = among(prediction, rows, live.totals[rows], following)
+            free = ~self._rules[context].refused(prefixes, found[0], found[1])
+            parts.append((context, (found[0][free] + rows.start, found[1][free], found[2][free])))
+        return self._cut(Extensions.joined(len(self._rules), parts))
+
+    def _cut(self, extensions: Extensions) -> Extensions:
+        """Of each context no more than the beam holds, and what ends above the last of them."""
+        going = np.cumsum(extensions.words != END_OF_QUERY)
+        counts = np.diff(extensions.first)
+        before = np.repeat(np.concatenate([[0], going])[extensions.first[:-1]], counts)
+        ends = extensions.words == END_OF_QUERY
+        return _only(extensions, going - before + ends <= self._config.beam)
+
+    def _ended(self, extensions: Extensions) -> Iterable[Ended]:
+        live = self._live
+        if live.length < self._config.min_words:
+            return ()
+        ends = np.flatnonzero(extensions.words == END_OF_QUERY)
+        rows = extensions.rows[ends]
+        columns = live.contexts[rows], live.words[rows], extensions.totals[ends]
+        return map(Ended, *(column.tolist() for column in columns))
+
+    def _go_on(self, extensions: Extensions, bounds: Totals) -> None:
+        """What goes on and is not hopeless, each with its word."""
+        live = self._live
+        contexts = live.contexts[extensions.rows]
+        going = (extensions.words != END_OF_QUERY) & (extensions.totals > bounds[contexts])
+        parents, words = extensions.rows[going], extensions.words[going]
+        longer = np.concatenate([live.words[parents], words[:, None]], axis=1)
+        self._live = LivePrefixes(longer, extensions.totals[going], contexts[going])
+        if len(words):
+            self._prefixes = self._decoder.advance(self._batch, self._prefixes, parents, words)
+
+
+def _only(extensions: Extensions, kept: Flags) -> Extensions:
+    """Some of them."""
+    counts: Ids = np.concatenate([[0], np.cumsum(kept)])
+    return Extensions(
+        counts[extensions.first],
+        extensions.rows[kept],
+        extensions.words[kept],
+        extensions.totals[kept],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedQuery:
+    """A finished query with its text."""
+
+    text: str
+    log_likelihood: float
+    symbols: int
+    """Predicted symbols: the words and the end of the query."""
+    log_prior: float | None = None
+    """The log-likelihood without a session, where it counts."""
+    usefulness: float | None = None
+    """P(useful | q, session), where it counts."""
+    bonus: float = 0.0
+    """What is added to the likelihood for ranking."""
+
+    def value(self, length_normalised: bool) -> float:
+        """What it is ranked by."""
+        total = self.log_likelihood + self.bonus
+        return total / self.symbols if length_normalised else total
+
+
+class Results:
+    """The finished queries of one context, and what a prefix must beat to become one of the best.
+
+    A search is over when no prefix can become one of the best `wanted`.
+    """
+
+    def __init__(self, config: DecodeConfig, wanted: int) -> None:
+        self._config, self._wanted = config, wanted
+        self._found: list[FinishedQuery] = []
+        self._best: dict[object, float] = {}
+        self._bound: float | None = -np.inf  # None: to be found anew
+
+    def add(self, found: FinishedQuery) -> None:
+        """One more; near-copies that will be folded count once."""
+        self._found.append(found)
+        config = self._config
+        key = folding_key(found.text, config.language) if config.fold else found.text
+        self._best[key] = max(found.log_likelihood, self._best.get(key, -np.inf))
+        self._bound = None
+
+    @property
+    def bound(self) -> float:
+        """Prefixes that are no likelier than this are given up."""
+        if self._bound is None:
+            self._bound = -np.inf
+            if len(self._best) >= self._wanted:
+                best = sorted(self._best.values(), reverse=True)
+                normalised = self._config.length_normalised
+                self._bound = np.inf if normalised else best[self._wanted - 1]
+        return self._bound
+
+    def ranked(self) -> list[FinishedQuery]:
+        """All of them, best first, ties by text."""
+        normalised = self._config.length_normalised
+        return sorted(self._found, key=lambda found: (-found.value(normalised), found.text))
+
+
+class BeamSearch:
+    """Searches many contexts together."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        config: DecodeConfig,
+        known: KnownQueries | None = None,
+        wanted: int | None = None,
+    ) -> None:
+        """With `known`, only these queries are looked for.
+
+        `wanted` is the beam's width unless fewer are enough, since nothing will order them anew.
+        """
+        self._decoder = decoder
+        self._config = config
+        self._known = known
+        self._wanted = config.beam if wanted is None else wanted
+
+    def search(
+        self, batch: ContextBatch, rules: Sequence[ContextRules]
+    ) -> list[list[FinishedQuery]]:
+        """The finished queries of every context, best first."""
+        start = self._decoder.start(batch)
+        return self.resume(batch, rules, start, LivePrefixes.start(len(rules)))
+
+    def resume(
+        self,
+        batch: ContextBatch,
+        rules: Sequence[ContextRules],
+        prefixes: Prefixes,
+        live: LivePrefixes,
+    ) -> list[list[FinishedQuery]]:
+        """The same from prefixes that already stand; `prefixes` has a row for each of `live`."""
+        results = [Results(self._config, self._wanted) for _ in rules]
+        steps = self._steps(SearchStart(batch, rules, prefixes, live))
+        go_on()
+        while (ended := steps.next([each.bound for each in results])) is not None:
+            for context, words, log_likelihood in ended:
+                text = rules[context].text(words)
+                if rules[context].takes(text):
+                    found = FinishedQuery(text, log_likelihood, len(words) + 1)
+                    results[context].add(found)
+            go_on()
+        return [each.ranked() for each in results]
+
+    def _steps(self, start: SearchStart) -> SearchSteps:
+        """As the decoder has them, unless only known queries are looked for."""
+        steps = None if self._known is not None else self._decoder.steps(start, self._config)
+        return steps or ArraySteps(self._decoder, start, self._config, self._known)
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A query in the making."""
+
+    words: tuple[int, ...]
+    log_likelihood: float
+
+
+@dataclass(frozen=True)
+class SampleState:
+    """Queries being drawn in one context, and those that are finished."""
+
+    live: tuple[Hypothesis, ...]
+    finished: tuple[FinishedQuery, ...] = ()
+
+
+class Sampler:
+    """Draws `beam` queries a context; equal ones count once."""
+
+    def __init__(
+        self, decoder: Decoder, config: DecodeConfig, known: KnownQueries | None = None
+    ) -> None:
+        """With `known`, only these queries are drawn."""
+        self._decoder = decoder
+        self._config = config
+        self._known = known
+
+    def sample(self, batch: ContextBatch, rules: ContextRules) -> list[FinishedQuery]:
+        """The queries drawn for the one context of `batch`, most likely first."""
+        return self.resume(batch, rules, self._decoder.start(batch), LivePrefixes.start(1))
+
+    def resume(
+        self, batch: ContextBatch, rules: ContextRules, prefixes: Prefixes, live: LivePrefixes
+    ) -> list[FinishedQuery]:
+        """The same from some prefixes of the context, which are drawn by their likelihood.
+
+        `prefixes` has a row for each of `live`.
+        """
+        if not len(live):
+            return []
+        rng = np.random.default_rng(self._config.seed)
+        count = self._config.beam
+        first = np.zeros(count, dtype=np.int64)
+        if len(live) > 1:
+            first = rng.choice(len(live), size=count, p=shape(live.totals, self._config))
+        prefixes = prefixes.take(first)
+        drawn = SampleState(
+            tuple(Hypothesis(tuple(live.words[row].tolist()), live.totals[row]) for row in first)
+        )
+        while drawn.live:
+            go_on()
+            prediction = self._decoder.predict(batch, prefixes)
+            drawn, parents = self._step(drawn, prediction, rules, rng)
+            del prediction  # before the next one is made: each may be tens of megabytes
+            if drawn.live:
+                last = np.array([hypothesis.words[-1] for hypothesis in drawn.live])
+                prefixes = self._decoder.advance(batch, prefixes, np.array(parents), last)
+        distinct = {found.text: found for found in drawn.finished}
+        return sorted(
+            distinct.values(),
+            key=lambda found: (-found.value(self._config.length_normalised), found.text),
+        )
+
+    def _step(
+        self,
+        drawn: SampleState,
+        prediction: Prediction,
+        rules: ContextRules,
+        rng: np.random.Generator,
+    ) -> tuple[SampleState, list[int]]:
+        """One more word for every query; one that no word may follow is given up."""
+        live, parents, finished = [], [], list(drawn.finished)
+        for row, hypothesis in enumerate(drawn.live):
+            drawn_word = self._draw(hypothesis, row, prediction, rules, rng)
+            if drawn_word is None:
+                continue
+            word, score = drawn_word
+            total = hypothesis.log_likelihood + score
+            if word != END_OF_QUERY:
+                live.append(Hypothesis((*hypothesis.words, word), total))
+                parents.append(row)
+            elif rules.takes(rules.text(hypothesis.words)):
+                text = rules.text(hypothesis.words)
+                finished.append(FinishedQuery(text, total, len(hypothesis.words) + 1))
+        return SampleState(tuple(live), tuple(finished)), parents
+
+    def _draw(
+        self,
+        hypothesis: Hypothesis,
+        row: int,
+        prediction: Prediction,
+        rules: ContextRules,
+        rng: np.random.Generator,
+    ) -> tuple[int, float] | None:
+        """The next word and its log-probability; None if all likely ones are refused."""
+        length = len(hypothesis.words)
+        if length >= self._config.max_words:
+            known = self._known is None or END_OF_QUERY in self._known.next_words(hypothesis.words)
+            return (END_OF_QUERY, float(prediction.end[row])) if known else None
+        best = prediction.best(slice(row, row + 1), np.zeros(1), self._config.top_k)
+        words, scores = best.words, best.totals
+        refused = rules.refused([hypothesis.words], np.zeros(len(words), dtype=np.int64), words)
+        if self._known is not None:
+            refused |= ~np.isin(words, self._known.next_words(hypothesis.words))
+        if length < self._config.min_words:
+            refused |= words == END_OF_QUERY
+        allowed = np.where(refused, -np.inf, scores)
+        if not np.isfinite(allowed).any():
+            return None
+        place = int(rng.choice(len(words), p=shape(allowed, self._config)))
+        return int(words[place]), float(scores[place])
+
+
+def shape(scores: Floats, config: DecodeConfig) -> Floats:
+    """Log-probabilities (words,) as the probabilities to draw by: top-k, temperature, top-p."""
+    order = np.argsort(-scores, kind="stable")
+    scaled = np.full_like(scores, -np.inf)
+    scaled[order[: config.top_k]] = scores[order[: config.top_k]] / config.temperature
+    weights = np.exp(scaled - scaled.max())
+    weights /= weights.sum()
+    before = np.cumsum(weights[order]) - weights[order]
+    weights[order[before >= config.top_p]] = 0.0
+    total: Floats = weights / weights.sum()
+    return total

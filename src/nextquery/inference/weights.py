@@ -1,0 +1,125 @@
+"""The weights of a model folder as arrays that stay in the file: mapped, checked, never copied.
+
+Knows names and shapes, as `model.hred` gives them to its parameters (a test compares the two), and
+the safetensors format: a length, a JSON header, then the numbers.
+"""
+
+import json
+import mmap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from nextquery.errors import ArtifactError
+from nextquery.model.settings import WEIGHTS, ModelConfig
+
+Floats = NDArray[np.float32]
+Weights = Mapping[str, Floats]
+Shape = tuple[int, ...]
+
+AGES = 10
+"""Copying: queries further back than this count as this far back."""
+
+_CHECKED_AT_A_TIME = 1 << 12
+
+
+def weight_shapes(config: ModelConfig, words: int) -> dict[str, Shape]:
+    """The name and shape of every parameter of a model with a vocabulary of `words`.
+
+    >>> config = ModelConfig(embedding_size=2, query_size=3, session_size=4)
+    >>> weight_shapes(config, 7)["decoder_start.weight"]
+    (3, 4)
+    """
+    d_e, d_h, d_s = config.embedding_size, config.query_size, config.session_size
+    found: dict[str, Shape] = {
+        **({"word_vectors.weight": (words, d_e)} if config.factored else {}),
+        "encoder_input.matrix.weight": (3 * d_h, d_e) if config.factored else (words, 3 * d_h),
+        **_recurrence("encoder", d_h, config.gru_biases),
+        "session_input.weight": (3 * d_s, d_h),
+        **_recurrence("session_encoder", d_s, config.gru_biases),
+        "decoder_start.weight": (d_h, d_s),
+        "decoder_start.bias": (d_h,),
+        "decoder_input.matrix.weight": (3 * d_h, d_e) if config.factored else (words, 3 * d_h),
+        **_recurrence("decoder", d_h, config.gru_biases),
+        "output_state.weight": (d_e, d_h),
+        "output_state.bias": (d_e,),
+        "output_word.matrix.weight": (d_e, d_e) if config.factored else (words, d_e),
+    }
+    if config.character_ngrams:
+        found["character_ngrams.weight"] = (config.character_ngrams, d_e)
+    if not config.tied:
+        found["output_vectors.weight"] = (words, d_e)
+    if config.output_bias:
+        found["output_bias"] = (words,)
+    if config.decoder_context == "all":
+        found["decoder_session.weight"] = (3 * d_h, d_s)
+    if config.decoder_context != "first":
+        found["output_session.weight"] = (d_e, d_s)
+    if config.usefulness:
+        found |= {"usefulness.weight": (1, d_h), "usefulness.bias": (1,)}
+    return found | (_copying(d_e, d_h) if config.copying else {})
+
+
+def _recurrence(name: str, size: int, biases: bool) -> dict[str, Shape]:
+    return {
+        f"{name}.gates": (2 * size, size),
+        f"{name}.candidate": (size, size),
+        **({f"{name}.bias": (3 * size,)} if biases else {}),
+    }
+
+
+def _copying(d_e: int, d_h: int) -> dict[str, Shape]:
+    return {
+        "copying.query.weight": (d_h, d_h + d_e),
+        "copying.key.weight": (d_h, d_h),
+        "copying.output.weight": (d_e, d_h),
+        "copying.gate.weight": (1, 2 * d_h + d_e),
+        "copying.gate.bias": (1,),
+        "copying.age": (AGES,),
+    }
+
+
+def read_weights(file: Path, shapes: Mapping[str, Shape], shown: Path) -> dict[str, Floats]:
+    """The arrays of a safetensors file, which must be exactly these, mapped into memory.
+
+    `shown` is what messages call the file.
+    """
+    try:
+        with safe_open(file, "numpy"):  # checks the header against the file
+            pass
+        header, start = _header(file)
+        with file.open("rb") as stream:
+            content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ArtifactError(f"{shown}: cannot be read as safetensors ({error})") from None
+    forms = {name: (tuple(each["shape"]), each["dtype"]) for name, each in header.items()}
+    if forms != {name: (shape, "F32") for name, shape in shapes.items()}:
+        raise ArtifactError(f"{shown}: its tensors do not fit the configuration beside it")
+    return {
+        name: np.frombuffer(
+            content, np.float32, int(np.prod(shape)), start + header[name]["data_offsets"][0]
+        ).reshape(shape)
+        for name, shape in shapes.items()
+    }
+
+
+def _header(file: Path) -> tuple[dict[str, Any], int]:
+    """What a safetensors file says of its tensors, and where their numbers begin."""
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        header = json.loads(stream.read(length))
+    header.pop("__metadata__", None)
+    return header, 8 + length
+
+
+def check_finite(weights: Weights) -> None:
+    """Refuse weights that are no numbers."""
+    for name, values in weights.items():
+        # Some rows at a time: the weights stay on the disk, and so must the check's memory.
+        for start in range(0, len(values), _CHECKED_AT_A_TIME):
+            if not np.isfinite(values[start : start + _CHECKED_AT_A_TIME]).all():
+                raise ArtifactError(f"{WEIGHTS} has values in {name} that are no numbers")

@@ -1,0 +1,333 @@
+"""Cleaning: rows become integer tables, texts are normalised, likely bots are dropped."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import narwhals as nw
+import polars as pl
+
+from nextquery.logs.counting import count_word_pairs, count_words, find_words
+from nextquery.logs.engines import base
+from nextquery.logs.engines.base import Engine, Frame
+from nextquery.logs.privacy import Recogniser, mark_personal, mark_personal_typed, pseudonyms
+from nextquery.logs.spelling import (
+    MIN_PAIR_USERS,
+    Counted,
+    Speller,
+    WordCounts,
+    correct_texts,
+    learn_spelling,
+)
+from nextquery.normalise import normalise_query
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What the ids stand for: pseudonyms of users, normalised queries, clicked URLs."""
+
+    users: Frame
+    queries: Frame
+    urls: Frame
+
+
+@dataclass(frozen=True)
+class Events:
+    """The rows that are kept: user_id, held_out, time, row, query_id, url_id."""
+
+    rows: Frame
+    texts: Texts
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """The users of the accepted rows, and the rows left out by reason."""
+
+    users: int
+    rows_dropped: Mapping[str, int]
+
+
+EMPTY, PERSONAL, URL = "empty", "personal", "url"
+DROP_REASONS = (EMPTY, PERSONAL, URL)
+
+_URL_TYPED = r"https?:|www\.|[a-z0-9]\.(?:com|net|org|edu|gov|mil|info|biz|tv|us|co\.uk|ca|de|fr)\b"
+_URL_NORMALISED = r"^(?:https? )?www\b| (?:com|net|org|edu|gov)$"
+
+
+@dataclass(frozen=True)
+class CleaningRules:
+    """Which queries are dropped."""
+
+    keep_personal_data: bool = False
+    drop_urls: bool = False
+    recogniser: Recogniser | None = None
+    """What a site drops beside what this package recognises."""
+
+
+def clean_texts(batch: pl.DataFrame, rules: CleaningRules) -> pl.DataFrame:
+    """Normalise a batch of `query`; `drop` names why it is left out, and its text goes too."""
+    raw, query = batch["query"], normalise_texts(batch["query"])
+    reasons = {EMPTY: query == ""}
+    if not rules.keep_personal_data:
+        reasons[PERSONAL] = mark_personal_typed(raw, rules.recogniser) | mark_personal(query)
+    if rules.drop_urls:
+        reasons[URL] = _looks_like_url(raw, query)
+    drop = pl.coalesce(pl.when(holds).then(pl.lit(name)) for name, holds in reasons.items())
+    texts = batch.select("raw_id", query, drop.alias("drop"))
+    return texts.with_columns(query=pl.when(pl.col("drop").is_null()).then("query").otherwise(None))
+
+
+def normalise_texts(texts: pl.Series) -> pl.Series:
+    """`normalise_query` of every text, with vector operations where the text is plain ASCII."""
+    plain = (
+        texts.str.to_lowercase()
+        .str.replace_all("['`]", "")
+        .str.replace_all("[^a-z0-9]+", " ")
+        .str.strip_chars(" ")
+    )
+    other = (texts.str.len_bytes() != texts.str.len_chars()) | texts.str.contains("[@$]")
+    other = other.arg_true()
+    if other.is_empty():
+        return plain
+    return plain.scatter(other, [normalise_query(text) for text in texts.gather(other).to_list()])
+
+
+def _looks_like_url(raw: pl.Series, query: pl.Series) -> pl.Series:
+    typed = raw.str.to_lowercase().str.contains(_URL_TYPED)
+    return typed | query.str.contains(_URL_NORMALISED)
+
+
+@dataclass(frozen=True)
+class RobotRule:
+    """From how many different queries on a visitor is left out.
+
+    The busiest hour of a person in the logs at hand had 53 different queries; a person who typed
+    5,000 different ones in three months would have to type 55 every day.
+    """
+
+    queries_per_hour: int = 200
+    """In one hour of the clock."""
+    queries: int = 5_000
+    """In the whole log."""
+
+    def __str__(self) -> str:
+        return (
+            f"more than {self.queries_per_hour:,} different queries in one hour, or "
+            f"{self.queries:,} in the whole log"
+        )
+
+
+ROBOTS = RobotRule()
+"""The rule that `prepare` goes by."""
+
+
+@dataclass(frozen=True)
+class RobotCounts:
+    """How many visitors were left out, and how many rows with them."""
+
+    users: int = 0
+    rows: int = 0
+
+
+def leave_out_robots(engine: Engine, rows: Frame, rule: RobotRule) -> tuple[Frame, RobotCounts]:
+    """The rows (user_id, time, query_id, ...) of visitors who may be people."""
+    fewest = min(rule.queries_per_hour, rule.queries)
+    sizes = rows.group_by("user_id").agg(rows=nw.len()).filter(nw.col("rows") > fewest)
+    busy = engine.materialise(sizes, "busy_users")
+    if not _count(busy):
+        return rows, RobotCounts()
+    typed = rows.join(busy.select("user_id"), on="user_id", how="semi")
+    typed = typed.select("user_id", "query_id", hour=nw.col("time").dt.truncate("1h")).unique()
+    typed = engine.materialise(typed, "busy_hours")
+    robots = _more_than(typed, ["user_id", "hour"], rule.queries_per_hour)
+    robots = nw.concat([robots, _more_than(typed, ["user_id"], rule.queries)]).unique()
+    robots = engine.materialise(robots.join(busy, on="user_id"), "robots")
+    found = _count(robots)
+    if not found:
+        return rows, RobotCounts()
+    left = rows.join(robots.select("user_id"), on="user_id", how="anti")
+    dropped = robots.select(nw.col("rows").sum()).collect("pyarrow").item()
+    return engine.materialise(left, "people"), RobotCounts(found, int(dropped))
+
+
+def _more_than(typed: Frame, keys: list[str], most: int) -> Frame:
+    """Users who have more than `most` different queries under one combination of keys."""
+    different = typed.select(*keys, "query_id").unique()
+    counts = different.group_by(*keys).agg(queries=nw.len())
+    return counts.filter(nw.col("queries") > most).select("user_id").unique()
+
+
+def _count(frame: Frame) -> int:
+    return int(frame.select(nw.len()).collect("pyarrow").item())
+
+
+ROWS = "journal/rows.parquet"
+REJECTED_OWNERS = "journal/rejected.parquet"
+
+
+def write_journal(
+    engine: Engine, rows: Frame, texts: Texts, file: Path, reasons: Frame | None = None
+) -> None:
+    """Write rows (user_id, time, row, place, query_id, url_id, drop), in the order of `row`.
+
+    With `reasons` (raw_id, drop) rows have `raw_id` instead of `drop`.
+    """
+    # A query that was dropped has no id, and what was clicked for it is not kept either.
+    kept = nw.when(~nw.col("query_id").is_null()).then(nw.col("url_id"))
+    by_id = {"query_id": texts.queries, "user_id": texts.users, "url_id": texts.urls}
+    if reasons is not None:
+        by_id["raw_id"] = reasons
+    engine.write(rows.with_columns(url_id=kept), file, base.JOURNAL, ["row"], by_id)
+    file.chmod(0o600)
+
+
+def read_journal(
+    engine: Engine, folder: Path, held_out: nw.Expr, journal: Path
+) -> tuple[Events, RowCounts]:
+    """The rows of a folder of journal parts (with `row`), and the same written to `journal`."""
+    ids = {"query": "query_id", "user": "user_id", "click": "url_id"}
+    coded, (queries, users, urls) = engine.scan_encoded(folder, ids, ("user",))
+    numbered = users.with_columns(user=nw.col("user").cast(nw.Int64)).with_columns(
+        held_out=held_out
+    )
+    known = engine.materialise(numbered, "known_users")
+    names = engine.materialise(users.select("user_id", "user"), "pseudonyms")
+    texts = Texts(names, queries, urls)
+    write_journal(engine, coded, texts, journal)
+    kept = coded.filter(nw.col("drop").is_null())
+    kept = engine.lookup(kept, known.select("user_id", "held_out"), "user_id")
+    kept = kept.select("user_id", "held_out", "time", "row", "query_id", "url_id")
+    counts = RowCounts(int(users.select(nw.len()).collect("pyarrow").item()), _dropped(coded))
+    return Events(engine.materialise(kept, "events"), texts), counts
+
+
+def _dropped(rows: Frame) -> dict[str, int]:
+    dropped = rows.filter(~nw.col("drop").is_null())
+    found = dropped.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("pyarrow")
+    counts = dict(found.rows())
+    return {reason: int(counts.get(reason, 0)) for reason in DROP_REASONS}
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A changed word, what it became, and in how many rows."""
+
+    word: str
+    replacement: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class SpellingReport:
+    """What the corrector changed; `corrections` only of words that enough users typed."""
+
+    words_changed: int = 0
+    corrections: tuple[Correction, ...] = ()
+
+
+def read_events(
+    engine: Engine, folder: Path, held_out: nw.Expr, rules: CleaningRules, journal: Path | None
+) -> tuple[Events, RowCounts]:
+    """Put integers into the rows of a folder and clean the distinct queries.
+
+    Where `journal` is given, the cleaned rows are written there.
+    """
+    ids = {"query": "raw_id", "user": "user_id", "click": "url_id"}
+    coded, (raw_queries, raw_users, urls) = engine.scan_encoded(folder, ids, ("query", "user"))
+    (texts, queries), users = engine.side_by_side(
+        partial(_clean, engine, raw_queries, rules),
+        partial(engine.apply, raw_users, pseudonyms, base.USERS, "users"),
+    )
+    users = engine.materialise(users.with_columns(held_out=held_out), "known_users")
+    rows = engine.lookup(coded, texts.select("raw_id", "query_id"), "raw_id")
+    dropped = _count_dropped(engine, rows, texts)
+    names = engine.materialise(
+        users.select("user_id", nw.col("user").cast(nw.String)), "pseudonyms"
+    )
+    known = Texts(names, queries, urls)
+    if journal:
+        write_journal(engine, _placed(rows), known, journal, texts.select("raw_id", "drop"))
+    kept = rows.filter(~nw.col("query_id").is_null())
+    kept = engine.lookup(kept, users.select("user_id", "held_out"), "user_id")
+    kept = kept.select("user_id", "held_out", "time", "row", "query_id", "url_id")
+    events = Events(engine.materialise(kept, "events"), known)
+    return events, RowCounts(_count_users(users), dropped)
+
+
+def _placed(rows: Frame) -> Frame:
+    """Rows with their place in the log: it is their number, unless a format has joined rows."""
+    joined = "place" in rows.collect_schema().names()
+    return rows if joined else rows.with_columns(place=nw.col("row"))
+
+
+def _clean(engine: Engine, raw_queries: Frame, rules: CleaningRules) -> tuple[Frame, Frame]:
+    """What raw queries become (raw_id, query_id, drop), and the texts of the query ids."""
+    clean = partial(clean_texts, rules=rules)
+    texts = engine.apply(raw_queries, clean, base.TEXTS, "texts")
+    texts, (queries,) = engine.encode(texts, {"query": "query_id"})
+    return texts, queries
+
+
+def _count_users(users: Frame) -> int:
+    return int(users.select(nw.len()).collect("pyarrow").item())
+
+
+def _count_dropped(engine: Engine, rows: Frame, texts: Frame) -> dict[str, int]:
+    """How many rows were dropped for each reason: a dropped query has no id."""
+    dropped = rows.filter(nw.col("query_id").is_null()).select("raw_id")
+    reasons = engine.lookup(dropped, texts.select("raw_id", "drop"), "raw_id")
+    found = reasons.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("pyarrow")
+    counts = dict(found.rows())
+    return {reason: int(counts.get(reason, 0)) for reason in DROP_REASONS}
+
+
+def correct_spelling(
+    engine: Engine, events: Events, background: nw.Expr, min_users: int
+) -> tuple[Events, SpellingReport]:
+    """Correct the distinct queries by the counts of the `background` rows."""
+    speller, counts = _learn(engine, events, background)
+    correct = partial(correct_texts, speller=speller)
+    corrected = engine.apply(events.texts.queries, correct, base.CORRECTED, "corrected")
+    mapping, (queries,) = engine.encode(corrected, {"query": "corrected_id"})
+    ids = mapping.select("query_id", "corrected_id")
+    rows = engine.materialise(engine.lookup(events.rows, ids, "query_id"), "corrected_events")
+    changed = mapping.filter(~nw.col("changes").is_null()).select("query_id", "changes")
+    changed = rows.select("query_id").join(changed, on="query_id")
+    coded = rows.drop("query_id").rename({"corrected_id": "query_id"})
+    queries = queries.rename({"corrected_id": "query_id"})
+    texts = replace(events.texts, queries=queries)
+    return Events(coded, texts), _report(changed, counts, min_users)
+
+
+def _learn(engine: Engine, events: Events, background: nw.Expr) -> tuple[Speller, WordCounts]:
+    seen = events.rows.filter(background)
+    words = find_words(engine, events.texts.queries, "spelling")
+    typed = words.of(seen, "spelling_typed")
+    counts = {word: counted for (word,), counted in _counted(count_words(words, typed, 1), "word")}
+    pairs = _counted(count_word_pairs(words, typed, MIN_PAIR_USERS), "first", "second")
+    by_pair = {(first, second): counted for (first, second), counted in pairs}
+    every = words.texts.select("word").collect("pyarrow")["word"].to_list()
+    return learn_spelling(sorted(every), counts, by_pair), counts
+
+
+def _counted(table: Frame, *texts: str) -> list[tuple[tuple[str, ...], Counted]]:
+    found = table.select(*texts, "count", "users").collect("pyarrow").rows()
+    return [(tuple(texts), Counted(int(count), int(users))) for *texts, count, users in found]
+
+
+def _report(changed: Frame, counts: WordCounts, min_users: int) -> SpellingReport:
+    """Names a correction only if enough users of the background typed its words."""
+    found = changed.group_by("changes").agg(rows=nw.len()).select("changes", "rows")
+    tally: Counter[str] = Counter()
+    for changes, count in found.collect("pyarrow").rows():
+        tally.update(dict.fromkeys(changes.split("\n"), int(count)))
+    common = {word for word, seen in counts.items() if seen.users >= min_users}
+    public = []
+    for change, count in tally.items():
+        word, replacement = change.split(">")
+        if common.issuperset((word, *replacement.split(" "))):
+            public.append(Correction(word, replacement, count))
+    public.sort(key=lambda item: (-item.rows, item.word, item.replacement))
+    return SpellingReport(tally.total(), tuple(public[:10]))

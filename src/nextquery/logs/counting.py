@@ -1,0 +1,191 @@
+"""Count tables of the background, and which queries were useful by their clicks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import narwhals as nw
+import polars as pl
+
+from nextquery.errors import InputError
+from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.engines import base
+from nextquery.logs.engines.base import Engine, Frame
+from nextquery.logs.sessions import SPLIT_CODES, SessionRows
+
+
+@dataclass(frozen=True)
+class CountTables:
+    """The tables with ids and texts, not yet sorted; ids sort as their texts do."""
+
+    queries: Frame
+    words: Frame
+    word_pairs: Frame
+    followers: Frame
+    clicks: Frame
+
+
+COUNT_KEYS = {
+    "queries": ["query_id"],
+    "words": ["word_id"],
+    "word_pairs": ["word_id", "next_id"],
+    "followers": ["query_id", "next_id"],
+    "clicks": ["query_id", "url_id"],
+}
+"""What tells the rows of a count table apart."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Where words stand in queries (query_id, word_id, next_id), and their texts."""
+
+    engine: Engine
+    positions: Frame
+    texts: Frame
+
+    def of(self, rows: Frame, name: str) -> Frame:
+        """The words of the queries of `rows` (user_id, query_id): user_id, word_id, next_id."""
+        joined = rows.select("user_id", "query_id").join(self.positions, on="query_id")
+        return self.engine.materialise(joined.drop("query_id"), name)
+
+    def spell(self, rows: Frame, **names: str) -> Frame:
+        """Add the text of each word id, under a new name."""
+        return _with_text(self.engine, rows, self.texts, "word", **names)
+
+
+def count_background(
+    engine: Engine, sessions: SessionRows, queries: Frame, urls: Frame, min_users: int
+) -> CountTables:
+    """Count the background; `queries` and `urls` give the texts of ids."""
+    background = nw.col("split") == SPLIT_CODES["background"]
+    rows = sessions.queries.filter(background & ~nw.col("single"))
+    rows = engine.materialise(rows.select("user_id", "query_id", "next_id"), "background")
+    counts = engine.materialise(engine.count_with_users(rows, ["query_id"]), "query_counts")
+    known = engine.materialise(counts.filter(nw.col("users") >= min_users), "known_queries")
+    asked = queries.join(counts.select("query_id"), on="query_id", how="semi")
+    words = find_words(engine, asked, "background")
+    typed = words.of(rows, "typed_words")
+    ids = known.select("query_id")
+    clicks = _count_clicks(engine, sessions.clicks.filter(background), ids)
+    return CountTables(
+        queries=_with_text(engine, known, queries, "query", query_id="query"),
+        words=count_words(words, typed, min_users),
+        # All pairs: the guard tells a pair that few users typed from one that nobody typed.
+        word_pairs=count_word_pairs(words, typed, 1),
+        followers=_with_text(
+            engine,
+            _count_followers(engine, rows, ids),
+            *(queries, "query"),
+            query_id="anchor",
+            next_id="next",
+        ),
+        clicks=_with_text(
+            engine,
+            _with_text(engine, clicks, queries, "query", query_id="query"),
+            *(urls, "click"),
+            url_id="url",
+        ),
+    )
+
+
+def find_words(engine: Engine, queries: Frame, name: str) -> Words:
+    """The words of `queries` (query_id, query), as ids."""
+    split = engine.apply(queries, split_words, base.WORDS, f"{name}-words")
+    coded, (texts,) = engine.encode(split, {"word": f"{name}_word_id"})
+    texts = texts.rename({f"{name}_word_id": "word_id"})
+    coded = coded.rename({f"{name}_word_id": "word_id"})
+    after = texts.rename({"word_id": "next_id", "word": "next_word"})
+    positions = coded.join(after, on="next_word", how="left").drop("next_word")
+    return Words(engine, engine.materialise(positions, f"{name}-positions"), texts)
+
+
+def split_words(batch: pl.DataFrame) -> pl.DataFrame:
+    """A row for every word of every query, with the word after it (null for the last)."""
+    words = batch.select("query_id", word=pl.col("query").str.split(" ")).explode("word")
+    follows = pl.col("query_id") == pl.col("query_id").shift(-1)
+    return words.with_columns(next_word=pl.when(follows).then(pl.col("word").shift(-1)))
+
+
+def count_words(words: Words, typed: Frame, min_users: int) -> Frame:
+    """The words of `typed` (see `Words.of`) that enough users typed."""
+    counts = words.engine.count_with_users(typed, ["word_id"]).filter(nw.col("users") >= min_users)
+    return words.spell(counts, word_id="word")
+
+
+def count_word_pairs(words: Words, typed: Frame, min_users: int) -> Frame:
+    """The same for adjacent words: first, second."""
+    pairs = typed.filter(~nw.col("next_id").is_null())
+    counts = words.engine.count_with_users(pairs, ["word_id", "next_id"])
+    counts = counts.filter(nw.col("users") >= min_users)
+    return words.spell(counts, word_id="first", next_id="second")
+
+
+def _count_followers(engine: Engine, rows: Frame, ids: Frame) -> Frame:
+    pairs = rows.filter(~nw.col("next_id").is_null())
+    known = pairs.join(ids, on="query_id", how="semi").join(
+        ids.rename({"query_id": "next_id"}), on="next_id", how="semi"
+    )
+    return engine.count_with_users(known, ["query_id", "next_id"])
+
+
+def _count_clicks(engine: Engine, clicked: Frame, ids: Frame) -> Frame:
+    known = clicked.join(ids, on="query_id", how="semi")
+    return engine.count_with_users(known, ["query_id", "url_id"])
+
+
+def _with_text(engine: Engine, rows: Frame, texts: Frame, text: str, **names: str) -> Frame:
+    """Add the text of each id of `rows`; `names` says under which name."""
+    (key,) = (column for column in texts.collect_schema().names() if column != text)
+    for column, name in names.items():
+        rows = engine.lookup(rows, texts.rename({key: column, text: name}), column)
+    return rows
+
+
+AT_ONCE = 60
+"""A next query within so many seconds means that this one was no use."""
+USEFUL, UNDECIDED = "useful", "undecided"
+
+
+def with_usefulness(rows: Frame) -> Frame:
+    """Session rows (session, position, time, clicks, ...) with two marks: useful and undecided."""
+    following = nw.col("time").shift(-1).over("session", order_by="position")
+    timed = rows.with_columns(next_time=following)
+    pause = (nw.col("next_time") - nw.col("time")).dt.total_seconds()
+    clicked, last = nw.col("clicks") > 0, nw.col("next_time").is_null()
+    stayed = ~last & (pause > AT_ONCE)
+    marks = ((clicked & stayed).alias(USEFUL), (clicked & last).alias(UNDECIDED))
+    return timed.with_columns(*marks).drop("next_time")
+
+
+def undecided_share(useful: int, clicked_and_followed: int) -> float:
+    """How useful an undecided query is: the share of useful ones among those like it.
+
+    Two imaginary ones, one of them useful, keep it off the ends where there are few.
+
+    >>> undecided_share(useful=5, clicked_and_followed=8)
+    0.6
+    """
+    return (useful + 1) / (clicked_and_followed + 2)
+
+
+def usefulness(data: PreparedData, split: str) -> Iterator[float]:
+    """How useful each query of a split was, from 0 to 1, in the order of `data.sessions`."""
+    share = _background_share(data)
+    marked = with_usefulness(nw.from_native(data.session_rows(split)))
+    rows: pl.LazyFrame = marked.to_native()
+    value = pl.col(USEFUL).cast(pl.Float64) + pl.col(UNDECIDED).cast(pl.Float64) * share
+    yield from rows.sort("session", "position").select(value).collect().to_series()
+
+
+def _background_share(data: PreparedData) -> float:
+    rows: pl.LazyFrame = with_usefulness(
+        nw.from_native(data.session_rows("background"))
+    ).to_native()
+    clicked = (pl.col("clicks") > 0).sum()
+    found = rows.select(pl.col(USEFUL).sum(), pl.col(UNDECIDED).sum(), clicked).collect()
+    useful, undecided, clicks = found.row(0)
+    if not clicks:
+        raise InputError(f"{data.path}: {NO_CLICKS}; leave out what learns from clicks")
+    return undecided_share(useful, clicks - undecided)
+
+
+NO_CLICKS = "no query was clicked, so that none can be said to have been useful"

@@ -1,0 +1,382 @@
+"""Exports of analytics services: Algolia, Elastic, Google Analytics 4 and Matomo."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import polars as pl
+
+from nextquery.logs.formats.base import (
+    STAGED_COLUMNS,
+    JoinedFormat,
+    JoinedRows,
+    LineFormat,
+    join_clicks,
+    stage_clicks,
+    stage_queries,
+)
+from nextquery.logs.formats.json import (
+    DocumentFormat,
+    extract_fields,
+    sample_document,
+    sample_paths,
+    text_of,
+)
+from nextquery.logs.reading import rejects
+from nextquery.logs.reading.open import Sample
+from nextquery.logs.reading.rows import HeaderlessLayout, ParsedRows, Row, describe_rejected
+from nextquery.logs.reading.times import USUAL
+from nextquery.logs.settings import ReadSettings
+
+_SEARCH_URL = re.compile(r"^/1/indexes/[^/?]+/(?:queries|query)(?:$|\?)")
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_QUERIES = re.compile(rf'"(query|params|userToken)"\s*:\s*({_STRING})')
+"""Bodies are cut after 1,000 characters, so that they are seldom whole JSON."""
+
+# Within half a minute: typed further, or shortened on the way to something else.
+_KEYSTROKES = """
+    SELECT row FROM (
+        SELECT row, query_id, lower(query) AS typed,
+               lower(lead(query) OVER w) AS later,
+               lower(lag(query) OVER w) AS earlier,
+               lead(time) OVER w - time <= INTERVAL 30 SECOND AS soon,
+               time - lag(time) OVER w <= INTERVAL 30 SECOND AS lately
+        FROM staged WHERE click IS NULL
+        WINDOW w AS (PARTITION BY "user" ORDER BY time, row)
+    ) AS queries
+    ANTI JOIN (FROM staged WHERE click IS NOT NULL) AS clicked USING (query_id)
+    WHERE soon AND (starts_with(later, typed) OR (lately AND starts_with(earlier, typed)))
+"""
+
+
+class AlgoliaFormat(DocumentFormat, JoinedFormat):
+    """A row per query of a request, and per object of a click event."""
+
+    name = "algolia"
+    list_name = "logs"
+    fields = ("user", "time_text", "query", "click", "query_id")
+    staged_columns = STAGED_COLUMNS
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """Objects with the fields of a logged request, or of a click event."""
+        if settings.columns is not None:
+            return None
+        for found in sample_document(sample, self.list_name):
+            if {"query_body", "answer_code", "url"} <= found.keys():
+                return "it is JSON with query_body and answer_code, as Algolia logs requests"
+            if {"eventType", "userToken", "objectIDs"} <= found.keys():
+                return "it is JSON with eventType and objectIDs, as Algolia's events have them"
+        return None
+
+    def rows(self, found: dict[str, Any]) -> Iterator[Row]:
+        """The queries of a request, or the clicks of an event."""
+        if "eventType" in found:
+            yield from _click_rows(found)
+            return
+        url, body = text_of(found.get("url")) or "", text_of(found.get("query_body")) or ""
+        searches = _searches(body)
+        if not _SEARCH_URL.match(url) or text_of(found.get("answer_code")) != "200" or not searches:
+            yield {"text": f"{url} {body}", "reason": rejects.NOT_A_SEARCH}
+            return
+        inner = found.get("inner_queries")
+        ids = [each for each in inner if isinstance(each, dict)] if isinstance(inner, list) else []
+        for number, (query, token) in enumerate(searches):
+            known = ids[number] if number < len(ids) else {}
+            user = text_of(known.get("user_token")) or token or text_of(found.get("ip"))
+            yield {
+                "user": user,
+                "time_text": text_of(found.get("timestamp")),
+                "query": query,
+                "query_id": text_of(known.get("query_id")),
+                "text": query or body,
+            }
+
+    def parse_frame(self, frame: pl.DataFrame, settings: ReadSettings) -> ParsedRows:
+        """Tell clicks from queries; accepted rows have a `query_id`, clicks what was clicked."""
+        is_click = pl.col("click").is_not_null() & pl.col("reason").is_null()
+        queries = super().parse_frame(frame.filter(~is_click), settings)
+        clicks = frame.filter(is_click)
+        fault = pl.when(pl.col("query_id").is_null()).then(pl.lit(rejects.NO_QUERY_ID))
+        clicks = clicks.with_columns(fault.alias("reason"))
+        staged = stage_clicks(clicks.filter(pl.col("reason").is_null()))
+        refused = describe_rejected(clicks.filter(pl.col("reason").is_not_null()))
+        return ParsedRows(
+            pl.concat([stage_queries(queries.accepted), staged]).sort("line"),
+            pl.concat([queries.rejected, refused]).sort("line"),
+        )
+
+    def join(self, staged: Path, rows: Path) -> JoinedRows:
+        """Write the searches, each followed by its clicks, without those typed further."""
+        return join_clicks(staged, rows, _KEYSTROKES)
+
+
+def _click_rows(event: dict[str, Any]) -> Iterator[Row]:
+    items = event.get("objectIDs")
+    is_click = text_of(event.get("eventType")) == "click" and isinstance(items, list) and items
+    for item in items if is_click and isinstance(items, list) else [None]:
+        shown = text_of(event.get("eventName")) or ""
+        user = text_of(event.get("userToken"))
+        row: Row = {"text": shown, "user": user, "click": text_of(item)}
+        query_id = text_of(event.get("queryID"))
+        reason = None if row["click"] else rejects.NOT_A_CLICK
+        yield row | {"query_id": query_id, "reason": reason}
+
+
+def _searches(body: str) -> list[tuple[str, str | None]]:
+    """The query texts of a request's body, each with the user token that stands beside it.
+
+    A request is one visitor's: a token outside the parameters is that of all its queries.
+    """
+    found: list[tuple[str, str | None]] = []
+    common: str | None = None
+    for name, quoted in _QUERIES.findall(body):
+        try:
+            value = json.loads(quoted)
+        except ValueError:
+            continue
+        if name == "userToken":
+            common = value
+        elif name == "query":
+            found.append((value, None))
+        elif "query" in (parameters := parse_qs(value, errors="surrogateescape")):
+            token = parameters.get("userToken", [None])[0]
+            found.append((parameters["query"][0], token))
+    return [(query, token or common) for query, token in found]
+
+
+_ELASTIC_PATHS = {
+    "user": "user.id|session.id",
+    "time_text": "@timestamp",
+    "query": "search.query",
+    "click": "document.id|page.url.original",
+    "action": "event.action",
+}
+
+
+class ElasticFormat(LineFormat):
+    """One event per line; a click carries its query and its own time."""
+
+    name = "elastic"
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """Objects with an action, and a search or a session."""
+        names = set() if settings.columns else sample_paths(sample)
+        if "event.action" in names and names & {"search.query", "session.id"}:
+            return (
+                "its lines are JSON objects with event.action and session.id, as Elastic "
+                "behavioural analytics (deprecated since 9.0) has them"
+            )
+        return None
+
+    def layout(self, sample: Sample, settings: ReadSettings) -> "ElasticLayout":
+        """The same for every file."""
+        return ElasticLayout()
+
+
+@dataclass(frozen=True)
+class ElasticLayout(HeaderlessLayout):
+    """Events of behavioural analytics: searches and clicks are rows, page views are set aside."""
+
+    time_pattern: str = USUAL
+
+    def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Add the fields and reasons; only a click event keeps its document."""
+        found = extract_fields(lines, _ELASTIC_PATHS)
+        action = pl.col("action").str.to_lowercase()
+        fault = (
+            pl.when(action.is_null())
+            .then(pl.lit(rejects.NO_ACTION))
+            .when(~action.is_in(["search", "search_click"]))
+            .then(pl.lit(rejects.NOT_A_SEARCH))
+        )
+        return found.with_columns(
+            pl.coalesce("reason", fault),
+            pl.when(action == "search_click").then("click").alias("click"),
+        ).drop("action")
+
+
+_GA4_PATHS = {
+    "user": "user_pseudo_id|user_id",
+    "time_text": "event_timestamp",
+    "event": "event_name",
+}
+_SEARCHES = ("view_search_results", "search")
+_MICROSECONDS = r"^(\d{13})(\d{3})$"
+
+
+class Ga4Format(LineFormat):
+    """One event per line; searches carry their text among their parameters."""
+
+    name = "ga4"
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """Objects with the fields of an event."""
+        wanted = {"event_name", "event_timestamp", "event_params"}
+        if settings.columns is None and sample_paths(sample) >= wanted:
+            return "its lines are JSON objects with event_name and event_params, as GA4 has them"
+        return None
+
+    def layout(self, sample: Sample, settings: ReadSettings) -> "Ga4Layout":
+        """The same for every file."""
+        return Ga4Layout()
+
+
+@dataclass(frozen=True)
+class Ga4Layout(HeaderlessLayout):
+    """Events of GA4: searches are rows, all others are set aside."""
+
+    time_pattern: str = USUAL
+
+    def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
+        found = extract_fields(lines, _GA4_PATHS)
+        is_search = found["event"].is_in(_SEARCHES).fill_null(False)
+        places = is_search.arg_true()
+        query = pl.repeat(None, len(found), dtype=pl.String, eager=True)
+        terms = [_search_term(text) for text in found["text"].gather(places)]
+        faults = [_fault(term) for term in terms]
+        terms = [None if fault else term for term, fault in zip(terms, faults, strict=True)]
+        fault = pl.when(~is_search).then(pl.lit(rejects.NOT_A_SEARCH))
+        in_term = pl.lit(query.scatter(places, faults))
+        time = pl.col("time_text").str.replace(_MICROSECONDS, "${1}.${2}")
+        return found.with_columns(
+            query.scatter(places, terms).alias("query"),
+            time,
+            pl.coalesce("reason", fault, in_term),
+            click=pl.lit(None, pl.String),
+        ).drop("event")
+
+
+def _search_term(text: str) -> str | None:
+    """The parameter `search_term` of an event; None if it has none that can be read."""
+    try:
+        event = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    parameters = event.get("event_params") if isinstance(event, dict) else None
+    terms = map(_value, parameters if isinstance(parameters, list) else ())
+    return next(filter(None, terms), None)
+
+
+def _value(parameter: Any) -> str | None:
+    """The text or number of a parameter `search_term`; other parameters and faulty ones have none.
+
+    >>> _value({"key": "search_term", "value": {"string_value": None, "int_value": 501}})
+    '501'
+    >>> _value({"value": {"string_value": "red"}}), _value({"key": "search_term"})
+    (None, None)
+    """
+    if not isinstance(parameter, dict) or parameter.get("key") != "search_term":
+        return None
+    values = parameter.get("value")
+    texts = map(text_of, values.values() if isinstance(values, dict) else ())
+    return next((text for text in texts if text is not None), None)
+
+
+def _fault(term: str | None) -> str | None:
+    """Why a term cannot be a query: half a character, or a NUL."""
+    if term is None:
+        return None
+    try:
+        term.encode()
+    except UnicodeEncodeError:
+        return rejects.MALFORMED_TEXT
+    return rejects.NUL_BYTE if "\0" in term else None
+
+
+_OPENED = frozenset({"action", "download", "outlink"})
+
+
+class MatomoFormat(DocumentFormat):
+    """A row per action of a visit; those that are no search, nor follow one, are set aside."""
+
+    name = "matomo"
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """Objects with the actions of a visit."""
+        if settings.columns is not None:
+            return None
+        start = "\n".join(sample.lines)
+        is_visits = start.lstrip("\ufeff \n")[:1] in ("[", "{") and '"actionDetails"' in start
+        known = is_visits and ('"visitorId"' in start or '"idVisit"' in start)
+        return "it is JSON with visits and their actionDetails" if known else None
+
+    def rows(self, found: dict[str, Any]) -> Iterator[Row]:
+        """The actions of a visit, in their order."""
+        user = text_of(found.get("userId")) or text_of(found.get("visitorId"))
+        actions = found.get("actionDetails")
+        query = None
+        for action in actions if isinstance(actions, list) else [None]:
+            if not isinstance(action, dict):
+                yield {"text": str(action), "reason": rejects.NOT_A_SEARCH}
+                continue
+            kind, time = text_of(action.get("type")), text_of(action.get("timestamp"))
+            text = text_of(action.get("siteSearchKeyword")) or text_of(action.get("url"))
+            row: Row = {"user": user, "time_text": time, "text": text or str(kind)}
+            if kind == "search":
+                query = text_of(action.get("siteSearchKeyword"))
+                yield row | {"query": query}
+            elif kind in _OPENED and query and text_of(action.get("url")):
+                yield row | {"query": query, "click": text_of(action.get("url"))}
+                query = None
+            else:
+                yield row | {"reason": rejects.NOT_A_SEARCH}
+
+
+_REPORTS = (
+    (
+        {"searchterm", "eventcount"},
+        "GA4",
+        "export events to BigQuery and extract them as JSON (format ga4)",
+    ),
+    (
+        {"label", "nbvisits"},
+        "Matomo",
+        "export the visits log, Live.getLastVisitsDetails as JSON (format matomo)",
+    ),
+    (
+        {"keyword", "searches", "searchexits"},
+        "Matomo",
+        "export the visits log, Live.getLastVisitsDetails as JSON (format matomo)",
+    ),
+    (
+        {"search", "count", "nbhits"},
+        "Algolia",
+        "save the logs of requests, GET /1/logs (format algolia)",
+    ),
+    (
+        {"topqueries", "clicks", "impressions"},
+        "the Google Search Console",
+        "use a log of the site's own search",
+    ),
+)
+_VISITS = {"idvisit", "visitorid"}
+_MOST_LINES = 30
+
+
+def describe_report(sample: Sample) -> str | None:
+    """What a report of counts is, and what to export instead; None if the file is none.
+
+    >>> from pathlib import Path
+    >>> lines = ("# Site search", "Search term,Event count,Total users", "red shoes,12,9")
+    >>> (describe_report(Sample(Path("report.csv"), lines)) or "")[:46]
+    'a report of GA4 that counts searches: it names'
+    """
+    for line in sample.lines[:_MOST_LINES]:
+        names = {re.sub(r"[^a-z]", "", name.lower()) for name in re.split(r'[,;\t{}:"]', line)}
+        if names >= _VISITS and "{" not in line:
+            return (
+                "Matomo's visits log as a table, which has its searches in numbered columns; "
+                "export it as JSON, format=json in the address (format matomo)"
+            )
+        for columns, service, instead in _REPORTS:
+            if columns <= names:
+                return (
+                    f"a report of {service} that counts searches: it names neither visitors nor "
+                    f"times, so there are no sessions in it; {instead}"
+                )
+    return None

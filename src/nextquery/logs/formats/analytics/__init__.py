@@ -1,1 +1,0 @@
-"""Exports of analytics services: what visitors did, from which searches are taken."""

@@ -1,0 +1,523 @@
+"""Delimited text logs: CSV and TSV with any header, the AOL log and the Excite log."""
+
+import csv
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from nextquery.errors import LogError
+from nextquery.logs.formats.base import REQUIRED, LineFormat, find_columns, in_other_order
+from nextquery.logs.formats.json import sample_objects
+from nextquery.logs.reading import rejects
+from nextquery.logs.reading.lines import LONGEST_LINE, LineBlock
+from nextquery.logs.reading.open import Sample
+from nextquery.logs.reading.rows import Layout, ParsedRows, is_complete, parse_lines
+from nextquery.logs.reading.times import USUAL, parse_times
+from nextquery.logs.settings import ReadSettings
+
+LONGEST_PREAMBLE = 30
+_HEADER_SEPARATORS = ("\t", ",", ";", "|")
+_LIKE_IT = 3
+"""So many lines after a header have as many fields as it has."""
+_NAME = re.compile(r"[^\W\d_][\w.@# ()/-]{0,39}")
+
+
+class HeaderLine(NamedTuple):
+    """Where a header stands among the first lines, counted from 0, and its names."""
+
+    place: int
+    names: tuple[str, ...]
+
+
+def likely_header(lines: Sequence[str]) -> HeaderLine | None:
+    """The first line of several different names that is followed by rows of the same width.
+
+    >>> rows = ("7;red shoes;1.3.2024 10:00", "7;blue shoes;1.3.2024 10:01")
+    >>> likely_header(("# Site search", "", "Visitor ID;Term;Date", *rows))
+    HeaderLine(place=2, names=('Visitor ID', 'Term', 'Date'))
+    """
+    for index, line in enumerate(lines[:LONGEST_PREAMBLE]):
+        for separator in _HEADER_SEPARATORS:
+            names = _fields(line, separator)
+            if _are_names(names) and _rows_follow(lines[index + 1 :], separator, len(names)):
+                return HeaderLine(index, names)
+    return None
+
+
+def _fields(line: str, separator: str) -> tuple[str, ...]:
+    try:
+        return tuple(name.strip() for name in next(csv.reader([line], delimiter=separator), ()))
+    except csv.Error:
+        return ()
+
+
+def _are_names(names: Sequence[str]) -> bool:
+    several = len(names) > 2 and len(set(names)) == len(names)
+    return several and all(map(_NAME.fullmatch, names))
+
+
+def _rows_follow(lines: Sequence[str], separator: str, width: int) -> bool:
+    following = [line for line in lines if line.strip()][:_LIKE_IT]
+    rows = [_fields(line, separator) for line in following]
+    # In a row something is no name: a number, a time, an empty field.
+    return bool(rows) and all(len(row) == width and not _are_names(row) for row in rows)
+
+
+_WIDEST_PATTERN = 100
+"""The most columns for which quoted rows are split by one pattern."""
+
+
+@dataclass(frozen=True)
+class DelimitedLayout:
+    """Where the fields of a row stand. `click` is None in a log without clicks."""
+
+    separator: str
+    widths: tuple[int, ...]
+    """The numbers of fields that a row may have, the largest last."""
+    user: int
+    time: int
+    query: int
+    click: int | None
+    header: str | None = None
+    """The header line, where the file has one."""
+    header_line: int = 1
+    """Where it stands; what is above it is no row."""
+    quoted: bool = False
+    time_pattern: str = USUAL
+
+    def is_header(self, text: pl.Expr) -> pl.Expr:
+        """Whether a line is the header."""
+        return pl.lit(False) if self.header is None else text == self.header
+
+    def is_other_header(self, text: pl.Expr) -> pl.Expr:
+        """Whether a line has the names of the header in another order: other files follow it."""
+        if self.header is None:
+            return pl.lit(False)
+        first = self.header.lower()
+        names = sorted(first.split(self.separator))
+        # Another order has the same length, which is quick to see.
+        alike = (text.str.len_bytes() == len(first.encode())) & (text.str.to_lowercase() != first)
+        found = pl.when(alike).then(text.str.to_lowercase().str.split(self.separator))
+        same = found.list.sort().list.join(self.separator) == self.separator.join(names)
+        return same.fill_null(False)
+
+    def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
+        if not self.quoted:
+            return self._unquoted_fields(lines)
+        has_quote = lines["text"].str.contains('"', literal=True)
+        if not has_quote.any():
+            return self._unquoted_fields(lines)
+        unquoted = self._unquoted_fields(lines.filter(~has_quote))
+        return pl.concat([unquoted, self._quoted_fields(lines.filter(has_quote))]).sort("line")
+
+    def _unquoted_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        width = pl.col("text").str.count_matches(self.separator, literal=True) + 1
+        fits = width.is_in(self.widths)
+        # Lines of another width are not split: one of separators alone would be a million fields.
+        split = pl.when(fits).then("text").str.split(self.separator).alias("fields")
+        values = {
+            place: pl.col("fields").list.get(place, null_on_oob=True) for place in self.places
+        }
+        # A row that is refused still belongs to somebody, who may ask that it be forgotten.
+        values[self.user] = pl.when(fits).then(values[self.user]).otherwise(self._likely_user())
+        return self._named(
+            lines.with_columns(split),
+            values,
+            pl.when(~fits).then(pl.lit(rejects.WRONG_COLUMNS)),
+        )
+
+    def _likely_user(self) -> pl.Expr:
+        """The field in the place of the user, in a row of any width above one field."""
+        if self.user > _WIDEST_PATTERN:
+            return pl.lit(None, pl.String)
+        field = f"[^{self.separator}]*"
+        before = f"(?:{field}{re.escape(self.separator)}){{{self.user}}}"
+        separated = f"{before}({field}){re.escape(self.separator)}"
+        last = f"{before}({field})$" if self.user else separated
+        text = pl.col("text")
+        return pl.coalesce(text.str.extract(f"^{separated}"), text.str.extract(f"^{last}"))
+
+    def _quoted_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """The same for rows in which some field is quoted."""
+        if self.widths[-1] > _WIDEST_PATTERN:
+            return self._wide_quoted_fields(lines)
+        places = sorted(self.places)
+        groups = pl.col("text").str.extract_groups(self._row_pattern()).alias("fields")
+        values = {}
+        for number, place in enumerate(places):
+            inside, bare = _group(2 * number + 1), _group(2 * number + 2)
+            values[place] = pl.coalesce(inside.str.replace_all('""', '"', literal=True), bare)
+        rows = lines.with_columns(groups)
+        missed = rows.select(values[self.user].is_null()).to_series()
+        faults = [self._quote_fault(text) for text in rows["text"].filter(missed)]
+        fault = pl.repeat(None, len(rows), dtype=pl.String, eager=True)
+        return self._named(rows, values, pl.lit(fault.scatter(missed.arg_true(), faults)))
+
+    def _wide_quoted_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """The same, line by line: a pattern of so many fields takes long to compile."""
+        faults, found = [], []
+        for text in lines["text"]:
+            fields = self._split_quoted(text) or []
+            fits = len(fields) in self.widths
+            faults.append(None if fits else self._quote_fault(text))
+            found.append([fields[place] if fits else None for place in sorted(self.places)])
+        kept = pl.Series("fields", found, dtype=pl.List(pl.String))
+        values = {
+            place: pl.col("fields").list.get(index)
+            for index, place in enumerate(sorted(self.places))
+        }
+        fault = pl.lit(pl.Series(faults, dtype=pl.String))
+        return self._named(lines.with_columns(kept), values, fault)
+
+    def _named(
+        self, rows: pl.DataFrame, values: Mapping[int, pl.Expr], fault: pl.Expr
+    ) -> pl.DataFrame:
+        click = pl.lit(None, pl.String) if self.click is None else values[self.click]
+        return rows.with_columns(
+            values[self.user].alias("user"),
+            values[self.time].alias("time_text"),
+            values[self.query].alias("query"),
+            pl.when(click != "").then(click).alias("click"),
+            pl.coalesce("reason", fault),
+        ).drop("fields")
+
+    @property
+    def places(self) -> set[int]:
+        """Where the wanted fields stand."""
+        found = {self.user, self.time, self.query}
+        return found if self.click is None else found | {self.click}
+
+    def _row_pattern(self) -> str:
+        """A row of the right width, with two groups for each wanted field: quoted, and bare."""
+        other = f'[^"{self.separator}][^{self.separator}]*|'
+        wanted, unwanted = f'(?:"((?:[^"]|"")*)"|({other}))', f'(?:"(?:[^"]|"")*"|{other})'
+        fields = (wanted if place in self.places else unwanted for place in range(self.widths[-1]))
+        return f"^{re.escape(self.separator).join(fields)}$"
+
+    def _quote_fault(self, text: str) -> str:
+        unsplit = self._split_quoted(text) is None
+        return rejects.BAD_QUOTES if unsplit else rejects.WRONG_COLUMNS
+
+    def _split_quoted(self, text: str) -> list[str] | None:
+        """The fields of a line; None if its quotes are wrong."""
+        try:
+            return next(csv.reader([text], delimiter=self.separator, strict=True), [])
+        except csv.Error:
+            return None
+
+
+def _group(number: int) -> pl.Expr:
+    return pl.col("fields").struct.field(str(number))
+
+
+_FIELDS = ("line", "user", "time", "query", "click")
+_NO_LINES = pl.DataFrame(schema={"line": pl.Int64, "text": pl.String})
+
+
+class DelimitedFormat(LineFormat):
+    """A format whose lines are fields between separators."""
+
+    def parse(self, layout: Layout, time_zone: str, block: LineBlock) -> ParsedRows:
+        """The rows of a block, the quick way where its lines are uniform."""
+        assert isinstance(layout, DelimitedLayout)
+        return parse_delimited(layout, time_zone, block)
+
+
+def most_rows_match(
+    lines: Sequence[str], widths: Sequence[int], matches: Callable[[list[str]], object]
+) -> bool:
+    """Whether most lines have so many fields between tabs, and those match.
+
+    >>> most_rows_match(["7\\tred", "8\\tblue", "none"], (2,), lambda fields: fields[0].isdigit())
+    True
+    """
+    rows = [line.split("\t") for line in lines]
+    found = sum(bool(len(fields) in widths and matches(fields)) for fields in rows)
+    return found * 2 > len(rows)
+
+
+def check_order(sample: Sample, wanted: Sequence[str]) -> None:
+    """Refuse a file whose header has the columns of a fixed format in another order."""
+    if sample.lines and in_other_order(sample.lines[0], wanted):
+        raise LogError(
+            f"{sample.file}: its header has another order than {', '.join(wanted)}; read it with "
+            "`format=tsv` and `columns=user=...,time=...,query=...`"
+        )
+
+
+def parse_delimited(layout: DelimitedLayout, time_zone: str, block: LineBlock) -> ParsedRows:
+    """The rows of a block, as `parse_lines` finds them."""
+    fields = split_uniform(layout, block)
+    if fields is None:
+        return parse_lines(layout, block.frame(), time_zone)
+    rows = fields.with_columns(parse_times(fields["time_text"], time_zone, layout.time_pattern))
+    complete = _find_complete(rows) & (rows["line"] >= layout.header_line)
+    accepted = rows.filter(complete).select(_FIELDS)
+    # A header is an odd line, too: its time is none.
+    lines = _NO_LINES if complete.all() else block.frame().filter(~complete)
+    odd = parse_lines(layout, lines, time_zone)
+    if len(odd.accepted):
+        accepted = pl.concat([accepted, odd.accepted.select(_FIELDS)]).sort("line")
+    return ParsedRows(accepted, odd.rejected)
+
+
+def _find_complete(rows: pl.DataFrame) -> pl.Series:
+    """Whether each row is complete; a text that starts with a visible ASCII character is not blank.
+
+    That is quick to see, and mostly true of all rows.
+    """
+    visible = pl.col("user", "query").is_between(pl.lit("!"), pl.lit("~"), closed="left")
+    seen = pl.all_horizontal(pl.col("time").is_not_null(), visible.fill_null(False))
+    surely = rows.select(seen).to_series()
+    return surely if surely.all() else rows.select(is_complete()).to_series()
+
+
+def split_uniform(layout: DelimitedLayout, block: LineBlock) -> pl.DataFrame | None:
+    """Columns line, user, time_text, query and click; None if lines may differ."""
+    width = _common_width(layout, block)
+    if width is None or not _is_uniform(layout, block.data):
+        return None
+    names = [f"field_{place}" for place in range(width)]
+    try:
+        rows = pl.read_csv(
+            block.data,
+            has_header=False,
+            separator=layout.separator,
+            quote_char=None,
+            schema=dict.fromkeys(names, pl.String),
+            columns=[place for place in sorted(layout.places) if place < width],
+        )
+    except pl.exceptions.PolarsError:
+        return None
+    if len(rows) != block.count:
+        return None
+    click = layout.click if layout.click is not None and layout.click < width else None
+    return rows.select(
+        line=pl.int_range(block.first, block.first + block.count, dtype=pl.Int64),
+        user=names[layout.user],
+        time_text=names[layout.time],
+        query=names[layout.query],
+        click=pl.lit(None, pl.String) if click is None else names[click],
+    )
+
+
+def _common_width(layout: DelimitedLayout, block: LineBlock) -> int | None:
+    """The width of all lines, if there is one: the CSV parser refuses lines with more fields.
+
+    No line can then have fewer, since the block has as many separators as if none had.
+    """
+    separators = block.data.count(layout.separator.encode())
+    widths = (width for width in layout.widths if separators == (width - 1) * block.count)
+    return next(widths, None)
+
+
+def _is_uniform(layout: DelimitedLayout, data: bytes) -> bool:
+    """No quoted field, no other line end, no NUL, no line that is too long, sound UTF-8."""
+    odd = (b"\0", b"\r", b'"') if layout.quoted else (b"\0", b"\r")
+    return not any(map(data.__contains__, odd)) and _lines_are_short(data) and _is_utf8(data)
+
+
+def _lines_are_short(data: bytes) -> bool:
+    """Whether every window of half the limit has a line end, so that no line passes the limit."""
+    step = LONGEST_LINE // 2
+    starts = range(0, len(data) - step, step)
+    return all(data.find(b"\n", start, start + step) >= 0 for start in starts)
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+_SEPARATORS = (",", ";", "|")
+_NUMBER = re.compile("[0-9]{1,9}")
+
+
+class CsvFormat(DelimitedFormat):
+    """Lines of fields between commas, semicolons or bars, as the first line has it."""
+
+    name = "csv"
+    takes_columns = True
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """Chosen columns and no tab in the header, or a header with the names of the fields."""
+        if "\t" in sample.lines[_header_index(sample, settings.columns)]:
+            return None
+        return _recognise(sample, settings, "has no tabs")
+
+    def layout(self, sample: Sample, settings: ReadSettings) -> DelimitedLayout:
+        """The separator that the header has most of, and its columns."""
+        index = _header_index(sample, settings.columns)
+        first = sample.lines[index] if sample.lines else ""
+        separator = max(_SEPARATORS, key=first.count)
+        try:
+            names = next(csv.reader([first], delimiter=separator), [])
+        except csv.Error as error:
+            where = f"line {index + 1}" if index else "its first line"
+            raise LogError(f"{sample.file}: {where} is no CSV ({error})") from None
+        return _layout(sample, settings.columns, separator, names, quoted=True)
+
+
+class TsvFormat(DelimitedFormat):
+    """Lines of fields between tabs."""
+
+    name = "tsv"
+    takes_columns = True
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """Chosen columns and a tab in the header, or a header with the names of the fields."""
+        if "\t" not in sample.lines[_header_index(sample, settings.columns)]:
+            return None
+        return _recognise(sample, settings, "has tabs")
+
+    def layout(self, sample: Sample, settings: ReadSettings) -> DelimitedLayout:
+        """The columns of the header."""
+        index = _header_index(sample, settings.columns)
+        names = sample.lines[index].split("\t") if sample.lines else []
+        return _layout(sample, settings.columns, "\t", names, quoted=False)
+
+
+def _recognise(sample: Sample, settings: ReadSettings, seen: str) -> str | None:
+    index = _header_index(sample, settings.columns)
+    if settings.columns is not None:
+        if sample_objects(sample):
+            return None
+        where = f"line {index + 1}" if index else "its first line"
+        return f"{where} {seen} and the columns were given"
+    where = f"the header on line {index + 1}" if index else "its header"
+    named = _plain_names(sample.lines[index]) >= set(REQUIRED)
+    return f"{where} names user, time and query" if named else None
+
+
+def _header_index(sample: Sample, columns: Mapping[str, str] | None) -> int:
+    """Which of the first lines has the wanted names: reports have a title above the header.
+
+    If none has, the line that looks like a header, so that its names can be told; the first one
+    if the columns are numbers.
+    """
+    wanted = set(columns.values()) if columns else set(REQUIRED)
+    if all(map(_NUMBER.fullmatch, wanted)):
+        return 0
+    lines = sample.lines[:LONGEST_PREAMBLE]
+    names = _names if columns else _plain_names
+    found = next((index for index, line in enumerate(lines) if names(line) >= wanted), None)
+    if found is not None or not columns:
+        return found or 0
+    header = likely_header(sample.lines)
+    return header.place if header else 0
+
+
+def _names(line: str) -> set[str]:
+    return {name.strip('" ') for name in re.split("[,;|\t]", line)}
+
+
+def _plain_names(line: str) -> set[str]:
+    """Names that nobody chose may be written in capitals."""
+    return {name.casefold() for name in _names(line)}
+
+
+def _layout(
+    sample: Sample,
+    columns: Mapping[str, str] | None,
+    separator: str,
+    names: Sequence[str],
+    quoted: bool,
+) -> DelimitedLayout:
+    index = _header_index(sample, columns)
+    by_number = bool(columns) and all(map(_NUMBER.fullmatch, (columns or {}).values()))
+    if columns and by_number:
+        places = {field: int(number) - 1 for field, number in columns.items()}
+        _check_places(sample.file, places, len(names))
+    else:
+        wanted = find_columns(sample.file, columns, names) if sample.lines else {}
+        places = {field: names.index(name) for field, name in wanted.items()}
+    return DelimitedLayout(
+        separator=separator,
+        widths=(max(len(names), 1),),
+        user=places.get("user", 0),
+        time=places.get("time", 0),
+        query=places.get("query", 0),
+        click=places.get("click"),
+        header=None if by_number else "".join(sample.lines[index : index + 1]),
+        header_line=1 if by_number else index + 1,
+        quoted=quoted,
+    )
+
+
+def _check_places(file: Path, places: Mapping[str, int], width: int) -> None:
+    for field, place in places.items():
+        if not 0 <= place < width:
+            raise LogError(
+                f"{file}: `columns` has {field}={place + 1}, but its first line has {width} columns"
+            )
+
+
+HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL"
+AOL_LAYOUT = DelimitedLayout(
+    separator="\t", widths=(3, 5), user=0, query=1, time=2, click=4, header=HEADER
+)
+_ORDER = ("user", "query", "time")
+_AOL_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
+
+
+class AolFormat(DelimitedFormat):
+    """Lines of 5 fields, or of 3 where nothing was clicked; the header may be missing."""
+
+    name = "aol"
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """The header, or lines whose third field is a time."""
+        if settings.columns is not None:
+            return None
+        first = sample.lines[0]
+        if first.lower() == HEADER.lower():
+            return f"its first line is the header {', '.join(first.split(chr(9)))}"
+        if {*map(str.casefold, first.split("\t"))} >= set(REQUIRED):
+            return None  # a header of names that tsv knows, perhaps in another order
+        if in_other_order(first, _ORDER):
+            return None
+        if most_rows_match(sample.lines, (3, 5), lambda fields: _AOL_TIME.match(fields[2])):
+            return "most of its first lines are user, query and time, between tabs"
+        return None
+
+    def layout(self, sample: Sample, settings: ReadSettings) -> DelimitedLayout:
+        """The AOL layout with the header as this file spells it."""
+        check_order(sample, _ORDER)
+        if sample.lines and sample.lines[0].lower() == HEADER.lower():
+            return replace(AOL_LAYOUT, header=sample.lines[0])
+        return AOL_LAYOUT
+
+
+EXCITE_LAYOUT = DelimitedLayout(
+    separator="\t", widths=(3,), user=0, time=1, query=2, click=None, time_pattern="%y%m%d%H%M%S"
+)
+_EXCITE_TIME = re.compile(r"\d{12}")
+
+
+class ExciteFormat(DelimitedFormat):
+    """Lines of 3 fields, no clicks, no header."""
+
+    name = "excite"
+
+    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
+        """Lines whose second field is a time of twelve digits."""
+        if settings.columns is None and most_rows_match(
+            sample.lines, (3,), lambda fields: _EXCITE_TIME.fullmatch(fields[1])
+        ):
+            return "most of its first lines are user, yymmddhhmmss and query"
+        return None
+
+    def layout(self, sample: Sample, settings: ReadSettings) -> DelimitedLayout:
+        """The same for every file."""
+        check_order(sample, ("user", "time", "query"))
+        return EXCITE_LAYOUT

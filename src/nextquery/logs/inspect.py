@@ -1,0 +1,227 @@
+"""Statistics of a prepared log, and advice on settings and models for its size."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from nextquery.artifacts import replaced_file
+from nextquery.logs.data_folder import PreparedData
+
+FOLLOWERS_NEEDED = (20, 5)
+"""The paper takes anchors with 20 followers; small logs also look at 5."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Shares of sessions of 2, of 3 or 4, and of 5 or more queries (the paper's Figure 4)."""
+
+    short: float
+    medium: float
+    long: float
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """How often queries come back."""
+
+    repeated_in_background: float
+    """Share of the background's queries whose text occurs more than once there."""
+    seen_before: Mapping[str, float]
+    """Share of each later split's queries whose text occurs in the background."""
+    sessions_with_a_return: float
+    """Share of background sessions that come back to an earlier query."""
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """Everything `nextquery inspect` shows."""
+
+    counts: Mapping[str, Any]
+    lengths: Mapping[str, Lengths]
+    repetition: Repetition
+    anchors_with_followers: Mapping[str, Mapping[int, float]]
+    """For each split but the background: share of sessions whose anchor has so many followers."""
+    frequent_queries: tuple[tuple[str, int, int], ...]
+    """Text, count and users of the most frequent queries that enough users typed."""
+
+
+def describe(data: PreparedData, frequent: int = 10) -> LogFacts:
+    """The facts of a prepared log."""
+    later = [split for split in data.splits if split != "background"]
+    return LogFacts(
+        counts=data.artifact.manifest["counts"],
+        lengths={split: _lengths(data, split) for split in data.splits},
+        repetition=_repetition(data, later),
+        anchors_with_followers={split: _with_followers(data, split) for split in later},
+        frequent_queries=tuple(
+            data.counts("queries").head(frequent).select("query", "count", "users").collect().rows()
+        ),
+    )
+
+
+def _share(matching: pl.Expr) -> pl.Expr:
+    """The share of rows for which `matching` holds; 0 where there are no rows."""
+    return matching.cast(pl.Float64).mean().fill_null(0.0)
+
+
+def _lengths(data: PreparedData, split: str) -> Lengths:
+    sizes = data.session_rows(split).group_by("session").agg(size=pl.len()).collect()
+    size = pl.col("size")
+    shares = sizes.select(
+        short=_share(size == 2), medium=_share(size.is_between(3, 4)), long=_share(size >= 5)
+    )
+    return Lengths(**shares.row(0, named=True))
+
+
+def _repetition(data: PreparedData, later: list[str]) -> Repetition:
+    background = data.session_rows("background")
+    counts = background.group_by("query").agg(count=pl.len()).collect()
+    count = pl.col("count")
+    repeated = counts.select(count.filter(count > 1).sum() / count.sum()).item()
+    sessions = background.group_by("session").agg(returns=pl.col("query").n_unique() < pl.len())
+    known = counts.lazy().select("query", known=True)
+    seen = {
+        split: data.session_rows(split)
+        .join(known, on="query", how="left")
+        .select(_share(pl.col("known").fill_null(False)))
+        .collect()
+        .item()
+        for split in later
+    }
+    returning = sessions.select(_share(pl.col("returns"))).collect().item()
+    return Repetition(repeated, seen, returning)
+
+
+def _with_followers(data: PreparedData, split: str) -> dict[int, float]:
+    followers = data.counts("followers").group_by("anchor").agg(followers=pl.len())
+    anchors = (
+        data.session_rows(split)
+        .group_by("session", maintain_order=True)
+        .agg(anchor=pl.col("query").get(-2))
+        .join(followers, on="anchor", how="left")
+        .select(pl.col("followers").fill_null(0))
+        .collect()
+    )
+    return {
+        needed: anchors.select(_share(pl.col("followers") >= needed)).item()
+        for needed in FOLLOWERS_NEEDED
+    }
+
+
+def draw_lengths(facts: LogFacts, file: Path) -> None:
+    """Draw the shares of short, medium and long sessions of every split as a PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    names = list(facts.lengths)
+    kinds = {"short": "2", "medium": "3 or 4", "long": "5 or more"}
+    for offset, (kind, label) in enumerate(kinds.items()):
+        heights = [100 * getattr(facts.lengths[name], kind) for name in names]
+        places = [index + 0.27 * (offset - 1) for index in range(len(names))]
+        bars = axes.bar(places, heights, width=0.25, label=label)
+        axes.bar_label(bars, fmt="%.0f", fontsize=8)
+    axes.set_xticks(range(len(names)), [name.replace("_", " ") for name in names])
+    axes.set_ylabel("sessions (%)")
+    axes.set_title("Session length by split")
+    figure.legend(title="queries", frameon=False, loc="outside right upper")
+    axes.spines[["top", "right"]].set_visible(False)
+    with replaced_file(file) as stream:
+        figure.savefig(stream, dpi=150, format="png")
+
+
+FEW_KNOWN = 0.25
+"""Below this share of known test queries, counts rarely have anything to say."""
+HRED_SESSIONS = 20_000
+"""Background sessions from which a trained model has enough to learn from."""
+EXPERIMENT_SESSIONS = 500
+"""Test sessions below which differences between models cannot be told from chance."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing to know or do, and why."""
+
+    text: str
+    command: str = ""
+    """What follows `nextquery` on the command line, if there is something to run."""
+
+
+def advise(data: PreparedData, facts: LogFacts) -> tuple[Advice, ...]:
+    """What to know and do about a prepared log."""
+    return (*problems(data, facts), *_models(data, facts))
+
+
+def problems(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
+    """What a prepared log lacks, and what to do about it."""
+    yield from _too_little_known(data, facts.repetition.seen_before.get("test", 0.0), "later")
+    tested = facts.counts["sessions"].get("test", 0)
+    if tested < EXPERIMENT_SESSIONS:
+        yield Advice(
+            f"{tested:,} test sessions are too few to tell models apart; "
+            "collect more days before you trust an experiment.",
+        )
+    if not has_clicks(data):
+        yield Advice(
+            "The log has no clicks: Search Shortcuts takes every session's end for a good one.",
+        )
+
+
+def emptiness(data: PreparedData) -> Iterator[Advice]:
+    """Why a count model of this log would be empty or nearly so; quickly found."""
+    known = data.counts("queries").select(pl.col("count").sum()).collect().item()
+    every = data.session_rows("background").select(pl.len()).collect().item()
+    yield from _too_little_known(data, known / every if every else 0.0, "the background's")
+
+
+def has_clicks(data: PreparedData) -> bool:
+    """Whether anything was clicked in the background."""
+    return not data.counts("clicks").head(1).collect().is_empty()
+
+
+def _too_little_known(data: PreparedData, known: float, whose: str) -> Iterator[Advice]:
+    if not data.counts("queries").head(1).collect().height:
+        yield Advice(
+            f"No query was typed by {data.min_users} users: every count model would be empty. "
+            "Prepare it again with `min_users=1`, if everybody whose queries these are agreed.",
+        )
+    elif known < FEW_KNOWN and data.min_users > 1:
+        yield Advice(
+            f"Only {known:.1%} of {whose} queries are known: the log is small. A lower "
+            f"`min_users` than {data.min_users} keeps more of it, and shows what fewer people "
+            "typed.",
+        )
+
+
+def _models(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
+    background = facts.counts["sessions"]["background"]
+    yield Advice(
+        "Adjacency shows what usually follows a query: at once, from any log.",
+        "fit DATA --kind adjacency --out adjacency",
+    )
+    if has_clicks(data):
+        yield Advice(
+            "Search Shortcuts finds similar sessions that ended in a click, and so helps where a "
+            "query was never seen.",
+            "fit DATA --kind shortcuts --out shortcuts",
+        )
+    else:
+        yield Advice(
+            "Search Shortcuts finds similar sessions, and so helps where a query was never seen.",
+            "fit DATA --kind shortcuts --out shortcuts",
+        )
+    if background >= HRED_SESSIONS:
+        yield Advice(
+            f"{background:,} background sessions are enough to train HRED, which suggests for "
+            "queries and sessions that counts have never seen.",
+            "train DATA --out model --config small",
+        )
+    else:
+        yield Advice(
+            f"{background:,} background sessions are few for HRED (about {HRED_SESSIONS:,} are "
+            "needed); try the smallest config and compare.",
+            "train DATA --out model --config tiny",
+        )

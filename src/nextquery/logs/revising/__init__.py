@@ -1,1 +1,0 @@
-"""Data folders changed without the raw log: a person forgotten, days added, old ones let go."""

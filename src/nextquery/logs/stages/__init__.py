@@ -1,1 +1,0 @@
-"""The stages of `prepare`, each a module: cleaning, spelling, sessions, splits, counts."""

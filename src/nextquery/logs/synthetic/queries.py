@@ -1,0 +1,503 @@
+"""What synthetic users search for: the lexicon and random walks with a hidden intent."""
+
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache, lru_cache
+from importlib import resources
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nextquery.errors import InputError
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+_SMALL = 1 << 10
+"""Totals up to this have a table of all their numbers."""
+_FEW = 24
+"""Up to so many bounds are compared one by one."""
+
+
+class Draws:
+    """A stream of random integers that depends on the seed alone.
+
+    Of a stream every part can be drawn for itself: a `window` takes the same places of each draw.
+
+    >>> whole, part = Draws(1).below(100, 6), Draws(1).window(2, 4, 6).below(100, 6)
+    >>> bool((whole[2:4] == part).all())
+    True
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._position = 0
+        self._bits = np.random.PCG64(seed)
+        self._window: tuple[int, int, int] | None = None
+
+    def window(self, first: int, last: int, size: int) -> "Draws":
+        """Draws from here on, each of `size` numbers of which only `first` to `last` are made."""
+        part = Draws(self._seed)
+        part._window = first, last, size
+        part.skip(self._position + first)
+        return part
+
+    def skip(self, count: int) -> None:
+        """Leave out `count` numbers."""
+        self._bits.advance(count)
+        self._position += count
+
+    def below(self, limit: int, size: int, at: Integers | None = None) -> Integers:
+        """Uniform integers from 0 to `limit` - 1; only those `at` these places, if given."""
+        raw = self._raw(size)
+        if at is not None:
+            raw = raw[at]
+        divisor = np.uint64(limit)
+        return (raw - raw // divisor * divisor).view(np.int64)  # quicker than a remainder
+
+    def _raw(self, size: int) -> npt.NDArray[np.uint64]:
+        first, last, total = self._window or (0, size, size)
+        assert size == total, "a window is of draws of one size"
+        raw = np.asarray(self._bits.random_raw(last - first), dtype=np.uint64)
+        self._position += last - first
+        self.skip(size - (last - first))
+        return raw
+
+    def weighted(self, weights: Integers, size: int, at: Integers | None = None) -> Integers:
+        """Indices drawn in proportion to integer weights."""
+        wheel = _wheel(tuple(weights.tolist())) if len(weights) < 10_000 else Wheel(weights)
+        return wheel.find(self.below(wheel.total, size, at))
+
+    def weighted_rows(
+        self, weights: Integers, rows: Integers, size: int, at: Integers | None = None
+    ) -> Integers:
+        """For each of `rows`, a column of that row of `weights` (every row with the same sum)."""
+        columns = np.arange(weights.shape[1])
+        table = np.stack([np.repeat(columns, row) for row in weights])  # (kinds, total)
+        found: Integers = table[rows, self.below(table.shape[1], size, at)]
+        return found
+
+    def chance(self, percent: int, size: int, at: Integers | None = None) -> Flags:
+        """True in `percent` of a hundred cases."""
+        return self.below(100, size, at) < percent
+
+    def permutation(self, size: int) -> Integers:
+        """A random order of `size` things."""
+        return np.argsort(self.below(2**62, size), kind="stable")
+
+
+class Wheel:
+    """Finds in which of many shares, laid side by side, a number falls."""
+
+    def __init__(self, weights: Integers) -> None:
+        self._bounds = np.cumsum(weights)
+        self.total = int(self._bounds[-1])
+        # A guide: the share in which each of evenly spaced numbers falls.
+        cells = 2 * len(weights) if self.total > _SMALL else self.total
+        self._shift = max(0, (self.total // max(cells, 1)).bit_length() - 1)
+        starts = np.arange((self.total >> self._shift) + 2) << self._shift
+        self._guide = np.searchsorted(self._bounds, starts, side="right")
+        self._most = int(np.diff(self._guide).max(initial=0))
+
+    def find(self, numbers: Integers) -> Integers:
+        """The index of the share of each number below `total`."""
+        if len(self._bounds) <= _FEW and self.total > _SMALL:
+            found = np.zeros(len(numbers), dtype=np.int64)
+            for bound in self._bounds[:-1]:
+                found += numbers >= bound
+            return found
+        found = np.asarray(self._guide[numbers >> self._shift], dtype=np.int64)
+        if self._shift:
+            for _ in range(self._most):
+                found += self._bounds[found] <= numbers
+        return found
+
+
+@lru_cache(maxsize=256)
+def _wheel(weights: tuple[int, ...]) -> Wheel:
+    return Wheel(np.array(weights, dtype=np.int64))
+
+
+def zipf(count: int, flatness: int) -> Integers:
+    """Integer weights that fall with the rank; a larger `flatness` makes them fall more slowly."""
+    return 10_000_000 // (np.arange(count, dtype=np.int64) + flatness)
+
+
+# The shape of every domain.
+FAMILIES, MEMBERS, FACETS, QUALITIES, DETAILS = 4, 5, 6, 24, 28
+INTENTS, SIGNALS, OUTCOMES = 4, 13, 4
+ENTITIES = FAMILIES * MEMBERS
+_CONSONANTS, _VOWELS = "bcdfghjklmnprstvwxyz", "aeiou"
+_NAMES = 100**4  # of four syllables
+_STRIDE = 61_803_399  # no common factor with `_NAMES`: neighbours in rank look different
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """All phrases in one list, those of a kind together; `starts` says where each kind begins.
+
+    Within a kind the order is by domain, then by intent or family where there is one, then as in
+    the file. The empty phrase stands first. Entities are ranked: the first member of every family,
+    then the second of every family, and so on.
+    """
+
+    phrases: tuple[str, ...]
+    starts: dict[str, int]
+    domains: tuple[str, ...]
+    intents: tuple[str, ...]
+    """The name of each intent, by domain."""
+    navigational: int
+    """How many navigational queries there are."""
+    members: int = MEMBERS
+    """Entities of each family."""
+
+    @property
+    def entities(self) -> int:
+        """Entities of each domain."""
+        return FAMILIES * self.members
+
+
+@cache
+def load_lexicon(extra_words: int = 0) -> Lexicon:
+    """The lexicon that comes with the package, with so many made-up words more.
+
+    >>> load_lexicon().members, load_lexicon(1000).members  # 64 families
+    (5, 21)
+    """
+    file = resources.files("nextquery.logs.synthetic").joinpath("words.toml")
+    return parse_lexicon(tomllib.loads(file.read_text(encoding="utf-8")), extra_words)
+
+
+def parse_lexicon(document: dict[str, Any], extra_words: int = 0) -> Lexicon:
+    """Check a lexicon document and lay its phrases out in one list.
+
+    `extra_words` more words are names of entities, shared out over all families, each less
+    frequent than those of the document.
+    """
+    domains = {name: part for name, part in document.items() if isinstance(part, dict)}
+    kinds: dict[str, list[str]] = {"navigational": list(document["navigational"])}
+    more = -(-extra_words // (FAMILIES * len(domains)))  # of each family
+    names = made_up_names()
+    for name, domain in domains.items():
+        phrases = _phrase_lists(domain)
+        _check(name, phrases)
+        phrases["entities"] += islice(names, more * FAMILIES)
+        for kind, texts in phrases.items():
+            kinds.setdefault(kind, []).extend(texts)
+    laid_out, starts = [""], {}
+    for kind, texts in kinds.items():
+        starts[kind] = len(laid_out)
+        laid_out += texts
+    return Lexicon(
+        phrases=tuple(laid_out),
+        starts=starts,
+        domains=tuple(domains),
+        intents=tuple(intent for domain in domains.values() for intent in domain["intents"]),
+        navigational=len(document["navigational"]),
+        members=MEMBERS + more,
+    )
+
+
+def made_up_names() -> Iterator[str]:
+    """Words of four syllables, each once, always in the same order.
+
+    >>> list(islice(made_up_names(), 3))
+    ['zujoware', 'zosirago', 'zibelexa']
+    """
+    for number in range(1, _NAMES):
+        place, name = number * _STRIDE % _NAMES, ""
+        for _ in range(4):
+            place, syllable = divmod(place, len(_CONSONANTS) * len(_VOWELS))
+            name += _CONSONANTS[syllable // len(_VOWELS)] + _VOWELS[syllable % len(_VOWELS)]
+        yield name
+
+
+def _phrase_lists(domain: dict[str, Any]) -> dict[str, list[str]]:
+    ranked = zip(*domain["families"].values(), strict=True)
+    intents = domain["intents"].values()
+    return {
+        "entities": [entity for members in ranked for entity in members],
+        "families": list(domain["families"]),
+        "facets": domain["facets"],
+        "qualities": domain["qualities"],
+        "details": domain["details"],
+        "signals": [phrase for intent in intents for phrase in intent["signals"]],
+        "outcomes": [phrase for intent in intents for phrase in intent["outcomes"]],
+    }
+
+
+def _check(name: str, phrases: dict[str, list[str]]) -> None:
+    """Refuse another shape, and a word by which the strings alone would tell signal and outcome."""
+    shape = {
+        "entities": ENTITIES,
+        "families": FAMILIES,
+        "facets": FACETS,
+        "qualities": QUALITIES,
+        "details": DETAILS,
+        "signals": INTENTS * SIGNALS,
+        "outcomes": INTENTS * OUTCOMES,
+    }
+    for kind, expected in shape.items():
+        if len(set(phrases[kind])) != expected:
+            raise InputError(f"lexicon: {name} needs {expected} different {kind}")
+    signals, outcomes = (set(" ".join(phrases[kind]).split()) for kind in ("signals", "outcomes"))
+    if shared := sorted(signals & outcomes):
+        raise InputError(f"lexicon: {name} has {', '.join(shared)} in a signal and in an outcome")
+
+
+class Role(IntEnum):
+    """What a query is in its session."""
+
+    SIGNAL = 0
+    """`backpacking rome`: an entity with words of an intent."""
+    ENTITY = 1
+    """`paris`: the same under every intent."""
+    DETAIL = 2
+    """`paris hidden courtyards`: typed once, as good as never again."""
+    OUTCOME = 3
+    """`paris hostels`: what the intent leads to."""
+    FACET = 4
+    """`paris map`: neutral."""
+    FAMILY = 5
+    """`european city breaks`: general."""
+    NAVIGATION = 6
+    """`google`: nothing to do with the session."""
+
+
+# The first query, and the next given the last: percentages in the order of Role.
+_START = np.array([60, 12, 3, 6, 8, 11, 0])
+_NEXT = np.array(
+    [
+        [34, 22, 8, 24, 7, 5, 0],  # after a signal
+        [20, 12, 6, 52, 7, 3, 0],  # after an entity
+        [20, 22, 12, 38, 5, 3, 0],  # after a detail
+        [24, 34, 8, 24, 8, 2, 0],  # after an outcome
+        [25, 28, 10, 15, 18, 4, 0],  # after a facet
+        [48, 32, 5, 5, 10, 0, 0],  # after a family
+        [0, 0, 0, 0, 0, 0, 100],  # sessions that only navigate
+    ]
+)
+# Percentage of moves to another entity of the family (a parallel move), by the next query's role.
+_PARALLEL = np.array([60, 70, 25, 5, 50, 0, 0])
+# Queries in a session before noise and slips: sessions of 1 to 9.
+_LENGTHS = np.array([0, 8, 20, 19, 15, 12, 10, 7, 5, 4])
+# How a session of two or more ends: an outcome after a bare entity, after a detail, or anyhow.
+_ENDINGS = np.array([47, 43, 10])
+
+_OWN_SIGNAL, _OWN_OUTCOME = 85, 94  # percentages; the rest belongs to any intent of the domain
+_PART = 1 << 15  # sessions or queries that are drawn at a time: what they need stays in the cache
+_NAVIGATES_ONLY, _NAVIGATES_BEFORE, _NAVIGATES_AFTER, _SLIPS = 10, 11, 3, 3
+
+
+T = TypeVar("T")
+Columns = dict[str, npt.NDArray[np.integer]]
+_TYPES = {
+    "session": np.int32,
+    "role": np.int8,
+    "first": np.int32,
+    "second": np.int32,
+    "third": np.int32,
+    "entity": np.int32,
+    "intent": np.int16,
+}
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What the log does not say: each session's user, domain and intent."""
+
+    user: Integers
+    domain: Integers
+    intent: Integers
+
+
+@dataclass
+class _Walkers:
+    """The sessions that go on, and what their last query was about."""
+
+    place: Integers
+    """Where each session stands in its part."""
+    length: Integers
+    ending: Integers
+    domain: Integers
+    intent: Integers
+    role: Integers
+    entity: Integers
+    facet: Integers
+    outcome: Integers
+
+    def those(self, chosen: Flags) -> "_Walkers":
+        """Some of them."""
+        return _Walkers(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+
+
+def draw_sessions(draws: Draws, domains: int, count: int) -> Hidden:
+    """Users with three interests each, a favourite intent in each, and their sessions."""
+    users = max(3, count // 6)
+    interests = draws.weighted(zipf(domains, 2), users * 3).reshape(users, 3)
+    favourites = draws.below(INTENTS, users * 3).reshape(users, 3)
+    user = draws.weighted(zipf(users, users // 4 + 1), count)
+    interest = draws.weighted(np.array([50, 28, 12, 10]), count)  # the last: anything
+    known = np.minimum(interest, 2)
+    domain = np.where(interest < 3, interests[user, known], draws.weighted(zipf(domains, 2), count))
+    faithful = (interest < 3) & draws.chance(60, count)
+    intent = np.where(faithful, favourites[user, known], draws.below(INTENTS, count))
+    return Hidden(user, domain, intent)
+
+
+def draw_queries(draws: Draws, lexicon: Lexicon, hidden: Hidden) -> pl.DataFrame:
+    """The queries of all sessions, in order.
+
+    Columns: session, role, the three phrases that make the text, entity (over all domains), intent
+    of the words (over all domains, -1 where there is none), and whether it is a spelling slip.
+    """
+    count = len(hidden.user)
+    steps = in_parts(count, lambda first, last: _walk(draws, lexicon, hidden, first, last))
+    draws.skip(count * (6 + 12 * (len(_LENGTHS) - 1)))
+    return _with_noise_and_slips(draws, lexicon, _joined(steps))
+
+
+def in_parts(count: int, work: Callable[[int, int], T]) -> list[T]:
+    """What `work` makes of 0 to `count`, a part at a time, in two threads."""
+    starts = range(0, count, _PART)
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda first: work(first, min(first + _PART, count)), starts))
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _walk(draws: Draws, lexicon: Lexicon, hidden: Hidden, first: int, last: int) -> Columns:
+    """The queries of the sessions `first` to `last`, by session and step."""
+    count, here = len(hidden.user), last - first
+    draws = draws.window(first, last, count)
+    length = draws.weighted(_LENGTHS, count)
+    ending = draws.weighted(_ENDINGS, count)
+    role = np.where(draws.chance(_NAVIGATES_ONLY, count), Role.NAVIGATION, -1)
+    length[role == Role.NAVIGATION] = 1
+    member = draws.weighted(zipf(lexicon.members, 1), count)
+    entity = member * FAMILIES + draws.weighted(zipf(FAMILIES, 3), count)
+    walkers = _Walkers(
+        place=np.arange(here),
+        length=length,
+        ending=ending,
+        domain=hidden.domain[first:last],
+        intent=hidden.intent[first:last],
+        role=role,
+        entity=entity,
+        facet=draws.weighted(zipf(FACETS, 2), count),
+        outcome=np.full(here, -1),
+    )
+    starts = np.cumsum(length) - length
+    found: Columns = {name: np.empty(length.sum(), kind) for name, kind in _TYPES.items()}
+    for step in range(int(length.max())):
+        walkers = walkers.those(walkers.length > step)
+        _move(draws, count, walkers, step, lexicon.members)
+        rows = starts[walkers.place] + step
+        found["session"][rows] = first + walkers.place
+        for name, values in _phrases(draws, count, lexicon, walkers).items():
+            found[name][rows] = values
+    return found
+
+
+def _move(draws: Draws, count: int, walkers: _Walkers, step: int, members: int) -> None:
+    """What the next query of every session is about."""
+    at, last_role = walkers.place, walkers.role
+    role = _next_role(draws, count, walkers, step)
+    repeats = (role == Role.ENTITY) & (last_role == Role.ENTITY)
+    moves = ((draws.below(100, count, at) < _PARALLEL[role]) & (step > 0)) | repeats
+    # Another entity of the same family.
+    member, family = walkers.entity // FAMILIES, walkers.entity % FAMILIES
+    other = draws.weighted(zipf(members, 1), count, at)
+    other = np.where(other == member, (other + 1) % members, other)
+    walkers.entity = np.where(moves, other * FAMILIES + family, walkers.entity)
+    # A parallel move between facets keeps the facet: "paris map", "rome map".
+    keeps = moves & (last_role == Role.FACET)
+    facet = draws.weighted(zipf(FACETS, 2), count, at)
+    walkers.facet = np.where(keeps, walkers.facet, facet)
+    # Nobody asks the same twice in a row: another outcome than the last one.
+    drawn = draws.weighted(zipf(OUTCOMES, 1), count, at)
+    drawn = np.where(drawn == walkers.outcome, (drawn + 1) % OUTCOMES, drawn)
+    walkers.outcome = np.where(role == Role.OUTCOME, drawn, walkers.outcome)
+    walkers.role = role
+
+
+def _next_role(draws: Draws, count: int, walkers: _Walkers, step: int) -> Integers:
+    """Draw the role of the next query; the last two follow the session's ending."""
+    role, remaining = walkers.role, walkers.length - step
+    # Role -1, before the first query, is the last row.
+    drawn = draws.weighted_rows(np.vstack([_NEXT, _START]), role, count, walkers.place)
+    anchor = np.where(walkers.ending == 0, Role.ENTITY, Role.DETAIL)
+    scripted = (walkers.ending < 2) & (role != Role.NAVIGATION)
+    drawn = np.where(scripted & (remaining == 2), anchor, drawn)
+    has_anchor = (role == Role.ENTITY) | (role == Role.DETAIL)
+    return np.where(scripted & (remaining == 1) & has_anchor, Role.OUTCOME, drawn)
+
+
+def _phrases(draws: Draws, count: int, lexicon: Lexicon, walkers: _Walkers) -> Columns:
+    """The phrases of one query a session: `first`, `second`, `third` are places in the lexicon."""
+    role, domain, at, starts = walkers.role, walkers.domain, walkers.place, lexicon.starts
+    own = draws.below(100, count, at) < np.where(role == Role.SIGNAL, _OWN_SIGNAL, _OWN_OUTCOME)
+    intent = domain * INTENTS + np.where(own, walkers.intent, draws.below(INTENTS, count, at))
+    site = starts["navigational"] + draws.weighted(zipf(lexicon.navigational, 2), count, at)
+    name = starts["entities"] + domain * lexicon.entities + walkers.entity
+    family = starts["families"] + domain * FAMILIES + walkers.entity % FAMILIES
+    signal = starts["signals"] + intent * SIGNALS + draws.weighted(zipf(SIGNALS, 1), count, at)
+    outcome = starts["outcomes"] + intent * OUTCOMES + walkers.outcome
+    neutral = starts["facets"] + domain * FACETS + walkers.facet
+    quality = starts["qualities"] + domain * QUALITIES + draws.below(QUALITIES, count, at)
+    detail = starts["details"] + domain * DETAILS + draws.below(DETAILS, count, at)
+    leads = draws.chance(60, count, at)  # "backpacking rome" or "rome backpacking"
+    nothing = np.zeros(len(role), dtype=np.int64)
+    # By role, in the order of Role.
+    first = np.choose(role, [np.where(leads, signal, name), name, name, name, name, family, site])
+    second = np.choose(
+        role,
+        [np.where(leads, name, signal), nothing, quality, outcome, neutral, nothing, nothing],
+    )
+    speaks = (role == Role.SIGNAL) | (role == Role.OUTCOME)
+    return {
+        "role": role,
+        "first": first,
+        "second": second,
+        "third": np.where(role == Role.DETAIL, detail, 0),
+        "entity": np.where(role == Role.NAVIGATION, -1, domain * lexicon.entities + walkers.entity),
+        "intent": np.where(speaks, intent, -1),
+    }
+
+
+def _with_noise_and_slips(draws: Draws, lexicon: Lexicon, steps: Columns) -> pl.DataFrame:
+    """Put navigational queries between, and before some queries the same with a slip."""
+    count = len(steps["session"])
+    session = steps["session"]
+    topical = steps["role"] != Role.NAVIGATION
+    ends = np.append(session[1:] != session[:-1], True)
+    before = topical & draws.chance(_NAVIGATES_BEFORE, count)
+    slips = topical & draws.chance(_SLIPS, count)
+    after = topical & ends & draws.chance(_NAVIGATES_AFTER, count)
+    copies = 1 + before.astype(np.int8) + slips + after
+    place = np.append(0, np.cumsum(copies, dtype=np.int64))  # of the first copy of each step
+    total = int(place[-1])
+
+    def put(first: int, last: int) -> Columns:
+        step = np.repeat(np.arange(first, last), copies[first:last])
+        rank = np.arange(place[first], place[last]) - place[step]
+        noise = (before[step] & (rank == 0)) | (after[step] & (rank == copies[step] - 1))
+        window = draws.window(int(place[first]), int(place[last]), total)
+        site = window.weighted(zipf(lexicon.navigational, 2), total)
+        found = {name: values[step] for name, values in steps.items()}
+        found["role"][noise] = Role.NAVIGATION
+        found["first"][noise] = lexicon.starts["navigational"] + site[noise]
+        found["second"][noise] = found["third"][noise] = 0
+        found["entity"][noise] = found["intent"][noise] = -1
+        return {**found, "slip": slips[step] & (rank == before[step])}
+
+    parts = in_parts(count, put)
+    draws.skip(total)
+    return pl.DataFrame(_joined(parts))

@@ -1,0 +1,355 @@
+"""How a request gets its answer: session, rate, model, fallback."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic
+
+from fastapi import Request
+
+from nextquery.errors import InputError, NextqueryError
+from nextquery.records import Suggestion
+from nextquery.service import monitoring
+from nextquery.service.control import Control
+from nextquery.service.engine import (
+    Answer,
+    Context,
+    Question,
+    ScoreQuestion,
+    SuggestOptions,
+    SuggestQuestion,
+)
+from nextquery.service.feedback import FeedbackLog
+from nextquery.service.keys import ADMIN_KEYS_VARIABLE, KEYS_VARIABLE, KeyRing, RateLimit, read_keys
+from nextquery.service.monitoring import Metrics
+from nextquery.service.queue import Job, QueueFullError, cost
+from nextquery.service.schemas import BusyError, InSession, ProblemError, rate_exceeded
+from nextquery.service.served_models import Models, ServedModel
+from nextquery.service.sessions import (
+    SessionStore,
+    SessionsUnavailableError,
+    StoredSession,
+    joined,
+    open_sessions,
+    session_key,
+)
+from nextquery.service.settings import ServiceSettings
+from nextquery.service.worker import ModelEndedError
+from nextquery.suggesters.rescue import rescued
+
+
+class ClientLeftError(Exception):
+    """The client closed the connection; nobody waits for the answer."""
+
+
+async def finished(request: Request, jobs: Sequence[Job], budget: float, patient: bool) -> bool:
+    """Wait for jobs until they are done, the budget is spent, or the client is gone.
+
+    What the model has begun is worth waiting for, unless somebody else could answer: then the
+    caller is not `patient`.
+    """
+    if all(job.answer.done() for job in jobs):
+        return True
+    deadline: float | None = time.monotonic() + budget
+    leaving = asyncio.ensure_future(_gone(request.receive))
+    try:
+        while pending := [job for job in jobs if not job.answer.done()]:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                if not patient or not all(job.started for job in pending):
+                    return False
+                deadline = left = None
+            waiting = {leaving, *(job.answer for job in pending)}
+            await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if leaving.done():
+                raise ClientLeftError
+        return True
+    finally:
+        leaving.cancel()
+
+
+async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+@dataclass(frozen=True)
+class Answered(Generic[Answer]):
+    """Results with the name of the model that gave them."""
+
+    results: list[Answer]
+    model: str
+    fallback: bool = False
+
+
+@dataclass
+class Service:
+    """A running service, as the routes use it."""
+
+    settings: ServiceSettings
+    metrics: Metrics
+    models: Models
+    sessions: SessionStore
+    control: Control
+    keys: KeyRing
+    admin_keys: KeyRing
+    rate: RateLimit
+    feedback: FeedbackLog | None
+    on_ready: Callable[[], None] | None = None
+    """Called when the models are loaded for the first time."""
+    draining: bool = False
+    failure: Exception | None = None
+    """Why the models could not be loaded at the start; the process then ends."""
+
+    async def load(self) -> None:
+        """Load or reload the models; a refusal is logged and what was there stays."""
+        try:
+            versions = await self.models.reload()
+        except NextqueryError as error:
+            # The messages of expected errors name files and folders, never queries.
+            monitoring.log_failure("models refused", error, reason=str(error))
+            if not self.models.ready:
+                self.failure = error
+        else:
+            monitoring.log_event("models loaded", versions=versions)
+            if self.on_ready is not None:
+                self.on_ready()
+
+    def stop_soon(self) -> None:
+        """Report as not ready, and wait less long for models that do not answer."""
+        self.draining = True
+        self.models.shorten_timeout()
+
+    def model(self, name: str | None) -> ServedModel:
+        """The model that a request names, loaded."""
+        model = self.models.served.get(name or self.models.default)
+        if model is None:
+            known = ", ".join(self.models.served)
+            raise ProblemError(422, f"model: is not served here; there are: {known}")
+        if model.engine is None:
+            raise BusyError("The model is still being loaded.", 2)
+        return model
+
+    async def stored(self, owner: str, session_id: str | None) -> StoredSession:
+        """A session as it is stored; empty without an id, or if the store does not answer."""
+        if session_id is None:
+            return StoredSession()
+        try:
+            return await self.sessions.read(session_key(owner, session_id))
+        except SessionsUnavailableError:
+            self.metrics.sessions_unavailable.inc()
+            return StoredSession()
+
+    async def context(
+        self,
+        owner: str,
+        asked: InSession,
+        query: str | None = None,
+        stored: StoredSession | None = None,
+    ) -> Context:
+        """The session so far, then `query`; the request's own context if nothing is stored."""
+        stored = stored or await self.stored(owner, asked.session_id)
+        return tuple(joined([*(stored.queries or _typed(asked.context)), *_typed([query or ""])]))
+
+    async def remember(
+        self, owner: str, asked: InSession, query: str, stored: StoredSession
+    ) -> bool:
+        """Add the query of an answered request to its session, which was `stored` before.
+
+        False, and nothing is stored, if the session was deleted since then.
+        """
+        if asked.session_id is None:
+            return True
+        if not query.strip():
+            return await self.is_kept(owner, asked.session_id, stored)
+        name = session_key(owner, asked.session_id)
+        try:
+            return await self.sessions.append(name, query, _typed(asked.context), stored.deletions)
+        except SessionsUnavailableError:
+            self.metrics.sessions_unavailable.inc()
+            return True
+
+    async def is_kept(self, owner: str, session_id: str | None, stored: StoredSession) -> bool:
+        """Whether a session was not deleted since it was `stored`, as far as the store answers."""
+        if session_id is None:
+            return True
+        try:
+            now = await self.sessions.read(session_key(owner, session_id))
+        except SessionsUnavailableError:
+            return True
+        return now.deletions == stored.deletions
+
+    def charge(
+        self,
+        request: Request,
+        questions: Sequence[Question[Any]],
+        session_id: str | None = None,
+        *,
+        batch: bool = False,
+    ) -> None:
+        """Take what the answers cost from the rate of the caller's key and of its visitor.
+
+        Of the key's rate, and of a visitor's who is known by address, 1 was taken before.
+        """
+        visitor = request.scope.get("visitor", "")
+        visitor_paid = 1.0 if visitor else 0.0
+        if not self.settings.trusted_proxies:
+            visitor = session_id or ""
+        price, most = sum(map(cost, questions)), self.rate.most(visitor)
+        # A single list passes at any rate, and is charged as `most`.
+        if price > most and (batch or isinstance(questions[0], ScoreQuestion)):
+            bound = f"This request costs {price:.1f}; the rate allows at most {most:.1f} at once."
+            raise ProblemError(422, f"{bound} Send it as several smaller requests.")
+        name = request.scope.get("rate_name", "")
+        if wait := self.rate.wait(name, price, 1.0, visitor, visitor_paid):
+            raise rate_exceeded(wait)
+
+    async def suggest(
+        self,
+        request: Request,
+        model: ServedModel,
+        questions: Sequence[SuggestQuestion],
+        *,
+        in_trial: bool = False,
+    ) -> Answered[list[Suggestion]]:
+        """Lists, after a query that found nothing led by what the rescue says.
+
+        The fallback may answer for the default model and, `in_trial`, for any.
+        """
+        answered = await self._lists(request, model, questions, in_trial=in_trial)
+        rescue = self.models.rescue
+        failed = [place for place, each in enumerate(questions) if each.found_nothing]
+        if rescue is None or not failed or self.control.killed:
+            return answered
+        asked = [
+            SuggestQuestion(questions[place].context, SuggestOptions(questions[place].options.n))
+            for place in failed
+        ]
+        results = list(answered.results)
+        try:
+            for place, found in zip(failed, await self._each(request, rescue, asked), strict=True):
+                results[place] = rescued(results[place], found, questions[place].options.n)
+        except BusyError:
+            return answered
+        return replace(answered, results=results)
+
+    async def _each(
+        self, request: Request, model: ServedModel, questions: Sequence[SuggestQuestion]
+    ) -> list[list[Suggestion]]:
+        """The lists of questions that may differ in their options."""
+        return [(await self._in_turns(request, model, [each]))[0] for each in questions]
+
+    async def _lists(
+        self,
+        request: Request,
+        model: ServedModel,
+        questions: Sequence[SuggestQuestion],
+        *,
+        in_trial: bool,
+    ) -> Answered[list[Suggestion]]:
+        """Lists from the model within the budget, or from the fallback."""
+        if self.control.killed:
+            return Answered([[] for _ in questions], model.name)
+        has_fallback = in_trial or model.name == self.models.default
+        fallback = self.models.fallback if has_fallback else None
+        try:
+            results = await self._in_turns(request, model, questions, patient=fallback is None)
+        except BusyError as refusal:
+            if fallback is None or fallback.engine is None:
+                raise
+            self.metrics.fallbacks.labels(refusal.reason).inc()
+            results = await self._in_turns(request, fallback, questions)
+            return Answered(results, fallback.engine.kind, fallback=True)
+        return Answered(results, model.name)
+
+    async def ask_in_background(
+        self, model: ServedModel, question: SuggestQuestion
+    ) -> list[Suggestion] | None:
+        """A list that no visitor waits for; None where the model is busy, slow or fails."""
+        try:
+            [job] = model.submit([question])
+        except QueueFullError:
+            return None
+        try:
+            await asyncio.wait([job.answer], timeout=self.settings.batch_seconds)
+        finally:
+            model.batcher.withdraw([] if job.answer.done() else [job])
+        if not job.answer.done() or job.answer.cancelled() or job.answer.exception() is not None:
+            return None
+        found: list[Suggestion] = job.answer.result()
+        return found
+
+    async def _in_turns(
+        self,
+        request: Request,
+        model: ServedModel,
+        questions: Sequence[Question[Answer]],
+        *,
+        patient: bool = True,
+    ) -> list[Answer]:
+        """Ask no more than a batch at a time, so that a long request shares the queue."""
+        size, results = self.settings.batch_size, list[Answer]()
+        for start in range(0, len(questions), size):
+            turn = questions[start : start + size]
+            results += (await self.ask(request, model, turn, patient=patient)).results
+        return results
+
+    async def ask(
+        self,
+        request: Request,
+        model: ServedModel,
+        questions: Sequence[Question[Answer]],
+        *,
+        patient: bool = True,
+    ) -> Answered[Answer]:
+        """Answers of a model; its lateness or its full queue is a 503."""
+        try:
+            jobs = model.submit(questions)
+        except QueueFullError as full:
+            raise self._busy(model, full) from None
+        unwanted = True
+        try:
+            in_time = await finished(request, jobs, self.settings.budget_ms / 1000, patient)
+            unwanted = False
+        finally:  # gone, or cancelled as a whole
+            pending = [job for job in jobs if not job.answer.done()]
+            model.batcher.withdraw(pending, unwanted=unwanted)
+        if not in_time:
+            self.metrics.refused.labels(model.name).inc()
+            detail = "The model did not come to this request in time."
+            raise BusyError(detail, model.batcher.expected_wait, "late")
+        try:
+            return Answered([job.answer.result() for job in jobs], model.name)
+        except QueueFullError as full:  # accepted, but the model came to it too late
+            raise self._busy(model, full) from None
+        except ModelEndedError as error:
+            monitoring.log_failure("a model's process ended", error, model=model.name)
+            raise BusyError("The model is being started again.", 2, "ended") from None
+        except InputError as error:
+            raise ProblemError(422, str(error)) from None
+
+    def _busy(self, model: ServedModel, full: QueueFullError) -> BusyError:
+        self.metrics.refused.labels(model.name).inc()
+        return BusyError("Too many requests wait for the model.", full.retry_after, "busy")
+
+
+def _typed(queries: Sequence[str]) -> list[str]:
+    return [query for query in queries if query.strip()]
+
+
+def build_service(settings: ServiceSettings) -> Service:
+    """The parts of a service; the models are not loaded yet."""
+    metrics = Metrics()
+    folder = settings.feedback
+    return Service(
+        settings=settings,
+        metrics=metrics,
+        models=Models(settings, metrics),
+        sessions=open_sessions(settings),
+        control=Control(settings.control, settings.kill_switch),
+        keys=read_keys(settings.keys_file, KEYS_VARIABLE),
+        admin_keys=read_keys(settings.admin_keys_file, ADMIN_KEYS_VARIABLE),
+        rate=RateLimit(settings.rate_per_second),
+        feedback=FeedbackLog(folder, settings.feedback_mb) if folder else None,
+    )

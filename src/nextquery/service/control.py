@@ -1,0 +1,205 @@
+"""Changes while the service runs: kill switch, reload, blocklist entries."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from nextquery.artifacts import write_text
+from nextquery.artifacts.files import read_plain_text, try_lock
+from nextquery.errors import InputError
+from nextquery.guard.blocklist import MOST_BYTES, Blocklist, read_entries
+from nextquery.normalise import normalise_query
+from nextquery.service import monitoring
+
+LOCK_SECONDS = 10.0
+"""How long to wait for whoever else holds the lock of the file."""
+SECONDS_BETWEEN_TRIES = 0.002
+
+
+def block_text(blocklist: Path, text: str) -> str:
+    """Append a word or phrase to a blocklist file and return it as it was written.
+
+    Nothing else in the file changes; an entry that is already there is not added again. The file is
+    locked meanwhile, so that calls of any thread and worker append one after the other. Raises
+    `InputError` for a text without letters or digits, `BlocklistError` for a file that models would
+    refuse, `OSError` for one that cannot be written.
+    """
+    entry = normalise_query(text)
+    if not Blocklist([entry]):
+        raise InputError("text: has no letter or digit that could be blocked")
+    with _locked(blocklist) as descriptor:
+        if entry in read_entries(blocklist):
+            return entry
+        size = os.fstat(descriptor).st_size
+        line = f"{entry}\n".encode()
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = b"\n" + line
+        if size + len(line) > MOST_BYTES:
+            raise OSError(errno.EFBIG, f"would be larger than {MOST_BYTES >> 20:,} MB")
+        _append(descriptor, line, size)
+    return entry
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """A descriptor, to read and append, of the file that has the name `path` while it is locked."""
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+        try:
+            if try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), path.stat()):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+        if time.monotonic() > end:
+            raise OSError(errno.EAGAIN, f"locked by another process for {LOCK_SECONDS:.0f} seconds")
+        time.sleep(SECONDS_BETWEEN_TRIES)
+
+
+def _append(descriptor: int, line: bytes, size: int) -> None:
+    """Append a line as one write, on the disk before it is acknowledged; all of it or nothing."""
+    try:
+        if os.write(descriptor, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
+
+
+CONTROL_POLL_INTERVAL = 0.25
+ON, OFF = "on", "off"
+
+
+class Control:
+    """The control files of one service."""
+
+    def __init__(self, folder: Path, kill_switch: Path | None) -> None:
+        self._kill_switch = kill_switch
+        self._switch = folder / "kill-switch"
+        self._reload = folder / "reload"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._seen_reload = _read(self._reload)
+        self.killed = False
+        """Whether every list is to be empty."""
+        self._untold = False
+        """Whether the switch was turned on here and the files do not say so yet."""
+        self._own_on = False
+        """Whether the control folder says on because the operator's file could not be written."""
+        self._reload_wanted = False
+        self._problem: str | None = None
+        """What was wrong at the last look; the same is logged once."""
+        self._look_at_switch()
+
+    def switch(self, on: bool) -> None:
+        """Turn the kill switch on or off for every worker.
+
+        On always acts in this process. Raises `OSError` if the other workers could not be told
+        (it is tried again with every look), or if off could not be written: nothing then changes.
+        """
+        if on:
+            self.killed = self._untold = True
+            self._tell_on()
+        else:
+            if self._kill_switch is None or _read(self._switch) == ON:
+                _write(self._switch, OFF)
+            if self._kill_switch is not None:
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    self._kill_switch.unlink()
+            self.killed = self._untold = False
+
+    def ask_reload(self) -> bool:
+        """Ask every worker to load its models again; returns whether the others could be told."""
+        self._reload_wanted = True
+        return self._tell_reload()
+
+    def announce_reload(self) -> bool:
+        """Ask every worker but this one, which has done it; returns whether they could be told."""
+        told = self._tell_reload()
+        self._seen_reload = _read(self._reload)
+        return told
+
+    async def watch(self, on_reload: Callable[[], None], on_look: Callable[[], None]) -> None:
+        """Look at the files for ever; `on_look` is called every time."""
+        while True:
+            self._look(on_reload, on_look)
+            await asyncio.sleep(CONTROL_POLL_INTERVAL)
+
+    def _look(self, on_reload: Callable[[], None], on_look: Callable[[], None]) -> None:
+        """Look once. No error ends the watch: the kill switch would not be seen any more."""
+        problem: Exception | None = None
+        try:
+            self._look_at_switch()
+        except OSError as error:
+            problem = error
+        try:
+            token = _read(self._reload)
+            if self._reload_wanted or (token is not None and token != self._seen_reload):
+                self._reload_wanted, self._seen_reload = False, token
+                on_reload()
+            on_look()
+        except Exception as error:
+            problem = error
+        if problem is not None and str(problem) != self._problem:
+            monitoring.log_failure("the control files cannot be looked at", problem)
+        self._problem = str(problem) if problem is not None else None
+
+    def _look_at_switch(self) -> None:
+        """The operator's file says on by being there; the own one says what was decided last."""
+        if self._untold:
+            self._tell_on()
+            return
+        decided = _read(self._switch)
+        if self._kill_switch is None:
+            if decided is not None:
+                self.killed = decided == ON
+            elif self.killed:
+                _write(self._switch, ON)
+            return
+        was_on, self._own_on = self._own_on, decided == ON
+        if self._own_on:
+            self.killed = True
+        elif self._kill_switch.parent.is_dir():
+            self.killed = self._kill_switch.exists()
+        elif was_on:  # another worker turned it off
+            self.killed = False
+
+    def _tell_on(self) -> None:
+        """Write that the switch is on: to the operator's file, or else to the control folder."""
+        if self._kill_switch is not None:
+            try:
+                self._kill_switch.parent.mkdir(parents=True, exist_ok=True)
+                self._kill_switch.touch()
+            except OSError as error:
+                _write(self._switch, ON)
+                monitoring.log_failure("the kill-switch file cannot be written", error)
+        else:
+            _write(self._switch, ON)
+        self._untold = False
+
+    def _tell_reload(self) -> bool:
+        try:
+            _write(self._reload, uuid.uuid4().hex)
+        except OSError as error:
+            monitoring.log_failure("the workers cannot be told to reload", error)
+            return False
+        return True
+
+
+def _read(path: Path) -> str | None:
+    """What a file says; None if it is not there."""
+    try:
+        return read_plain_text(path)
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)

@@ -1,0 +1,339 @@
+"""One loaded model as the service asks it: questions in, lists out."""
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from nextquery.artifacts import MANIFEST, open_artifact, sha256
+from nextquery.artifacts.files import FileStamp, file_stamp
+from nextquery.errors import BlocklistError
+from nextquery.guard.guard import Guard
+from nextquery.inference.settings import Known
+from nextquery.records import QueryWeight, ScoredQuery, Suggestion
+from nextquery.suggesters.base import (
+    Adjustable,
+    Completer,
+    Explainer,
+    Guarded,
+    Stateful,
+    Suggester,
+    UsefulnessJudge,
+)
+from nextquery.suggesters.diagnosis import Diagnosis, why
+from nextquery.suggesters.loading import load
+
+BLOCKLIST_POLL_INTERVAL = 0.25
+SECONDS_BETWEEN_RETRIES = 10.0
+"""A file that could not be taken is read again after this time even if it looks the same."""
+
+
+@dataclass(frozen=True)
+class BlocklistState:
+    """Which list is in use, and what is wrong with the file if it could not be taken."""
+
+    generation: int = 0
+    """Grows with every list that is taken: answers of an earlier one must not be remembered."""
+    problem: str | None = None
+
+
+class BlocklistWatch:
+    """Looks at one file for one guard."""
+
+    def __init__(self, guard: Guard, path: Path) -> None:
+        self.state = BlocklistState()
+        self._guard = guard
+        self._path = path
+        self._seen: FileStamp | None = (-1, -1, -1, -1)  # the guard may have read it a while ago
+        self._retry_at = float("inf")
+        self._ending = threading.Event()
+
+    def start(self) -> None:
+        """Look again and again until `stop`."""
+        threading.Thread(target=self._run, name="blocklist", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop looking."""
+        self._ending.set()
+
+    def look(self) -> None:
+        """Take a changed file; one that cannot be taken leaves the old list and is tried later."""
+        stamp = file_stamp(self._path)
+        if stamp == self._seen and time.monotonic() < self._retry_at:
+            return
+        self._seen, self._retry_at = stamp, float("inf")
+        try:
+            changed = self._guard.reload()
+        except BlocklistError as error:
+            self.state = BlocklistState(self.state.generation, str(error))
+            self._retry_at = time.monotonic() + SECONDS_BETWEEN_RETRIES
+        else:
+            self.state = BlocklistState(self.state.generation + changed)
+
+    def _run(self) -> None:
+        while not self._ending.wait(BLOCKLIST_POLL_INTERVAL):
+            self.look()
+
+
+Context = tuple[str, ...]
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class SuggestOptions:
+    """How a list of suggestions is to be made."""
+
+    n: int = 5
+    """How many at most."""
+    diversity: float = 0.0
+    """0 takes the likeliest, 1 the most unlike each other."""
+    specificity: float | None = None
+    """How much what people type after anything is held back; None: as the model has it."""
+    known: Known | None = None
+    """Queries that at least K users typed; None: as the model has it. Counts know no others."""
+    usefulness: float = 0.0
+    """How often log P(useful) is added to a value, by a model that has learnt it."""
+
+
+@dataclass(frozen=True)
+class Question(Generic[Answer]):
+    """Base of all questions: the session so far, oldest query first."""
+
+    context: Context
+
+    @property
+    def group(self) -> Hashable:
+        """Questions of one group can be answered in one call; these are answered one by one."""
+        return self
+
+
+@dataclass(frozen=True)
+class SuggestQuestion(Question[list[Suggestion]]):
+    """What may come next?"""
+
+    options: SuggestOptions = SuggestOptions()
+    found_nothing: bool = False
+    """Whether the last query had no results: the rescue then answers first."""
+
+    @property
+    def group(self) -> Hashable:
+        """Lists made in the same way are decoded together."""
+        return self.options
+
+
+@dataclass(frozen=True)
+class CompleteQuestion(Question[list[Suggestion]]):
+    """How may a half-typed query end?"""
+
+    prefix: str
+    n: int = 5
+
+
+@dataclass(frozen=True)
+class ScoreQuestion(Question[list[ScoredQuery]]):
+    """How likely is each candidate to come next?"""
+
+    candidates: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ExplainQuestion(Question[list[QueryWeight]]):
+    """How much does each query of the session count?"""
+
+
+@dataclass(frozen=True)
+class WhyQuestion(Question[Diagnosis]):
+    """Can a query be suggested, and why not?"""
+
+    query: str
+
+
+WARM_UP = 4
+"""Batches of up to so many contexts are decoded before the first request: each size that is new to
+the kernels takes some milliseconds more than later."""
+SECONDS_OF_SILENCE = 3.0
+"""A model that answers nothing for so long cannot be relied upon now."""
+
+
+class Served(Suggester, Completer, Guarded, Protocol):
+    """A suggester as `load` gives it: every kind completes and stands behind a guard."""
+
+
+class ServedWithStates(Served, Stateful[Any], Protocol):
+    """One that encodes and decodes many contexts together."""
+
+
+class Engine(ABC):
+    """A model folder, opened, checked and warmed up."""
+
+    kind: str
+    version: str
+    blocklist = BlocklistState()
+    """The blocklist of the moment."""
+    immediate = False
+    """Whether it answers an ordinary question in less time than it takes to hand it over."""
+    explains = False
+    """Whether it can say how much each query of a session counts."""
+    judges_usefulness = False
+    """Whether it has learnt how likely a query is useful."""
+    specificity = 0.0
+    """How much what people type after anything is held back, unless a question says otherwise."""
+    min_users = 1
+    """K of the guard: what fewer users typed is not shown."""
+    restarts = 0
+    """How often a model that ended was started again."""
+    _loading = False
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds since it was asked something that it has not answered, where that can be told."""
+        return 0.0
+
+    @property
+    def available(self) -> bool:
+        """Whether it can be expected to answer."""
+        return not self._loading and self.silent_for < SECONDS_OF_SILENCE
+
+    @abstractmethod
+    def answer(self, questions: Sequence[Question[Answer]]) -> list[Answer]:
+        """An answer to each question of one group."""
+
+    @abstractmethod
+    def blocked(self) -> Mapping[str, int]:
+        """How often each rule of the guard held something back."""
+
+    def check(self) -> None:
+        """Look whether it lives, in the thread that asks it; what has ended is started again."""
+        return
+
+    def kill(self) -> None:
+        """End what it does now, if that can be done."""
+        return
+
+    def cancel(self) -> None:
+        """Nobody waits for what is being computed any more: end that soon, if it can be done."""
+        return
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what the model holds; it is not asked any more."""
+
+
+class LocalEngine(Engine):
+    """A model in this process, asked for one list after the other."""
+
+    immediate = True
+
+    def __init__(self, suggester: Served, version: str, blocklist: Path | None = None) -> None:
+        self.suggester = suggester
+        self.kind = suggester.kind
+        self.version = version
+        self.explains = isinstance(suggester, Explainer)
+        if isinstance(suggester, UsefulnessJudge):
+            self.judges_usefulness = suggester.judges_usefulness
+        self.min_users = suggester.guard.tables.min_users
+        # Asked once: to see whether an object has what a protocol names takes as long as a look-up.
+        self._adjustable = suggester if isinstance(suggester, Adjustable) else None
+        if self._adjustable is not None:
+            self.specificity = self._adjustable.specificity
+        self._watch = BlocklistWatch(suggester.guard, blocklist) if blocklist else None
+        if self._watch is not None:
+            self._watch.start()
+
+    @property
+    def blocklist(self) -> BlocklistState:  # type: ignore[override]
+        """The blocklist of the moment."""
+        return self._watch.state if self._watch is not None else BlocklistState()
+
+    def answer(self, questions: Sequence[Question[Any]]) -> list[Any]:
+        """An answer to each question of one group."""
+        match questions[0]:
+            case SuggestQuestion(options=options):
+                return self.suggest([question.context for question in questions], options)
+            case _:
+                return [self._answer_one(question) for question in questions]
+
+    def _answer_one(self, question: Question[Any]) -> Any:
+        match question:
+            case CompleteQuestion(context, prefix, n):
+                return self.suggester.complete(context, prefix, n)
+            case ScoreQuestion(context, candidates):
+                return self.suggester.score(context, candidates)
+            case WhyQuestion(context, query):
+                return why(self.suggester, query, context)
+            case ExplainQuestion(context) if isinstance(self.suggester, Explainer):
+                return self.suggester.explain(context)
+        raise TypeError(f"{self.kind} cannot answer a {type(question).__name__}")
+
+    def suggest(
+        self, contexts: Sequence[Context], options: SuggestOptions
+    ) -> list[list[Suggestion]]:
+        """A list for each context."""
+        assert self._adjustable is not None, f"{self.kind} takes no options"
+        return [
+            self._adjustable.suggest(
+                context,
+                options.n,
+                specificity=options.specificity,
+                diversity=options.diversity,
+                known=options.known,
+            )
+            for context in contexts
+        ]
+
+    def blocked(self) -> Mapping[str, int]:
+        """How often each rule of the guard held something back."""
+        return {str(reason): count for reason, count in self.suggester.guard.blocked().items()}
+
+    def close(self) -> None:
+        """Look at no blocklist any more; memory goes with the object."""
+        if self._watch is not None:
+            self._watch.stop()
+
+
+class StatefulEngine(LocalEngine):
+    """Contexts are encoded and decoded together."""
+
+    immediate = False
+
+    def __init__(
+        self,
+        suggester: ServedWithStates,
+        version: str,
+        blocklist: Path | None = None,
+    ) -> None:
+        super().__init__(suggester, version, blocklist)
+        self._model = suggester
+        self.specificity = suggester.config.specificity
+
+    def suggest(
+        self, contexts: Sequence[Context], options: SuggestOptions
+    ) -> list[list[Suggestion]]:
+        """A list for each context, all decoded in one batch."""
+        config = self._model.config
+        asked = {"specificity": options.specificity, "known": options.known}
+        wanted = {key: value for key, value in asked.items() if value is not None}
+        wanted["diversity"] = options.diversity
+        if self.judges_usefulness and options.usefulness:
+            wanted["usefulness"] = options.usefulness
+        states = self._model.encode_many(contexts)
+        return self._model.suggest_after(states, options.n, config=config.model_copy(update=wanted))
+
+
+def open_engine(path: Path, blocklist: Path | None) -> LocalEngine:
+    """Open a model folder: every file is checked, then first lists are made."""
+    open_artifact(path, verify=False).verify()
+    suggester = cast("Served", load(path, blocklist=blocklist))
+    version = sha256(path / MANIFEST)[:12]
+    engine: LocalEngine
+    if isinstance(suggester, Stateful):
+        stateful = cast("ServedWithStates", suggester)
+        engine = StatefulEngine(stateful, version, blocklist)
+    else:
+        engine = LocalEngine(suggester, version, blocklist)
+    for size in range(1, WARM_UP + 1):
+        engine.suggest([("warm up", str(number)) for number in range(size)], SuggestOptions())
+    return engine

@@ -1,1 +1,0 @@
-"""What is said over HTTP: routes, schemas, keys, limits, pages."""

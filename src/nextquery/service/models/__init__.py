@@ -1,1 +1,0 @@
-"""The models of a running service: queues, batches, processes."""

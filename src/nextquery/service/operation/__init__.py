@@ -1,1 +1,0 @@
-"""Running the service: workers, control files, logging, metrics, feedback."""

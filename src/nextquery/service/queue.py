@@ -1,0 +1,341 @@
+"""The queue of one model: the cost of a question, and requests answered in batches."""
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from nextquery.model.settings import TrainConfig
+from nextquery.service.engine import (
+    CompleteQuestion,
+    Question,
+    ScoreQuestion,
+    SuggestQuestion,
+    WhyQuestion,
+)
+from nextquery.service.settings import text_bytes
+from nextquery.suggesters.diagnosis import LISTED
+
+LIST_LENGTH = 10
+"""Suggestions of an ordinary list: the beam is as wide in any case."""
+SUGGESTIONS_PER_UNIT = 20
+"""So many suggestions more cost as much as an ordinary list."""
+FREE_WORDS = 50
+"""Words of an ordinary session."""
+WORDS_PER_UNIT = 500
+"""So many words more to read cost as much as an ordinary list."""
+FREE_BYTES = 200
+BYTES_PER_UNIT = 350
+"""Text outside ASCII takes time to normalise and to find words in, here and in the model: so many
+bytes of UTF-8 beyond one per character cost as much as an ordinary list. A Chinese character has
+two."""
+PREFIX_WORDS_PER_UNIT = 20
+"""So many words of a half-typed query cost as much as an ordinary list: each is decoded."""
+CANDIDATE_WORDS_PER_UNIT = 200
+"""So many words of candidates to score cost as much as an ordinary list."""
+_READ = TrainConfig()
+"""A model reads no more of a session than it was trained on, by default this much."""
+
+
+def cost(question: Question[Any]) -> float:
+    """At least 1.
+
+    >>> cost(SuggestQuestion(("paris", "paris hotels")))
+    1.0
+    """
+    reading = max(0, _read(question.context) - FREE_WORDS) / WORDS_PER_UNIT
+    texts = [*question.context, *_further(question)]
+    foreign = sum(text_bytes(text) - len(text) for text in texts)
+    normalising = max(0, foreign - FREE_BYTES) / BYTES_PER_UNIT
+    return max(1.0, _answering(question)) + reading + normalising
+
+
+def _further(question: Question[Any]) -> tuple[str, ...]:
+    """The texts of a question besides its context."""
+    match question:
+        case CompleteQuestion(prefix=prefix):
+            return (prefix,)
+        case ScoreQuestion(candidates=candidates):
+            return candidates
+    return ()
+
+
+def _answering(question: Question[Any]) -> float:
+    match question:
+        case SuggestQuestion(options=options):
+            return _list_of(options.n)
+        case CompleteQuestion(prefix=prefix, n=n):
+            return _list_of(n) + len(prefix.split()) // PREFIX_WORDS_PER_UNIT
+        case WhyQuestion():
+            return _list_of(LISTED)
+        case ScoreQuestion(candidates=candidates):
+            return sum(map(_words, candidates)) / CANDIDATE_WORDS_PER_UNIT
+    return 0.0
+
+
+def _list_of(n: int) -> float:
+    return 1.0 + max(0, n - LIST_LENGTH) / SUGGESTIONS_PER_UNIT
+
+
+def _read(context: Sequence[str]) -> int:
+    most = _READ.max_words
+    return sum(min(most, _words(query)) for query in context[-_READ.max_queries :])
+
+
+def _words(text: str) -> int:
+    return len(text.split()) + 1
+
+
+Run = Callable[[Sequence[Any]], Sequence[Any]]
+SECONDS_OF_CALM = 1.0
+"""An overload is over when nobody was refused for so long."""
+PART_OF_A_BATCH = 0.7
+"""In an overload nobody is accepted who would wait longer for the next batch to begin; when the
+model has had nothing to do for so long, it is over."""
+LONGEST_WAIT_IN_BATCHES = 2.0
+"""In an overload a job that has waited for so many whole batches is refused."""
+SECONDS_BETWEEN_CHECKS = 0.25
+"""How often a model that nobody asks is looked after."""
+NEW_SHARE = 0.1
+"""How much the latest batch counts in the expected time of a batch of its size."""
+
+
+class QueueFullError(Exception):
+    """The queue has no place; `retry_after` seconds from now it may have one."""
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__(retry_after)
+        self.retry_after = retry_after
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """One question to the model. Jobs of equal `key` can be answered in one call."""
+
+    key: Hashable
+    question: Any
+    answer: asyncio.Future[Any]
+    cost: float = 1.0
+    """1 for an ordinary question; a batch costs no more than as many ordinary ones."""
+    submitted: float = 0.0
+    started: bool = field(default=False)
+
+
+class Batcher:
+    """A bounded queue before a model, and the thread in which the model runs."""
+
+    def __init__(
+        self,
+        run: Run,
+        queue_size: int,
+        batch_size: int,
+        burst_seconds: float,
+        name: str = "model",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._run = run
+        self._clock = clock
+        self._queue_size = queue_size
+        self._batch_size = batch_size
+        self._burst_seconds = burst_seconds
+        self._waiting: deque[Job] = deque()
+        self._arrival = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._seconds: dict[int, float] = {}  # expected, by the cost of a batch
+        self._free_at: float | None = None  # while a batch is being answered
+        self._idle_since: float | None = None
+        self._behind_since: float | None = None
+        self._behind_by = 0
+        self._overloaded = False
+        self._refused_at = clock()
+        self._loop_task: asyncio.Task[None] | None = None
+        self.on_batch: Callable[[int, float], None] = lambda size, seconds: None
+        self.on_idle: Callable[[], None] = lambda: None
+        self.on_unwanted: Callable[[], None] = lambda: None
+        self._computed: list[Job] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def expected_wait(self) -> float:
+        """Seconds until a job that comes now would be answered, from the recent pace."""
+        batches, rest = divmod(_total(self._waiting) + 1, self._batch_size)
+        return self._remaining + batches * self._time_of(self._batch_size) + self._time_of(rest)
+
+    @property
+    def _remaining(self) -> float:
+        """Seconds until the model is expected to be free; of a late batch as long as it is late."""
+        return 0.0 if self._free_at is None else abs(self._free_at - self._clock())
+
+    def do_between(self, action: Callable[[], None]) -> None:
+        """Do something in the model's thread once the present batch is done."""
+        self._thread.submit(action)
+
+    def start(self) -> None:
+        """Begin answering."""
+        self._loop_task = asyncio.get_running_loop().create_task(self._serve())
+
+    async def stop(self) -> None:
+        """Stop answering; whoever still waits is cancelled."""
+        if self._loop_task is not None:
+            self._loop_task.cancel()
+            await asyncio.gather(self._loop_task, return_exceptions=True)
+        while self._waiting:
+            self._waiting.popleft().answer.cancel()
+        # In a thread: who watches over the model must go on until its last batch is done.
+        await asyncio.to_thread(self._thread.shutdown)
+
+    def submit(
+        self, key: Hashable, questions: Sequence[Any], costs: Sequence[float] = ()
+    ) -> list[Job]:
+        """Queue questions, all or none: `QueueFullError` if there is no place for the first."""
+        if not self._has_room():
+            self._refused_at = self._clock()
+            raise QueueFullError(self.expected_wait)
+        loop = asyncio.get_running_loop()
+        jobs = [
+            Job(key, question, loop.create_future(), cost, self._clock())
+            for question, cost in zip(questions, costs or [1.0] * len(questions), strict=True)
+        ]
+        for job in jobs:
+            job.answer.add_done_callback(_look)
+        self._waiting.extend(jobs)
+        self._arrival.set()
+        return jobs
+
+    def _has_room(self) -> bool:
+        """Whether one more may wait now."""
+        if len(self._waiting) >= self._queue_size:
+            return False
+        soon = PART_OF_A_BATCH * self._time_of(self._batch_size)
+        now = self._clock()
+        idled = self._idle_since is not None and now - self._idle_since > soon
+        if idled or now - self._refused_at > SECONDS_OF_CALM:
+            self._overloaded = False
+        if not self._overloaded:
+            return True
+        return self._remaining <= soon and len(self._waiting) < self._batch_size
+
+    def withdraw(self, jobs: Sequence[Job], *, unwanted: bool = False) -> None:
+        """Take jobs back whose client left or lost patience.
+
+        What is being computed goes on, and is worth remembering, unless its clients are gone
+        (`unwanted`) and nobody else's question is in the same batch.
+        """
+        for job in jobs:
+            if not job.started:
+                self._waiting.remove(job)
+            if unwanted or not job.started:
+                job.answer.cancel()
+        if unwanted and self._computed and all(job.answer.done() for job in self._computed):
+            self.on_unwanted()
+
+    async def _serve(self) -> None:
+        while True:
+            while not self._waiting:
+                await self._idle()
+            self._refuse_late()
+            if self._waiting:
+                await self._answer(self._take())
+
+    async def _idle(self) -> None:
+        """Wait for a job, and look after the model meanwhile."""
+        self._arrival.clear()
+        self._idle_since = self._clock()
+        while not self._arrival.is_set():
+            try:
+                async with asyncio.timeout(SECONDS_BETWEEN_CHECKS):
+                    await self._arrival.wait()
+            except TimeoutError:
+                await asyncio.get_running_loop().run_in_executor(self._thread, self.on_idle)
+        self._idle_since = None
+
+    def _refuse_late(self) -> None:
+        """In an overload, refuse who has waited too long: an answer now would come too late."""
+        longest = LONGEST_WAIT_IN_BATCHES * self._time_of(self._batch_size)
+        if not self._overloaded or not longest:
+            return
+        now = self._clock()
+        late = [job for job in self._waiting if now - job.submitted > longest]
+        self._waiting = deque(job for job in self._waiting if now - job.submitted <= longest)
+        for job in late:
+            self._refused_at = now
+            if not job.answer.done():
+                job.started = True  # nobody can withdraw it any more
+                job.answer.set_exception(QueueFullError(self.expected_wait))
+
+    def _take(self) -> list[Job]:
+        """The oldest job and those like it, up to a batch; the others keep their order."""
+        first = self._waiting[0]
+        taken, kept, left = [first], list[Job](), self._batch_size - first.cost
+        for job in list(self._waiting)[1:]:
+            like = job.key == first.key and job.cost <= left
+            left -= job.cost if like else 0.0
+            (taken if like else kept).append(job)
+        self._waiting = deque(kept)
+        for job in taken:
+            job.started = True
+        self._look_behind()
+        return taken
+
+    def _look_behind(self) -> None:
+        """Notice when batches leave a whole one waiting for too long, and not fewer and fewer."""
+        now, number = self._clock(), len(self._waiting)
+        if number < self._batch_size:
+            self._behind_since = None
+        elif self._behind_since is None or number < self._behind_by:
+            self._behind_since, self._behind_by = now, number
+        elif now - self._behind_since > self._burst_seconds and not self._overloaded:
+            self._overloaded = True
+            self._refused_at = now
+
+    def _time_of(self, size: int) -> float:
+        """Seconds that a batch of this cost is expected to take: those of the next larger known."""
+        if not size or not self._seconds:
+            return 0.0
+        larger = [known for known in self._seconds if known >= size]
+        return self._seconds[min(larger) if larger else max(self._seconds)]
+
+    async def _answer(self, jobs: list[Job]) -> None:
+        begin = self._clock()
+        self._free_at = begin + self._time_of(_total(jobs))
+        questions = [job.question for job in jobs]
+        self._computed = jobs
+        try:
+            answers = await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._run, questions
+            )
+        except Exception as error:
+            for job in jobs:
+                if not job.answer.done():
+                    job.answer.set_exception(error)
+            return
+        finally:
+            self._free_at = None
+            self._computed = []
+        for job, found in zip(jobs, answers, strict=True):
+            if not job.answer.done():
+                job.answer.set_result(found)
+        self._keep_pace(jobs, self._clock() - begin)
+
+    def _keep_pace(self, jobs: Sequence[Job], seconds: float) -> None:
+        self.on_batch(len(jobs), seconds)
+        size = _total(jobs)
+        before = self._seconds.get(size, seconds)
+        self._seconds[size] = before + NEW_SHARE * (seconds - before)
+
+
+def _total(jobs: Iterable[Job]) -> int:
+    """What jobs cost together, in ordinary questions."""
+    return math.ceil(sum(job.cost for job in jobs))
+
+
+def _look(answer: asyncio.Future[Any]) -> None:
+    """Read an error that nobody waits for any more, so that asyncio does not report it."""
+    if not answer.cancelled():
+        answer.exception()

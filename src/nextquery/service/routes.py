@@ -1,0 +1,423 @@
+"""Routes under `/v1` and `/admin`, health, metrics and pages."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi import Path as PathParameter
+from fastapi.responses import FileResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+
+from nextquery.errors import BlocklistError, InputError, NextqueryError
+from nextquery.inference.lists import group
+from nextquery.normalise import join_words
+from nextquery.records import Suggestion as FoundSuggestion
+from nextquery.service import monitoring, schemas
+from nextquery.service.access import Admin, Owner, RunningService, service_of, trials_of
+from nextquery.service.answering import ClientLeftError, Service
+from nextquery.service.control import block_text
+from nextquery.service.engine import (
+    CompleteQuestion,
+    ExplainQuestion,
+    ScoreQuestion,
+    SuggestOptions,
+    SuggestQuestion,
+    WhyQuestion,
+)
+from nextquery.service.feedback import FeedbackLostError, Visitor
+from nextquery.service.monitoring import CONTENT_TYPE
+from nextquery.service.schemas import BusyError, ProblemError
+from nextquery.service.sessions import SessionsUnavailableError, StoredSession, session_key
+from nextquery.service.texts import read_many, read_prefix, read_query, read_session, read_texts
+from nextquery.service.trials import Chosen, MadeList, Visit, sender_of
+from nextquery.suggesters.diagnosis import Diagnosis
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schemas.ProblemDocument}
+    for status in (400, 401, 408, 413, 422, 429, 431, 500, 503)
+}
+NOT_ABLE: dict[int | str, dict[str, Any]] = {501: {"model": schemas.ProblemDocument}}
+NOT_LEARNT: dict[int | str, dict[str, Any]] = {409: {"model": schemas.ProblemDocument}}
+NOT_OPEN: dict[int | str, dict[str, Any]] = {403: {"model": schemas.ProblemDocument}}
+NOT_SERVED: dict[int | str, dict[str, Any]] = {404: {"model": schemas.ProblemDocument}}
+
+TRENDS = "trends"
+"""The name of the model whose list is `/v1/trends`."""
+
+router = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["suggestions"])
+
+
+@router.post("/suggest", responses=NOT_LEARNT)
+async def suggest(
+    asked: schemas.SuggestRequest, request: Request, owner: Owner
+) -> schemas.SuggestAnswer:
+    """The queries that may come next."""
+    service, trials = service_of(request), trials_of(request)
+    read_texts(asked)
+    stored = await service.stored(owner, asked.session_id)
+    question = await _question(service, owner, asked, stored)
+    visit = Visit(asked.session_id, owner, stored)
+    chosen = trials.choose(asked.model, visit)
+    _check_usefulness(service, chosen, asked)
+    service.charge(request, [question] * len(chosen.models), asked.session_id)
+    try:
+        [made] = await trials.lists(request, chosen, [(question, visit)])
+    except ClientLeftError:  # not refused: the visitor went on to the results of the query
+        await service.remember(owner, asked, asked.query, stored)
+        raise
+    if await service.remember(owner, asked, asked.query, stored):
+        trials.record(request, made, question, visit)
+    return _list_answer(made, question.context)
+
+
+@router.post("/suggest/batch", responses=NOT_LEARNT)
+async def suggest_batch(
+    asked: schemas.SuggestBatchRequest, request: Request, owner: Owner
+) -> schemas.SuggestBatchAnswer:
+    """Several lists at once; requests of the same model and settings are computed together."""
+    service, trials = service_of(request), trials_of(request)
+    groups: dict[tuple[Chosen, SuggestOptions], dict[int, tuple[SuggestQuestion, Visit]]] = {}
+    charged: list[SuggestQuestion] = []
+    sessions: dict[str | None, StoredSession] = {}
+    for index, item in enumerate(asked.requests):
+        read_texts(item)
+        await asyncio.sleep(0)  # other requests are served between long texts
+        stored = sessions.get(item.session_id) or await service.stored(owner, item.session_id)
+        question = await _question(service, owner, item, stored)
+        if item.session_id is not None and service.settings.sessions != "none":
+            # A later request of the batch continues the session.
+            sessions[item.session_id] = replace(stored, queries=question.context)
+        visit = Visit(item.session_id, owner, stored)
+        chosen = trials.choose(item.model, visit)
+        _check_usefulness(service, chosen, item)
+        groups.setdefault((chosen, item.options), {})[index] = question, visit
+        charged += [question] * len(chosen.models)
+    session_ids = {item.session_id for item in asked.requests}
+    session = session_ids.pop() if len(session_ids) == 1 else None
+    service.charge(request, charged, session, batch=len(asked.requests) > 1)
+    made: dict[int, tuple[MadeList, SuggestQuestion, Visit]] = {}
+    for (chosen, _), together in groups.items():
+        lists = await trials.lists(request, chosen, list(together.values()))
+        for (index, (question, visit)), result in zip(together.items(), lists, strict=True):
+            made[index] = result, question, visit
+    for index, item in enumerate(asked.requests):  # only when all of them are answered
+        if await service.remember(owner, item, item.query, made[index][2].stored):
+            trials.record(request, *made[index])
+    return schemas.SuggestBatchAnswer(
+        answers=[_list_answer(made[index][0], made[index][1].context) for index in sorted(made)]
+    )
+
+
+@router.post("/score", responses=NOT_OPEN)
+async def score(asked: schemas.ScoreRequest, request: Request, owner: Owner) -> schemas.ScoreAnswer:
+    """How likely given queries are to come next."""
+    service = service_of(request)
+    if not service.settings.score:
+        raise ProblemError(403, "This service gives no scores: `score` is off.")
+    read_texts(asked)
+    candidates = tuple(await read_many(asked.candidates))
+    question = ScoreQuestion(await service.context(owner, asked), candidates)
+    service.charge(request, [question], asked.session_id)
+    answered = await service.ask(request, service.model(asked.model), [question])
+    scores = [
+        schemas.Score(
+            text=text,
+            log_likelihood=item.log_likelihood if math.isfinite(item.log_likelihood) else None,
+            words=item.words,
+            unknown=list(item.unknown),
+        )
+        for text, item in zip(asked.candidates, answered.results[0], strict=True)
+    ]
+    return schemas.ScoreAnswer(scores=scores, model=answered.model)
+
+
+@router.post("/complete")
+async def complete(
+    asked: schemas.CompleteRequest, request: Request, owner: Owner
+) -> schemas.CompleteAnswer:
+    """How a half-typed query may end."""
+    service = service_of(request)
+    read_texts(asked)
+    context, prefix = await service.context(owner, asked), read_prefix(asked.prefix)
+    question = CompleteQuestion(context, prefix or "", asked.n)
+    service.charge(request, [question], asked.session_id)
+    model = service.model(asked.model)
+    found: list[FoundSuggestion] = []
+    if not service.control.killed and prefix is not None:
+        found = (await service.ask(request, model, [question])).results[0]
+    return schemas.CompleteAnswer(completions=_suggestions(found), model=model.name)
+
+
+@router.post("/explain", responses=NOT_ABLE)
+async def explain(
+    asked: schemas.ExplainRequest, request: Request, owner: Owner
+) -> schemas.ExplainAnswer:
+    """How much each query of a session counts."""
+    service = service_of(request)
+    read_texts(asked)
+    question = ExplainQuestion(await service.context(owner, asked))
+    service.charge(request, [question], asked.session_id)
+    model = service.model(asked.model)
+    if model.engine is None or not model.engine.explains:
+        raise ProblemError(501, "Only a neural model has gates that say how much a query counts.")
+    answered = await service.ask(request, model, [question])
+    weights = [
+        schemas.QueryWeight(text=join_words(item.query), update=item.update, share=item.share)
+        for item in answered.results[0]
+    ]
+    return schemas.ExplainAnswer(queries=weights, model=model.name)
+
+
+@router.post("/feedback", status_code=204, responses=NOT_ABLE)
+async def feedback(asked: schemas.FeedbackRequest, request: Request, owner: Owner) -> Response:
+    """What a user did with a list: shown, clicked or dismissed."""
+    service = service_of(request)
+    if service.feedback is None:
+        raise ProblemError(501, "Feedback is not recorded here: the service has no folder for it.")
+    try:
+        service.feedback.write(asked, sender=sender_of(request), owner=owner)
+    except FeedbackLostError as error:
+        monitoring.log_failure("feedback cannot be written", error, reason=str(error))
+        raise BusyError("Feedback cannot be written now.", 10) from None
+    service.metrics.feedback.labels(asked.action).inc()
+    return Response(status_code=204)
+
+
+@router.delete("/sessions/{session_id}", status_code=204)
+async def delete_session(
+    session_id: Annotated[str, PathParameter(pattern=r"^[A-Za-z0-9_.~-]{1,128}$")],
+    request: Request,
+    owner: Owner,
+) -> Response:
+    """Forget a session of this key and its feedback; unknown ones, too, give 204."""
+    service = service_of(request)
+    try:
+        await service.sessions.delete(session_key(owner, session_id))
+        if service.feedback is not None:
+            await service.feedback.forget(Visitor(session_id, owner))
+    except SessionsUnavailableError:
+        raise BusyError("The session store does not answer.", 2) from None
+    except FeedbackLostError as error:
+        monitoring.log_failure("feedback cannot be removed", error, reason=str(error))
+        raise BusyError("Feedback cannot be removed now.", 10) from None
+    return Response(status_code=204)
+
+
+@router.get("/trends", responses=NOT_SERVED)
+async def trends(
+    request: Request, owner: Owner, n: Annotated[int, Query(ge=1, le=schemas.MAX_SUGGESTIONS)] = 10
+) -> schemas.TrendsAnswer:
+    """What rises: the list of the model that is served as `trends`, whatever the session."""
+    service = service_of(request)
+    if TRENDS not in service.models.served:
+        raise ProblemError(404, f"No model is served under the name {TRENDS!r} here.")
+    model = service.model(TRENDS)
+    question = SuggestQuestion((), SuggestOptions(n=n))
+    service.charge(request, [question])
+    found: list[FoundSuggestion] = []
+    if not service.control.killed:
+        found = (await service.ask(request, model, [question])).results[0]
+    return schemas.TrendsAnswer(trends=_suggestions(found), model=model.name)
+
+
+@router.get("/models")
+async def models(request: Request, owner: Owner) -> schemas.ModelsAnswer:
+    """The served models and what they can do."""
+    service = service_of(request)
+    return schemas.ModelsAnswer(
+        models=[
+            schemas.ModelFacts(
+                name=model.name,
+                kind=model.engine.kind,
+                explains=model.engine.explains,
+                judges_usefulness=model.engine.judges_usefulness,
+                version=model.engine.version,
+                specificity=model.engine.specificity,
+                min_users=model.engine.min_users,
+            )
+            for model in service.models.served.values()
+            if model.engine is not None
+        ],
+        feedback=service.feedback is not None,
+    )
+
+
+async def _question(
+    service: Service, owner: str, asked: schemas.SuggestRequest, stored: StoredSession
+) -> SuggestQuestion:
+    context = await service.context(owner, asked, asked.query, stored)
+    return SuggestQuestion(context, asked.options, found_nothing=asked.results == 0)
+
+
+def _check_usefulness(service: Service, chosen: Chosen, asked: schemas.SuggestRequest) -> None:
+    """Refuse to rank by usefulness with a model that has not learnt it."""
+    engines = [service.model(name).engine for name in chosen.models] if asked.usefulness else []
+    if not all(engine is None or engine.judges_usefulness for engine in engines):
+        raise ProblemError(409, "The model has no usefulness head: it was trained without clicks.")
+
+
+def _list_answer(made: MadeList, context: Sequence[str]) -> schemas.SuggestAnswer:
+    return schemas.SuggestAnswer(
+        suggestions=_suggestions(made.suggestions, context),
+        model=made.model,
+        fallback=made.fallback,
+        query_id=made.query_id,
+    )
+
+
+def _suggestions(
+    found: list[FoundSuggestion], context: Sequence[str] | None = None
+) -> list[schemas.Suggestion]:
+    """The suggestions as they are sent; in a session with the heading of each."""
+    return [
+        schemas.Suggestion(
+            text=join_words(item.text),
+            score=item.score,
+            source=item.source,
+            log_likelihood=item.log_likelihood,
+            log_prior=item.log_prior,
+            usefulness=item.usefulness,
+            group=None if context is None else group(context, item.text),
+        )
+        for item in found
+    ]
+
+
+NOT_HERE: dict[int | str, dict[str, Any]] = {409: {"model": schemas.ProblemDocument}}
+
+admin_router = APIRouter(prefix="/admin", responses=PROBLEMS, tags=["administration"])
+
+
+@admin_router.post("/reload", responses={409: {"model": schemas.ProblemDocument}})
+async def reload(admin: Admin, service: RunningService) -> dict[str, str]:
+    """Load the model folders again beside the old ones, warm up and swap; then tell the workers.
+
+    A folder that is refused leaves everything as it was.
+    """
+    try:
+        versions = await service.models.reload()
+    except NextqueryError as error:
+        raise ProblemError(409, str(error)) from None
+    if not service.control.announce_reload() and service.settings.workers > 1:
+        detail = "This worker has loaded the models, but the others could not be told."
+        raise BusyError(f"{detail} Free space in the control folder or restart the service.", 10)
+    monitoring.log_event("models reloaded", key=admin)
+    return versions
+
+
+@admin_router.put("/kill-switch", responses=NOT_HERE)
+async def kill_switch(
+    wanted: schemas.KillSwitch, admin: Admin, service: RunningService
+) -> schemas.KillSwitch:
+    """While it is on, every list of suggestions and completions is empty."""
+    try:
+        service.control.switch(wanted.on)
+    except OSError as error:
+        monitoring.log_failure("the kill switch cannot be written", error, key=admin)
+        if not wanted.on:
+            raise ProblemError(409, f"The switch cannot be written ({error.strerror}).") from None
+        detail = (
+            f"Lists are empty in this process, but the switch cannot be written ({error.strerror})"
+        )
+        raise BusyError(f"{detail}: other workers do not know, nor does a restart.", 1) from None
+    monitoring.log_event("kill switch set", on=wanted.on, key=admin)
+    return wanted
+
+
+@admin_router.post("/block", responses=NOT_HERE)
+async def block(
+    wanted: schemas.BlockRequest, admin: Admin, service: RunningService
+) -> schemas.Blocked:
+    """Add a word or phrase to the blocklist; within a second nobody is shown it any more."""
+    blocklist = service.settings.blocklist
+    if blocklist is None:
+        raise ProblemError(409, "There is no blocklist here: the service has no file for it.")
+    try:
+        entry = await asyncio.to_thread(block_text, blocklist, wanted.text)
+    except BlocklistError as error:
+        raise ProblemError(409, f"The blocklist cannot be used: {error}") from None
+    except InputError as error:
+        raise ProblemError(422, str(error)) from None
+    except OSError as error:
+        raise ProblemError(409, f"The blocklist cannot be written ({error.strerror}).") from None
+    monitoring.log_event("a text was blocked", key=admin)
+    return schemas.Blocked(text=entry)
+
+
+@admin_router.get("/why", responses={503: {"model": schemas.ProblemDocument}})
+async def why(
+    request: Request,
+    admin: Admin,
+    service: RunningService,
+    query: schemas.Query,
+    context: Annotated[schemas.Context, Query()] = [],  # noqa: B006
+) -> dict[str, Diagnosis]:
+    """Whether a query can be suggested after a session, and why not, by every served model."""
+    question = WhyQuestion(tuple(read_session(context)), read_query(query))
+    return {
+        name: (await service.ask(request, service.model(name), [question])).results[0]
+        for name in service.models.served
+    }
+
+
+STATIC = Path(__file__).parent / "static"
+_PACKAGED_WIDGET = Path(__file__).parent / "widget"
+_CHECKOUT_WIDGET = Path(__file__).parents[3] / "clients" / "js" / "src"
+WIDGET = _PACKAGED_WIDGET if _PACKAGED_WIDGET.is_dir() else _CHECKOUT_WIDGET
+"""The search-box widget: inside the installed package, or beside it in a checkout."""
+page_router = APIRouter()
+_NOT_READY: dict[int | str, dict[str, Any]] = {503: {"model": schemas.Health}}
+
+
+@page_router.get("/healthz", tags=["operation"])
+async def healthz() -> schemas.Health:
+    """Whether the process lives."""
+    return schemas.Health(status="alive")
+
+
+@page_router.get("/readyz", tags=["operation"], responses=_NOT_READY, response_model=schemas.Health)
+async def readyz(service: RunningService) -> Response:
+    """Whether requests should be sent here: models are loaded, visitors get lists, not stopping."""
+    if service.draining:
+        return JSONResponse({"status": "stopping"}, 503)
+    if not service.models.ready:
+        return JSONResponse({"status": "loading"}, 503)
+    if missed := service.models.missed:
+        return JSONResponse({"status": f"no answer from: {', '.join(missed)}"}, 503)
+    if silent := service.models.silent:
+        return JSONResponse({"status": f"ready, but no answer from: {', '.join(silent)}"})
+    return JSONResponse({"status": "ready"})
+
+
+@page_router.get("/metrics", tags=["operation"], response_class=Response,
+            responses={200: {"content": {"text/plain": {}}}})  # fmt: skip
+async def metrics(service: RunningService) -> Response:
+    """Counts and times for Prometheus."""
+    service.models.refresh()
+    service.metrics.sessions.set(service.sessions.count())
+    return Response(service.metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+
+@page_router.get("/", include_in_schema=False)
+async def page() -> FileResponse:
+    """The demonstration page."""
+    return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
+
+
+@page_router.get("/docs", include_in_schema=False)
+async def docs() -> FileResponse:
+    """The API's documentation."""
+    return FileResponse(STATIC / "docs.html", headers={"Cache-Control": "no-cache"})
+
+
+def mount_files(app: FastAPI) -> None:
+    """Serve the page's own files, the widget's and those of Swagger UI."""
+    with as_file(files("fastapi_swagger") / "resources") as folder:
+        app.mount("/static/swagger", StaticFiles(directory=folder))
+    app.mount("/static", StaticFiles(directory=STATIC))
+    app.mount("/widget", StaticFiles(directory=WIDGET))

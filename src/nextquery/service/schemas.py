@@ -1,0 +1,405 @@
+"""Request and response schemas, and errors as problem documents (RFC 9457)."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from nextquery.inference.settings import Known
+from nextquery.service.engine import SuggestOptions
+from nextquery.service.settings import (
+    MAX_BATCH_REQUESTS,
+    MAX_CANDIDATES,
+    MAX_CONTEXT_QUERIES,
+    MAX_QUERY_CHARACTERS,
+    MAX_SUGGESTIONS,
+)
+
+MEDIA_TYPE = "application/problem+json"
+FAILED = "Look for the request id in the log."
+
+TITLES = {
+    400: "The body is not JSON",
+    401: "A valid API key is needed",
+    403: "This key may not do that",
+    404: "There is nothing here",
+    405: "This method is not allowed here",
+    408: "The body took too long to arrive",
+    409: "That was refused and nothing changed",
+    413: "The body is too large",
+    422: "The request is not valid",
+    429: "Too many requests",
+    431: "The headers are too long",
+    500: "The service failed",
+    501: "This model cannot do that",
+    503: "The service is too busy or not ready",
+}
+
+
+class ProblemError(Exception):
+    """An answer other than the one asked for."""
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.headers = dict(headers or {})
+
+
+class BusyError(ProblemError):
+    """503 with the time after which a client may try again; `reason` is a word for the metrics."""
+
+    def __init__(self, detail: str, retry_after: float, reason: str = "") -> None:
+        super().__init__(503, detail, {"Retry-After": str(max(1, round(retry_after)))})
+        self.reason = reason
+
+
+def invalid_key(header: str) -> ProblemError:
+    """The refusal of a request without a valid key."""
+    detail = f"Send a valid key in the header {header}."
+    return ProblemError(401, detail, {"WWW-Authenticate": "ApiKey"})
+
+
+def rate_exceeded(wait: float) -> ProblemError:
+    """The refusal of a request beyond its sender's rate."""
+    headers = {"Retry-After": str(max(1, round(wait)))}
+    return ProblemError(429, "Rate limit exceeded.", headers)
+
+
+def document(status: int, detail: str, request_id: str) -> dict[str, Any]:
+    """The JSON form of a problem."""
+    return {
+        "title": TITLES.get(status, "The request failed"),
+        "status": status,
+        "detail": detail,
+        "request_id": request_id,
+    }
+
+
+def problem_response(
+    status: int, detail: str, request_id: str, headers: Mapping[str, str]
+) -> JSONResponse:
+    """A problem as an HTTP response."""
+    body = document(status, detail, request_id)
+    return JSONResponse(body, status, headers=dict(headers), media_type=MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every expected error as a problem."""
+    app.add_exception_handler(ProblemError, _on_problem)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(Exception, _on_failure)
+
+
+def _request_id(request: Request) -> str:
+    return str(request.scope.get("request_id", ""))
+
+
+async def _on_problem(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ProblemError)
+    return problem_response(error.status, error.detail, _request_id(request), error.headers)
+
+
+async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    # Names of fields only: a position inside the body, never the value found there.
+    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+    detail = f"{place}: {first['msg']}"
+    return problem_response(422, detail, _request_id(request), {})
+
+
+async def _on_failure(request: Request, error: Exception) -> JSONResponse:
+    return problem_response(500, FAILED, _request_id(request), {})
+
+
+async def _on_http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    detail = TITLES.get(error.status_code, str(error.detail))
+    return problem_response(error.status_code, detail, _request_id(request), error.headers or {})
+
+
+Query = Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.~-]{1,128}$")]
+Context = Annotated[
+    list[Query],
+    Field(
+        max_length=MAX_CONTEXT_QUERIES,
+        description="The earlier queries of the session, oldest first. With a `session_id` that "
+        "the server knows, its own record is used instead.",
+    ),
+]
+ModelName = Annotated[
+    str | None, Field(description="One of the served models; the first one if left out.")
+]
+
+
+def _whole(value: object) -> object:
+    """JSON has one kind of number: 5.0 is an integer there."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Count = Annotated[
+    int,
+    Field(ge=1, le=MAX_SUGGESTIONS, description="How many at most."),
+    BeforeValidator(_whole),
+]
+Results = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
+Position = Annotated[int, Field(ge=1, le=MAX_SUGGESTIONS), BeforeValidator(_whole)]
+
+
+class Asked(BaseModel):
+    """Base of all requests."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class InSession(Asked):
+    """A request about a session."""
+
+    context: Context = Field(default_factory=list)
+    session_id: Identifier | None = None
+    model: ModelName = None
+
+
+class SuggestRequest(InSession):
+    """Ask for the queries that may come next."""
+
+    query: Query = Field(description="The query the user has just typed.")
+    n: Count = 5
+    diversity: float = Field(
+        default=0.0, ge=0, le=1, description="0 takes the likeliest, 1 the most unlike each other."
+    )
+    specificity: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="How much what people type after anything is held back: 0 ranks by likelihood "
+        "alone, 1 by what the session adds. Left out: as the model has it.",
+    )
+    known: Known | None = Field(
+        default=None,
+        description="Queries that enough users typed: no matter, ranked higher, or nothing else. "
+        "Left out: as the model has it. A model that counts knows no others.",
+    )
+    usefulness: float = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        description="How often log P(useful) is added to the value of a suggestion, by a model "
+        "that has learnt from clicks what is useful; 409 by any other.",
+    )
+
+    results: Results | None = Field(
+        default=None,
+        description="How many results the query had, where the site knows. After 0 the list begins "
+        "with what people who found nothing searched for next, if the service has a rescue model.",
+    )
+
+    @property
+    def options(self) -> SuggestOptions:
+        """How the list is to be made."""
+        return SuggestOptions(
+            n=self.n,
+            diversity=self.diversity,
+            specificity=self.specificity,
+            known=self.known,
+            usefulness=self.usefulness,
+        )
+
+
+class SuggestBatchRequest(Asked):
+    """Several requests at once."""
+
+    requests: list[SuggestRequest] = Field(min_length=1, max_length=MAX_BATCH_REQUESTS)
+
+
+class ScoreRequest(InSession):
+    """Ask how likely given queries are to come next."""
+
+    candidates: list[Query] = Field(min_length=1, max_length=MAX_CANDIDATES)
+
+
+class CompleteRequest(InSession):
+    """Ask how a half-typed query may end."""
+
+    prefix: Query
+    n: Count = 5
+
+
+class ExplainRequest(InSession):
+    """Ask how much each query of a session counts."""
+
+
+class Suggestion(BaseModel):
+    """One suggested query."""
+
+    text: str
+    score: float = Field(description="Higher is better; comparable within one answer only.")
+    source: str = Field(description="Where it comes from: seen in the log, or made up.")
+    log_likelihood: float | None = Field(
+        default=None, description="Natural logarithm, after the session; null for completions."
+    )
+    log_prior: float | None = Field(
+        default=None,
+        description="The same without a session: the difference is what the session adds.",
+    )
+    usefulness: float | None = Field(
+        default=None, description="P(useful) after the session, where the list was made by it."
+    )
+    group: Literal["refine", "related", "next step"] | None = Field(
+        default=None,
+        description="What it does to the last query: adds terms, keeps some, or starts anew; "
+        "null for completions.",
+    )
+
+
+class SuggestAnswer(BaseModel):
+    """What may come next."""
+
+    suggestions: list[Suggestion]
+    model: str = Field(description="The model that answered.")
+    fallback: bool = Field(description="Whether the fallback answered for a late or busy model.")
+    query_id: str = Field(description="Names this list in feedback.")
+
+
+class SuggestBatchAnswer(BaseModel):
+    """One answer a request, in their order."""
+
+    answers: list[SuggestAnswer]
+
+
+class Score(BaseModel):
+    """How likely a candidate is."""
+
+    text: str
+    log_likelihood: float | None = Field(description="Natural log; null where it is impossible.")
+    words: int = Field(description="Predicted symbols, the end of the query included.")
+    unknown: list[str] = Field(description="Words that the model does not know.")
+
+
+class ScoreAnswer(BaseModel):
+    """Scores in the order of the candidates."""
+
+    scores: list[Score]
+    model: str
+
+
+class TrendsAnswer(BaseModel):
+    """What rises."""
+
+    trends: list[Suggestion]
+    model: str
+
+
+class CompleteAnswer(BaseModel):
+    """How the query may end."""
+
+    completions: list[Suggestion]
+    model: str
+
+
+class QueryWeight(BaseModel):
+    """How much a query of the session counts."""
+
+    text: str
+    update: float = Field(description="How far it opened the session's update gate, 0 to 1.")
+    share: float = Field(description="How much of the session's present state it makes up.")
+
+
+class ExplainAnswer(BaseModel):
+    """A weight for each query of the session, oldest first."""
+
+    queries: list[QueryWeight]
+    model: str
+
+
+class Feedback(Asked):
+    """What a user did with a list of suggestions."""
+
+    query_id: Identifier = Field(description="From the answer that the user saw.")
+    client_id: Identifier = Field(description="A pseudonym of the user or browser.")
+    query: Query = Field(min_length=1, description="What the user had typed.")
+
+
+class Shown(Feedback):
+    """The list was shown."""
+
+    action: Literal["shown"]
+    suggestions: list[Query] = Field(max_length=MAX_SUGGESTIONS)
+
+
+class Clicked(Feedback):
+    """A suggestion was taken."""
+
+    action: Literal["clicked"]
+    suggestion: Query = Field(min_length=1)
+    position: Position
+
+
+class Dismissed(Feedback):
+    """The list was closed without taking anything."""
+
+    action: Literal["dismissed"]
+
+
+FeedbackRequest = Annotated[Shown | Clicked | Dismissed, Field(discriminator="action")]
+
+
+class ModelFacts(BaseModel):
+    """A served model."""
+
+    name: str
+    kind: str
+    explains: bool
+    judges_usefulness: bool = Field(description="Whether it takes `usefulness`.")
+    version: str = Field(description="Changes when another model is loaded under the name.")
+    specificity: float = Field(
+        description="How much what people type after anything is held back, unless a request says."
+    )
+    min_users: int = Field(description="K of the guard: what fewer users typed is not shown.")
+
+
+class ModelsAnswer(BaseModel):
+    """The served models, the default first."""
+
+    models: list[ModelFacts]
+    feedback: bool = Field(description="Whether feedback is recorded.")
+
+
+class Health(BaseModel):
+    """Whether the service is well."""
+
+    status: str
+
+
+class KillSwitch(Asked):
+    """Whether every list is to be empty."""
+
+    on: bool
+
+
+class BlockRequest(Asked):
+    """A word or phrase that nobody is to be shown."""
+
+    text: Query = Field(min_length=1)
+
+
+class Blocked(BaseModel):
+    """What was added to the blocklist."""
+
+    text: str = Field(description="The text as it stands in the file: normalised.")
+
+
+class ProblemDocument(BaseModel):
+    """An answer other than the one asked for (RFC 9457)."""
+
+    title: str
+    status: int
+    detail: str
+    request_id: str

@@ -1,0 +1,279 @@
+"""The models of a service: loading, swapping, blocklist reloads."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from nextquery.errors import ArtifactError, NextqueryError
+from nextquery.service import monitoring
+from nextquery.service.engine import BlocklistState, Engine, Question, open_engine
+from nextquery.service.monitoring import Metrics
+from nextquery.service.queue import Batcher, Job, cost
+from nextquery.service.settings import NamedModel, ServiceSettings
+from nextquery.service.worker import IsolatedEngine, ModelFailedError, Opening
+from nextquery.suggesters.loading import model_kind
+
+RELOAD_POLL_INTERVAL = 0.25
+MOST_AT_ONCE = 4.0
+"""Questions of so much cost, together, are answered in the event loop where a model only looks
+things up: a thread would take longer to wake up than the answer takes."""
+SECONDS_WHEN_STOPPING = 4.0
+"""A stopping service waits so long for a model that does not answer."""
+
+
+class ServedModel:
+    """A model under its name: asked through a queue, replaced without losing a request."""
+
+    def __init__(self, named: NamedModel, settings: ServiceSettings, metrics: Metrics) -> None:
+        self.name = named.name
+        self._path = named.path
+        self._blocklist = settings.blocklist
+        self._metrics = metrics
+        # To look a metric up by its labels takes longer than to count with it.
+        self._batch_sizes = metrics.batch.labels(named.name)
+        self._batch_seconds = metrics.model_seconds.labels(named.name)
+        self._counted: dict[str, int] = {}
+        self._blocklist_state = BlocklistState()
+        self._longest_batch = settings.batch_seconds
+        self.engine: Engine | None = None
+        self.batcher = Batcher(
+            self._run,
+            settings.queue_size,
+            settings.batch_size,
+            # A queue that does not become shorter for a quarter of a request's time is no burst.
+            burst_seconds=settings.budget_ms / 4000,
+            name=f"model-{named.name}",
+        )
+        self.batcher.on_batch = self._on_batch
+        self.batcher.on_idle = self._check
+        self.batcher.on_unwanted = self._cancel
+
+    async def open(self) -> Engine:
+        """Open, check and warm up what is in the folder now, in another thread.
+
+        Whatever is wrong with the folder is an `ArtifactError`, so that it is refused and said.
+        """
+        try:
+            if model_kind(self._path).neural:
+                return await self._open_apart()
+            return await asyncio.to_thread(open_engine, self._path, self._blocklist)
+        except NextqueryError:
+            raise
+        except ModelFailedError as error:
+            raise ArtifactError(f"{self._path}: cannot be used ({' '.join(error.args)})") from error
+        except Exception as error:
+            name = type(error).__name__
+            raise ArtifactError(f"{self._path}: cannot be used ({name})") from error
+
+    async def _open_apart(self) -> Engine:
+        """A model that computes, in a process of its own; ended if nobody wants it any more."""
+        engine = IsolatedEngine(Opening(self._path, self._blocklist))
+        try:
+            await asyncio.to_thread(engine.start, low_priority=self.engine is not None)
+        except asyncio.CancelledError:
+            engine.close()
+            raise
+        return engine
+
+    def use(self, engine: Engine) -> None:
+        """Answer with `engine` from the next batch on; the old one ends with its last batch."""
+        if self.engine is not None:
+            # A process takes its time to end, which nobody who asks the new one should wait for.
+            ending = threading.Thread(target=self.engine.close, name=f"end-{self.name}")
+            self.batcher.do_between(ending.start)
+        self.engine = engine
+        self._counted = {}
+        self._blocklist_state = engine.blocklist
+
+    def submit(self, questions: Sequence[Question[Any]]) -> list[Job]:
+        """Queue questions of one group for the model."""
+        costs = [cost(question) for question in questions]
+        engine = self.engine
+        if engine is not None and engine.immediate and sum(costs) <= MOST_AT_ONCE:
+            return self._answered(engine, questions)
+        return self.batcher.submit(questions[0].group, questions, costs)
+
+    def _answered(self, engine: Engine, questions: Sequence[Question[Any]]) -> list[Job]:
+        """Questions that are answered here and now, as if they had waited."""
+        loop, begin = asyncio.get_running_loop(), time.perf_counter()
+        jobs = [Job(question.group, question, loop.create_future()) for question in questions]
+        try:
+            answers = engine.answer(questions)
+        except Exception as error:
+            for job in jobs:
+                job.answer.set_exception(error)
+                job.answer.exception()  # read: whoever asked may be gone
+            return jobs
+        for job, answer in zip(jobs, answers, strict=True):
+            job.answer.set_result(answer)
+        self._on_batch(len(jobs), time.perf_counter() - begin)
+        return jobs
+
+    @property
+    def available(self) -> bool:
+        """Whether it can be expected to answer."""
+        return self.engine is not None and self.engine.available
+
+    def watch(self) -> None:
+        """End a batch that takes too long; the model is then started again."""
+        if self.engine is not None and self.engine.silent_for > self._longest_batch:
+            monitoring.log_event("the model takes too long and is ended", model=self.name)
+            self.engine.kill()
+
+    def shorten_timeout(self) -> None:
+        """The service stops: wait less long for a model that does not answer."""
+        self._longest_batch = min(self._longest_batch, SECONDS_WHEN_STOPPING)
+
+    async def stop(self) -> None:
+        """Stop answering and let the model go."""
+        await self.batcher.stop()
+        if self.engine is not None:
+            await asyncio.to_thread(self.engine.close)
+
+    def refresh(self) -> None:
+        """Notice a changed blocklist, and pass on what the engine has counted."""
+        if self.engine is None:
+            return
+        self._look_at_blocklist(self.engine)
+        for reason, count in self.engine.blocked().items():
+            self._metrics.blocked.labels(self.name, reason).inc(self._more(reason, count))
+        restarts = self._metrics.model_restarts.labels(self.name)
+        restarts.inc(self._more("restarts", self.engine.restarts))
+        self._metrics.queue.labels(self.name).set(len(self.batcher))
+
+    def _look_at_blocklist(self, engine: Engine) -> None:
+        """Log a changed blocklist, or what is wrong with its file."""
+        new, old = engine.blocklist, self._blocklist_state
+        if new == old:
+            return
+        if new.problem and new.problem != old.problem:
+            fields = {"model": self.name, "reason": new.problem}
+            monitoring.log_event("blocklist refused, the old one stays", **fields)
+        elif new.generation != old.generation:
+            monitoring.log_event("blocklist loaded", model=self.name)
+        self._blocklist_state = new
+
+    def _more(self, what: str, count: int) -> int:
+        """How much a count of the engine has grown since it was last asked."""
+        before = self._counted.get(what, 0)
+        self._counted[what] = count
+        return count - before if count >= before else count  # a restarted model begins at 0
+
+    def _run(self, questions: Sequence[Question[Any]]) -> Sequence[Any]:
+        assert self.engine is not None, "asked before the model was loaded"
+        return self.engine.answer(questions)
+
+    def _check(self) -> None:
+        if self.engine is not None:
+            self.engine.check()
+
+    def _cancel(self) -> None:
+        if self.engine is not None:
+            self.engine.cancel()
+
+    def _on_batch(self, size: int, seconds: float) -> None:
+        self._batch_sizes.observe(size)
+        self._batch_seconds.observe(seconds)
+
+
+class Models:
+    """All models of a service; the first is the default, the fallback answers for it."""
+
+    def __init__(self, settings: ServiceSettings, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self.served = {
+            named.name: ServedModel(named, settings, metrics) for named in settings.models
+        }
+        self.default = settings.models[0].name
+        self.fallback: ServedModel | None = None
+        if settings.fallback is not None:
+            named = NamedModel("fallback", settings.fallback)
+            self.fallback = ServedModel(named, settings, metrics)
+        self.rescue: ServedModel | None = None
+        if settings.rescue is not None:
+            named = NamedModel("rescue", settings.rescue)
+            self.rescue = ServedModel(named, settings, metrics)
+        self._interleaved = settings.interleave
+        self._in_split = tuple(share.name for share in settings.split)
+        self._reloading = asyncio.Lock()
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def all(self) -> list[ServedModel]:
+        """Every model, the fallback and the rescue last."""
+        others = (self.fallback, self.rescue)
+        return [*self.served.values(), *(model for model in others if model is not None)]
+
+    @property
+    def ready(self) -> bool:
+        """Whether every model is loaded."""
+        return all(model.engine is not None for model in self.all)
+
+    @property
+    def silent(self) -> list[str]:
+        """The loaded models that do not answer now."""
+        return [model.name for model in self.all if model.engine and not model.available]
+
+    @property
+    def missed(self) -> list[str]:
+        """The models that do not answer now and for which nothing else answers a visitor.
+
+        Visitors who name no model get their lists from the default, from one arm of a split, or
+        from whichever interleaved model answers; the fallback answers for all of these. A model
+        in the shadow, the rescue, and one that only requests name are not among them.
+        """
+        if self.fallback is not None and self.fallback.available:
+            return []
+        if self._interleaved:
+            silent = [name for name in self._interleaved if not self.served[name].available]
+            return silent if len(silent) == len(self._interleaved) else []
+        names = dict.fromkeys((self.default, *self._in_split))
+        return [name for name in names if not self.served[name].available]
+
+    async def reload(self) -> dict[str, str]:
+        """Load every folder again beside what is in use; a refused one leaves all as it was."""
+        async with self._reloading:
+            engines: list[tuple[ServedModel, Engine]] = []
+            try:
+                for model in self.all:
+                    engines.append((model, await model.open()))
+            except BaseException:
+                self._metrics.reloads.labels("refused").inc()
+                for _, opened in engines:
+                    await asyncio.to_thread(opened.close)
+                raise
+            for model, engine in engines:
+                model.use(engine)
+            self._metrics.reloads.labels("loaded").inc()
+            return {model.name: engine.version for model, engine in engines}
+
+    def start(self) -> None:
+        """Begin answering."""
+        for model in self.all:
+            model.batcher.start()
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    def shorten_timeout(self) -> None:
+        """The service stops: wait less long for models that do not answer."""
+        for model in self.all:
+            model.shorten_timeout()
+
+    async def stop(self) -> None:
+        """Stop answering."""
+        self.shorten_timeout()
+        await asyncio.gather(*(model.stop() for model in self.all))
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            for model in self.all:
+                model.watch()
+            await asyncio.sleep(RELOAD_POLL_INTERVAL)
+
+    def refresh(self) -> None:
+        """Take changed blocklists and publish gauges."""
+        for model in self.all:
+            model.refresh()

@@ -1,1 +1,0 @@
-"""The sessions of visitors, in memory or in Redis."""

@@ -1,1 +1,0 @@
-"""A trained model and count models as one."""

@@ -1,1 +1,0 @@
-"""How count models hold and store what they counted: followers, suffix trees, files."""

@@ -1,0 +1,57 @@
+"""Fitting any count model: a kind decides which function counts."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from nextquery.config import Section
+from nextquery.errors import InputError
+from nextquery.guard.guard import HitsCheck
+from nextquery.guard.tables import write_tables
+from nextquery.logs.data_folder import PreparedData, data_entry
+from nextquery.logs.settings import PrepareSettings
+from nextquery.suggesters.adjacency import fit_adjacency
+from nextquery.suggesters.cacb import fit_cacb
+from nextquery.suggesters.count_suggester import CountSuggester
+from nextquery.suggesters.popularity import fit_popularity
+from nextquery.suggesters.qvmm import fit_qvmm
+from nextquery.suggesters.rescue import fit_rescue
+from nextquery.suggesters.sequences import open_log
+from nextquery.suggesters.shortcuts import fit_shortcuts
+
+ModelT = TypeVar("ModelT", bound=CountSuggester[Any])
+
+FITTERS: dict[str, Callable[..., Any]] = {
+    "popularity": fit_popularity,
+    "adjacency": fit_adjacency,
+    "qvmm": fit_qvmm,
+    "cacb": fit_cacb,
+    "shortcuts": fit_shortcuts,
+    "rescue": fit_rescue,
+}
+ASKS_FOR_HITS = ("rescue",)
+"""The kinds that learn from which queries find something."""
+
+
+def fit_model(
+    model_type: type[ModelT],
+    data: PreparedData,
+    settings: Section | None = None,
+    *,
+    engine: str = PrepareSettings.engine,
+    spark_master: str = PrepareSettings.spark_master,
+    hits: HitsCheck | None = None,
+) -> ModelT:
+    """Count what a model needs in the background of a prepared log.
+
+    `hits` says whether a query finds something, for the kind that asks (`rescue`).
+    """
+    chosen = settings or model_type.settings_type()
+    if hits is not None and model_type.kind not in ASKS_FOR_HITS:
+        raise InputError(f"`hits`: {model_type.kind} does not ask what finds something")
+    asked = {"hits": hits} if hits is not None else {}
+    with open_log(data, engine, spark_master) as log:
+        model: ModelT = FITTERS[model_type.kind](log, chosen, **asked)
+    model.write_guard_tables = partial(write_tables, data)
+    model.data_entry = data_entry(data)
+    return model

@@ -1,0 +1,188 @@
+"""Counting sequences in background sessions with the log engine, weighted by usefulness."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nextquery.artifacts import temporary_folder
+from nextquery.errors import InputError
+from nextquery.logs.counting import NO_CLICKS, UNDECIDED, USEFUL, undecided_share, with_usefulness
+from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.engines.base import Engine, Frame
+from nextquery.logs.engines.open import open_engine
+from nextquery.suggesters.background import DAY, Ages, AgingSettings, Background, with_day
+
+
+@dataclass(frozen=True)
+class BackgroundLog:
+    """The background of a prepared log in an engine, with a folder for intermediate tables."""
+
+    data: PreparedData
+    engine: Engine
+    work: Path
+
+    def rows(self) -> Frame:
+        """The background's rows, a row a query."""
+        return self.engine.scan(self.data.session_folder("background"))
+
+    def known(self) -> pl.DataFrame:
+        """The known queries: the column query."""
+        return self.data.counts("queries").select("query").collect()
+
+    def table(self, rows: pl.DataFrame, name: str) -> Frame:
+        """A small table of our own, where the engine can join it."""
+        folder = self.work / name
+        folder.mkdir()
+        rows.write_parquet(folder / "part-00000.parquet")
+        return self.engine.scan(folder)
+
+    def symbols(self, symbols: pl.DataFrame, *, by_day: bool = False) -> Frame:
+        """The rows as session, position and symbol; `symbols` maps query to symbol.
+
+        With `by_day` they have their day, too.
+        """
+        named = self.table(symbols, "symbols")
+        rows = with_day(self.rows()) if by_day else self.rows()
+        joined = rows.join(named, on="query", how="left")
+        return joined.select("session", "position", "symbol", *([DAY] if by_day else []))
+
+    def ages(self, settings: AgingSettings) -> Ages | None:
+        """What a day of the background weighs; None where all weigh the same."""
+        if not settings.ages:
+            return None
+        last = collected(with_day(self.rows()).select(nw.col(DAY).max())).item()
+        return Ages(settings, last)
+
+
+@contextmanager
+def open_log(data: PreparedData, engine: str, spark_master: str) -> Iterator[BackgroundLog]:
+    """The background in the engine of that name; its intermediate files go when it is closed."""
+    with temporary_folder() as work:
+        opened = open_engine(engine, work, spark_master)
+        try:
+            yield BackgroundLog(data, opened, work)
+        finally:
+            opened.close()
+
+
+def without_repeats(rows: Frame) -> Frame:
+    """The rows whose symbol differs from the one before in the session."""
+    before = nw.col("symbol").shift(1).over("session", order_by="position")
+    marked = rows.with_columns(before=before)
+    changed = (nw.col("symbol") != nw.col("before")) | nw.col("before").is_null()
+    kept = marked.filter(changed | nw.col("symbol").is_null())
+    return kept.drop("before")
+
+
+def following(
+    log: BackgroundLog, rows: Frame, depth: int, ages: Ages | None = None
+) -> list[pl.DataFrame]:
+    """How often each symbol came after each sequence of 1, 2, ... `depth` symbols.
+
+    A table a length with the columns back1 (the symbol just before), back2, ..., symbol, count.
+    With `ages` the rows have their day and the counts are weighed.
+    """
+    shifted = [
+        nw.col("symbol").shift(steps).over("session", order_by="position").alias(name)
+        for steps, name in enumerate(earlier(depth), start=1)
+    ]
+    day = [] if ages is None else [DAY]
+    looking_back = rows.with_columns(*shifted).select("symbol", *earlier(depth), *day)
+    # Kept: each length counts the same rows.
+    kept = log.engine.materialise(looking_back.drop_nulls(["symbol", "back1"]), "looking_back")
+    return [_following(kept, length, ages) for length in range(1, depth + 1)]
+
+
+def _following(rows: Frame, length: int, ages: Ages | None) -> pl.DataFrame:
+    columns = [*earlier(length), "symbol"]
+    by = columns if ages is None else [*columns, DAY]
+    counted = collected(rows.select(*by).drop_nulls().group_by(*by).agg(nw.len().alias("count")))
+    return counted if ages is None else ages.weigh(counted, columns)
+
+
+def earlier(length: int) -> Sequence[str]:
+    """The names of the columns of a sequence, newest symbol first."""
+    return [f"back{steps}" for steps in range(1, length + 1)]
+
+
+def collected(frame: Frame) -> pl.DataFrame:
+    """The rows of a counted table, in no particular order."""
+    native = frame.to_native()
+    if isinstance(native, pl.LazyFrame):
+        return native.collect(engine="streaming")
+    rows: pl.DataFrame = frame.collect("polars").to_native()
+    return rows
+
+
+Floats = NDArray[np.float64]
+
+ORDINARY = 10.0
+"""Imaginary occurrences of every query that were as useful as all are together."""
+
+
+@dataclass(frozen=True)
+class UsefulCounts:
+    """How often each known query was typed, and how many of those times it was useful."""
+
+    typed: Floats
+    useful: Floats
+    """Undecided ones with their share."""
+
+    def factors(self, weight: float, groups: NDArray[Any] | None = None) -> Floats:
+        """What a count of each query is multiplied by; with `groups`, one factor per group.
+
+        >>> counts = UsefulCounts(np.array([10.0, 30.0]), np.array([10.0, 10.0]))
+        >>> counts.factors(3).tolist()  # 15/20 and 15/40 of the times
+        [2.5, 1.75]
+        """
+        typed, useful = self.typed, self.useful
+        if groups is not None:
+            typed = np.bincount(groups, typed).astype(np.float64)
+            useful = np.bincount(groups, useful).astype(np.float64)
+        ordinary = useful.sum() / typed.sum()
+        share = (useful + ORDINARY * ordinary) / (typed + ORDINARY)
+        return np.asarray(1 + (weight - 1) * share, dtype=np.float64)
+
+
+def useful_counts(log: BackgroundLog, background: Background) -> UsefulCounts:
+    """Count the background's useful queries; a log without clicks is refused."""
+    marks = [nw.col(name).cast(nw.Int64).sum().alias(name) for name in (USEFUL, UNDECIDED)]
+    clicked = (nw.col("clicks") > 0).cast(nw.Int64).alias("clicked")
+    rows = with_usefulness(log.rows()).with_columns(clicked)
+    sums = [nw.len().alias("typed"), *marks, nw.col("clicked").sum()]
+    found = collected(rows.group_by("query").agg(*sums)).sort("query")
+    if not found["clicked"].sum():
+        raise InputError(f"{log.data.path}: {NO_CLICKS}; leave out `useful_weight`")
+    useful, undecided = found[USEFUL].cast(pl.Float64), found[UNDECIDED].cast(pl.Float64)
+    followed = int(found["clicked"].sum()) - int(found[UNDECIDED].sum())
+    share = undecided_share(int(found[USEFUL].sum()), followed)
+    known = pl.Series([query in background.queries for query in found["query"]], dtype=pl.Boolean)
+    ids = background.ids(found["query"].filter(known).to_list())
+    arrays = np.zeros((2, len(background.counts)))
+    arrays[0, ids] = found["typed"].filter(known).to_numpy()
+    arrays[1, ids] = (useful + undecided * share).filter(known).to_numpy()
+    return UsefulCounts(arrays[0], arrays[1])
+
+
+def useful_factors(log: BackgroundLog, background: Background, weight: float) -> Floats | None:
+    """What a count of each known query is multiplied by; None where all are the same."""
+    return None if weight == 1 else useful_counts(log, background).factors(weight)
+
+
+def weigh_symbols(levels: Sequence[pl.DataFrame], factors: Floats | None) -> list[pl.DataFrame]:
+    """Counted sequences (..., symbol, count), each count times the factor of its symbol."""
+    if factors is None:
+        return list(levels)
+    return [
+        level.with_columns(
+            count=level["count"].cast(pl.Float64) * pl.Series(factors[level["symbol"].to_numpy()])
+        )
+        for level in levels
+    ]

@@ -1,0 +1,206 @@
+"""Damaged and hostile folders, each opened and asked in a process of its own.
+
+    python -m tests.reliability.damaged_folders FOLDER MODE TRIALS SEED [UNTIL_ONE]
+
+MODE is `damaged` (files altered behind the manifest's back), `hostile` (altered, with a manifest
+that fits) or either with `-unchecked` (the control: nothing is checked). With UNTIL_ONE = 1 the
+first that is neither refused nor answered ends the trials: enough for a control. Prints how often
+each outcome came: refused, same, other, error, crash, hang.
+"""
+
+import importlib
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.reliability.small_models import KINDS, ask
+
+SECONDS = 180
+SECONDS_UNCHECKED = 5
+"""On a busy machine a child may have to wait; in the control some wait for ever."""
+REFUSED, SAME, OTHER, ERROR = 10, 11, 12, 13
+OUTCOMES = {REFUSED: "refused", SAME: "same", OTHER: "other", ERROR: "error"}
+
+
+def flip(file: Path, draw: random.Random) -> None:
+    """One bit."""
+    content = bytearray(file.read_bytes() or b"\0")
+    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    file.write_bytes(content)
+
+
+def scatter(file: Path, draw: random.Random) -> None:
+    """Some bytes here and there."""
+    content = bytearray(file.read_bytes() or b"\0")
+    for _ in range(draw.randint(2, 20)):
+        content[draw.randrange(len(content))] ^= draw.randrange(1, 256)
+    file.write_bytes(content + b"\0")
+
+
+def overwrite(file: Path, draw: random.Random) -> None:
+    """A block of one value."""
+    content = bytearray(file.read_bytes())
+    start = draw.randrange(len(content) + 1)
+    block = bytes([draw.choice([0, 1, 127, 255])]) * draw.choice([4, 8, 64, 4096])
+    content[start : start + len(block)] = block
+    file.write_bytes(content + b"\1")
+
+
+def cut(file: Path, draw: random.Random) -> None:
+    """A shorter file."""
+    os.truncate(file, draw.randrange(max(1, file.stat().st_size)))
+
+
+def append(file: Path, draw: random.Random) -> None:
+    """A longer file."""
+    file.write_bytes(file.read_bytes() + draw.randbytes(draw.randint(1, 100)))
+
+
+def replace(file: Path, draw: random.Random) -> None:
+    """The content of another file of the folder."""
+    others = sorted(path for path in file.parent.iterdir() if path.is_file() and path != file)
+    file.write_bytes(draw.choice(others).read_bytes() + b" " if others else b"")
+
+
+def delete(file: Path, draw: random.Random) -> None:
+    """No file."""
+    file.unlink()
+
+
+def link(file: Path, draw: random.Random) -> None:
+    """A link to the same content elsewhere."""
+    elsewhere = Path(shutil.copy(file, f"{tempfile.mkdtemp(dir=file.parents[-4])}/copy"))
+    file.unlink()
+    file.symlink_to(elsewhere)
+
+
+def pipe(file: Path, draw: random.Random) -> None:
+    """A pipe that nobody writes to."""
+    file.unlink()
+    os.mkfifo(file)
+
+
+Damage = Callable[[Path, random.Random], None]
+DAMAGED: tuple[Damage, ...] = (flip, scatter, overwrite, cut, append, replace, delete, link, pipe)
+HOSTILE: tuple[Damage, ...] = (flip, flip, scatter, overwrite, cut, append, replace)
+
+
+def main(folder: Path, mode: str, trials: int, seed: int, until_one: bool) -> Counter[str]:
+    """Try `trials` folders; the models lie below `folder`."""
+    draw = random.Random(seed)
+    models = sorted(path for path in folder.iterdir() if _kind(path) not in ("", "study"))
+    _import_everything()
+    expected = {model: _answers(model) for model in models}
+    if mode.endswith("-unchecked"):
+        _check_nothing()
+    hostile = mode.startswith("hostile")
+    outcomes: Counter[str] = Counter()
+    for _ in range(trials):
+        model = draw.choice(models)
+        with tempfile.TemporaryDirectory() as place:
+            copy = Path(shutil.copytree(model, Path(place) / "model"))
+            name = _damage(copy, draw, HOSTILE if hostile else DAMAGED)
+            if hostile:
+                _fit_manifest(copy)
+            limit = SECONDS_UNCHECKED if mode.endswith("-unchecked") else SECONDS
+            outcome = _outcome(copy, expected[model], limit)
+            outcomes[outcome] += 1
+            if until_one and outcome in ("error", "crash", "hang"):
+                break
+            if outcome in ("error", "crash", "hang", "other") and not mode.endswith("-unchecked"):
+                print(f"{model.name}/{name}: {outcome}", file=sys.stderr)
+    return outcomes
+
+
+def _kind(folder: Path) -> str:
+    file = folder / "manifest.json"
+    return str(json.loads(file.read_text(encoding="utf-8"))["kind"]) if file.is_file() else ""
+
+
+def _damage(folder: Path, draw: random.Random, kinds: tuple[Damage, ...]) -> str:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    if kinds is HOSTILE:
+        files = [path for path in files if path != folder / "manifest.json"]
+    file, damage = draw.choice(files), draw.choice(kinds)
+    damage(file, draw)
+    return f"{file.relative_to(folder)} ({damage.__name__})"
+
+
+def _fit_manifest(folder: Path) -> None:
+    from nextquery.artifacts import write_manifest
+
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    write_manifest(folder, manifest["kind"], manifest)
+
+
+def _check_nothing() -> None:
+    from nextquery.artifacts import folder, manifest
+
+    for module, name, instead in (
+        (manifest, "check_file", lambda *_, **__: None),
+        (manifest, "open_plain", lambda root, name, shown: (root / name).open("rb")),
+        (manifest, "checksum", lambda found: found.get("checksum", "")),
+        (folder.Artifact, "check_once", lambda self, what, check: None),
+    ):
+        setattr(module, name, instead)
+
+
+def _import_everything() -> None:
+    """Import what children need; nothing may be computed here, or forks inherit dead threads."""
+    for module in (
+        "nextquery.logs.inspect",
+        "nextquery.suggesters.neural",
+        *(f"nextquery.suggesters.{kind}" for kind in KINDS),
+    ):
+        importlib.import_module(module)
+
+
+def _answers(folder: Path) -> str:
+    """What a sound folder says, asked in a child as the others are."""
+    with tempfile.TemporaryDirectory() as place:
+        child = os.fork()
+        if not child:
+            Path(place, "answers").write_text(repr(ask(folder)), encoding="utf-8")
+            os._exit(0)
+        os.waitpid(child, 0)
+        return Path(place, "answers").read_text(encoding="utf-8")
+
+
+def _outcome(folder: Path, expected: str, limit: int) -> str:
+    child = os.fork()
+    if not child:
+        signal.alarm(limit)
+        os._exit(_asked(folder, expected))
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        return "hang" if os.WTERMSIG(status) == signal.SIGALRM else "crash"
+    return OUTCOMES.get(os.WEXITSTATUS(status), "crash")
+
+
+def _asked(folder: Path, expected: str) -> int:
+    import warnings
+
+    from nextquery.errors import NextqueryError
+
+    warnings.simplefilter("ignore")
+    os.environ["XDG_CACHE_HOME"] = str(folder.parent / "cache")
+    try:
+        return SAME if repr(ask(folder)) == expected else OTHER
+    except NextqueryError:
+        return REFUSED
+    except BaseException as error:
+        print(f"    {error!r:.200}", file=sys.stderr)
+        return ERROR
+
+
+if __name__ == "__main__":
+    given = [*sys.argv[1:], "0"]
+    counted = main(Path(given[0]), given[1], int(given[2]), int(given[3]), given[4] == "1")
+    print(json.dumps(counted))

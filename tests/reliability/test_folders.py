@@ -1,0 +1,84 @@
+"""Folders survive crashes, and damaged or hostile folders are refused.
+
+Each test has a control: the same trial without the protection must fail.
+"""
+
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .small_models import ask
+
+
+@pytest.mark.timeout(600)
+def test_a_publication_killed_at_any_line_leaves_the_old_or_the_new_folder(
+    run_script: Any, tmp_path: Path
+) -> None:
+    killed = run_script("crash_points", tmp_path / "a", "publish", 250)
+    assert killed["points"] > 10
+    assert killed["readable"] == killed["points"]
+    assert killed["put_right"] == killed["points"], "the next job clears what was left"
+    control = run_script("crash_points", tmp_path / "b", "rename_twice", 40)
+    assert control["readable"] < control["points"]
+    assert control["put_right"] < control["points"]
+
+
+@pytest.mark.timeout(600)
+def test_a_command_killed_or_stopped_at_any_step_leaves_the_old_or_the_new_folder(
+    run_script: Any, files: Path
+) -> None:
+    ended = run_script("command_crashes", files, "both", 2, "update", "feedback guard")
+    assert ended["tried"] >= 6
+    assert ended["problems"] == []
+    control = run_script("command_crashes", files, "in-place", 4, "fit")
+    assert control["problems"]
+
+
+@pytest.mark.timeout(600)
+def test_a_damaged_folder_is_refused(run_script: Any, files: Path) -> None:
+    outcomes = run_script("damaged_folders", files, "damaged", 24, 1)
+    assert set(outcomes) <= {"refused", "same"}
+    unchecked = run_script("damaged_folders", files, "damaged-unchecked", 8, 1, 1)
+    assert set(unchecked) & {"other", "error", "crash", "hang"}
+
+
+@pytest.mark.timeout(600)
+def test_hostile_content_with_valid_checksums_ends_no_process(run_script: Any, files: Path) -> None:
+    outcomes = run_script("damaged_folders", files, "hostile", 24, 1)
+    assert set(outcomes) <= {"refused", "same", "other"}, "wrong answers are the author's own"
+    unchecked = run_script("damaged_folders", files, "hostile-unchecked", 60, 2, 1)
+    assert set(unchecked) & {"error", "crash", "hang"}
+
+
+@pytest.mark.parametrize("limit", [100, 5000])
+def test_a_full_disk_leaves_the_old_model(files: Path, tmp_path: Path, limit: int) -> None:
+    old = Path(shutil.copytree(files / "popularity", tmp_path / "model"))
+    before = (old / "manifest.json").read_bytes()
+    words = ["fit", str(files / "data1"), "--kind", "adjacency", "--out", str(old)]
+    done = subprocess.run(
+        [sys.executable, "-m", "nextquery", *words],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert done.returncode in (1, 2)
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert (old / "manifest.json").read_bytes() == before
+    assert ask(old)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_control_files_written_in_place_on_a_full_disk_destroy_the_model(
+    files: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(files / "adjacency", tmp_path / "model"))
+    for file in sorted((files / "adjacency").glob("*.npy")):
+        (copy / file.name).write_bytes(file.read_bytes()[:100])
+    with pytest.raises(Exception, match="altered or truncated"):
+        ask(copy)

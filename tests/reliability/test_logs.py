@@ -1,0 +1,248 @@
+"""Hostile logs and interrupted jobs: rows, reasons or one line; bounded memory; nothing left."""
+
+import csv
+import gzip
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import util
+from pathlib import Path
+from random import Random
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nextquery.errors import NextqueryError
+from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.formats.table import FORMATS
+from nextquery.logs.reading.read_logs import read_logs
+from nextquery.logs.settings import ReadSettings
+from nextquery.logs.synthetic.log import write_log
+
+from .log_files import mutate, seeds
+from .stopped_jobs import end_in_the_middle, end_job, held_at, names, nextquery
+
+SEEDS = seeds()
+COLUMNS = st.sampled_from(
+    [
+        *[None] * 6,
+        {"user": "user", "time": "time", "query": "query"},
+        {"user": "1", "time": "2", "query": "3"},
+        {"user": "²", "time": "2", "query": "9" * 50},
+        {"user": "a.b|c", "time": "$", "query": "''", "click": "[0]"},
+        {"user": 'a"b', "time": "..", "query": ".", "click": "\0"},
+    ]
+)
+
+
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@given(
+    name=st.sampled_from(sorted(SEEDS)),
+    random=st.randoms(use_true_random=False),
+    given_format=st.sampled_from(["own", "auto", *FORMATS]),
+    columns=COLUMNS,
+    zone=st.sampled_from(["UTC", "Europe/Paris"]),
+)
+def test_a_mutated_log_gives_rows_reasons_or_one_printable_error(
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    random: Random,
+    given_format: str,
+    columns: dict[str, str] | None,
+    zone: str,
+) -> None:
+    folder = tmp_path_factory.mktemp("mutated")
+    (folder / "log").write_bytes(mutate(random, SEEDS[name]))
+    own = name if name in FORMATS else "auto"
+    chosen = own if given_format == "own" else given_format
+    try:
+        choice = ReadSettings(chosen, columns, zone, max_rejected=1.0)
+        result = read_logs([folder / "log"], choice, folder / "work")
+        parts = [pl.read_parquet(part) for part in (folder / "work" / "rows").iterdir()]
+        assert sum(map(len, parts)) == result.rows_accepted
+        assert result.rows_read == result.rows_accepted + sum(result.reasons.values())
+        message = "no error"
+    except NextqueryError as error:
+        message = str(error)
+    finally:
+        shutil.rmtree(folder)
+    assert message.isprintable(), "a control character would act on the terminal"
+
+
+def test_control_mutated_logs_break_plain_readers() -> None:
+    broken = 0
+    for number in range(40):
+        csv_log, json_log = (mutate(Random(number), SEEDS[name]) for name in ("csv", "ndjson"))
+        try:
+            list(csv.reader(csv_log.decode().splitlines(), strict=True))
+            for line in json_log.decode().splitlines():
+                json.loads(line)
+        except (ValueError, csv.Error, RecursionError):
+            broken += 1
+    assert broken > 10
+
+
+MOST_MEMORY = 900  # MB
+MEMORY_LIMIT = 12 << 30  # a control may not take the machine with it
+PEAK = """
+import resource, sys
+from pathlib import Path
+from nextquery.logs.formats import parquet
+from nextquery.logs.reading import lines
+from nextquery.logs.reading.read_logs import read_logs
+from nextquery.logs.settings import ReadSettings
+if sys.argv[3] == "unbounded":
+    lines.BLOCK_LINES = parquet.BLOCK_BYTES = 1 << 40
+read_logs([Path(sys.argv[1])], ReadSettings(max_rejected=1.0), Path(sys.argv[2]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def peak_memory(path: Path, bound: str) -> int:
+    """MB that a process needs to read a log."""
+    work = path.with_name(f"{path.name}-{bound}")
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(path), str(work), bound],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT)),
+    )
+    assert bound == "unbounded" or done.returncode == 0, done.stderr
+    return int(done.stdout) if done.returncode == 0 else MEMORY_LIMIT >> 20
+
+
+def write_empty_lines(path: Path) -> None:
+    with gzip.open(path, "wb") as stream:
+        stream.write(SEEDS["aol"])
+        for _ in range(6):
+            stream.write(b"\n" * 1_000_000)
+
+
+def write_long_texts(path: Path) -> None:
+    rows = 4_500
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows), pa.array(["x" * 80_000]))
+    table = pa.table({"user": ["u"] * rows, "time": [1_141_197_432] * rows, "query": texts})
+    pq.write_table(table, path, compression="zstd")
+
+
+@pytest.mark.parametrize("write", [write_empty_lines, write_long_texts])
+def test_a_small_file_that_unpacks_to_a_large_one_is_read_in_bounded_memory(
+    write: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = tmp_path / ("log.gz" if write is write_empty_lines else "log.parquet")
+    write(path)
+    assert path.stat().st_size < 10_000
+    peak = peak_memory(path, "bounded")
+    assert peak < MOST_MEMORY
+    # Half of the peak is what the imported libraries take, with or without a bound.
+    assert peak_memory(path, "unbounded") > MOST_MEMORY + 300, "control: no bound"
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero"])
+def test_a_pipe_without_a_writer_and_an_endless_device_are_refused(
+    name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    if name == "pipe":
+        os.mkfifo(path)
+    command = nextquery("prepare", path, "--out", tmp_path / "data")
+    done = subprocess.run(command, capture_output=True, timeout=200)
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_control_a_program_that_opens_such_a_pipe_waits(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = [sys.executable, "-c", "import sys; open(sys.argv[1]).read()"]
+    with pytest.raises(subprocess.TimeoutExpired):
+        subprocess.run([*reader, str(tmp_path / "pipe")], timeout=2)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.tsv"
+    write_log(path, 20_000, 1)
+    return path
+
+
+@pytest.fixture(scope="module")
+def small_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.tsv"
+    write_log(path, 300, 1)
+    return path
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("after", ["work", "sessions"])
+def test_a_signal_ends_the_job_in_one_line_and_leaves_nothing(
+    engine: str, number: signal.Signals, after: str, log: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    ending = end_in_the_middle(
+        nextquery("prepare", log, "--out", data, "--engine", engine),
+        number,
+        published=data.exists,
+        begun=lambda: any(tmp_path.rglob(after)),
+        clear=lambda: shutil.rmtree(data, ignore_errors=True),
+    )
+    assert not ending.late
+    assert ending.is_orderly(number), ending
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_folder_is_in_its_place_leaves_all_of_it(
+    number: signal.Signals, small_log: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    # Beside the target lies an empty folder by then; its removal is the last step.
+    held = held_at("os.rmdir", ".partial", "prepare", small_log, "--out", data)
+    ending = end_job(held, number, published=data.exists)
+    assert ending.late
+    assert ending.code == 128 + number, "it was told to end before it had said what it did"
+    assert ending.is_orderly(number), ending
+    assert names(tmp_path) == ["data"]
+    assert PreparedData(data).artifact.entry("counts")["rows_read"] > 300
+
+
+NO_TEXT = b"no utf-8 \xff\xfe"
+ODD_NAMES = (b"a [b] {c} *?", b"back\\slash 'q' \"z\"", NO_TEXT)
+# Spark takes its time to start: one name has everything that is odd.
+SPARK = [pytest.mark.slow, pytest.mark.timeout(600)]
+TRIED = [
+    *((engine, name) for engine in ("polars", "duckdb") for name in ODD_NAMES),
+    pytest.param("spark", b" ".join(ODD_NAMES[:2]), marks=SPARK),
+    pytest.param("spark", NO_TEXT, marks=SPARK),
+]
+
+
+@pytest.mark.parametrize(("engine", "name"), TRIED)
+def test_log_and_folder_may_have_any_name(
+    engine: str, name: bytes, small_log: Path, tmp_path: Path
+) -> None:
+    if engine == "spark" and not (util.find_spec("pyspark") and shutil.which("java")):
+        pytest.skip("Spark needs the extra 'spark' and Java")
+    odd = tmp_path / os.fsdecode(name) / os.fsdecode(name)
+    odd.parent.mkdir()
+    shutil.copy(small_log, odd)
+    with odd.open("ab") as stream:
+        stream.write(b"broken\n")
+    out = odd.parent / "data"
+    command = nextquery("prepare", odd, "--out", out, "--engine", engine, "--no-spelling")
+    ended = subprocess.run(command, capture_output=True)
+    if engine == "spark" and name == NO_TEXT:
+        assert ended.returncode == 2
+        assert b"Spark opens UTF-8 names only" in ended.stderr.splitlines()[-1]
+        return
+    assert ended.returncode == 0, ended.stderr
+    assert b"1 rejected" in ended.stdout
