@@ -148,7 +148,7 @@ def leave_out_robots(engine: Engine, rows: Frame, rule: RobotRule) -> tuple[Fram
     if not found:
         return rows, RobotCounts()
     left = rows.join(robots.select("user_id"), on="user_id", how="anti")
-    dropped = robots.select(nw.col("rows").sum()).collect("pyarrow").item()
+    dropped = robots.select(nw.col("rows").sum()).collect("polars").item()
     return engine.materialise(left, "people"), RobotCounts(found, int(dropped))
 
 
@@ -160,7 +160,7 @@ def _more_than(typed: Frame, keys: list[str], most: int) -> Frame:
 
 
 def _count(frame: Frame) -> int:
-    return int(frame.select(nw.len()).collect("pyarrow").item())
+    return int(frame.select(nw.len()).collect("polars").item())
 
 
 ROWS = "journal/rows.parquet"
@@ -199,13 +199,13 @@ def read_journal(
     kept = coded.filter(nw.col("drop").is_null())
     kept = engine.lookup(kept, known.select("user_id", "held_out"), "user_id")
     kept = kept.select("user_id", "held_out", "time", "row", "query_id", "url_id")
-    counts = RowCounts(int(users.select(nw.len()).collect("pyarrow").item()), _dropped(coded))
+    counts = RowCounts(int(users.select(nw.len()).collect("polars").item()), _dropped(coded))
     return Events(engine.materialise(kept, "events"), texts), counts
 
 
 def _dropped(rows: Frame) -> dict[str, int]:
     dropped = rows.filter(~nw.col("drop").is_null())
-    found = dropped.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("pyarrow")
+    found = dropped.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("polars")
     counts = dict(found.rows())
     return {reason: int(counts.get(reason, 0)) for reason in DROP_REASONS}
 
@@ -271,14 +271,14 @@ def _clean(engine: Engine, raw_queries: Frame, rules: CleaningRules) -> tuple[Fr
 
 
 def _count_users(users: Frame) -> int:
-    return int(users.select(nw.len()).collect("pyarrow").item())
+    return int(users.select(nw.len()).collect("polars").item())
 
 
 def _count_dropped(engine: Engine, rows: Frame, texts: Frame) -> dict[str, int]:
     """How many rows were dropped for each reason: a dropped query has no id."""
     dropped = rows.filter(nw.col("query_id").is_null()).select("raw_id")
     reasons = engine.lookup(dropped, texts.select("raw_id", "drop"), "raw_id")
-    found = reasons.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("pyarrow")
+    found = reasons.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("polars")
     counts = dict(found.rows())
     return {reason: int(counts.get(reason, 0)) for reason in DROP_REASONS}
 
@@ -308,12 +308,12 @@ def _learn(engine: Engine, events: Events, background: nw.Expr) -> tuple[Speller
     counts = {word: counted for (word,), counted in _counted(count_words(words, typed, 1), "word")}
     pairs = _counted(count_word_pairs(words, typed, MIN_PAIR_USERS), "first", "second")
     by_pair = {(first, second): counted for (first, second), counted in pairs}
-    every = words.texts.select("word").collect("pyarrow")["word"].to_list()
+    every = words.texts.select("word").collect("polars")["word"].to_list()
     return learn_spelling(sorted(every), counts, by_pair), counts
 
 
 def _counted(table: Frame, *texts: str) -> list[tuple[tuple[str, ...], Counted]]:
-    found = table.select(*texts, "count", "users").collect("pyarrow").rows()
+    found = table.select(*texts, "count", "users").collect("polars").rows()
     return [(tuple(texts), Counted(int(count), int(users))) for *texts, count, users in found]
 
 
@@ -321,7 +321,7 @@ def _report(changed: Frame, counts: WordCounts, min_users: int) -> SpellingRepor
     """Names a correction only if enough users of the background typed its words."""
     found = changed.group_by("changes").agg(rows=nw.len()).select("changes", "rows")
     tally: Counter[str] = Counter()
-    for changes, count in found.collect("pyarrow").rows():
+    for changes, count in found.collect("polars").rows():
         tally.update(dict.fromkeys(changes.split("\n"), int(count)))
     common = {word for word, seen in counts.items() if seen.users >= min_users}
     public = []

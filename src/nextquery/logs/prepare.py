@@ -57,7 +57,7 @@ def split_rule(rows: Frame, settings: PrepareSettings) -> SplitRule:
         cuts = parse_cuts(settings.split_at, settings.read.time_zone)
     else:
         span = rows.select(first=nw.col("time").min(), last=nw.col("time").max())
-        ((first, last),) = span.collect("pyarrow").rows()
+        ((first, last),) = span.collect("polars").rows()
         days = settings.split_days
         cuts = last_days_cuts(last, parse_days(days)) if days else paper_cuts(first, last)
     return SplitRule(cuts, settings.holdout_users)
@@ -121,7 +121,7 @@ def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, Any]:
         queries=nw.len(),
         too_long=nw.col("too_long").cast(nw.Int64).sum(),
     )
-    columns = found.select("split", "single", "sessions", "queries", "too_long").collect("pyarrow")
+    columns = found.select("split", "single", "sessions", "queries", "too_long").collect("polars")
     rows_found = columns.rows()
     sizes = {(split, single): counts for split, single, *counts in rows_found}
     several = {name: sizes.get((SPLIT_CODES[name], False), (0, 0)) for name in splits}

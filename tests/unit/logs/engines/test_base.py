@@ -32,7 +32,7 @@ def test_tally_counts_rows_and_different_users(engine: Engine, tmp_path: Path, s
         {"user_id": [0, 1, 1, 1, 0], "query_id": [3, 3, 3, 2, 3], "next_id": [5, 5, 5, 5, 6]}
     )
     frame = _frame(engine, tmp_path / "rows", rows.with_columns(pl.all() * step))
-    found = engine.count_with_users(frame, ["query_id", "next_id"]).collect("pyarrow")
+    found = engine.count_with_users(frame, ["query_id", "next_id"]).collect("polars")
     table = found.select("query_id", "next_id", "count", "users").rows()
     assert sorted((a // step, b // step, *rest) for a, b, *rest in table) == [
         (2, 5, 1, 1),
@@ -56,15 +56,15 @@ def test_parts_come_back_as_ids_and_dictionaries(engine: Engine, tmp_path: Path)
     folder.mkdir()
     for number, part in enumerate(rows.iter_slices(3)):
         engine.write_part(part, folder / f"part-{number:05}")
-    span = engine.scan(folder).select(last=nw.col("time").max()).collect("pyarrow").item()
+    span = engine.scan(folder).select(last=nw.col("time").max()).collect("polars").item()
     assert span == datetime(2006, 3, 1, 3)
     ids = {"user": "user_id", "query": "query_id", "click": "url_id"}
     coded, dictionaries = engine.scan_encoded(folder, ids, unordered=("user", "query"))
-    table = coded.sort("row").collect("pyarrow")
+    table = coded.sort("row").collect("polars")
     for (name, key), dictionary in zip(ids.items(), dictionaries, strict=True):
-        texts = dict(dictionary.select(key, name).collect("pyarrow").rows())
+        texts = dict(dictionary.select(key, name).collect("polars").rows())
         assert [texts.get(found) for found in table[key].to_list()] == rows[name].to_list()
-    clicked = dict(dictionaries[2].select("click", "url_id").collect("pyarrow").rows())
+    clicked = dict(dictionaries[2].select("click", "url_id").collect("polars").rows())
     assert clicked["a"] < clicked["b"]
 
 

@@ -36,7 +36,7 @@ def test_intermediate_tables_are_files_of_the_work_folder(
 
 def test_ids_follow_the_order_of_texts(engine: DuckdbEngine, tmp_path: Path) -> None:
     frame = _frame(engine, tmp_path / "rows", pl.DataFrame({"text": ["b", "a", "c"]}))
-    numbered = engine.number(frame, "text", "id", in_text_order=True).collect("pyarrow")
+    numbered = engine.number(frame, "text", "id", in_text_order=True).collect("polars")
     assert sorted(numbered.select("id", "text").rows()) == [(1, "a"), (2, "b"), (3, "c")]
 
 
@@ -48,4 +48,4 @@ def test_a_function_is_applied_to_batches_and_kept(engine: DuckdbEngine, tmp_pat
         SCHEMA,
         "measured",
     )
-    assert sorted(measured.collect("pyarrow").rows()) == [("a", 1), ("bb", 2)]
+    assert sorted(measured.collect("polars").rows()) == [("a", 1), ("bb", 2)]

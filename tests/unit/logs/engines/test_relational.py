@@ -28,10 +28,10 @@ def _frame(engine: RelationalEngine, folder: Path, rows: pl.DataFrame) -> Frame:
 def test_texts_become_ids_and_null_stays_null(engine: RelationalEngine, tmp_path: Path) -> None:
     rows = pl.DataFrame({"row": [1, 2, 3, 4], "query": ["b", None, "a", "b"]})
     coded, (texts,) = engine.encode(_frame(engine, tmp_path / "rows", rows), {"query": "query_id"})
-    assert coded.select("row", "query_id").sort("row").collect("pyarrow").rows() == [
+    assert coded.select("row", "query_id").sort("row").collect("polars").rows() == [
         *((1, 2), (2, None), (3, 1), (4, 2))
     ]
-    assert texts.select("query_id", "query").sort("query_id").collect("pyarrow").rows() == [
+    assert texts.select("query_id", "query").sort("query_id").collect("polars").rows() == [
         *((1, "a"), (2, "b"))
     ]
 
@@ -42,7 +42,7 @@ def test_a_window_sees_the_rows_of_a_user_by_time_and_row(
     rows = pl.DataFrame({"user_id": [1, 1, 2, 1], "time": [5, 4, 1, 5], "row": [9, 2, 1, 3]})
     frame = engine.sort_rows(_frame(engine, tmp_path / "rows", rows), "ordered")
     found = frame.with_columns(before=engine.ordered(nw.col("row").shift(1))).lazy()
-    table = found.select("row", "before").sort("row").collect("pyarrow").rows()
+    table = found.select("row", "before").sort("row").collect("polars").rows()
     assert table == [(1, None), (2, None), (3, 2), (9, 3)]
 
 

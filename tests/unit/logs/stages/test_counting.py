@@ -67,7 +67,7 @@ def counts(engine: Engine, tmp_path: Path) -> CountTables:
 
 
 def _rows(table: Frame, *columns: str) -> list[tuple[object, ...]]:
-    return sorted(table.select(*columns, "count", "users").collect("pyarrow").rows())
+    return sorted(table.select(*columns, "count", "users").collect("polars").rows())
 
 
 def test_queries_words_and_followers_need_enough_users(counts: CountTables) -> None:

@@ -35,7 +35,7 @@ def _read(engine: Engine, folder: Path, typed: list[tuple[str, str]]) -> tuple[E
 
 def _queries(engine: Engine, events: Events) -> list[str]:
     joined = engine.lookup(events.rows.select("row", "query_id"), events.texts.queries, "query_id")
-    table = joined.sort("row").collect("pyarrow")
+    table = joined.sort("row").collect("polars")
     return [str(text) for text in table["query"].to_list()]
 
 

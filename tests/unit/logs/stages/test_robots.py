@@ -30,7 +30,7 @@ def rows_of(engine: Engine, tmp_path: Path, typed: list[tuple[int, datetime, int
 
 
 def users_left(rows: Frame) -> list[int]:
-    found = rows.select("user_id").unique().sort("user_id").collect("pyarrow")
+    found = rows.select("user_id").unique().sort("user_id").collect("polars")
     return [int(user) for user in found["user_id"].to_list()]
 
 
@@ -53,7 +53,7 @@ def test_who_asks_too_much_in_an_hour_or_in_all(engine: Engine, tmp_path: Path) 
     left, counts = leave_out_robots(engine, rows_of(engine, tmp_path, typed), RULE)
     assert users_left(left) == [2, 3, 5, 6]
     assert counts == RobotCounts(2, 42)
-    assert left.select(nw.len()).collect("pyarrow").item() == len(typed) - 42
+    assert left.select(nw.len()).collect("polars").item() == len(typed) - 42
 
 
 @pytest.mark.parametrize("queries", [5, 11])

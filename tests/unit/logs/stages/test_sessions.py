@@ -46,7 +46,7 @@ def _sessions(
     ordered = engine.sort_rows(engine.scan(folder), "ordered")
     rule = nw.lit(0) if split is None else split
     found = find_sessions(engine, ordered, rule, idle_minutes=30, max_queries=most)
-    table = found.queries.collect("pyarrow").rows(named=True)
+    table = found.queries.collect("polars").rows(named=True)
     return sorted(table, key=lambda row: (row["session"], row["position"]))
 
 
