@@ -9,7 +9,8 @@ from typer.core import TyperArgument, TyperGroup, TyperOption
 
 import nextquery
 from nextquery.cli.main import app
-from nextquery.config import Section, descriptions
+from nextquery.config import Section
+from nextquery.settings import descriptions
 
 
 def write_reference(folder: Path) -> None:

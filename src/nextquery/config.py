@@ -1,12 +1,8 @@
-"""Typed configuration: one frozen section per stage, read from TOML, an unknown key is an error.
-
-Knows the keys, their defaults and their bounds; knows nothing of what the stages do with them.
-"""
+"""Typed configuration: one frozen section per stage, read from TOML; unknown keys are errors."""
 
 import copy
 import tomllib
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nextquery.artifacts.files import read_plain_text
 from nextquery.errors import ArtifactError, ConfigError
+from nextquery.settings import split_pair
 
 _MOST_BYTES = 1 << 24
 _PACKAGED = Path(__file__).parent / "configs"
@@ -25,26 +22,9 @@ SectionT = TypeVar("SectionT", bound="Section")
 class Section(BaseModel):
     """Base of all sections: frozen, and no key beyond those declared."""
 
-    # Pydantic could read the docstrings under the fields and build its checks at once, which takes
-    # a fifth of a short command: `descriptions` reads them for the documents.
+    # Pydantic could read the docstrings under the fields and build its validators at import, which
+    # takes a fifth of a short command: `settings.descriptions` reads them when they are needed.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-def descriptions(kind: type[Section]) -> dict[str, str]:
-    """The docstring under each field of a section, by the field's name."""
-    import ast
-    import inspect
-    import textwrap
-
-    found: dict[str, str] = {}
-    for parent in reversed(kind.__mro__[: kind.__mro__.index(Section)]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]
-        assert isinstance(body, ast.ClassDef)
-        for field, after in pairwise(body.body):
-            if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
-                name = ast.unparse(field.target)
-                found[name] = inspect.cleandoc(ast.literal_eval(after.value))
-    return found
 
 
 def shipped_configs() -> dict[str, Path]:
@@ -105,9 +85,8 @@ def stored_section(kind: type[SectionT], values: Any, place: Path) -> SectionT:
 
 
 def _apply(values: dict[str, Any], override: str) -> None:
-    key, separator, text = override.partition("=")
-    if not separator or not key:
-        raise ConfigError(f"`overrides` {override}: write section.key=value, e.g. `train.epochs=3`")
+    form = "section.key=value, e.g. `train.epochs=3`"
+    key, text = split_pair(override, "overrides", form, empty=True)
     *sections, leaf = key.split(".")
     for section in sections:
         values = values.setdefault(section, {})

@@ -44,9 +44,6 @@ def _shown(character: str) -> str:
 _SETTING = re.compile(r"`([a-z][a-z_.]*)(?:=([^`]*))?`")
 _OTHER_NAMES = {
     "fold_configs": "--fold-config",
-    "keys_file": "--keys",
-    "admin_keys_file": "--admin-keys",
-    "rate_per_second": "--rate",
     "source": "--from",
     "runs": "--run",
 }

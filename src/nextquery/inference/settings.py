@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from nextquery.config import Section
 from nextquery.errors import ConfigError
 from nextquery.inference.near_duplicates import AUTO, languages
+from nextquery.settings import split_pair
 
 Mode = Literal["exact", "fast"]
 Known = Literal["free", "prefer", "only"]
@@ -114,9 +115,7 @@ def override(
     """`base` with other values, checked; `sets` are `key=value` texts."""
     changed = {**base.model_dump(), **values}
     for text in sets:
-        key, separator, value = text.partition("=")
-        if not separator:
-            raise ConfigError(f"`overrides` {text}: write key=value, e.g. `max_words=6`")
+        key, value = split_pair(text, "overrides", "key=value, e.g. `max_words=6`", empty=True)
         if key not in DecodeConfig.model_fields:
             known = ", ".join(DecodeConfig.model_fields)
             raise ConfigError(f"`overrides` {text}: no such decode setting; there are: {known}")

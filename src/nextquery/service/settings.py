@@ -1,10 +1,11 @@
-"""What an operator decides about a service. Knows names and bounds; opens nothing."""
+"""What an operator decides about a service."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nextquery.errors import InputError
 from nextquery.feedback.assignment import Share
+from nextquery.settings import TUNING, Option, check_limits, setting
 
 PUBLIC = frozenset({"metrics", "docs"})
 MAX_QUERY_CHARACTERS = 512
@@ -21,21 +22,6 @@ MAX_CANDIDATES = 100
 MAX_BATCH_REQUESTS = 64
 MAX_BODY_BYTES = 1 << 20
 MAX_FEEDBACK_DAYS = 36_500
-BOUNDS: dict[str, tuple[float, float]] = {
-    "port": (0, 65_535),
-    "workers": (1, 256),
-    "threads": (0, 1024),
-    "queue_size": (1, 1_000_000),
-    "batch_size": (1, 10_000),
-    "batch_seconds": (0.001, 86_400),
-    "budget_ms": (1, 86_400_000),
-    "max_sessions": (1, 1_000_000_000),
-    "idle_minutes": (0.001, 525_600),
-    "rate_per_second": (0, 1_000_000_000),
-    "drain_seconds": (0, 86_400),
-    "feedback_mb": (1, 1_000_000),
-}
-"""The least and the most of every number: beyond is a slip, and some would wait for ever."""
 BODY_SECONDS = 10.0
 """A body that has not arrived after this long is refused, so that slow clients hold nothing."""
 
@@ -59,61 +45,73 @@ class NamedModel:
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """Everything a worker needs to know, the same for all workers of a service."""
+    """Everything that a worker needs to know, the same for all workers of a service.
 
-    models: tuple[NamedModel, ...]
+    The options of `nextquery serve` are made of these fields: `cli/options.py`.
+    """
+
+    models: tuple[NamedModel, ...] = field(metadata={"option": Option(None)})
     """The served models; the first answers requests that name none."""
-    control: Path
+    control: Path = field(metadata={"option": Option(None)})
     """Folder through which the workers of one machine tell each other of a reload."""
     fallback: Path | None = None
-    """A count model that answers when the main model is late or overloaded."""
+    """Count model that answers when MODEL is late or busy."""
     rescue: Path | None = None
-    """A rescue model: its lists come first after a query that a request says found nothing."""
+    """Rescue model whose suggestions come first after a query that had no results."""
     host: str = "127.0.0.1"
-    port: int = 8000
-    workers: int = 1
-    threads: int = 0
-    """Threads of the neural model in each worker; 0 shares the cores among the workers."""
-    budget_ms: int = 300
-    """How long a request may wait for its model before the fallback answers, or 503."""
-    queue_size: int = 32
-    """Requests of a burst that may wait for a model; one more is refused at once."""
-    batch_size: int = 4
+    """Address to listen on."""
+    port: int = setting(8000, least=0, most=65_535)
+    """Port to listen on; 0 takes a free one."""
+    workers: int = setting(1, least=1, most=256)
+    """Processes that share the port; more than one need `sessions`."""
+    threads: int = setting(0, least=0, most=1024, panel=TUNING)
+    """Threads of a neural model in each worker; 0 divides the cores among the workers."""
+    budget_ms: int = setting(300, least=1, most=86_400_000)
+    """Milliseconds that a request may wait for its model before the fallback answers, or 503."""
+    queue_size: int = setting(32, least=1, most=1_000_000, panel=TUNING)
+    """Requests of a burst that may wait for a model; more get 503 at once."""
+    batch_size: int = setting(4, least=1, most=10_000, panel=TUNING)
     """Waiting requests that are answered together; in a lasting overload no more may wait."""
-    batch_seconds: float = 10.0
-    """A batch that takes a neural model longer is ended; its requests get 503."""
+    batch_seconds: float = setting(10.0, least=0.001, most=86_400, panel=TUNING)
+    """A batch that takes a neural model longer is cancelled; its requests get 503."""
     sessions: str = "memory"
-    """`memory`, a `redis://` URL, or `none`; several workers cannot share `memory`."""
-    max_sessions: int = 10_000
-    idle_minutes: float = 30.0
-    keys_file: Path | None = None
-    admin_keys_file: Path | None = None
-    rate_per_second: float = 0.0
-    """Ordinary requests a second of one key, or of one address without keys; 0 sets no limit."""
+    """Where sessions are kept: memory (for one worker), redis://HOST:PORT/DB or none."""
+    max_sessions: int = setting(10_000, least=1, most=1_000_000_000, panel=TUNING)
+    """Most sessions kept in memory."""
+    idle_minutes: float = setting(30.0, least=0.001, most=525_600)
+    """Minutes without a query after which a session ends."""
+    keys_file: Path | None = setting(None, flag="--keys")
+    """File of API keys, as --new-key prints them; without one nobody needs a key."""
+    admin_keys_file: Path | None = setting(None, flag="--admin-keys")
+    """File of admin keys; without one there is no /admin."""
+    rate_per_second: float = setting(0.0, flag="--rate", least=0, most=1_000_000_000)
+    """Requests per second of one key, or of one address without keys; 0: no limit."""
     public: frozenset[str] = frozenset()
-    """What is shown without a key where keys are asked for: `metrics`, `docs`."""
-    trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks whose `X-Forwarded-For` is believed; `*` believes everybody."""
-    cors_origins: tuple[str, ...] = ()
-    interleave: tuple[str, ...] = ()
+    """What is shown without a key where keys are needed: metrics or docs; repeatable."""
+    trusted_proxies: tuple[str, ...] = setting((), flag="--trusted-proxy")
+    """Address or network whose X-Forwarded-For is believed, * for all; repeatable."""
+    cors_origins: tuple[str, ...] = setting((), flag="--cors-origin")
+    """Origin whose pages may call the API; repeatable."""
+    interleave: tuple[str, ...] = setting((), flag=None)
     """Two served models whose lists are shown as one, in turns."""
-    split: tuple[Share, ...] = ()
+    split: tuple[Share, ...] = setting((), flag=None)
     """The models among which sessions are divided."""
-    shadow: str | None = None
+    shadow: str | None = setting(None, flag=None)
     """A served model that is asked for every list and recorded, and never shown."""
     feedback: Path | None = None
-    """Folder of the feedback log; without it feedback is refused."""
-    feedback_days: int | None = None
-    """The last days whose feedback files are kept; None keeps them all."""
-    feedback_mb: int = 1024
-    """Megabytes that a feedback file (one of three per day) may grow to; the rest is refused."""
+    """Folder of the feedback log (UBI format); without it feedback is refused."""
+    feedback_days: int | None = setting(None, least=1, most=MAX_FEEDBACK_DAYS)
+    """Delete feedback files that are older than this many days; all are kept by default."""
+    feedback_mb: int = setting(1024, least=1, most=1_000_000, panel=TUNING)
+    """Megabytes that a feedback file (three per day) may grow to; the rest is refused."""
     score: bool = False
-    """Whether `/v1/score` answers: scores of a trained model tell what single people typed."""
+    """Answer /v1/score; the scores of a trained model can reveal what single people typed."""
     blocklist: Path | None = None
+    """File of words and phrases never to suggest."""
     kill_switch: Path | None = None
-    """While this file exists every list is empty."""
-    drain_seconds: float = 1.0
-    """How long a stopping service reports itself as not ready before it takes no more requests."""
+    """While this file exists, every list is empty."""
+    drain_seconds: float = setting(1.0, least=0, most=86_400, panel=TUNING)
+    """Seconds between losing readiness and closing the port when the service stops."""
 
     def __post_init__(self) -> None:
         if unknown := self.public - PUBLIC:
@@ -122,17 +120,9 @@ class ServiceSettings:
         if len(set(names)) != len(names):
             raise InputError(f"two models are named the same: {', '.join(names)}")
         self._check_trials(names)
-        if self.feedback_days is not None and not (
-            self.feedback and 1 <= self.feedback_days <= MAX_FEEDBACK_DAYS
-        ):
-            raise InputError(
-                f"`feedback_days`: needs `feedback`, and must be 1 to {MAX_FEEDBACK_DAYS:,}"
-            )
-        for name, (least, most) in BOUNDS.items():
-            value = getattr(self, name)
-            if not least <= value <= most:  # nor may it be nan
-                known = f"at least {least:,}" if value < least else f"at most {most:,}"
-                raise InputError(f"`{name}` {value}: must be {known}")
+        if self.feedback_days is not None and self.feedback is None:
+            raise InputError("`feedback_days`: needs `feedback`, the folder of the files")
+        check_limits(self)
         self._check_sessions()
 
     def _check_sessions(self) -> None:
@@ -158,10 +148,10 @@ class ServiceSettings:
         if self.split and (len(arms) < 2 or len(set(arms)) != len(arms)):
             raise InputError("`split`: name at least two different models")
         in_trials = {"interleave": self.interleave, "split": arms, "shadow": [self.shadow]}
-        for setting, names in in_trials.items():
+        for setting_name, names in in_trials.items():
             for name in names:
                 if name is not None and name not in served:
                     known = ", ".join(served)
-                    raise InputError(f"`{setting}` {name}: is not served; there are: {known}")
+                    raise InputError(f"`{setting_name}` {name}: is not served; there are: {known}")
         if (self.interleave or self.split or self.shadow) and self.feedback is None:
             raise InputError("a trial needs `feedback`, the folder in which it is recorded")

@@ -35,7 +35,7 @@ def test_a_trial_may_name_what_is_served_already(folders: Path) -> None:
         (["x"], [], "", "write NAME=MODEL"),
         ([], ["C", "adjacency"], "", "no model has this name"),
         ([], ["adjacency={b}"], "", "another model has this name"),
-        ([], [], "=x", "write NAME=MODEL"),
+        ([], [], "=x", "write NAME or NAME=MODEL"),
     ],
 )
 def test_what_cannot_be_served_is_refused(

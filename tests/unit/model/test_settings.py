@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.config import descriptions, load_config, shipped_configs
+from nextquery.config import load_config, shipped_configs
 from nextquery.errors import ConfigError
 from nextquery.model.settings import ModelConfig, RunConfig, TrainConfig
+from nextquery.settings import descriptions
 
 NAMES = ["paper", "small", "tiny"]
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.config import descriptions
+from nextquery.settings import descriptions
 from nextquery.suggesters.loading import COUNT_MODELS, count_model
 
 PAGE = Path(__file__).parents[3] / "docs" / "suggesters.md"

@@ -1,0 +1,248 @@
+"""Options made of settings classes, options from a file, and results printed as text or JSON."""
+
+import difflib
+import inspect
+import json
+import tomllib
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+
+import typer
+from typer.core import TyperArgument
+
+from nextquery.cli.main import in_options
+from nextquery.errors import ConfigError
+from nextquery.settings import Option, descriptions, option_of, split_pair
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+MOST_CONFIG_BYTES = 1 << 20
+SettingsT = TypeVar("SettingsT")
+
+
+def print_result(document: Any, text: str, as_json: bool, *, indent: int | None = None) -> None:
+    """Print a result on stdout: as one JSON document, or as the text for people."""
+    typer.echo(json.dumps(document, indent=indent, ensure_ascii=False) if as_json else text)
+
+
+class Given(Generic[SettingsT]):
+    """The values of the options of a settings class that needs more than options."""
+
+    def __init__(self, kind: type[SettingsT], values: Mapping[str, Any]) -> None:
+        self._kind = kind
+        self._values = values
+
+    def settings(self, **more: Any) -> SettingsT:
+        """The record, with the fields that have no option."""
+        return self._kind(**self._values, **more)
+
+
+@dataclass(frozen=True)
+class _Generated:
+    """An option that was made of a field of a settings class."""
+
+    declared: Field[Any]
+    hint: Any
+    option: Option
+
+    def parameter(self, help_text: str) -> inspect.Parameter:
+        """The option as a parameter that Typer understands."""
+        flag, default = self.option.flag, self._default()
+        bounds = {}
+        if self._number():
+            bounds = {"min": self.option.least, "max": self.option.most}
+        declared = typer.Option(
+            flag,
+            help=help_text,
+            metavar=self.option.metavar,
+            rich_help_panel=self.option.panel,
+            **bounds,  # type: ignore[arg-type]
+        )
+        return inspect.Parameter(
+            self.declared.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=Annotated[self._annotation(), declared],
+        )
+
+    def value(self, given: Any) -> Any:
+        """What the settings class takes for what Typer read."""
+        if self._is_negative():
+            return not given
+        if get_origin(self.hint) in (tuple, frozenset):
+            return get_origin(self.hint)(given or ())
+        if self._is_mapping():
+            form = self.option.metavar or "NAME=VALUE"
+            pairs = [split_pair(text, self.declared.name, form) for text in given or ()]
+            kind = get_args(self.hint)[1]
+            return {name: kind(value) for name, value in pairs}
+        return given
+
+    def _default(self) -> Any:
+        if get_origin(self.hint) in (tuple, frozenset) or self._is_mapping():
+            return None
+        assert self.declared.default is not MISSING, self.declared.name
+        return not self.declared.default if self._is_negative() else self.declared.default
+
+    def _annotation(self) -> Any:
+        if get_origin(self.hint) in (tuple, frozenset) or self._is_mapping():
+            return list[str] | None
+        return self.hint
+
+    def _is_negative(self) -> bool:
+        return self.hint is bool and self.declared.default is True
+
+    def _is_mapping(self) -> bool:
+        origin = get_origin(self.hint)
+        return isinstance(origin, type) and issubclass(origin, Mapping)
+
+    def _number(self) -> bool:
+        kinds = get_args(self.hint) if isinstance(self.hint, types.UnionType) else (self.hint,)
+        return int in kinds or float in kinds
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command have one option per field of each settings class among its parameters.
+
+    A parameter annotated with a dataclass gets the record; one annotated with `Given[dataclass]`
+    gets the values, for classes with fields that are no options.
+    """
+    parameters: list[inspect.Parameter] = []
+    records: dict[str, tuple[Any, type[Any], list[_Generated]]] = {}
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        kind = _settings_class(parameter.annotation)
+        if kind is None:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        generated = list(_generated(kind))
+        flags = {item.declared.name: str(item.option.flag) for item in generated}
+        texts = descriptions(kind)
+        for item in generated:
+            help_text = " ".join(texts[item.declared.name].split())
+            parameters.append(item.parameter(in_options(help_text, flags)))
+        records[parameter.name] = parameter.annotation, kind, generated
+
+    @wraps(command)
+    def call(**values: Any) -> None:
+        for name, (annotation, kind, generated) in records.items():
+            taken = {
+                item.declared.name: item.value(values.pop(item.declared.name)) for item in generated
+            }
+            is_record = get_origin(annotation) is not Given
+            values[name] = kind(**taken) if is_record else Given(kind, taken)
+        command(**values)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
+def _settings_class(annotation: Any) -> type[Any] | None:
+    if get_origin(annotation) is Given:
+        annotation = get_args(annotation)[0]
+    return annotation if isinstance(annotation, type) and is_dataclass(annotation) else None
+
+
+def _generated(kind: type[Any]) -> Iterator[_Generated]:
+    hints = get_type_hints(kind)
+    for declared in fields(kind):
+        option = option_of(declared)
+        if option.flag is not None:
+            yield _Generated(declared, hints[declared.name], option)
+
+
+def _use_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Let the values of a TOML file be the defaults of the command's options."""
+    if path is not None:
+        context.default_map = {**(context.default_map or {}), **_read_config(context, path)}
+    return path
+
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        callback=_use_config,
+        is_eager=True,
+        metavar="FILE",
+        help="TOML file with any of these options, e.g. budget_ms = 100; options given here "
+        "override it.",
+    ),
+]
+
+
+def _read_config(context: typer.Context, path: Path) -> dict[str, Any]:
+    from nextquery.artifacts.files import read_plain_text
+
+    try:
+        values = tomllib.loads(read_plain_text(path, most=MOST_CONFIG_BYTES))
+    except OSError as error:
+        raise ConfigError(f"`config` {path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    known = {
+        _key(parameter): parameter
+        for parameter in context.command.params
+        if not parameter.is_eager and not getattr(parameter, "hidden", False)
+    }
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in known:
+            guesses = difflib.get_close_matches(key, known, 1)
+            advice = f"; did you mean {guesses[0]!r}?" if guesses else ""
+            raise ConfigError(f"{path}: unknown key {key!r}{advice} Known keys: {', '.join(known)}")
+        parameter = known[key]
+        checked[parameter.name] = _checked(parameter, value, f"{path}: {key}")
+    return checked
+
+
+def _key(parameter: Any) -> str:
+    """The key of a parameter in a file: its longest spelling, `--budget-ms` as `budget_ms`."""
+    if isinstance(parameter, TyperArgument):
+        return str(parameter.name)
+    return str(max(parameter.opts, key=len)).lstrip("-").replace("-", "_")
+
+
+def _checked(parameter: Any, value: Any, place: str) -> Any:
+    """The value as the command line would give it; one of another type is refused."""
+    kind = parameter.type_descriptor
+    if kind.is_list:
+        if isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
+            return [f"{name}={item}" for name, item in value.items()]
+        allowed, fits = (
+            "a list of strings",
+            isinstance(value, list) and all(isinstance(item, str) for item in value),
+        )
+    elif kind.is_choice:
+        choices = [str(choice) for choice in kind.choices or ()]
+        allowed, fits = f"one of {', '.join(choices)}", value in choices
+    elif kind.annotation is bool:
+        allowed, fits = "true or false", isinstance(value, bool)
+    elif kind.annotation in (int, float):
+        numbers = (int,) if kind.annotation is int else (int, float)
+        allowed = "a whole number" if kind.annotation is int else "a number"
+        allowed += _range(parameter)
+        fits = isinstance(value, numbers) and not isinstance(value, bool)
+        fits = fits and _within(parameter, value)
+    else:
+        allowed, fits = "a string", isinstance(value, str)
+    if not fits:
+        raise ConfigError(f"{place}: must be {allowed} (given: {value!r})")
+    return value
+
+
+def _range(parameter: Any) -> str:
+    least, most = getattr(parameter, "min", None), getattr(parameter, "max", None)
+    if least is None and most is None:
+        return ""
+    if most is None:
+        return f" of at least {least:,}"
+    return f" from {least:,} to {most:,}" if least is not None else f" of at most {most:,}"
+
+
+def _within(parameter: Any, value: float) -> bool:
+    least, most = getattr(parameter, "min", None), getattr(parameter, "max", None)
+    return (least is None or value >= least) and (most is None or value <= most)
