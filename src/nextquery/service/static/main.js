@@ -28,11 +28,11 @@ const chosenModel = () => state.models.find((model) => model.name === $("model")
 const comparing = () => $("compare").checked && state.models.length > 1;
 const shownModels = () => (comparing() ? state.models : [chosenModel()]).filter(Boolean);
 
-box.client = new NextqueryClient({ session: null, timeoutMs: 1500 });
+box.client = client;
 box.options = () => ({ context: state.queries, model: chosenModel()?.name });
 
 function useKey(key) {
-  client.key = box.client.key = key ?? "";
+  client.key = key ?? "";
 }
 
 function add(text) {
