@@ -115,7 +115,7 @@ def test_feedback_from_another_origin_is_recorded_where_it_is_allowed(
     found = join_events(recorded(folder), Bounds())
     assert [bool(each.taken) for each in found.impressions] == [True, False]
     assert [each.dismissed for each in found.impressions] == [False, True]
-    assert not any(found.set_aside.values())
+    assert not any(found.excluded.values())
 
     script = """async ([url, key]) => {
       const { NextqueryClient } = await import(`${url}/widget/client.js`);

@@ -58,7 +58,7 @@ def visit(service: RunningService, number: int, first: int) -> tuple[int, int]:
             about = {"client_id": each.visitor, "query_id": answer["query_id"]}
             about["query"] = each.session[-1]
             told: list[Mapping[str, Any]] = [{"action": "shown", "suggestions": texts, **about}]
-            place = PEOPLE.place_taken(each.session, texts, draw)
+            place = PEOPLE.accepted_position(each.session, texts, draw)
             if place is not None:
                 chosen = {"suggestion": texts[place], "position": place + 1}
                 told.append({"action": "clicked", **chosen, **about})

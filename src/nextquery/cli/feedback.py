@@ -61,10 +61,10 @@ def report(
         f"({lists.low:.1%} to {lists.high:.1%}), dismissed {lists.dismissed:,}"
     )
     for model, found in made.by_model.items():
-        typer.echo(f"{model}: {found.taken:,} of {found.shown:,} suggestions taken")
-    typer.echo(f"{len(made.never_taken)} queries whose lists were shown often and never taken")
-    for why, count in made.set_aside.items():
-        typer.echo(f"set aside: {count:,} ({why})")
+        typer.echo(f"{model}: {found.taken:,} of {found.shown:,} suggestions accepted")
+    typer.echo(f"{len(made.never_taken)} queries with many lists and no accepted suggestion")
+    for why, count in made.excluded.items():
+        typer.echo(f"excluded: {count:,} ({why})")
     typer.echo(f"Report: {out / 'index.html'}")
 
 

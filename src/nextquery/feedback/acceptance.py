@@ -17,7 +17,7 @@ Z = 1.959964
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What was shown and taken, and the share with its 95% interval."""
+    """How often something was shown and accepted: the share with its 95% interval."""
 
     shown: int
     taken: int
@@ -36,7 +36,7 @@ class _Visitor:
 
 
 class AcceptanceCount:
-    """Counts what each visitor was shown and took.
+    """Count what each visitor was shown and accepted.
 
     >>> count = AcceptanceCount()
     >>> for visitor in range(100):
@@ -51,36 +51,36 @@ class AcceptanceCount:
 
     def add(self, visitor: str, *, taken: bool, dismissed: bool = False) -> None:
         """Count one list, or one suggestion, that a visitor was shown."""
-        mine = self._visitors[visitor]
-        mine.shown += 1
-        mine.taken += taken
-        mine.dismissed += dismissed
+        counts = self._visitors[visitor]
+        counts.shown += 1
+        counts.taken += taken
+        counts.dismissed += dismissed
 
     @property
     def shown(self) -> int:
-        """How many were shown."""
-        return sum(each.shown for each in self._visitors.values())
+        """Number shown."""
+        return sum(visitor.shown for visitor in self._visitors.values())
 
     @property
     def visitors(self) -> int:
-        """To how many visitors."""
+        """Number of visitors."""
         return len(self._visitors)
 
     def acceptance(self) -> Acceptance:
-        """The share that was taken, with its interval."""
-        each = self._visitors.values()
-        shown, taken = self.shown, sum(visitor.taken for visitor in each)
+        """Return the accepted share with its interval."""
+        visitors = self._visitors.values()
+        shown, taken = self.shown, sum(visitor.taken for visitor in visitors)
         share = taken / shown if shown else 0.0
-        pairs = [(visitor.taken, visitor.shown) for visitor in each]
+        pairs = [(visitor.taken, visitor.shown) for visitor in visitors]
         low, high = wilson(share, effective_size(pairs))
-        dismissed = sum(visitor.dismissed for visitor in each)
-        return Acceptance(shown, taken, dismissed, len(each), share, low, high)
+        dismissed = sum(visitor.dismissed for visitor in visitors)
+        return Acceptance(shown, taken, dismissed, len(visitors), share, low, high)
 
 
 def effective_size(visitors: Iterable[tuple[int, int]]) -> float:
-    """How many independent observations the visitors' (taken, shown) are worth: at most all.
+    """Return the effective sample size of the visitors' (accepted, shown) counts.
 
-    Where all or none was taken, nothing tells how alike a visitor's lists are: one each.
+    If all or none were accepted, the within-visitor correlation is unknown: one per visitor.
 
     >>> effective_size([(1, 1), (0, 1), (0, 1), (0, 1)])
     3.0
@@ -100,7 +100,7 @@ def effective_size(visitors: Iterable[tuple[int, int]]) -> float:
 
 
 def wilson(share: float, size: float) -> tuple[float, float]:
-    """The 95% interval of a share of `size` observations; all is possible where there are none.
+    """The 95% interval of a share of `size` observations; (0, 1) without any.
 
     >>> [round(limit, 3) for limit in wilson(0.0, 10)]
     [0.0, 0.278]
@@ -116,20 +116,20 @@ def wilson(share: float, size: float) -> tuple[float, float]:
 Floats = NDArray[np.float64]
 ROUNDS = 200
 GROUPS = 20
-"""The interval is by leaving out a twentieth of the visitors in turns."""
+"""Groups of visitors of the jackknife."""
 MIN_TAKEN = 100
-"""With less taken, nothing is said."""
+"""Minimum of accepted suggestions for an estimate."""
 MOST_PAIRS = 50_000
-"""The most often taken pairs are enough, and bound the memory."""
+"""Only the pairs accepted most often are used, which bounds the memory."""
 LONGEST = 20
-"""Places further down are taken as this one."""
+"""Lower positions are counted as this one."""
 WITHIN_GROUPS = 2.093
 """Student's t for a 95% interval of 20 groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """How likely a place is looked at, relative to the first."""
+    """How likely a position is examined, relative to the first."""
 
     position: int
     examined: float
@@ -139,37 +139,37 @@ class Examination:
 
 @dataclass(frozen=True)
 class PositionBias:
-    """The estimate, and what it rests on; without enough, no places and the reason."""
+    """The estimate and its sample size; without enough data `too_few` says why."""
 
-    places: tuple[Examination, ...]
+    positions: tuple[Examination, ...]
     pairs: int
-    """Suggestions that stood at several places after the same query."""
+    """Suggestions that were shown at several positions for the same query."""
     taken: int
-    """How often these were taken."""
+    """How often these were accepted."""
     too_few: str = ""
 
-    def examined(self, place: int) -> float:
-        """How likely a place, from 0, is looked at; 1 everywhere while nothing is known."""
-        if not self.places:
+    def examined(self, position: int) -> float:
+        """Return how likely a zero-based position is examined; 1.0 without an estimate."""
+        if not self.positions:
             return 1.0
-        return self.places[min(place, len(self.places) - 1)].examined
+        return self.positions[min(position, len(self.positions) - 1)].examined
 
 
 @dataclass(frozen=True)
 class _Counts:
-    """Shown and taken, by group of visitors, pair and place: (groups, pairs, places)."""
+    """Shown and accepted counts, (visitor groups, pairs, positions)."""
 
     shown: Floats
     taken: Floats
 
 
 def estimate_position_bias(impressions: Iterable[Impression]) -> PositionBias:
-    """How likely each place is looked at, with 95% intervals."""
+    """Estimate how likely each position is examined, with 95% intervals."""
     counts = _count(list(impressions))
     taken, pairs = int(counts.taken.sum()), counts.shown.shape[1]
     if taken < MIN_TAKEN:
         reason = (
-            f"{taken} taken suggestions stood at several places after the same query; "
+            f"{taken} accepted suggestions were shown at several positions for the same query; "
             f"{MIN_TAKEN} are needed"
         )
         return PositionBias((), pairs, taken, reason)
@@ -186,53 +186,54 @@ def _with_intervals(whole: Floats, others: Sequence[Floats]) -> Iterable[Examina
     logs = np.log(np.maximum(others, 1e-9))
     centred = logs - logs.mean(0)
     errors = np.sqrt((GROUPS - 1) / GROUPS * (centred**2).sum(0))
-    for place, (value, error) in enumerate(zip(whole, errors, strict=True)):
+    for position, (value, error) in enumerate(zip(whole, errors, strict=True)):
         reach = math.exp(min(WITHIN_GROUPS * error, 50.0))
-        yield Examination(place + 1, float(value), float(value / reach), float(value * reach))
+        yield Examination(position + 1, float(value), float(value / reach), float(value * reach))
 
 
 def _count(impressions: Sequence[Impression]) -> _Counts:
     cells: defaultdict[tuple[str, str], dict[tuple[int, int], list[int]]] = defaultdict(dict)
-    for each in impressions:
-        group = user_fold(each.visitor, GROUPS)
-        end = min(each.taken, default=len(each.suggestions) - 1) + 1
-        for place, suggestion in enumerate(each.suggestions[:end]):
-            cell = cells[each.query, suggestion.text].setdefault(
-                (group, min(place, LONGEST - 1)), [0, 0]
+    for impression in impressions:
+        group = user_fold(impression.visitor, GROUPS)
+        end = min(impression.taken, default=len(impression.suggestions) - 1) + 1
+        for position, suggestion in enumerate(impression.suggestions[:end]):
+            cell = cells[impression.query, suggestion.text].setdefault(
+                (group, min(position, LONGEST - 1)), [0, 0]
             )
             cell[0] += 1
-            cell[1] += place in each.taken
-    # What was never taken says nothing of places: its attraction is 0 at all of them.
+            cell[1] += position in impression.taken
+    # Suggestions that were never accepted carry no information about positions.
     telling = [
-        found
-        for found in cells.values()
-        if len({place for _, place in found}) > 1 and any(hits for _, hits in found.values())
+        cell_counts
+        for cell_counts in cells.values()
+        if len({position for _, position in cell_counts}) > 1
+        and any(hits for _, hits in cell_counts.values())
     ]
-    telling.sort(key=lambda found: -sum(hits for _, hits in found.values()))
+    telling.sort(key=lambda cell_counts: -sum(hits for _, hits in cell_counts.values()))
     return _as_arrays(telling[:MOST_PAIRS])
 
 
 def _as_arrays(telling: Sequence[dict[tuple[int, int], list[int]]]) -> _Counts:
-    places = _comparable([{place for _, place in found} for found in telling])
-    shown, taken = np.zeros((2, GROUPS, len(telling), places))
-    for pair, found in enumerate(telling):
-        for (group, place), (seen, hits) in found.items():
-            if place < places:
-                shown[group, pair, place] = seen
-                taken[group, pair, place] = hits
+    positions = _comparable([{position for _, position in cell_counts} for cell_counts in telling])
+    shown, taken = np.zeros((2, GROUPS, len(telling), positions))
+    for pair, cell_counts in enumerate(telling):
+        for (group, position), (seen, hits) in cell_counts.items():
+            if position < positions:
+                shown[group, pair, position] = seen
+                taken[group, pair, position] = hits
     return _Counts(shown, taken)
 
 
 def _comparable(pairs: Sequence[set[int]]) -> int:
-    """How many places from the first on are tied to each other by some suggestion at both."""
+    """Count the leading positions that are connected by suggestions shown at both."""
     tied = {0}
     while more := set().union(*(pair for pair in pairs if pair & tied)) - tied:
         tied |= more
-    return next(place for place in range(LONGEST + 1) if place not in tied)
+    return next(position for position in range(LONGEST + 1) if position not in tied)
 
 
 def _fit(shown: Floats, taken: Floats) -> Floats:
-    """Examination by place, 1 at the first; counts are (pairs, places)."""
+    """Fit examination by position, 1 at the first; counts are (pairs, positions)."""
     examined = np.ones(shown.shape[1])
     for _ in range(ROUNDS):
         expected = shown @ examined

@@ -1,7 +1,7 @@
 """Who is shown what in a trial: team-draft interleaving, and a split by session.
 
 Both are decided by a hash of a key, so that the same visitor with the same session sees the same
-list again, on every worker and after every restart. Knows nothing of models.
+list again, on every worker and after every restart.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from nextquery.records import Suggestion
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """A place of an interleaved list: which team filled it."""
+    """A suggestion of an interleaved list and the team that chose it."""
 
     team: int
     suggestion: Suggestion
@@ -23,26 +23,26 @@ class Drafted:
 def team_draft(
     first: Sequence[Suggestion], second: Sequence[Suggestion], n: int, key: str
 ) -> list[Drafted]:
-    """One list of two: in turns each picks its best that is not yet there, a coin says who begins.
+    """Merge two lists: in each round both teams pick their best new suggestion, in random order.
 
-    Team-draft interleaving (Radlinski, Kurup and Joachims, CIKM 2008). Under equal lists every
-    place is as likely either team's, so that clicks favour none.
+    Team-draft interleaving (Radlinski, Kurup and Joachims, CIKM 2008). With equal lists
+    each position is equally likely to belong to either team, so clicks favour neither.
 
     >>> ours = [Suggestion(text, 0, "seen") for text in ("a", "b", "c")]
     >>> theirs = [Suggestion(text, 0, "seen") for text in ("b", "d")]
-    >>> [(each.team, each.suggestion.text) for each in team_draft(ours, theirs, 4, "visitor 1")]
+    >>> [(pick.team, pick.suggestion.text) for pick in team_draft(ours, theirs, 4, "visitor 1")]
     [(1, 'b'), (0, 'a'), (0, 'c'), (1, 'd')]
     """
     lists = (first, second)
     drafted: list[Drafted] = []
     taken: set[str] = set()
-    places = [0, 0]
+    positions = [0, 0]
     turn = 0
     while len(drafted) < n:
         before = len(drafted)
         beginner = _coin(key, turn)
         for team in (beginner, 1 - beginner):
-            pick = _next_free(lists[team], places, team, taken)
+            pick = _next_free(lists[team], positions, team, taken)
             if pick is not None and len(drafted) < n:
                 drafted.append(Drafted(team, pick))
                 taken.add(pick.text)
@@ -53,11 +53,11 @@ def team_draft(
 
 
 def _next_free(
-    suggestions: Sequence[Suggestion], places: list[int], team: int, taken: set[str]
+    suggestions: Sequence[Suggestion], positions: list[int], team: int, taken: set[str]
 ) -> Suggestion | None:
-    while places[team] < len(suggestions) and suggestions[places[team]].text in taken:
-        places[team] += 1
-    return suggestions[places[team]] if places[team] < len(suggestions) else None
+    while positions[team] < len(suggestions) and suggestions[positions[team]].text in taken:
+        positions[team] += 1
+    return suggestions[positions[team]] if positions[team] < len(suggestions) else None
 
 
 def _coin(key: str, turn: int) -> int:
@@ -80,10 +80,10 @@ def split_arm(shares: Sequence[Share], key: str) -> str:
     ['A', 'A', 'A', 'A', 'B', 'A', 'A', 'A', 'A']
     """
     total = sum(share.weight for share in shares)
-    place = int.from_bytes(_digest(f"split {key}")[:8], "big") % total
+    point = int.from_bytes(_digest(f"split {key}")[:8], "big") % total
     for share in shares:
-        place -= share.weight
-        if place < 0:
+        point -= share.weight
+        if point < 0:
             return share.name
     raise AssertionError("the weights add up to the total")
 

@@ -61,8 +61,8 @@ class VoteTest:
         """Against a preference of 1/2."""
         weight = self._weight
         mixture = betaln(weight + wins, weight + losses) - betaln(weight, weight)
-        found: Floats = mixture + (wins + losses) * math.log(2)
-        return found
+        evidence: Floats = mixture + (wins + losses) * math.log(2)
+        return evidence
 
     def evidence(self, votes: Floats) -> Evidence:
         """The evidence of votes in their order: 1 for the second, 0 for the first."""
@@ -128,10 +128,10 @@ class DifferenceTest:
 
     def _log_evidence(self, differences: Floats, variances: Floats) -> Floats:
         mixed = variances + self.effect**2
-        found: Floats = 0.5 * np.log(variances / mixed) + (
+        evidence: Floats = 0.5 * np.log(variances / mixed) + (
             self.effect**2 * differences**2 / (2 * variances * mixed)
         )
-        return found
+        return evidence
 
     def _reach(self, variance: float) -> float:
         """Half the width of the interval that is valid at any time."""
@@ -224,12 +224,12 @@ class CompareResults:
 
 def compare(feedback: Feedback, settings: CompareSettings, today: str) -> CompareResults:
     """The state of every trial in the feedback, days from `today` on left out."""
-    over = [each for each in feedback.impressions if each.day < today]
+    over = [impression for impression in feedback.impressions if impression.day < today]
     groups: defaultdict[tuple[str, tuple[str, ...]], list[Impression]] = defaultdict(list)
-    for each in over:
-        if each.trial is not None:
-            names = tuple(arm.name for arm in each.trial.arms)
-            groups[each.trial.kind, names].append(each)
+    for impression in over:
+        if impression.trial is not None:
+            names = tuple(arm.name for arm in impression.trial.arms)
+            groups[impression.trial.kind, names].append(impression)
     trials = [trial for group in groups.values() for trial in _compare_group(group, settings)]
     shadows = compare_shadows(over)
     if not trials and not shadows:
@@ -243,7 +243,11 @@ def _compare_group(shown: Sequence[Impression], settings: CompareSettings) -> It
     """The comparisons of one trial: of all arms with the first, in the newest versions."""
     trial = shown[-1].trial
     assert trial is not None
-    current = [each for each in shown if each.trial and each.trial.arms == trial.arms]
+    current = [
+        impression
+        for impression in shown
+        if impression.trial and impression.trial.arms == trial.arms
+    ]
     earlier = len(shown) - len(current)
     strict = CompareSettings(
         settings.alpha / (len(trial.arms) - 1), settings.power, settings.smallest_effect
@@ -281,26 +285,28 @@ def _interleaved(
 def _votes(shown: Sequence[Impression], arms: tuple[Arm, Arm]) -> list[tuple[str, int]]:
     """Each visitor's preference, 1 for the second, on the first day that they have one."""
     credit: defaultdict[tuple[str, str], int] = defaultdict(int)
-    for each in shown:
-        for place in each.taken:
-            team = each.suggestions[place].model
-            credit[each.day, each.visitor] += (team == arms[1].name) - (team == arms[0].name)
+    for impression in shown:
+        for position in impression.taken:
+            team = impression.suggestions[position].model
+            credit[impression.day, impression.visitor] += (team == arms[1].name) - (
+                team == arms[0].name
+            )
     return _once(((day, who, int(more > 0)) for (day, who), more in credit.items() if more))
 
 
-def _once(found: Iterable[tuple[str, str, int]]) -> list[tuple[str, int]]:
+def _once(observations: Iterable[tuple[str, str, int]]) -> list[tuple[str, int]]:
     """Each visitor's first value, in the order of days."""
     first: dict[str, int] = {}
-    for _, visitor, value in sorted(found, key=lambda each: each[0]):
+    for _, visitor, value in sorted(observations, key=lambda item: item[0]):
         first.setdefault(visitor, value)
     return list(first.items())
 
 
 def _placed(shown: Sequence[Impression], arm: Arm, visitors: int) -> ArmResult:
     places = [
-        place in each.taken
-        for each in shown
-        for place, suggestion in enumerate(each.suggestions)
+        position in impression.taken
+        for impression in shown
+        for position, suggestion in enumerate(impression.suggestions)
         if suggestion.model == arm.name
     ]
     return ArmResult(arm.name, arm.version, visitors, len(places), sum(places))
@@ -343,11 +349,11 @@ def _split(
     earlier: int,
 ) -> TrialResult:
     names = [arm.name for arm in arms]
-    mine = [each for each in shown if _arm(each) in names]
+    mine = [impression for impression in shown if _arm(impression) in names]
     visitors = _split_visitors(mine, names)
     found = np.array([visitors.difference(end) for end in visitors.looks()]).reshape(-1, 2)
     kept = found[found[:, 1] > 0]
-    share = sum(bool(each.taken) for each in mine) / max(len(mine), 1)
+    share = sum(bool(impression.taken) for impression in mine) / max(len(mine), 1)
     effect = max(settings.smallest_effect * share, 1e-6)
     test = DifferenceTest(effect, settings.alpha)
     evidence = test.evidence(kept[:, 0], kept[:, 1])
@@ -368,12 +374,16 @@ def _split(
 def _split_visitors(shown: Sequence[Impression], names: Sequence[str]) -> _Visitors:
     """What each visitor did on their first day."""
     first: dict[str, list[Impression]] = {}
-    for each in shown:
-        mine = first.setdefault(each.visitor, [each])
-        if mine[0] is not each and mine[0].day == each.day:
-            mine.append(each)
+    for impression in shown:
+        mine = first.setdefault(impression.visitor, [impression])
+        if mine[0] is not impression and mine[0].day == impression.day:
+            mine.append(impression)
     rows = [
-        (names.index(_arm(lists[0])), sum(bool(each.taken) for each in lists), len(lists))
+        (
+            names.index(_arm(lists[0])),
+            sum(bool(impression.taken) for impression in lists),
+            len(lists),
+        )
         for lists in first.values()
     ]
     table = np.array(rows, dtype=np.int64).reshape(-1, 3)
@@ -386,7 +396,7 @@ def _arm(shown: Impression) -> str:
 
 
 def _seen(shown: Sequence[Impression], arm: Arm, visitors: int) -> ArmResult:
-    mine = [each for each in shown if _arm(each) == arm.name]
+    mine = [impression for impression in shown if _arm(impression) == arm.name]
     return ArmResult(arm.name, arm.version, visitors, len(mine), sum(bool(e.taken) for e in mine))
 
 

@@ -1,8 +1,8 @@
-"""Impressions: lists that visitors were shown, each with what became of it.
+"""Impressions: lists that visitors were shown, with what they did.
 
-The lines of the feedback files are joined by list; what does not fit together is set aside and
-counted by reason. Robots and floods are bounded: of one visitor, and of one origin (an address, or
-a few thousand that share a hash), no more than so many lists of a day count.
+The lines of the feedback files are joined by list. Inconsistent lines and lists are excluded and
+counted by reason. Bots and floods are limited: of one visitor, and of one origin (an address,
+or a few thousand that share a hash), only the first N lists of a day count.
 """
 
 from collections import Counter, defaultdict
@@ -32,16 +32,16 @@ from nextquery.feedback.settings import Bounds
 from nextquery.normalise import join_words
 
 
-class SetAside(StrEnum):
-    """Why a line or a list does not count."""
+class ExclusionReason(StrEnum):
+    """Why a line or a list is excluded."""
 
-    BROKEN = "the line cannot be read"
-    NEVER_SHOWN = "taken or dismissed, but never said to be shown"
-    NOT_SERVED = "shown, but not served like that, or to another API key"
-    NOT_IN_LIST = "a suggestion was taken that was not in the list"
-    EMPTY = "the list was empty"
-    VISITOR = "more lists of one visitor and day than count"
-    ORIGIN = "more lists of one origin and day than count"
+    BROKEN = "unreadable line"
+    NEVER_SHOWN = "accepted or dismissed, but never reported as shown"
+    NOT_SERVED = "shown, but not served in this form, or served to another API key"
+    NOT_IN_LIST = "accepted suggestion that was not in the list"
+    EMPTY = "empty list"
+    VISITOR = "above the daily limit of one visitor"
+    ORIGIN = "above the daily limit of one origin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Impression:
     query: str
     suggestions: tuple[ListedSuggestion, ...]
     taken: frozenset[int]
-    """The places, from 0, of the suggestions that were taken."""
+    """Zero-based positions of the accepted suggestions."""
     dismissed: bool
     model: str
     fallback: bool = False
@@ -77,10 +77,10 @@ class Impression:
 
 @dataclass(frozen=True)
 class Feedback:
-    """All impressions that count, in the order of time, and how much does not."""
+    """All valid impressions in chronological order, and the number excluded by reason."""
 
     impressions: tuple[Impression, ...]
-    set_aside: Mapping[SetAside, int] = field(default_factory=dict)
+    excluded: Mapping[ExclusionReason, int] = field(default_factory=dict)
 
 
 def read_feedback(folder: Path, bounds: Bounds) -> Feedback:
@@ -88,14 +88,14 @@ def read_feedback(folder: Path, bounds: Bounds) -> Feedback:
     files = feedback_files(folder)
     if not files:
         raise InputError(f"{folder}: has no feedback files; serve with `feedback`={folder}")
-    aside: Counter[SetAside] = Counter()
+    excluded: Counter[ExclusionReason] = Counter()
     first, last = bounds.since, bounds.until or "9"
     chosen = [path for path in files if first <= (day_of(path.name) or "") <= last]
     # A list that was served before midnight may be shown after it, and taken on the next day.
     before = [path for path in files if path.name == _neighbour(LISTS, bounds.since, -1)]
     after = [path for path in files if path.name == _neighbour(EVENTS, bounds.until, 1)]
-    events = _events([*before, *chosen], aside)
-    return join_events(events, bounds, aside, later=_events(after, Counter()))
+    events = _events([*before, *chosen], excluded)
+    return join_events(events, bounds, excluded, later=_events(after, Counter()))
 
 
 def _neighbour(table: str, day: str, step: int) -> str:
@@ -114,14 +114,14 @@ def feedback_files(folder: Path) -> list[Path]:
         raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
 
 
-def _events(files: Sequence[Path], aside: Counter[SetAside]) -> Iterator[FeedbackEvent]:
+def _events(files: Sequence[Path], excluded: Counter[ExclusionReason]) -> Iterator[FeedbackEvent]:
     for path in files:
         with path.open("rb") as lines:
             for line in lines:
                 try:
                     event = parse_line(line)
                 except ValueError:
-                    aside[SetAside.BROKEN] += 1
+                    excluded[ExclusionReason.BROKEN] += 1
                     continue
                 if event is not None:
                     yield event
@@ -130,25 +130,27 @@ def _events(files: Sequence[Path], aside: Counter[SetAside]) -> Iterator[Feedbac
 def join_events(
     events: Iterable[FeedbackEvent],
     bounds: Bounds,
-    aside: Counter[SetAside] | None = None,
+    excluded: Counter[ExclusionReason] | None = None,
     later: Iterable[FeedbackEvent] = (),
 ) -> Feedback:
     """The impressions of events in any order; of `later` only what belongs to their lists."""
-    aside = Counter() if aside is None else aside
+    excluded = Counter() if excluded is None else excluded
     joined: defaultdict[str, _Joined] = defaultdict(_Joined)
     for event in events:
         joined[event.query_id].add(event)
     for event in later:
         if event.query_id in joined:
             joined[event.query_id].add(event)
-    found = [each.impression(aside) for each in joined.values()]
-    ordered = sorted((each for each in found if each), key=lambda each: (each.time, each.list_id))
-    return Feedback(tuple(_bounded(ordered, bounds, aside)), dict(sorted(aside.items())))
+    impressions = [events_of_list.impression(excluded) for events_of_list in joined.values()]
+    ordered = sorted(
+        (item for item in impressions if item), key=lambda item: (item.time, item.list_id)
+    )
+    return Feedback(tuple(_bounded(ordered, bounds, excluded)), dict(sorted(excluded.items())))
 
 
 @dataclass(slots=True)
 class _Joined:
-    """What the files say of one list."""
+    """All events of one list."""
 
     shown: ShownList | None = None
     served: ServedList | None = None
@@ -170,30 +172,35 @@ class _Joined:
             case ShadowList():
                 self.shadows.setdefault(event.model, event)
 
-    def impression(self, aside: Counter[SetAside]) -> Impression | None:
-        """The list as it was shown, None if it does not count."""
+    def impression(self, excluded: Counter[ExclusionReason]) -> Impression | None:
+        """Return the list as it was shown, or None if it is excluded."""
         shown, served = self.shown, self.served
         if shown is None:
-            aside[SetAside.NEVER_SHOWN] += bool(self.taken or self.dismissed)
+            excluded[ExclusionReason.NEVER_SHOWN] += bool(self.taken or self.dismissed)
             return None
         if not shown.suggestions:
-            aside[SetAside.EMPTY] += 1
+            excluded[ExclusionReason.EMPTY] += 1
             return None
-        places = _places(shown, served) if served else None
-        if served is None or places is None:
-            aside[SetAside.NOT_SERVED] += 1
+        suggestions = _served_suggestions(shown, served) if served else None
+        if served is None or suggestions is None:
+            excluded[ExclusionReason.NOT_SERVED] += 1
             return None
-        texts = {join_words(item.text): place for place, item in reversed([*enumerate(places)])}
-        clicked = [join_words(each.suggestion) for each in self.taken if each.owner == served.owner]
+        texts = {
+            join_words(item.text): position
+            for position, item in reversed([*enumerate(suggestions)])
+        }
+        clicked = [
+            join_words(event.suggestion) for event in self.taken if event.owner == served.owner
+        ]
         taken = {texts[text] for text in clicked if text in texts}
-        aside[SetAside.NOT_IN_LIST] += sum(text not in texts for text in clicked)
+        excluded[ExclusionReason.NOT_IN_LIST] += sum(text not in texts for text in clicked)
         return Impression(
             list_id=shown.query_id,
             visitor=shown.client_id,
             time=shown.time,
             context=served.context,
             query=shown.query,
-            suggestions=places,
+            suggestions=suggestions,
             taken=frozenset(taken),
             dismissed=served.owner in self.dismissed and not taken,
             model=served.model,
@@ -204,12 +211,14 @@ class _Joined:
         )
 
 
-def _places(shown: ShownList, served: ServedList) -> tuple[ListedSuggestion, ...] | None:
-    """What was shown with what the service knows of it, None if it was not served like that.
+def _served_suggestions(
+    shown: ShownList, served: ServedList
+) -> tuple[ListedSuggestion, ...] | None:
+    """Return the served suggestions that were shown, or None if they do not match.
 
     The service records the words of a suggestion with spaces, and sends them as people write them.
     """
-    known = {join_words(each.text): each for each in reversed(served.suggestions)}
+    known = {join_words(item.text): item for item in reversed(served.suggestions)}
     texts = [join_words(text) for text in shown.suggestions]
     if shown.owner != served.owner or not known.keys() >= set(texts):
         return None
@@ -217,18 +226,18 @@ def _places(shown: ShownList, served: ServedList) -> tuple[ListedSuggestion, ...
 
 
 def _bounded(
-    impressions: Sequence[Impression], bounds: Bounds, aside: Counter[SetAside]
+    impressions: Sequence[Impression], bounds: Bounds, excluded: Counter[ExclusionReason]
 ) -> Iterator[Impression]:
-    """The first of each visitor and origin on each day."""
+    """Yield the first impressions of each visitor and origin on each day."""
     visitors: Counter[tuple[str, str]] = Counter()
     origins: Counter[tuple[str, str]] = Counter()
-    for each in impressions:
-        visitors[each.day, each.visitor] += 1
-        if 0 < bounds.per_visitor < visitors[each.day, each.visitor]:
-            aside[SetAside.VISITOR] += 1
+    for impression in impressions:
+        visitors[impression.day, impression.visitor] += 1
+        if 0 < bounds.per_visitor < visitors[impression.day, impression.visitor]:
+            excluded[ExclusionReason.VISITOR] += 1
             continue
-        origins[each.day, each.origin] += bool(each.origin)
-        if 0 < bounds.per_origin < origins[each.day, each.origin]:
-            aside[SetAside.ORIGIN] += 1
+        origins[impression.day, impression.origin] += bool(impression.origin)
+        if 0 < bounds.per_origin < origins[impression.day, impression.origin]:
+            excluded[ExclusionReason.ORIGIN] += 1
             continue
-        yield each
+        yield impression

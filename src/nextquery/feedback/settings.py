@@ -1,4 +1,4 @@
-"""What is decided about reading feedback. Knows names and bounds; reads nothing."""
+"""Settings for reading feedback, reports, comparisons and re-rankers."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True)
 class Bounds:
-    """Which lists count: how many of a day (0 sets no bound), and of which days."""
+    """Which lists count: daily limits (0: no limit) and the range of days."""
 
     per_visitor: int = 100
     """Lists of one visitor."""
@@ -36,11 +36,11 @@ class ReportSettings:
     """What a report shows."""
 
     min_visitors: int = 3
-    """Queries of fewer visitors are not named."""
+    """Queries with fewer visitors are not shown."""
     min_shown: int = 50
-    """A query's list must have been shown so often to be named as never taken."""
+    """Lists needed before a query is reported as never accepted."""
     queries: int = 50
-    """How many queries are named."""
+    """Number of queries in the report."""
 
     def __post_init__(self) -> None:
         for name in ("min_visitors", "min_shown", "queries"):
@@ -50,33 +50,33 @@ class ReportSettings:
 
 @dataclass(frozen=True)
 class CompareSettings:
-    """What is stated before a trial: how sure to be, and of how small a difference."""
+    """Error rates and smallest effect, fixed before a trial."""
 
     alpha: float = 0.05
-    """How often, at most, a winner may be named where there is none, however often one looks."""
+    """Maximum false-positive rate, however often one looks."""
     power: float = 0.95
-    """How often a difference of `smallest_effect` is to be found before the trial ends."""
+    """Probability of detecting a difference of `smallest_effect`."""
     smallest_effect: float = 0.2
-    """The smallest relative difference in acceptance worth knowing."""
+    """Smallest relative difference in acceptance that matters."""
 
     def __post_init__(self) -> None:
         for name in ("alpha", "power"):
             if not 0 < getattr(self, name) < 1:
-                raise InputError(f"`{name}` {getattr(self, name)}: must lie between 0 and 1")
+                raise InputError(f"`{name}` {getattr(self, name)}: must be between 0 and 1")
         if not 0 < self.smallest_effect <= 10:
             raise InputError(
-                f"`smallest_effect` {self.smallest_effect}: must lie above 0, up to 10"
+                f"`smallest_effect` {self.smallest_effect}: must be above 0 and at most 10"
             )
 
 
 @dataclass(frozen=True)
 class RerankSettings:
-    """From how much feedback a re-ranker is made."""
+    """Feedback needed to train a re-ranker."""
 
     min_taken: int = 500
-    """Fewer taken suggestions are not learnt from."""
+    """Minimum of accepted suggestions."""
     min_visitors: int = 3
-    """What fewer visitors were shown is not remembered."""
+    """Pairs shown to fewer visitors are not stored."""
 
     def __post_init__(self) -> None:
         for name in ("min_taken", "min_visitors"):

@@ -1,8 +1,8 @@
-"""Visitors whose preferences are known: to check reports, trials and re-rankers by.
+"""Simulated visitors with known preferences, to test reports, trials and re-rankers.
 
-A visitor looks at the places of a list from the top, at each with a probability that falls with the
-place, and takes the first suggestion looked at that attracts them. What attracts is a function of
-the session and the suggestion. Knows nothing of models, and cannot show how real visitors behave.
+A visitor examines the positions of a list from the top, each with a probability that falls with the
+position, and accepts the first examined suggestion that attracts them. Attraction is a function of
+the session and the suggestion. The simulation does not show how real visitors behave.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,40 +27,40 @@ from nextquery.records import Suggestion
 
 Session = tuple[str, ...]
 Attraction = Callable[[Session, str], float]
-"""How likely a suggestion is taken once it is looked at, in a session."""
+"""How likely an examined suggestion is accepted in a session."""
 Lister = Callable[[Session], Sequence[Suggestion]]
 """A model: the list after a session."""
 
 EXAMINATION = (1.0, 0.72, 0.55, 0.44, 0.36)
-"""How likely each place is looked at; like figures are found in search logs."""
+"""How likely each position is examined; typical of search logs."""
 START = datetime(2026, 5, 1, 8, tzinfo=UTC)
 VISITORS_PER_DAY = 500
 
 
 @dataclass(frozen=True)
 class SimulatedVisitors:
-    """Draws sessions and takes suggestions."""
+    """Draw sessions and accept suggestions."""
 
     sessions: Sequence[Session]
     attraction: Attraction
     examination: Sequence[float] = EXAMINATION
     dismissing: float = 0.3
-    """How often a list from which nothing was taken is closed rather than ignored."""
+    """Share of lists without an accepted suggestion that are dismissed instead of ignored."""
     lists: int = 2
     """Lists per visitor."""
 
-    def place_taken(
+    def accepted_position(
         self, session: Session, texts: Sequence[str], draw: np.random.Generator
     ) -> int | None:
-        """The place of the suggestion that a visitor takes, None if none."""
-        for place, text in enumerate(texts[: len(self.examination)]):
-            looked = draw.random() < self.examination[place]
+        """Return the position of the accepted suggestion, or None."""
+        for position, text in enumerate(texts[: len(self.examination)]):
+            looked = draw.random() < self.examination[position]
             if looked and draw.random() < self.attraction(session, text):
-                return place
+                return position
         return None
 
     def visits(self, number: int, draw: np.random.Generator, first: int = 0) -> Iterator["Visit"]:
-        """The sessions of so many visitors, day by day."""
+        """Yield the visits of `number` visitors, day by day."""
         for visitor in range(first, first + number):
             day, within = divmod(visitor, VISITORS_PER_DAY)
             for turn in range(self.lists):
@@ -71,13 +71,13 @@ class SimulatedVisitors:
     def events(
         self, visit: "Visit", served: ServedList, draw: np.random.Generator
     ) -> Iterator[FeedbackEvent]:
-        """What a visitor's browser says of a list."""
+        """Yield the events that a visitor's browser sends for a list."""
         who = visit.list_id, visit.visitor, visit.time, visit.session[-1]
-        texts = tuple(each.text for each in served.suggestions)
+        texts = tuple(suggestion.text for suggestion in served.suggestions)
         yield ShownList(*who, suggestions=texts)
-        place = self.place_taken(visit.session, texts, draw)
-        if place is not None:
-            yield TakenSuggestion(*who, suggestion=texts[place], position=place + 1)
+        position = self.accepted_position(visit.session, texts, draw)
+        if position is not None:
+            yield TakenSuggestion(*who, suggestion=texts[position], position=position + 1)
         elif draw.random() < self.dismissing:
             yield DismissedList(*who)
 
@@ -112,15 +112,15 @@ class SimulatedService:
             both = [self.models[name](visit.session) for name in names]
             key = "\0".join((visit.visitor, *visit.session))
             drafted = team_draft(both[0], both[1], len(both[0]), key)
-            places = tuple(_listed(each.suggestion, names[each.team]) for each in drafted)
+            places = tuple(_listed(pick.suggestion, names[pick.team]) for pick in drafted)
             trial = Trial("interleave", arms)
             return replace(common, model="+".join(names), suggestions=places, trial=trial)
         name, trial_of = names[0], None
         if self.kind == "split":
-            shares = [Share(each, 1) for each in names]
+            shares = [Share(arm, 1) for arm in names]
             name = split_arm(shares, visit.visitor)
             trial_of = Trial("split", arms, name)
-        places = tuple(_listed(each, name) for each in self.models[name](visit.session))
+        places = tuple(_listed(suggestion, name) for suggestion in self.models[name](visit.session))
         return replace(common, model=name, suggestions=places, trial=trial_of)
 
 
@@ -131,7 +131,7 @@ def simulate(
     draw: np.random.Generator,
     first: int = 0,
 ) -> Iterator[FeedbackEvent]:
-    """All events of so many visitors, numbered from `first`."""
+    """Yield all events of `number` visitors, numbered from `first`."""
     for visit in visitors.visits(number, draw, first):
         served = service.serve(visit)
         yield served

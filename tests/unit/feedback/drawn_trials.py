@@ -2,7 +2,7 @@
 
 Every list is one that the simulated service made, for one of `HANDS` visitors in each session; so
 a list is served once and not once for everybody who sees it. What visitors take is drawn place by
-place as `SimulatedVisitors.place_taken` does, for a whole trial in one array.
+place as `SimulatedVisitors.accepted_position` does, for a whole trial in one array.
 """
 
 from datetime import datetime

@@ -18,7 +18,7 @@ from nextquery.feedback.events import (
     file_name,
     to_lines,
 )
-from nextquery.feedback.impressions import SetAside, join_events, read_feedback
+from nextquery.feedback.impressions import ExclusionReason, join_events, read_feedback
 from nextquery.feedback.settings import Bounds
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -65,7 +65,7 @@ def test_invented_lists_do_not_count() -> None:
     found = join_events([*flat(shown(n, f"v{n}") for n in range(54)), *invented], Bounds())
     assert len(found.impressions) == 54
     assert not any(each.taken for each in found.impressions)
-    assert found.set_aside[SetAside.NOT_SERVED] == 6
+    assert found.excluded[ExclusionReason.NOT_SERVED] == 6
 
 
 def test_lists_of_another_key_do_not_count() -> None:
@@ -91,7 +91,7 @@ def test_words_written_without_spaces_are_the_same_list(words: str, written: str
     served = ServedList(*WHO, model="A", suggestions=(PLACES[0], listed))
     told = ShownList(*WHO, suggestions=("boots", written))
     found = join_events([served, told, TakenSuggestion(*WHO, suggestion=written)], Bounds())
-    assert not any(found.set_aside.values())
+    assert not any(found.excluded.values())
     assert found.impressions[0].suggestions == (PLACES[0], listed)
     assert found.impressions[0].taken == {1}
 
@@ -109,19 +109,23 @@ def test_taking_the_same_twice_counts_once() -> None:
 @pytest.mark.parametrize(
     ("events", "reason", "kept"),
     [
-        ([SERVED, TAKEN], SetAside.NEVER_SHOWN, 0),
+        ([SERVED, TAKEN], ExclusionReason.NEVER_SHOWN, 0),
         ([SERVED], None, 0),
-        ([SERVED, ShownList(*WHO, suggestions=("forged",))], SetAside.NOT_SERVED, 0),
-        ([SHOWN, TAKEN], SetAside.NOT_SERVED, 0),
-        ([ShownList(*WHO)], SetAside.EMPTY, 0),
-        ([SERVED, SHOWN, TakenSuggestion(*WHO, suggestion="other")], SetAside.NOT_IN_LIST, 1),
+        ([SERVED, ShownList(*WHO, suggestions=("forged",))], ExclusionReason.NOT_SERVED, 0),
+        ([SHOWN, TAKEN], ExclusionReason.NOT_SERVED, 0),
+        ([ShownList(*WHO)], ExclusionReason.EMPTY, 0),
+        (
+            [SERVED, SHOWN, TakenSuggestion(*WHO, suggestion="other")],
+            ExclusionReason.NOT_IN_LIST,
+            1,
+        ),
     ],
 )
-def test_what_does_not_fit_is_set_aside_and_counted(
-    events: list[FeedbackEvent], reason: SetAside | None, kept: int
+def test_what_does_not_fit_is_excluded_and_counted(
+    events: list[FeedbackEvent], reason: ExclusionReason | None, kept: int
 ) -> None:
     found = join_events(events, Bounds())
-    assert {why: n for why, n in found.set_aside.items() if n} == ({reason: 1} if reason else {})
+    assert {why: n for why, n in found.excluded.items() if n} == ({reason: 1} if reason else {})
     assert len(found.impressions) == kept
 
 
@@ -130,7 +134,7 @@ def test_one_visitor_is_bounded_by_day() -> None:
     found = join_events([*robot, *shown(5000, "person")], Bounds(per_visitor=10))
     by_visitor = [each.visitor for each in found.impressions]
     assert (by_visitor.count("robot"), by_visitor.count("person")) == (20, 1)
-    assert found.set_aside[SetAside.VISITOR] == 980
+    assert found.excluded[ExclusionReason.VISITOR] == 980
 
 
 def test_a_flood_of_pseudonyms_from_one_origin_is_bounded() -> None:
@@ -138,7 +142,7 @@ def test_a_flood_of_pseudonyms_from_one_origin_is_bounded() -> None:
     person = shown(5000, "person", "cafe")
     found = join_events([*flood, *person], Bounds(per_origin=50))
     assert len(found.impressions) == 51
-    assert found.set_aside[SetAside.ORIGIN] == 950
+    assert found.excluded[ExclusionReason.ORIGIN] == 950
     assert len(join_events(flood, Bounds(per_origin=0)).impressions) == 1000
 
 
@@ -164,7 +168,7 @@ def test_a_folder_is_read_with_its_broken_lines_counted(tmp_path: Path) -> None:
     (folder / "notes.txt").write_text("not feedback")
     found = read_feedback(folder, Bounds())
     assert len(found.impressions) == 1
-    assert found.set_aside[SetAside.BROKEN] == 2
+    assert found.excluded[ExclusionReason.BROKEN] == 2
 
 
 def test_days_can_be_chosen(tmp_path: Path) -> None:
@@ -192,7 +196,7 @@ def test_a_list_around_midnight_counts_on_the_day_it_was_shown(tmp_path: Path) -
         found = read_feedback(tmp_path, bounds)
         assert [each.day for each in found.impressions] == days
         assert all(each.taken for each in found.impressions)
-        assert not any(found.set_aside.values())
+        assert not any(found.excluded.values())
 
 
 def test_a_folder_without_feedback_is_refused(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ def test_what_is_looked_at_is_found_again() -> None:
         run({"A": ranked(0.05, 1), "B": ranked(0.1, 2)}, "interleave", 4000, 1).impressions
     )
     assert found.pairs > 50
-    assert [place.position for place in found.places] == [1, 2, 3, 4, 5]
-    for place, true in zip(found.places, EXAMINATION, strict=True):
+    assert [place.position for place in found.positions] == [1, 2, 3, 4, 5]
+    for place, true in zip(found.positions, EXAMINATION, strict=True):
         assert place.examined == pytest.approx(true, rel=0.15)
         assert place.low * 0.9 <= true <= place.high * 1.1
-    values = [place.examined for place in found.places]
+    values = [place.examined for place in found.positions]
     assert values == sorted(values, reverse=True)
 
 
@@ -29,17 +29,17 @@ def test_without_bias_none_is_found() -> None:
     service = SimulatedService({"A": ranked(0.05, 1), "B": ranked(0.1, 2)}, "interleave")
     events = simulate(careful, service, 3000, np.random.default_rng(1))
     found = estimate_position_bias(join_events(events, Bounds(per_origin=0)).impressions)
-    assert all(place.low < 1.05 and place.high > 0.95 for place in found.places)
+    assert all(place.low < 1.05 and place.high > 0.95 for place in found.positions)
 
 
 def test_one_order_tells_nothing() -> None:
     found = estimate_position_bias(run({"A": ranked(0.0)}, "", 500, 1).impressions)
-    assert found.places == ()
-    assert "0 taken suggestions stood at several places" in found.too_few
+    assert found.positions == ()
+    assert "0 accepted suggestions were shown at several positions" in found.too_few
     assert found.examined(3) == 1.0
 
 
 def test_places_below_the_last_known_count_as_it() -> None:
     models = {"A": ranked(0.05, 1), "B": ranked(0.1, 2)}
     found = estimate_position_bias(run(models, "interleave", 500, 1).impressions)
-    assert found.examined(99) == found.places[-1].examined
+    assert found.examined(99) == found.positions[-1].examined

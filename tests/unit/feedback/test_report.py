@@ -24,9 +24,9 @@ def test_a_report_is_an_artifact_with_json_and_a_page(folder: Path, tmp_path: Pa
     assert results["lists"]["taken"] == made.lists.taken == 1
     assert set(results) >= {
         "by_position", "by_model", "by_query", "by_source", "by_day", "never_taken",
-        "position_bias", "set_aside",
+        "position_bias", "excluded",
     }  # fmt: skip
-    assert "What became of the suggestions" in (tmp_path / "report" / "index.html").read_text()
+    assert "Feedback report" in (tmp_path / "report" / "index.html").read_text()
 
 
 def test_no_other_folder_is_overwritten(folder: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from html.parser import HTMLParser
 from tests.unit.feedback.made_up import ranked, run
 from tests.unit.feedback.test_report_results import LISTS, shown
 
-from nextquery.feedback.impressions import Feedback, SetAside
+from nextquery.feedback.impressions import ExclusionReason, Feedback
 from nextquery.feedback.report import feedback_page, report_on
 from nextquery.feedback.settings import ReportSettings
 
@@ -39,11 +39,11 @@ def test_position_bias_is_stated() -> None:
     page = feedback_page(report_on(run(models, "interleave", 600, 1), ReportSettings()))
     assert "times as often as the first" in page
     alone = feedback_page(report_on(run({"A": ranked(0.0)}, "", 50, 1), ReportSettings()))
-    assert "Position bias cannot be told" in alone
+    assert "Position bias cannot be estimated" in alone
 
 
 def test_floods_are_said_at_the_top() -> None:
-    flooded = Feedback(LISTS, {SetAside.ORIGIN: 100})
+    flooded = Feedback(LISTS, {ExclusionReason.ORIGIN: 100})
     assert "--per-origin 0" in feedback_page(report_on(flooded, ReportSettings()))
     assert "--per-origin 0" not in feedback_page(report_on(Feedback(LISTS), ReportSettings()))
 

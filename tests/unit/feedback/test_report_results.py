@@ -4,7 +4,7 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.feedback.events import ListedSuggestion
-from nextquery.feedback.impressions import Feedback, Impression, SetAside
+from nextquery.feedback.impressions import ExclusionReason, Feedback, Impression
 from nextquery.feedback.report import flooded, report_on
 from nextquery.feedback.settings import ReportSettings
 
@@ -62,11 +62,11 @@ def test_lists_shown_often_and_never_taken_are_named_with_their_suggestions() ->
 
 
 def test_what_the_bounds_took_is_a_share() -> None:
-    aside = {SetAside.VISITOR: 10, SetAside.ORIGIN: 12, SetAside.BROKEN: 5}
+    aside = {ExclusionReason.VISITOR: 10, ExclusionReason.ORIGIN: 12, ExclusionReason.BROKEN: 5}
     found = report_on(Feedback(LISTS, aside), ReportSettings())
     assert flooded(found) == 0.5
 
 
 def test_a_report_on_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match="3 the line cannot be read"):
-        report_on(Feedback((), {SetAside.BROKEN: 3}), ReportSettings())
+    with pytest.raises(InputError, match="unreadable line: 3"):
+        report_on(Feedback((), {ExclusionReason.BROKEN: 3}), ReportSettings())

@@ -18,7 +18,7 @@ def test_acceptance_is_what_arithmetic_says() -> None:
 def test_what_is_not_looked_at_is_not_taken() -> None:
     blind = SimulatedVisitors([("q",)], lambda *_: 1.0, examination=(0.0, 1.0))
     places = {
-        blind.place_taken(("q",), ["a", "b", "c"], np.random.default_rng(n)) for n in range(9)
+        blind.accepted_position(("q",), ["a", "b", "c"], np.random.default_rng(n)) for n in range(9)
     }
     assert places == {1}
 

@@ -289,7 +289,7 @@ def test_feedback_in_scripts_without_spaces_counts(
             assert client.post("/v1/feedback", json={**told, **event}).status_code == 204
     found = read_feedback(tmp_path / "feedback", Bounds())
     assert [each.taken for each in found.impressions] == [{0}]
-    assert not any(found.set_aside.values())
+    assert not any(found.excluded.values())
 
 
 def test_a_reranker_is_served_and_reloaded_in_place_of_another(
