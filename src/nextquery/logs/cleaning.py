@@ -18,7 +18,6 @@ from nextquery.logs.spelling import (
     Counted,
     Speller,
     WordCounts,
-    correct_texts,
     learn_spelling,
 )
 from nextquery.normalise import normalise_query
@@ -299,6 +298,22 @@ def correct_spelling(
     queries = queries.rename({"corrected_id": "query_id"})
     texts = replace(events.texts, queries=queries)
     return Events(coded, texts), _report(changed, counts, min_users)
+
+
+def correct_texts(batch: pl.DataFrame, speller: Speller) -> pl.DataFrame:
+    """Correct a batch of `query`; `changes` lists `old>new` of every word changed, by lines."""
+    corrected, changes = [], []
+    for query in batch["query"].to_list():
+        words, changed = query.split(" "), []
+        for position, replacement in speller.corrections(query):
+            changed.append(f"{words[position]}>{replacement}")
+            words[position] = replacement
+        corrected.append(" ".join(words))
+        changes.append("\n".join(changed) or None)
+    return batch.select("query_id").with_columns(
+        pl.Series("query", corrected, dtype=pl.String),
+        pl.Series("changes", changes, dtype=pl.String),
+    )
 
 
 def _learn(engine: Engine, events: Events, background: nw.Expr) -> tuple[Speller, WordCounts]:

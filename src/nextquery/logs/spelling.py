@@ -1,33 +1,55 @@
-"""A spelling corrector that knows only the log itself: its word and word-pair counts.
+"""The rules of spelling correction, which need only the log's own word and word-pair counts.
 
-A rare word becomes a much more frequent one, a slip or two away, where the words beside it are
+A rare word becomes a much more frequent one, one or two slips away, where the words next to it are
 often seen with that one; without such neighbours only a long word with a very frequent twin is
-touched. A word is split where its halves are often typed as two. The counts are the background's,
+changed. A word is split where its halves are often typed as two. The counts are the background's,
 so nothing of later splits or held-out users leaks into it, and what is learnt from them was typed
-by several users, so nobody can plant a correction. Knows nothing of engines or files.
+by several users, so nobody can plant a correction. `guard/spelling.py` applies the same rules to
+what a visitor types.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import polars as pl
-from symspellpy import SymSpell, Verbosity
+if TYPE_CHECKING:
+    from symspellpy import SymSpell
 
 MIN_TARGET_COUNT = 10
 MIN_TARGET_USERS = 3
 MIN_PAIR_USERS = 2
 """A pair that one user typed is no evidence for or against a spelling."""
-_MIN_LENGTH = 5
+MIN_LENGTH = 5
 """Shorter words have too many neighbours that are words of their own."""
 _TWO_SLIPS_LENGTH = 8
-_IN_CONTEXT_RATIO = 10
-_PAIR_COUNT, _PAIR_RATIO = 5, 20
-_PAIR_LIFT = 5
-"""How much more often than by chance: `of` and `the` stand beside everything."""
-_ALONE_LENGTH, _ALONE_RATIO = 7, 100
-_SPLIT_RATIO = 5
-_INFLECTIONS = ("s", "es", "d", "ed", "r", "er", "y", "n", "al")
-"""Endings that make another word, not a misspelt one."""
+IN_CONTEXT_RATIO = 10
+PAIR_COUNT, PAIR_RATIO = 5, 20
+PAIR_LIFT = 5
+"""How much more often than by chance: `of` and `the` are next to everything."""
+ALONE_LENGTH, ALONE_RATIO = 7, 100
+SPLIT_RATIO = 5
+_STEM = 4
+"""Words that share fewer letters have no stem in common."""
+_ENDINGS = {
+    ending: group
+    for group, endings in enumerate(
+        (
+            *(("",), ("e",), ("s", "es", "ies"), ("d", "ed", "ied"), ("r", "er", "ier", "or")),
+            *(("rs", "ers", "ors"), ("st", "est", "iest", "ist"), ("ists",), ("ism",), ("y",)),
+            *(("n", "en", "an", "ian"), ("ing",), ("ings",), ("ion", "ation"), ("ions", "ations")),
+            *(("ive", "ative"), ("ives",), ("al", "ial"), ("ally",), ("ly", "ily"), ("ic",)),
+            *(("ical",), ("ics",), ("ity", "ety"), ("ities",), ("ous", "ious"), ("ful",)),
+            *(("less",), ("ness", "iness"), ("ment",), ("ments",), ("able", "ible"), ("ability",)),
+            *(("ance", "ence"), ("ances", "ences"), ("ant", "ent"), ("ants", "ents"), ("th",)),
+            *(("ize", "ise"), ("izes", "ises"), ("ized", "ised"), ("izing", "ising")),
+            *(("a",), ("o",), ("as",), ("os",), ("em",), ("ung",), ("ungen",), ("lich",)),
+            *(("isch",), ("ado",), ("ada",), ("mente",), ("ique",), ("eur",), ("euse",)),
+        )
+    )
+    for ending in endings
+}
+"""Endings that make another word of a stem. Those of one group are often confused with each other
+("independant"), so that exchanging them is a slip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +85,39 @@ class Speller:
     def corrections(self, query: str) -> list[tuple[int, str]]:
         """The words to change in a normalised query: position and replacement."""
         words = query.split(" ")
-        found = []
+        changes = []
         for position, word in enumerate(words):
             if word in self.candidates:
                 before = words[position - 1] if position else None
                 after = words[position + 1] if position + 1 < len(words) else None
                 replacement = self._choose(before, word, after)
                 if replacement:
-                    found.append((position, replacement))
-        return found
+                    changes.append((position, replacement))
+        return changes
 
     def _choose(self, before: str | None, word: str, after: str | None) -> str | None:
-        own = _seen_with(self.pairs, before, word, after)
-        best, best_support = None, max(_PAIR_COUNT, _PAIR_RATIO * own) - 1
-        for candidate in self.candidates[word]:
-            support = _seen_with(self.telling, before, candidate.text, after)
-            if support > best_support:
-                best, best_support = candidate.text, support
-        return best or next((item.text for item in self.candidates[word] if item.alone), None)
+        return choose(
+            self.candidates[word],
+            _seen_with(self.pairs, before, word, after),
+            lambda text: _seen_with(self.telling, before, text, after),
+        )
+
+
+def choose(
+    candidates: Iterable[Candidate], own_support: int, support: Callable[[str], int]
+) -> str | None:
+    """The candidate that replaces a word, if any.
+
+    `own_support` is how often the word itself was seen next to its neighbours, `support` the same
+    for a candidate.
+    """
+    candidates = tuple(candidates)
+    best, best_support = None, max(PAIR_COUNT, PAIR_RATIO * own_support) - 1
+    for candidate in candidates:
+        seen = support(candidate.text)
+        if seen > best_support:
+            best, best_support = candidate.text, seen
+    return best or next((item.text for item in candidates if item.alone), None)
 
 
 def _seen_with(
@@ -96,7 +133,7 @@ def learn_spelling(words: Iterable[str], counts: WordCounts, pairs: PairCounts) 
     lookup = _lookup(counts)
     found: dict[str, tuple[Candidate, ...]] = {}
     for word in words:
-        if len(word) >= _MIN_LENGTH:
+        if len(word) >= MIN_LENGTH:
             count = counts[word].count if word in counts else 0
             candidates = _split(word, count, joined) or _slips(word, count, lookup)
             if candidates:
@@ -110,25 +147,9 @@ def _telling(counts: WordCounts, pairs: PairCounts) -> dict[tuple[str, str], int
     return {
         (first, second): seen.count
         for (first, second), seen in pairs.items()
-        if seen.count >= _PAIR_COUNT
-        and seen.count * total >= _PAIR_LIFT * counts[first].count * counts[second].count
+        if seen.count >= PAIR_COUNT
+        and seen.count * total >= PAIR_LIFT * counts[first].count * counts[second].count
     }
-
-
-def correct_texts(batch: pl.DataFrame, speller: Speller) -> pl.DataFrame:
-    """Correct a batch of `query`; `changes` lists `old>new` of every word changed, by lines."""
-    corrected, changes = [], []
-    for query in batch["query"].to_list():
-        words, changed = query.split(" "), []
-        for position, replacement in speller.corrections(query):
-            changed.append(f"{words[position]}>{replacement}")
-            words[position] = replacement
-        corrected.append(" ".join(words))
-        changes.append("\n".join(changed) or None)
-    return batch.select("query_id").with_columns(
-        pl.Series("query", corrected, dtype=pl.String),
-        pl.Series("changes", changes, dtype=pl.String),
-    )
 
 
 def _joined_pairs(pairs: PairCounts) -> dict[str, tuple[int, str]]:
@@ -145,10 +166,12 @@ def _split(
     word: str, count: int, joined: Mapping[str, tuple[int, str]]
 ) -> tuple[Candidate, ...] | None:
     pair_count, text = joined.get(word, (0, ""))
-    return (Candidate(text, alone=True),) if pair_count >= _SPLIT_RATIO * max(count, 1) else None
+    return (Candidate(text, alone=True),) if pair_count >= SPLIT_RATIO * max(count, 1) else None
 
 
-def _lookup(counts: WordCounts) -> SymSpell:
+def _lookup(counts: WordCounts) -> "SymSpell":
+    from symspellpy import SymSpell
+
     symspell = SymSpell(max_dictionary_edit_distance=2, prefix_length=7)
     for word in sorted(counts):
         seen = counts[word]
@@ -157,8 +180,10 @@ def _lookup(counts: WordCounts) -> SymSpell:
     return symspell
 
 
-def _slips(word: str, count: int, lookup: SymSpell) -> tuple[Candidate, ...]:
+def _slips(word: str, count: int, lookup: "SymSpell") -> tuple[Candidate, ...]:
     """Frequent words near a rare one, nearest and most frequent first."""
+    from symspellpy import Verbosity
+
     if not word.isalpha():
         return ()
     slips = 2 if len(word) >= _TWO_SLIPS_LENGTH else 1
@@ -169,17 +194,32 @@ def _slips(word: str, count: int, lookup: SymSpell) -> tuple[Candidate, ...]:
         Candidate(
             item.term,
             alone=item.distance == 1
-            and len(word) >= _ALONE_LENGTH
-            and item.count >= _ALONE_RATIO * own,
+            and len(word) >= ALONE_LENGTH
+            and item.count >= ALONE_RATIO * own,
         )
         for item in near
         if item.distance
-        and item.count >= _IN_CONTEXT_RATIO * own
+        and item.count >= IN_CONTEXT_RATIO * own
         and item.term[0] == word[0]
-        and not _inflected(word, item.term)
+        and not inflected(word, item.term)
     )
 
 
-def _inflected(one: str, other: str) -> bool:
-    shorter, longer = sorted((one, other), key=len)
-    return any(shorter + ending == longer for ending in _INFLECTIONS)
+def inflected(one: str, other: str) -> bool:
+    """Whether two words look like forms of one stem with different endings.
+
+    >>> inflected("depressive", "depression"), inflected("hotel", "hotels")
+    (True, True)
+    >>> inflected("independant", "independent"), inflected("univeristy", "university")
+    (False, False)
+    """
+    shared = 0
+    for first, second in zip(one, other, strict=False):
+        if first != second:
+            break
+        shared += 1
+    for stem in range(_STEM, shared + 1):
+        endings = _ENDINGS.get(one[stem:]), _ENDINGS.get(other[stem:])
+        if None not in endings and endings[0] != endings[1]:
+            return True
+    return False

@@ -1,7 +1,8 @@
 import polars as pl
 import pytest
 
-from nextquery.logs.spelling import Counted, Speller, correct_texts, learn_spelling
+from nextquery.logs.cleaning import correct_texts
+from nextquery.logs.spelling import Counted, Speller, inflected, learn_spelling
 
 WORDS = {
     "university": Counted(5000, 400),
@@ -73,3 +74,30 @@ def test_a_corrected_word_is_not_corrected_again() -> None:
     speller = learn_spelling(counts, counts, {})
     once = _correct(speller, "colours colour")
     assert _correct(speller, once) == once
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "forms"),
+    [
+        ("depressive", "depression", True),
+        ("hoteles", "hotels", False),  # two endings of one group: a slip
+        ("flower", "flowers", True),
+        ("printing", "printed", True),
+        ("nation", "national", True),
+        ("depressoin", "depression", False),
+        ("existance", "existence", False),
+        ("flowres", "flowers", False),
+        ("read", "real", False),  # no stem in common
+    ],
+)
+def test_forms_of_one_stem_are_told_from_slips(one: str, other: str, forms: bool) -> None:
+    assert inflected(one, other) is inflected(other, one) is forms
+
+
+def test_a_rare_form_of_a_frequent_word_is_left_alone() -> None:
+    words = {"depression": Counted(5000, 400), "depressive": Counted(6, 3)}
+    pairs = {("manic", "depression"): Counted(90, 30)}
+    counts = {**words, "manic": Counted(100, 30)}
+    speller = learn_spelling([*words, "depresion"], counts, pairs)
+    assert _correct(speller, "manic depressive") == "manic depressive"
+    assert _correct(speller, "manic depresion") == "manic depression"
