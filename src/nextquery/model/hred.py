@@ -8,24 +8,17 @@ for both sides.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 
-from nextquery.artifacts import Artifact, publish, read_artifact
-from nextquery.config import stored_section
-from nextquery.errors import ArtifactError
 from nextquery.model.copying import CopyAttention
 from nextquery.model.recurrence import GRU, Linear
-from nextquery.model.settings import KIND, VOCABULARY, WEIGHTS, ModelConfig
+from nextquery.model.settings import KIND, ModelConfig
+from nextquery.model.stored import StoredModel
 from nextquery.text.vectors import Ints, NgramTable, WordVectors
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 
@@ -115,7 +108,7 @@ class SessionInputs(NamedTuple):
         )
 
 
-class HRED(nn.Module):
+class HRED(StoredModel[ModelConfig]):
     """Sections 3.2 and 3.3 of the paper, with copying as one optional piece of the decoder.
 
     >>> config = ModelConfig(vocabulary_size=2, embedding_size=4, query_size=6, session_size=8)
@@ -127,10 +120,11 @@ class HRED(nn.Module):
     True
     """
 
+    kind = KIND
+    config_type = ModelConfig
+
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self.config = config
-        self.vocabulary = vocabulary
+        super().__init__(config, vocabulary)
         words, d_e = len(vocabulary), config.embedding_size
         d_h, d_s = config.query_size, config.session_size
         vectors = nn.Embedding(words, d_e, padding_idx=PADDING) if config.factored else None
@@ -274,101 +268,19 @@ class HRED(nn.Module):
         """Eq. 9 before the softmax: the scores of all words (rows, V), padding included."""
         return functional.linear(omega, self.output_matrix, self.output_bias)
 
-    def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """The weights by name, as decoding takes them; they share memory with the parameters.
-
-        What n-grams add is in the word vectors then, in an array of its own.
-        """
-        return {name: each.cpu().numpy() for name, each in self.stored().items()}
-
     @torch.no_grad()
     def stored(self) -> dict[str, Tensor]:
         """The weights as a model folder has them: a word's vector includes that of its n-grams."""
-        found = {name: each.detach() for name, each in self.named_parameters()}
+        tensors = super().stored()
         if self.word_vectors is not None and self.character_ngrams is not None:
-            found[WORD_VECTORS] = self.word_vectors.weight + self.character_ngrams.all_means()
-        return found
+            tensors[WORD_VECTORS] = self.word_vectors.weight + self.character_ngrams.all_means()
+        return tensors
 
     @torch.no_grad()
-    def _take_apart(self) -> None:
-        """Undo what `stored` did, so that words and n-grams can be trained on."""
+    def loaded(self) -> None:
+        """Separate what n-grams add from the word vectors, as `stored` had joined them."""
         if self.word_vectors is not None and self.character_ngrams is not None:
             self.word_vectors.weight -= self.character_ngrams.all_means()
-
-    def save_pretrained(self, folder: Path | str) -> None:
-        """Publish weights, vocabulary and configuration as a model folder."""
-        with publish(Path(folder), KIND, self.manifest_entries()) as partial:
-            self.write_files(partial)
-
-    def manifest_entries(self) -> dict[str, object]:
-        """The manifest keys that `from_pretrained` needs."""
-        return {"model": self.config.model_dump(by_alias=True)}
-
-    def write_files(self, folder: Path) -> None:
-        """Write weights and vocabulary into `folder`."""
-        tensors = {name: tensor.contiguous() for name, tensor in self.stored().items()}
-        save_file(tensors, folder / WEIGHTS)
-        (folder / WEIGHTS).chmod(0o644)  # others may serve what one user trained
-        self.vocabulary.save(folder / VOCABULARY)
-
-    @classmethod
-    def from_pretrained(cls, folder: Path | str | Artifact, *, verify: bool = True) -> "HRED":
-        """Open a model folder, ready to use; the weights stay memory-mapped until written to.
-
-        `verify` checks every file against the manifest first.
-        """
-        place = folder if isinstance(folder, Artifact) else Path(folder)
-        return read_artifact(place, cls._read, KIND, verify=verify)
-
-    @classmethod
-    def _read(cls, artifact: Artifact) -> "HRED":
-        config = stored_section(ModelConfig, artifact.entry("model"), artifact.path)
-        vocabulary = Vocabulary.load(artifact.file(VOCABULARY))
-        with torch.device("meta"), _NoFirstWeights():
-            model = cls(config, vocabulary)
-        load_weights(model, artifact.file(WEIGHTS), artifact.path / WEIGHTS)
-        artifact.check_once("weights", lambda: check_finite(model))
-        model._take_apart()
-        return model.eval()
-
-
-class _NoFirstWeights(TorchFunctionMode):
-    """Leaves out the first weights of PyTorch's layers.
-
-    On the meta device they are nothing, yet making them imports 800 modules: a second, 70 MB.
-    """
-
-    def __torch_function__(  # type: ignore[no-untyped-def]
-        self, func, types, args=(), kwargs=None
-    ):
-        if getattr(func, "__module__", "") == "torch.nn.init":
-            return args[0] if args else (kwargs or {})["tensor"]
-        return func(*args, **(kwargs or {}))
-
-
-def load_weights(model: nn.Module, file: Path, shown: Path) -> None:
-    """Give `model` the parameters of a safetensors file, which stays memory-mapped.
-
-    `shown` is what messages call the file.
-    """
-    try:
-        tensors = load_file(file)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ArtifactError(f"{shown}: cannot be read as safetensors ({error})") from None
-    forms = {name: (each.shape, each.dtype) for name, each in model.named_parameters()}
-    if {name: (each.shape, each.dtype) for name, each in tensors.items()} != forms:
-        raise ArtifactError(f"{shown}: its tensors do not fit the configuration beside it")
-    model.load_state_dict(tensors, assign=True, strict=False)
-
-
-def check_finite(model: nn.Module) -> None:
-    """Refuse weights that are no numbers."""
-    for name, parameter in model.named_parameters():
-        # Some rows at a time: the weights stay on the disk, and so must the check's memory.
-        if not all(
-            bool(rows.isfinite().all()) for rows in torch.split(parameter.detach(), 1 << 12)
-        ):
-            raise ArtifactError(f"{WEIGHTS} has values in {name} that are no numbers")
 
 
 SPREAD = 0.01
