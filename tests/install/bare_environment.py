@@ -55,11 +55,29 @@ def make_environment(folder: Path, wheel: Path) -> BareEnvironment:
     pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
     options = ["--quiet", "--no-deps", "--no-index", "--no-compile"]
     subprocess.run([*pip, "install", *options, str(wheel)], check=True)
-    return _filled(folder, python, site, frozenset())
+    [metadata] = site.glob("nextquery-*.dist-info")
+    return _filled(folder, python, site, Distribution.at(metadata), frozenset())
 
 
 def with_extra(core: BareEnvironment, folder: Path, extra: str) -> BareEnvironment:
     """One that has the wheel as the core's environment has it, and an extra."""
+    python, site = _with_wheel(core, folder)
+    [metadata] = site.glob("nextquery-*.dist-info")
+    return _filled(folder, python, site, Distribution.at(metadata), frozenset([extra]))
+
+
+def with_requirements(core: BareEnvironment, folder: Path, names: list[str]) -> BareEnvironment:
+    """One that has the wheel without its dependencies, and listed packages with theirs."""
+    python, site = _with_wheel(core, folder)
+    packages: dict[str, Distribution] = {}
+    for name in names:
+        packages[name] = _installed(Requirement(name))
+        packages |= dict(_closure(packages[name], frozenset(), set()))
+    return _linked(folder, python, site, packages)
+
+
+def _with_wheel(core: BareEnvironment, folder: Path) -> tuple[Path, Path]:
+    """The interpreter and packages of a new environment that has the core's wheel alone."""
     python, site = _virtual_environment(folder)
     [found] = (core.python.parents[1] / "lib").glob("python*/site-packages")
     for installed in found.glob("nextquery*"):
@@ -68,7 +86,7 @@ def with_extra(core: BareEnvironment, folder: Path, extra: str) -> BareEnvironme
     copied = python.with_name("nextquery")
     copied.write_text(script.replace(str(core.python.parent), str(python.parent)), "utf-8")
     copied.chmod(0o755)
-    return _filled(folder, python, site, frozenset([extra]))
+    return python, site
 
 
 def _virtual_environment(folder: Path) -> tuple[Path, Path]:
@@ -80,15 +98,21 @@ def _virtual_environment(folder: Path) -> tuple[Path, Path]:
     return environment / "bin" / "python", site
 
 
-def _filled(folder: Path, python: Path, site: Path, extras: frozenset[str]) -> BareEnvironment:
+def _filled(
+    folder: Path, python: Path, site: Path, wheel: Distribution, extras: frozenset[str]
+) -> BareEnvironment:
     """Link what the wheel's metadata asks for, and nothing else."""
-    [metadata] = site.glob("nextquery-*.dist-info")
-    found = dict(_closure(Distribution.at(metadata), extras, set()))
-    for each in found.values():
-        _link(each, site)
+    return _linked(folder, python, site, dict(_closure(wheel, extras, set())))
+
+
+def _linked(
+    folder: Path, python: Path, site: Path, packages: dict[str, Distribution]
+) -> BareEnvironment:
+    for package in packages.values():
+        _link(package, site)
     work = folder / "work"
     work.mkdir()
-    return BareEnvironment(python, work, frozenset(found))
+    return BareEnvironment(python, work, frozenset(packages))
 
 
 def _closure(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .bare_environment import BareEnvironment, make_environment, with_extra
+from .bare_environment import BareEnvironment, make_environment, with_extra, with_requirements
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +37,16 @@ def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> BareEnvironme
 @pytest.fixture(scope="module")
 def serve(core: BareEnvironment, tmp_path_factory: pytest.TempPathFactory) -> BareEnvironment:
     made = with_extra(core, tmp_path_factory.mktemp("serve"), "serve")
+    (made.work / "adj").symlink_to(core.work / "adj")
+    return made
+
+
+@pytest.fixture(scope="module")
+def image(core: BareEnvironment, tmp_path_factory: pytest.TempPathFactory) -> BareEnvironment:
+    """What `deploy/Dockerfile` installs unless it is told otherwise."""
+    lines = (ROOT / "deploy" / "requirements-serve.txt").read_text("utf-8").splitlines()
+    names = [line for line in lines if not line.startswith("#")]
+    made = with_requirements(core, tmp_path_factory.mktemp("image"), [*names, "redis"])
     (made.work / "adj").symlink_to(core.work / "adj")
     return made
 
@@ -103,9 +113,15 @@ def test_the_bill_of_materials_names_every_package(core: BareEnvironment) -> Non
     assert core.packages <= names
 
 
-def test_the_service_answers_with_its_extra_alone(serve: BareEnvironment) -> None:
-    assert not serve.packages & {"torch", "lightgbm", "httpx"}
-    with serve.started("serve", "adj", "--port", "0", "--drain-seconds", "0") as process:
+@pytest.mark.parametrize("installation", ["serve", "image"])
+def test_the_service_answers_with_its_packages_alone(
+    installation: str, request: pytest.FixtureRequest
+) -> None:
+    environment: BareEnvironment = request.getfixturevalue(installation)
+    assert not environment.packages & {"torch", "lightgbm", "httpx"}
+    if installation == "image":
+        assert not environment.packages & TABLE_ENGINES
+    with environment.started("serve", "adj", "--port", "0", "--drain-seconds", "0") as process:
         try:
             address = _address(process)
             assert b"<html" in _got(f"{address}/")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -289,3 +290,39 @@ def test_what_cannot_be_served_ends_with_one_line(
     assert ended.returncode == 2, ended.stderr
     assert len(errors) == 1
     assert complaint in errors[0]
+
+
+def test_the_example_configuration_starts_a_service(
+    start_service: Any, served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    """`deploy/service.toml` as it is, with this machine's model folders."""
+    example = Path(__file__).parents[2] / "deploy" / "service.toml"
+    text = example.read_text(encoding="utf-8")
+    for kind in ("hred", "adjacency"):
+        text = text.replace(f'"/models/{kind}"', f'"{served_models[kind]}"')
+    assert "/models/hred" not in text
+    config = tmp_path / "service.toml"
+    config.write_text(text.replace("n = 5", "n = 2"), encoding="utf-8")
+    # The fixture's own --port 0 and --drain-seconds 0 override the file.
+    service = start_service("--config", config, "--specificity", "0.1", "--budget-ms", "20000")
+    facts = service.get("/v1/models").json()["models"]
+    assert [model["name"] for model in facts] == ["hred", "adjacency"]
+    assert [model["specificity"] for model in facts] == [0.1, 0.1]
+    assert len(suggest(service, "paris")) == 2
+    assert len(suggest(service, "paris", n=3)) == 3
+    assert service.stop() == 0
+
+
+def test_every_key_of_the_example_is_valid(served_models: dict[str, Path], tmp_path: Path) -> None:
+    """Also those that are commented out."""
+    text = (Path(__file__).parents[2] / "deploy" / "service.toml").read_text(encoding="utf-8")
+    config = tmp_path / "service.toml"
+    config.write_text(re.sub(r"^# ([a-z_]+ = )", r"\1", text, flags=re.M), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "nextquery", "serve", "--config", str(config)],
+        capture_output=True,
+        text=True,
+    )
+    # All keys were read; the models are missing.
+    assert done.returncode == 2
+    assert ": no such folder" in done.stderr, done.stderr

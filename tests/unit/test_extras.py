@@ -1,3 +1,6 @@
+import os
+import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -37,6 +40,33 @@ def test_a_service_alone_lists_what_its_extra_asks_for() -> None:
     core = {Requirement(text).name for text in PROJECT["dependencies"]}
     assert serve <= listed <= serve | core
     assert not listed & {"polars", "pyarrow", "duckdb", "narwhals"}
+
+
+@pytest.mark.parametrize(
+    ("extras", "calls"),
+    [
+        ("", ["--requirement requirements-serve.txt redis", "--no-deps ."]),
+        ("serve,train", [".[serve,train]"]),
+    ],
+)
+def test_the_image_installs_what_serving_needs(
+    tmp_path: Path, extras: str, calls: list[str]
+) -> None:
+    """The build stage of the Dockerfile, its shell command run with a pip that only takes notes."""
+    build = (ROOT / "deploy" / "Dockerfile").read_text("utf-8").split("\nFROM ")[1]
+    for line in re.findall(r"^COPY (.+)$", build, re.M):
+        assert all((ROOT / source).exists() for source in line.split()[:-1]), line
+    [command] = re.findall(r"^RUN (if (?:.*\\\n)+.*)$", build, re.M)
+    pip = tmp_path / "pip"
+    pip.write_text('#!/bin/sh\necho "$*"\n')
+    pip.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "EXTRAS": extras}
+    done = subprocess.run(
+        ["sh", "-ec", command], env=environment, capture_output=True, text=True, check=True
+    )
+    printed = done.stdout.splitlines()
+    assert len(printed) == len(calls)
+    assert all(line.endswith(call) for line, call in zip(printed, calls, strict=True)), printed
 
 
 def test_nothing_heavy_is_in_the_core() -> None:

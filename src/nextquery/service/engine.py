@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from nextquery.artifacts import MANIFEST, open_artifact, sha256
 from nextquery.artifacts.files import FileStamp, file_stamp
 from nextquery.errors import BlocklistError
-from nextquery.guard.guard import Guard
+from nextquery.guard.guard import Guard, read_hits
 from nextquery.inference.settings import Known
 from nextquery.records import QueryWeight, ScoredQuery, Suggestion
 from nextquery.suggesters.base import (
@@ -323,10 +323,11 @@ class StatefulEngine(LocalEngine):
         return self._model.suggest_after(states, options.n, config=config.model_copy(update=wanted))
 
 
-def open_engine(path: Path, blocklist: Path | None) -> LocalEngine:
+def open_engine(path: Path, blocklist: Path | None, hits: Path | None = None) -> LocalEngine:
     """Open a model folder: every file is checked, then first lists are made."""
     open_artifact(path, verify=False).verify()
-    suggester = cast("Served", load(path, blocklist=blocklist))
+    check = read_hits(hits) if hits else None
+    suggester = cast("Served", load(path, blocklist=blocklist, hits=check))
     version = sha256(path / MANIFEST)[:12]
     engine: LocalEngine
     if isinstance(suggester, Stateful):

@@ -95,7 +95,7 @@ async def suggest_batch(
         visit = Visit(item.session_id, owner, stored)
         chosen = trials.choose(item.model, visit)
         _check_usefulness(service, chosen, item)
-        groups.setdefault((chosen, item.options), {})[index] = question, visit
+        groups.setdefault((chosen, question.options), {})[index] = question, visit
         charged += [question] * len(chosen.models)
     session_ids = {item.session_id for item in asked.requests}
     session = session_ids.pop() if len(session_ids) == 1 else None
@@ -144,7 +144,7 @@ async def complete(
     service = service_of(request)
     read_texts(asked)
     context, prefix = await service.context(owner, asked), read_prefix(asked.prefix)
-    question = CompleteQuestion(context, prefix or "", asked.n)
+    question = CompleteQuestion(context, prefix or "", asked.n or service.settings.n)
     service.charge(request, [question], asked.session_id)
     model = service.model(asked.model)
     found: list[FoundSuggestion] = []
@@ -237,7 +237,11 @@ async def models(request: Request, owner: Owner) -> schemas.ModelsAnswer:
                 explains=model.engine.explains,
                 judges_usefulness=model.engine.judges_usefulness,
                 version=model.engine.version,
-                specificity=model.engine.specificity,
+                specificity=(
+                    model.engine.specificity
+                    if service.settings.specificity is None
+                    else service.settings.specificity
+                ),
                 min_users=model.engine.min_users,
             )
             for model in service.models.served.values()
@@ -251,7 +255,8 @@ async def _question(
     service: Service, owner: str, asked: schemas.SuggestRequest, stored: StoredSession
 ) -> SuggestQuestion:
     context = await service.context(owner, asked, asked.query, stored)
-    return SuggestQuestion(context, asked.options, found_nothing=asked.results == 0)
+    options = asked.options(service.settings)
+    return SuggestQuestion(context, options, found_nothing=asked.results == 0)
 
 
 def _check_usefulness(service: Service, chosen: Chosen, asked: schemas.SuggestRequest) -> None:

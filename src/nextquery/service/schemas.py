@@ -17,6 +17,7 @@ from nextquery.service.settings import (
     MAX_CONTEXT_QUERIES,
     MAX_QUERY_CHARACTERS,
     MAX_SUGGESTIONS,
+    ServiceSettings,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -149,6 +150,9 @@ Count = Annotated[
     Field(ge=1, le=MAX_SUGGESTIONS, description="How many at most."),
     BeforeValidator(_whole),
 ]
+ListLength: Any = Field(
+    default=None, description="How many at most; left out: as the service has it."
+)
 Results = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
 Position = Annotated[int, Field(ge=1, le=MAX_SUGGESTIONS), BeforeValidator(_whole)]
 
@@ -171,7 +175,7 @@ class SuggestRequest(InSession):
     """Ask for the queries that may come next."""
 
     query: Query = Field(description="The query the user has just typed.")
-    n: Count = 5
+    n: Count | None = ListLength
     diversity: float = Field(
         default=0.0, ge=0, le=1, description="0 takes the likeliest, 1 the most unlike each other."
     )
@@ -179,13 +183,13 @@ class SuggestRequest(InSession):
         default=None,
         ge=0,
         le=1,
-        description="How much what people type after anything is held back: 0 ranks by likelihood "
-        "alone, 1 by what the session adds. Left out: as the model has it.",
+        description="How much globally popular queries are held back: 0 ranks by likelihood alone, "
+        "1 by what the session adds. Left out: as the service or the model has it.",
     )
     known: Known | None = Field(
         default=None,
         description="Queries that enough users typed: no matter, ranked higher, or nothing else. "
-        "Left out: as the model has it. A model that counts knows no others.",
+        "Left out: as the service or the model has it. A count model suggests no others.",
     )
     usefulness: float = Field(
         default=0.0,
@@ -201,14 +205,13 @@ class SuggestRequest(InSession):
         "with what people who found nothing searched for next, if the service has a rescue model.",
     )
 
-    @property
-    def options(self) -> SuggestOptions:
-        """How the list is to be made."""
+    def options(self, settings: ServiceSettings) -> SuggestOptions:
+        """How the list is to be made; the service has defaults for what was left out."""
         return SuggestOptions(
-            n=self.n,
+            n=self.n or settings.n,
             diversity=self.diversity,
-            specificity=self.specificity,
-            known=self.known,
+            specificity=settings.specificity if self.specificity is None else self.specificity,
+            known=self.known or settings.known,
             usefulness=self.usefulness,
         )
 
@@ -229,7 +232,7 @@ class CompleteRequest(InSession):
     """Ask how a half-typed query may end."""
 
     prefix: Query
-    n: Count = 5
+    n: Count | None = ListLength
 
 
 class ExplainRequest(InSession):
@@ -360,7 +363,7 @@ class ModelFacts(BaseModel):
     judges_usefulness: bool = Field(description="Whether it takes `usefulness`.")
     version: str = Field(description="Changes when another model is loaded under the name.")
     specificity: float = Field(
-        description="How much what people type after anything is held back, unless a request says."
+        description="How much globally popular queries are held back, unless a request says."
     )
     min_users: int = Field(description="K of the guard: what fewer users typed is not shown.")
 

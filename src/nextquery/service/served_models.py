@@ -29,7 +29,7 @@ class ServedModel:
     def __init__(self, named: NamedModel, settings: ServiceSettings, metrics: Metrics) -> None:
         self.name = named.name
         self._path = named.path
-        self._blocklist = settings.blocklist
+        self._blocklist, self._hits = settings.blocklist, settings.hits
         self._metrics = metrics
         # To look a metric up by its labels takes longer than to count with it.
         self._batch_sizes = metrics.batch.labels(named.name)
@@ -58,7 +58,7 @@ class ServedModel:
         try:
             if model_kind(self._path).neural:
                 return await self._open_apart()
-            return await asyncio.to_thread(open_engine, self._path, self._blocklist)
+            return await asyncio.to_thread(open_engine, self._path, self._blocklist, self._hits)
         except NextqueryError:
             raise
         except ModelFailedError as error:
@@ -69,7 +69,7 @@ class ServedModel:
 
     async def _open_apart(self) -> Engine:
         """A model that computes, in a process of its own; ended if nobody wants it any more."""
-        engine = IsolatedEngine(Opening(self._path, self._blocklist))
+        engine = IsolatedEngine(Opening(self._path, self._blocklist, self._hits))
         try:
             await asyncio.to_thread(engine.start, low_priority=self.engine is not None)
         except asyncio.CancelledError:

@@ -5,8 +5,11 @@ from pathlib import Path
 
 from nextquery.errors import InputError
 from nextquery.feedback.assignment import Share
+from nextquery.inference.settings import Known
 from nextquery.settings import TUNING, Option, check_limits, setting
 
+LISTS = "Lists"
+"""The help panel of what visitors are shown."""
 PUBLIC = frozenset({"metrics", "docs"})
 MAX_QUERY_CHARACTERS = 512
 MAX_WORD_CHARACTERS = 64
@@ -106,7 +109,17 @@ class ServiceSettings:
     """Megabytes that a feedback file (three per day) may grow to; the rest is refused."""
     score: bool = False
     """Answer /v1/score; the scores of a trained model can reveal what single people typed."""
-    blocklist: Path | None = None
+    n: int = setting(5, flag="-n", least=1, most=MAX_SUGGESTIONS, panel=LISTS)
+    """Suggestions or completions in a list, unless a request says otherwise."""
+    known: Known | None = setting(None, panel=LISTS)
+    """Queries that K users typed: free (no preference), prefer or only, unless a request says
+    otherwise; by default as the model has it."""
+    specificity: float | None = setting(None, least=0, most=1, panel=LISTS)
+    """How much globally popular queries are held back, unless a request says otherwise; by default
+    as the model has it."""
+    hits: Path | None = setting(None, panel=LISTS)
+    """File of titles or known queries, one per line: show only queries whose words one has."""
+    blocklist: Path | None = setting(None, panel=LISTS)
     """File of words and phrases never to suggest."""
     kill_switch: Path | None = None
     """While this file exists, every list is empty."""

@@ -30,6 +30,7 @@ class Opening:
 
     path: Path
     blocklist: Path | None
+    hits: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def open_model(connection: "Connection[Any, Any]") -> Answerer | None:
     """Open the folder of the first message and send its facts; None if it cannot be used."""
     opening: Opening = connection.recv()
     try:
-        engine = open_engine(opening.path, opening.blocklist)
+        engine = open_engine(opening.path, opening.blocklist, opening.hits)
     except NextqueryError as error:
         connection.send(error)
         return None

@@ -36,6 +36,21 @@ def test_a_list_names_groups_sources_and_the_model(open_client: Open) -> None:
     assert answer.json()["model"] == "adj"
 
 
+def test_the_operator_decides_about_lists_unless_a_request_does(
+    open_client: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "titles.txt").write_text("Running shoes for winter\nThe house of boots\n")
+    client = open_client(hits=tmp_path / "titles.txt", n=1, specificity=0.5)
+    everything = open_client()
+    assert texts(everything.post("/v1/suggest", json={"query": "red shoes"}))[0] == "red boots"
+    assert texts(client.post("/v1/suggest", json={"query": "red shoes"})) == ["running shoes"]
+    completed = client.post("/v1/complete", json={"prefix": ""}).json()["completions"]
+    assert len(completed) == 1
+    assert len(everything.post("/v1/complete", json={"prefix": ""}).json()["completions"]) > 1
+    facts = client.get("/v1/models").json()["models"]
+    assert [model["specificity"] for model in facts] == [0.5, 0.5]
+
+
 def test_a_batch_answers_in_the_order_of_its_requests(open_client: Open) -> None:
     client = open_client()
     requests = [{"query": "red shoes", "n": 1}, {"query": "x", "model": "pop", "n": 1}]

@@ -1,11 +1,13 @@
 """Requests are strict: unknown fields, wrong types and sizes beyond the bounds are refused."""
 
+from dataclasses import replace
+
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from nextquery.service import schemas
 from nextquery.service.engine import SuggestOptions
-from nextquery.service.settings import MAX_CONTEXT_QUERIES, MAX_QUERY_CHARACTERS
+from nextquery.service.settings import MAX_CONTEXT_QUERIES, MAX_QUERY_CHARACTERS, ServiceSettings
 
 
 @pytest.mark.parametrize(
@@ -31,10 +33,15 @@ def test_a_bad_request_is_refused(body: dict[str, object]) -> None:
         schemas.SuggestRequest.model_validate(body)
 
 
-def test_options_are_those_of_the_request() -> None:
-    body = {"query": "x", "n": 5.0, "diversity": 0.5, "specificity": 0.2, "known": "only"}
-    asked = schemas.SuggestRequest.model_validate(body)
-    assert asked.options == SuggestOptions(n=5, diversity=0.5, specificity=0.2, known="only")
+def test_options_are_those_of_the_request_or_else_of_the_service(
+    settings: ServiceSettings,
+) -> None:
+    service = replace(settings, n=7, specificity=0.1, known="free")
+    body = {"query": "x", "n": 5.0, "diversity": 0.5, "specificity": 0.0, "known": "only"}
+    asked = schemas.SuggestRequest.model_validate(body).options(service)
+    assert asked == SuggestOptions(n=5, diversity=0.5, specificity=0.0, known="only")
+    asked = schemas.SuggestRequest.model_validate({"query": "x"}).options(service)
+    assert asked == SuggestOptions(n=7, specificity=0.1, known="free")
 
 
 def test_a_whole_number_may_be_written_with_a_point() -> None:
