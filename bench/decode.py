@@ -19,7 +19,9 @@ import torch
 
 from nextquery.guard.guard import Guard
 from nextquery.inference.context import ContextState
-from nextquery.inference.network import Network
+from nextquery.inference.hred import HREDModel
+from nextquery.inference.hred_decoder import HREDMemory
+from nextquery.inference.hred_network import HREDNetwork
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.process_memory import keep_freed_memory
 from nextquery.inference.settings import DecodeConfig
@@ -28,6 +30,7 @@ from nextquery.model.settings import WEIGHTS, ModelConfig
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 
 Times = dict[str, float]
+State = ContextState[HREDMemory]
 
 WORDS = 8
 """Words of every suggestion, so that a search takes nine steps."""
@@ -74,13 +77,15 @@ def random_model(
 
 def predictor_of(model: HRED) -> Predictor:
     """The same weights as they are served."""
-    return Predictor(Network(model.config, model.vocabulary, model.arrays()), Guard())
+    return Predictor(
+        HREDModel(HREDNetwork(model.config, model.vocabulary, model.arrays())), Guard()
+    )
 
 
 @torch.inference_mode()
-def plain_search(model: HRED, state: ContextState, beam: int) -> list[tuple[int, ...]]:
+def plain_search(model: HRED, state: State, beam: int) -> list[tuple[int, ...]]:
     """The k best queries of exactly `WORDS` words."""
-    session_state = torch.from_numpy(state.session_state)[None]
+    session_state = torch.from_numpy(state.memory.session_state)[None]
     session = model.session_inputs(session_state)
     hidden = model.start_decoder(session_state, session)
     totals, words, prefixes = torch.zeros(1), None, torch.zeros((1, 0), dtype=torch.long)
@@ -99,12 +104,16 @@ def plain_search(model: HRED, state: ContextState, beam: int) -> list[tuple[int,
 
 
 def decoding(
-    model: HRED, predictor: Predictor, states: list[ContextState], beam: int, rounds: int
+    model: HRED,
+    predictor: Predictor,
+    states: list[State],
+    beam: int,
+    rounds: int,
 ) -> dict[str, Any]:
     base = DecodeConfig(specificity=0.0, beam=beam, min_words=WORDS, max_words=WORDS, fold=False)
     configs = {mode: base.model_copy(update={"mode": mode}) for mode in ("exact", "fast")}
     lists: dict[str, list[list[str]]] = {"plain": [], "exact": [], "fast": []}
-    runs: dict[str, Callable[[ContextState], list[str]]] = {
+    runs: dict[str, Callable[[State], list[str]]] = {
         "plain": lambda state: [
             model.vocabulary.decode(words) for words in plain_search(model, state, beam)
         ],
@@ -138,9 +147,7 @@ def overlap(one: list[list[str]], other: list[list[str]], count: int) -> float:
     return statistics.fmean(shares)
 
 
-def rescoring(
-    model: HRED, predictor: Predictor, state: ContextState, rounds: int
-) -> dict[str, Any]:
+def rescoring(model: HRED, predictor: Predictor, state: State, rounds: int) -> dict[str, Any]:
     candidates = [f"w{i} w{i * 3} w{i * 7}" for i in range(1, 21)]
     queries = list(state.queries)
     ms, cpu = timed(
@@ -185,7 +192,7 @@ def plain_score(model: HRED, queries: list[str], candidate: str) -> float:
     return total
 
 
-def throughput(predictor: Predictor, states: list[ContextState], rounds: int) -> dict[str, Any]:
+def throughput(predictor: Predictor, states: list[State], rounds: int) -> dict[str, Any]:
     config = DecodeConfig(
         specificity=0.0, beam=10, min_words=WORDS, max_words=WORDS, fold=False, mode="fast"
     )

@@ -83,7 +83,7 @@ def main(quick: bool) -> dict[str, Any]:
         library = native_library()
         return {
             "words": len(suggester.model.vocabulary),
-            "copying": suggester.model.config.copying,
+            "copying": suggester.network.config.copying,
             "kernels": "numpy" if library is None else library.instructions().decode(),
             "default_first_ms": first_lists(suggester, data),
             **lists(suggester, HRED.from_pretrained(folder), contexts, 4 if quick else 12),
@@ -111,7 +111,7 @@ def lists(
     }
     runs: dict[str, list[Callable[[], Any]]] = {
         "plain": [
-            partial(plain_search, model, torch.from_numpy(each.session_state)[None])
+            partial(plain_search, model, torch.from_numpy(each.memory.session_state)[None])
             for each in states
         ],
         **{

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.network import Network
+from nextquery.inference.hred import HREDModel
+from nextquery.inference.hred_network import HREDNetwork
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.process_memory import keep_freed_memory
 from nextquery.inference.settings import DecodeConfig
@@ -68,7 +69,7 @@ def predictor(words: int, quick: bool) -> Predictor:
     model = HRED(config, Vocabulary(f"w{number}" for number in range(words))).eval()
     with torch.no_grad():
         model.output_matrix[END_OF_QUERY] = 0.0
-    network = Network(model.config, model.vocabulary, model.arrays())
+    network = HREDModel(HREDNetwork(model.config, model.vocabulary, model.arrays()))
     return Predictor(network, Guard())
 
 

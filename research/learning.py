@@ -18,7 +18,8 @@ import torch
 
 from nextquery.evaluation.probes.hidden_intent import intent_result
 from nextquery.guard.guard import Guard
-from nextquery.inference.network import Network
+from nextquery.inference.hred import HREDModel
+from nextquery.inference.hred_network import HREDNetwork
 from nextquery.inference.predictor import Predictor
 from nextquery.logs.synthetic.log import make_log
 from nextquery.model.hred import HRED, initialise_as_authors
@@ -74,7 +75,7 @@ class Scores:
     """A model in memory as a system that scores."""
 
     def __init__(self, model: HRED) -> None:
-        network = Network(model.config, model.vocabulary, model.arrays())
+        network = HREDModel(HREDNetwork(model.config, model.vocabulary, model.arrays()))
         self._predictor = Predictor(network, Guard())
 
     def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:

@@ -16,7 +16,7 @@ from nextquery.export.engines import ExportSettings, frequent_queries
 from nextquery.export.onnx_graphs import GRAPHS, OPSET
 from nextquery.guard.guard import Guard
 from nextquery.inference.context import ContextLimits
-from nextquery.inference.network import Network
+from nextquery.inference.hred_network import HREDNetwork
 from nextquery.normalise import join_words
 from nextquery.suggesters.base import Suggester
 from nextquery.suggesters.neural import HREDSuggester
@@ -141,10 +141,10 @@ def write_onnx(model: Suggester, folder: Path, settings: ExportSettings) -> tupl
     """Write the folder; returns the known queries and the largest difference from the model."""
     if not isinstance(model, HREDSuggester):
         raise InputError(
-            f"a model of the kind {model.kind} has no network: `to` onnx takes a trained HRED; "
+            f"`to` onnx takes a trained HRED, not a model of the kind {model.kind}; "
             "any model can be exported to json"
         )
-    network = model.model
+    network = model.network
     known = frequent_queries(model, settings.queries)
     for name, make in GRAPHS.items():
         onnx.save_model(make(network), folder / f"{name}.onnx")
@@ -163,7 +163,7 @@ def write_onnx(model: Suggester, folder: Path, settings: ExportSettings) -> tupl
     return len(known), difference
 
 
-def model_facts(network: Network, limits: ContextLimits) -> dict[str, Any]:
+def model_facts(network: HREDNetwork, limits: ContextLimits) -> dict[str, Any]:
     """What a program must know beside the graphs: `model.json`."""
     config = network.config
     return {
@@ -211,7 +211,7 @@ def _difference(folder: Path, model: HREDSuggester, known: Sequence[str]) -> flo
 
 def _read_alike(text: str, model: HREDSuggester) -> bool:
     """Whether graphs and model read the same words: none is hidden or known by its n-grams."""
-    words, network = text.split(), model.model
+    words, network = text.split(), model.network
     spelt = network.config.character_ngrams and any(
         word not in network.vocabulary for word in words
     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from nextquery.errors import InputError
-from nextquery.inference.network import Network, Recurrence
+from nextquery.inference.hred_network import HREDNetwork, Recurrence
 from nextquery.inference.weights import AGES, Floats
 from nextquery.text.vocabulary import PADDING
 
@@ -33,7 +33,7 @@ Shape = Sequence[int | str]
 class _Graph:
     """A graph on its way: every operator is added by a call and named by what it gives."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: HREDNetwork) -> None:
         self.network = network
         self._nodes: list[onnx.NodeProto] = []
         self._arrays: dict[Name, NDArray[Any]] = {}
@@ -110,7 +110,7 @@ class _Graph:
         return model
 
 
-def query_encoder(network: Network) -> onnx.ModelProto:
+def query_encoder(network: HREDNetwork) -> onnx.ModelProto:
     """Eq. 4: `words` (queries, words) with `lengths` (queries,) become query vectors.
 
     ONNX's GRU keeps the share of the old state, not of the new one: the update gate is negated.
@@ -155,7 +155,7 @@ def _gru_bias(recurrence: Recurrence, size: int) -> Floats:
     return np.concatenate([_gru(bias), np.zeros_like(bias)])[None]
 
 
-def session_encoder(network: Network) -> onnx.ModelProto:
+def session_encoder(network: HREDNetwork) -> onnx.ModelProto:
     """Eq. 5: `s_m` from `s_{m-1}` and the vector of query m, for any number of sessions."""
     graph, config = _Graph(network), network.config
     state = graph.input("session_state", ["sessions", config.session_size])
@@ -166,7 +166,7 @@ def session_encoder(network: Network) -> onnx.ModelProto:
     return graph.model("session_encoder")
 
 
-def decoder(network: Network) -> onnx.ModelProto:
+def decoder(network: HREDNetwork) -> onnx.ModelProto:
     """Eq. 7 to 10: prefixes with one more word each, and what may come next.
 
     The word 0 (padding) begins a query: the state that is given then counts for nothing.

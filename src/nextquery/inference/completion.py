@@ -1,18 +1,18 @@
-"""Finishing a half-typed query in its context: decoding held to what is typed so far.
+"""Completion of a half-typed query in its context.
 
-The whole words that are typed are given; the last word, if no space follows it, is a beginning,
-and only words that begin with it may stand there. Knows prefixes of words and where the search
-begins; the search itself is that of `beam.py` or `sampling.py`.
+The decoder is forced along the whole words that are typed. If no space follows the last word, it is
+a beginning, and only words that begin with it may follow. From there on `search.py` continues.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from nextquery.inference.context import SessionVocabulary
-from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes
+from nextquery.inference.context import ContextBatch, SessionVocabulary
+from nextquery.inference.decoder import Decoder, SearchStart
 from nextquery.inference.rules import ContextRules, Ids, KnownQueries, LivePrefixes, Totals
 from nextquery.normalise import normalise_query
 from nextquery.text.vocabulary import SPECIAL, UNKNOWN, Vocabulary
@@ -57,73 +57,67 @@ class Completer:
     """Brings a search to the point where what is typed ends."""
 
     def __init__(
-        self, decoder: Decoder, index: WordIndex, known: KnownQueries | None = None
+        self, decoder: Decoder[Any], index: WordIndex, known: KnownQueries | None = None
     ) -> None:
-        """With `known`, only words that lead to one of these queries are gone on with."""
+        """With `known`, only words that lead to one of these queries are considered."""
         self._decoder = decoder
         self._index = index
         self._known = known
 
     def begin(
-        self, batch: ContextBatch, typed: TypedPrefix, rules: ContextRules, most: int
-    ) -> tuple[Prefixes, LivePrefixes]:
+        self, batch: ContextBatch[Any], typed: TypedPrefix, rules: ContextRules, most: int
+    ) -> SearchStart:
         """Where the search begins: one prefix, or one for each word that the last may become.
 
-        Of these words the likeliest, at most `most`.
+        Of these words the most likely, at most `most`. `batch` has one context.
         """
-        own = batch.own[0]
-        prefixes, live = self._decoder.start(batch), LivePrefixes.start(1)
-        possible = self._possible(own, typed.beginning)
+        vocabulary = batch.vocabularies[0]
+        start = SearchStart([rules], self._decoder.start(batch), LivePrefixes.start(1))
+        candidates = self._candidates(vocabulary, typed.beginning)
         # A beginning that no word has is taken for a whole word that the model does not know.
-        given = typed.words if possible or not typed.beginning else (*typed.words, typed.beginning)
-        for word in given:
-            prefixes, live = self._force(batch, prefixes, live, own.id(word))
-        if not possible:
-            return prefixes, live
-        return self._branch(batch, (prefixes, live), possible, rules, most)
+        unknown = typed.beginning and not candidates
+        for word in (*typed.words, typed.beginning) if unknown else typed.words:
+            start = self._force(vocabulary, start, vocabulary.id(word))
+        return self._branch(start, candidates, most) if candidates else start
 
-    def _possible(self, own: SessionVocabulary, beginning: str) -> list[int]:
+    def _candidates(self, vocabulary: SessionVocabulary, beginning: str) -> list[int]:
+        """The words that begin so, those of the session included."""
         if not beginning:
             return []
-        found = self._index.beginning_with(beginning)
-        copied = (word for word in own.distinct if own.is_outside(word))
-        return [*found, *(word for word in copied if own.word(word).startswith(beginning))]
+        outside = (word for word in vocabulary.distinct if vocabulary.is_outside(word))
+        return [
+            *self._index.beginning_with(beginning),
+            *(word for word in outside if vocabulary.word(word).startswith(beginning)),
+        ]
 
-    def _force(
-        self, batch: ContextBatch, prefixes: Prefixes, live: LivePrefixes, word: int
-    ) -> tuple[Prefixes, LivePrefixes]:
-        scored = word if batch.own[0].can_be_predicted(word) else UNKNOWN
-        score = self._decoder.predict(batch, prefixes).of(np.array([[scored]]))[0]
+    def _force(self, vocabulary: SessionVocabulary, start: SearchStart, word: int) -> SearchStart:
+        """The one prefix with a typed word, which counts as the unknown word if it is unknown."""
+        rules, state, live = start
+        scored = word if vocabulary.can_be_predicted(word) else UNKNOWN
+        score = self._decoder.predict(state).of(np.array([[scored]]))[0]
         words = np.array([word])
-        longer = _longer(live, words, live.totals + score)
-        return self._decoder.advance(batch, prefixes, np.array([0]), words), longer
+        state = self._decoder.advance(state, np.array([0]), words)
+        return SearchStart(rules, state, _longer(live, words, live.totals + score))
 
-    def _branch(
-        self,
-        batch: ContextBatch,
-        before: tuple[Prefixes, LivePrefixes],
-        possible: Sequence[int],
-        rules: ContextRules,
-        most: int,
-    ) -> tuple[Prefixes, LivePrefixes]:
-        """The best allowed words with the typed beginning."""
-        prefixes, live = before
+    def _branch(self, start: SearchStart, candidates: Sequence[int], most: int) -> SearchStart:
+        """The one prefix with each of the best allowed candidates."""
+        [rules], state, live = start
         typed = tuple(live.words[0].tolist())
-        words = np.array(possible)
-        scores = self._decoder.predict(batch, prefixes).of(words[None])[0]
-        rows = np.zeros(len(possible), dtype=np.int64)
-        refused = rules.refused([typed], rows, words)
+        words = np.array(candidates)
+        scores = self._decoder.predict(state).of(words[None])[0]
+        refused = rules.refused([typed], np.zeros(len(words), dtype=np.int64), words)
         if self._known is not None:
             refused |= ~np.isin(words, self._known.next_words(typed))
         allowed = np.flatnonzero(~refused & (scores > -np.inf))
-        places = allowed[np.argsort(-scores[allowed], kind="stable")[:most]]
-        parents = np.zeros(len(places), dtype=np.int64)
-        longer = _longer(live, words[places], live.totals + scores[places])
-        return self._decoder.advance(batch, prefixes, parents, words[places]), longer
+        chosen = allowed[np.argsort(-scores[allowed], kind="stable")[:most]]
+        longer = _longer(live, words[chosen], live.totals + scores[chosen])
+        parents = np.zeros(len(chosen), dtype=np.int64)
+        state = self._decoder.advance(state, parents, words[chosen])
+        return SearchStart([rules], state, longer)
 
 
 def _longer(live: LivePrefixes, words: Ids, totals: Totals) -> LivePrefixes:
-    """What stands in the first row with one of some words behind it."""
+    """The first prefix with each of some words after it."""
     before = np.repeat(live.words[:1], len(words), axis=0)
     together = np.concatenate([before, words[:, None]], axis=1)
     return LivePrefixes(together, totals, np.zeros(len(words), dtype=np.int64))

@@ -1,21 +1,21 @@
-"""Contexts: sessions become session states, and the words that can be copied from them."""
+"""Contexts: sessions as the network reads them, and the words that can be copied from them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from nextquery.errors import ArtifactError
-from nextquery.inference.network import Network
-from nextquery.inference.weights import Floats
 from nextquery.model.settings import TrainConfig
 from nextquery.normalise import normalise_query
-from nextquery.text.vocabulary import UNKNOWN, Vocabulary
+from nextquery.text.vocabulary import Vocabulary
 
-Ids = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Memory = TypeVar("Memory")
+"""What a network remembers of a session: a recurrent state, a key-value cache, ..."""
 
 
 class SessionVocabulary:
@@ -59,40 +59,6 @@ class SessionVocabulary:
         return " ".join([known[word] if word < size else outside[word - size] for word in word_ids])
 
 
-@dataclass(frozen=True, eq=False)
-class CopyTable:
-    """The words that can be copied in each context of a batch, to be looked up in one list.
-
-    The list has a key `context * width + word` for each of them, ascending, so that looking up
-    costs its logarithm and nothing of the size (words asked for, own words) is ever made.
-    """
-
-    words: Ids
-    """(total,): ids, each once and ascending in each context."""
-    first: Ids
-    """(contexts + 1,): where the words of each context begin."""
-    keys: Ids
-    """(total,): the keys of all contexts."""
-    width: int
-    """More than any id."""
-    most: int
-    """The largest number of words of one context."""
-
-    @classmethod
-    def of(cls, contexts: Sequence[Sequence[int]], width: int) -> "CopyTable":
-        """From the ascending ids of each context."""
-        counts = [len(ids) for ids in contexts]
-        words = np.array([word for ids in contexts for word in ids], dtype=np.int64)
-        keys = np.repeat(np.arange(len(contexts)), counts) * width + words
-        return cls(words, np.cumsum([0, *counts]), keys, width, max(counts))
-
-    def columns(self, contexts: Ids, words: Ids) -> Ids:
-        """The columns of `words` among those of their contexts, -1 for a word not among them."""
-        wanted = contexts * self.width + words
-        places = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
-        return np.where(self.keys[places] == wanted, places - self.first[contexts], -1)
-
-
 @dataclass(frozen=True)
 class ContextLimits:
     """How much of a session is read: no more than the model was trained on."""
@@ -128,144 +94,128 @@ DEFAULT_LIMITS = ContextLimits.of_training(TrainConfig())
 
 
 @dataclass(frozen=True, eq=False)
-class ContextState:
-    """A session so far: its queries and what the model remembers of them."""
+class ContextState(Generic[Memory]):
+    """A session so far: its queries and what the network remembers of them."""
 
     queries: tuple[str, ...]
-    """Normalised, all of them; a query without any word is no query."""
-    session_state: Floats
-    """(d_s,): `s_m` of Eq. 5."""
+    """All of them, normalised; queries without a word are left out."""
+    memory: Memory
+    """Only the network that made it reads it."""
     copied_words: tuple[str, ...] = ()
     """With copying: the words of all queries that were read, in order."""
-    copied_from: tuple[int, ...] = ()
-    """With copying: the query that each of them stands in."""
-    copied_states: tuple[Floats, ...] = ()
-    """With copying: the word states of each query (words, d_h), the end of query left out."""
 
 
-class ContextEncoder:
-    """Reads contexts with a trained model."""
+class SessionReader(Protocol[Memory]):
+    """The part of a network that reads sessions; queries arrive normalised and cut to length."""
 
-    def __init__(self, model: Network, limits: ContextLimits = DEFAULT_LIMITS) -> None:
-        self._model = model
-        self.limits = limits
-        self._start = model.start_session()[0]
+    @property
+    def copies(self) -> bool:
+        """Whether words of the session can be predicted that the vocabulary lacks."""
+        ...
 
     @property
     def query_size(self) -> int:
         """Numbers in a query vector."""
-        return self._model.config.query_size
+        ...
 
-    def start(self) -> ContextState:
+    def read_sessions(self, sessions: Sequence[Sequence[str]]) -> list[Memory]:
+        """The memory of each session, from its first query on; a session may be empty."""
+        ...
+
+    def extend_session(self, memory: Memory, query: str) -> Memory:
+        """The memory after one more query; the given memory stays as it is."""
+        ...
+
+    def query_vectors(self, queries: Sequence[str]) -> Floats:
+        """The vectors of single queries (queries, query_size)."""
+        ...
+
+
+class ContextEncoder(Generic[Memory]):
+    """Reads contexts with a network: normalises them and enforces the limits."""
+
+    def __init__(
+        self, model: SessionReader[Memory], limits: ContextLimits = DEFAULT_LIMITS
+    ) -> None:
+        self._model = model
+        self.limits = limits
+        self._start = ContextState((), model.read_sessions([()])[0])
+
+    @property
+    def query_size(self) -> int:
+        """Numbers in a query vector."""
+        return self._model.query_size
+
+    def start(self) -> ContextState[Memory]:
         """The state of a session without any query."""
-        return ContextState((), self._start)
+        return self._start
 
-    def encode(self, context: Sequence[str]) -> ContextState:
+    def encode(self, context: Sequence[str]) -> ContextState[Memory]:
         """The state of one session."""
         return self.encode_many([context])[0]
 
-    def extend(self, state: ContextState, query: str) -> ContextState:
-        """The state after one more query; only that query is encoded.
+    def encode_many(self, contexts: Sequence[Sequence[str]]) -> list[ContextState[Memory]]:
+        """The states of many sessions, read together."""
+        sessions = [self.normalised(context) for context in contexts]
+        read = [self.read_part(session) for session in sessions]
+        memories = self._model.read_sessions(read)
+        return [
+            ContextState(session, memory, self._copied(queries))
+            for session, memory, queries in zip(sessions, memories, read, strict=True)
+        ]
+
+    def extend(self, state: ContextState[Memory], query: str) -> ContextState[Memory]:
+        """The state after one more query; only that query is read.
 
         A session at its limit is read again without its oldest query.
         """
         text = normalise_query(query)
         if not text:
             return state
-        if len(state.queries) >= self.limits.queries:
-            return self.encode((*state.queries, text))
-        return self._extend_many([state], [text])[0]
+        queries = (*state.queries, text)
+        if len(queries) > self.limits.queries:
+            return self.encode(queries)
+        read = self.read_part([text])
+        memory = self._model.extend_session(state.memory, read[0])
+        return ContextState(queries, memory, (*state.copied_words, *self._copied(read)))
 
-    def encode_many(self, contexts: Sequence[Sequence[str]]) -> list[ContextState]:
-        """The states of many sessions, queries encoded together, each distinct one once."""
-        whole = [[t for t in map(normalise_query, context) if t] for context in contexts]
-        texts = [queries[-self.limits.queries :] for queries in whole]
-        read = self._read(sorted({text for queries in texts for text in queries}))
-        states = [self.start()] * len(texts)
-        for position in range(max(map(len, texts), default=0)):
-            here = [row for row, queries in enumerate(texts) if position < len(queries)]
-            queries = [texts[row][position] for row in here]
-            longer = self._step([states[row] for row in here], queries, read)
-            for row, state in zip(here, longer, strict=True):
-                states[row] = state
-        return [_with_unread(state, queries) for state, queries in zip(states, whole, strict=True)]
+    def normalised(self, context: Sequence[str]) -> tuple[str, ...]:
+        """The queries of a session that have a word."""
+        return tuple(text for text in map(normalise_query, context) if text)
 
-    def read_queries(self, state: ContextState) -> list[str]:
-        """The queries of a session as far as the model reads them."""
-        last = state.queries[-self.limits.queries :]
-        return [" ".join(query.split()[: self.limits.words]) for query in last]
+    def read_part(self, queries: Sequence[str]) -> list[str]:
+        """The part of a session's normalised queries that the network reads."""
+        return self._cut(queries[-self.limits.queries :])
 
-    def _extend_many(
-        self, states: Sequence[ContextState], queries: Sequence[str]
-    ) -> list[ContextState]:
-        return self._step(states, queries, self._read(sorted(set(queries))))
-
-    def _read(self, queries: Sequence[str]) -> dict[str, tuple[Floats, Floats]]:
-        """Eq. 4: of each query what the session encoder reads, and its word states (words, d_h)."""
-        if not queries:
-            return {}
-        outside: dict[str, int] = {}
-        ids = [self._ids(query, outside) for query in queries]
-        states = self._model.encode_queries(ids, tuple(outside))
-        vectors = np.stack([states_of_query[-1] for states_of_query in states])
-        return {
-            query: (vector, each[:-1].copy())
-            for query, vector, each in zip(queries, vectors, states, strict=True)
-        }
-
-    def _ids(self, query: str, outside: dict[str, int]) -> list[int]:
-        """The words of a query that are read, and the end of the query.
-
-        A word that is known by its n-grams alone gets an id from V on, and a place in `outside`.
-        """
-        words, vocabulary = query.split()[: self.limits.words], self._model.vocabulary
-        ids = vocabulary.encode(" ".join(words))
-        if self._model.config.character_ngrams:
-            for place, word in enumerate(words):
-                if ids[place] == UNKNOWN:
-                    ids[place] = len(vocabulary) + outside.setdefault(word, len(outside))
-        return ids
+    def _cut(self, queries: Sequence[str]) -> list[str]:
+        return [" ".join(query.split()[: self.limits.words]) for query in queries]
 
     def query_vectors(self, queries: Sequence[str]) -> Floats:
-        """The vectors of normalised queries, `q` and any made elsewhere (queries, query_size)."""
-        read = self._read(queries)
-        return np.stack([read[query][0] for query in queries])
+        """The vectors of normalised queries (queries, query_size)."""
+        return self._model.query_vectors(self._cut(queries))
 
-    def _step(
+    def _copied(self, queries: Sequence[str]) -> tuple[str, ...]:
+        if not self._model.copies:
+            return ()
+        return tuple(word for query in queries for word in query.split())
+
+
+class ContextBatch(Generic[Memory]):
+    """Contexts that are decoded together, and the words of each."""
+
+    def __init__(
         self,
-        states: Sequence[ContextState],
-        queries: Sequence[str],
-        read: dict[str, tuple[Floats, Floats]],
-    ) -> list[ContextState]:
-        """Eq. 5 for many sessions, each with its next query."""
-        before = np.stack([state.session_state for state in states])
-        vectors = np.stack([read[query][0] for query in queries])
-        after, _ = self._model.extend_session(before, vectors)
-        return [
-            self._longer(state, query, session_state.copy(), read[query][1])
-            for state, query, session_state in zip(states, queries, after, strict=True)
+        vocabulary: Vocabulary,
+        contexts: Sequence[ContextState[Memory]],
+        given: Sequence[str] = (),
+    ) -> None:
+        """`given` are words of a half-typed query, which the vocabulary may lack."""
+        self.contexts = contexts
+        self.vocabularies = [
+            SessionVocabulary(vocabulary, context.copied_words, given) for context in contexts
         ]
 
-    def _longer(
-        self, state: ContextState, query: str, session_state: Floats, word_states: Floats
-    ) -> ContextState:
-        queries = (*state.queries, query)
-        if not self._model.config.copying:
-            return ContextState(queries, session_state)
-        words = query.split()[: self.limits.words]
-        return ContextState(
-            queries,
-            session_state,
-            (*state.copied_words, *words),
-            (*state.copied_from, *[len(state.queries)] * len(words)),
-            (*state.copied_states, word_states),
-        )
-
-
-def _with_unread(state: ContextState, queries: Sequence[str]) -> ContextState:
-    """The state with the queries before those that were read."""
-    unread = len(queries) - len(state.queries)
-    if not unread:
-        return state
-    copied_from = tuple(query + unread for query in state.copied_from)
-    return replace(state, queries=tuple(queries), copied_from=copied_from)
+    @property
+    def memories(self) -> list[Memory]:
+        """What the network remembers of each context."""
+        return [context.memory for context in self.contexts]

@@ -1,21 +1,18 @@
-"""Rescoring (section 3.4): the likelihood of given candidates, and their usefulness."""
+"""Rescoring (section 3.4): the likelihood of given candidates, and ranking by usefulness."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.errors import InputError
 from nextquery.inference.cancellation import go_on
-from nextquery.inference.context import ContextState, SessionVocabulary
-from nextquery.inference.decoder import ContextBatch, Decoder, Prefixes
-from nextquery.inference.network import Network, sigmoid
+from nextquery.inference.context import ContextBatch, ContextState, SessionVocabulary
+from nextquery.inference.decoder import Decoder
 from nextquery.inference.search import FinishedQuery
 from nextquery.inference.settings import MOST_LOGITS
-from nextquery.inference.weights import Floats
 from nextquery.normalise import normalise_query
 from nextquery.records import ScoredQuery
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
@@ -24,92 +21,20 @@ NO_HEAD = (
     "the model has no usefulness head; train one with `train.usefulness_weight` above 0, "
     "on a log with clicks"
 )
-_LEAST = 1e-6
-"""A probability below this counts as this: its logarithm must stay finite."""
-
-
-class UsefulnessHead:
-    """The second head of a network, if it has one."""
-
-    def __init__(self, model: Network) -> None:
-        self._model = model
-
-    @property
-    def exists(self) -> bool:
-        """Whether the model was trained with one."""
-        return self._model.config.usefulness
-
-    def require(self) -> None:
-        """Refuse a model without one."""
-        if not self.exists:
-            raise InputError(NO_HEAD)
-
-    def probabilities(
-        self, contexts: Sequence[ContextState], texts: Sequence[Sequence[str]]
-    ) -> list[list[float]]:
-        """P(useful | q, session) of each context's queries, in the given order."""
-        self.require()
-        counts = [len(each) for each in texts]
-        if not sum(counts):
-            return [[] for _ in contexts]
-        vocabulary = self._model.vocabulary
-        ids = [vocabulary.encode(normalise_query(text))[:-1] for some in texts for text in some]
-        states = np.stack([context.session_state for context in contexts])
-        found = self._judge(self._last_states(np.repeat(states, counts, axis=0), ids))
-        ends = np.cumsum([0, *counts])
-        return [found[a:b].tolist() for a, b in pairwise(ends)]
-
-    def _last_states(self, session_states: Floats, queries: Sequence[Sequence[int]]) -> Floats:
-        """`d_N` (queries, d_h): each query's words read by the decoder, longest queries first."""
-        lengths = np.array([len(query) for query in queries], dtype=np.int64)
-        order = np.argsort(-lengths, kind="stable")
-        words = np.zeros((len(queries), int(lengths.max(initial=0))), dtype=np.int64)
-        for row, place in enumerate(order.tolist()):
-            words[row, : lengths[place]] = queries[place]
-        ordered = session_states[order]
-        inputs = self._model.session_inputs(ordered)
-        states = self._model.start_decoder(ordered, inputs)
-        for step in range(words.shape[1]):
-            going = np.arange(int((lengths > step).sum()))
-            states[going] = self._model.advance_decoder(
-                states[going], words[going, step], inputs.take(going)
-            )
-        last = np.empty_like(states)
-        last[order] = states
-        return last
-
-    def _judge(self, states: Floats) -> NDArray[np.float32]:
-        weights = self._model.weights
-        odds = states @ weights["usefulness.weight"][0] + weights["usefulness.bias"]
-        return np.maximum(sigmoid(odds), np.float32(_LEAST))
-
-    def rank(
-        self,
-        contexts: Sequence[ContextState],
-        lists: Sequence[Sequence[FinishedQuery]],
-        weight: float,
-        length_normalised: bool,
-    ) -> list[list[FinishedQuery]]:
-        """The lists ordered by their value plus `weight` times log P(useful), ties by text."""
-        found = self.probabilities(contexts, [[each.text for each in some] for some in lists])
-        return [
-            rank_by_use(some, useful, weight, length_normalised)
-            for some, useful in zip(lists, found, strict=True)
-        ]
 
 
 def rank_by_use(
-    found: Sequence[FinishedQuery],
+    queries: Sequence[FinishedQuery],
     usefulness: Sequence[float],
     weight: float,
     length_normalised: bool,
 ) -> list[FinishedQuery]:
     """The queries by their value plus `weight` times log P(useful), highest first, ties by text."""
     weighed = [
-        replace(each, usefulness=useful, bonus=each.bonus + weight * math.log(useful))
-        for each, useful in zip(found, usefulness, strict=True)
+        replace(query, usefulness=useful, bonus=query.bonus + weight * math.log(useful))
+        for query, useful in zip(queries, usefulness, strict=True)
     ]
-    return sorted(weighed, key=lambda each: (-each.value(length_normalised), each.text))
+    return sorted(weighed, key=lambda query: (-query.value(length_normalised), query.text))
 
 
 Integers = NDArray[np.int64]
@@ -128,24 +53,24 @@ class Reading:
 
 
 class Rescorer:
-    """Scores candidates with a trained model."""
+    """Scores candidates with a decoder."""
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Decoder[Any]) -> None:
         self._decoder = decoder
 
     def score_many(
-        self, contexts: Sequence[ContextState], candidates: Sequence[Sequence[str]]
+        self, contexts: Sequence[ContextState[Any]], candidates: Sequence[Sequence[str]]
     ) -> list[list[ScoredQuery]]:
         """The log-likelihood of each context's candidates, in the given order."""
         if not any(candidates):
             return [[] for _ in contexts]
-        batch = ContextBatch(self._decoder.model, contexts)
-        reader = Reader(self._decoder.model.vocabulary)
+        batch = ContextBatch(self._decoder.vocabulary, contexts)
+        reader = Reader(self._decoder.vocabulary)
         readings = [
-            [reader.read(text, own) for text in texts]
-            for own, texts in zip(batch.own, candidates, strict=True)
+            [reader.read(text, vocabulary) for text in texts]
+            for vocabulary, texts in zip(batch.vocabularies, candidates, strict=True)
         ]
-        scores = iter(self._walk(batch, *_flat(readings)).tolist())
+        scores = iter(self._log_likelihoods(batch, *_flat(readings)).tolist())
         return [
             [
                 ScoredQuery(text, next(scores), len(reading.ids), reading.unknown)
@@ -154,65 +79,65 @@ class Rescorer:
             for texts, row in zip(candidates, readings, strict=True)
         ]
 
-    def _walk(self, batch: ContextBatch, contexts: Integers, words: Integers) -> Doubles:
-        """The log-likelihood of candidates (candidates,) from their words, `NO_WORD` behind them.
+    def _log_likelihoods(
+        self, batch: ContextBatch[Any], contexts: Integers, words: Integers
+    ) -> Doubles:
+        """The log-likelihood of candidates (candidates,) from their words, padded with `NO_WORD`.
 
-        `nodes` are the places of the candidates' beginnings on the present level.
+        The candidates form a trie, and each node is predicted once: `nodes` are the rows of the
+        candidates' beginnings in the decoder's state.
         """
         scores = np.zeros(len(words))
         present, nodes = np.unique(contexts, return_inverse=True)
-        prefixes = self._decoder.start(batch).take(present)
+        state = self._decoder.select(self._decoder.start(batch), present)
         before = np.zeros(len(present))
-        going = np.arange(len(words))
+        active = np.arange(len(words))  # candidates that have not ended
         for level in range(words.shape[1]):
-            step = Step.make(nodes, words[going, level])
-            totals = before[step.parents] + self._log_probabilities(batch, prefixes, step)
+            step = Step.make(nodes, words[active, level])
+            totals = before[step.parents] + self._log_probabilities(state, len(before), step)
             ended = step.words == END_OF_QUERY
             over = ended[step.taken]
-            scores[going[over]] = totals[step.taken[over]]
+            scores[active[over]] = totals[step.taken[over]]
             if over.all():
                 break
-            numbers = np.cumsum(~ended) - 1
-            going, nodes = going[~over], numbers[step.taken[~over]]
+            rows = np.cumsum(~ended) - 1
+            active, nodes = active[~over], rows[step.taken[~over]]
             before = totals[~ended]
-            prefixes = self._decoder.advance(
-                batch, prefixes, step.parents[~ended], step.words[~ended]
-            )
+            state = self._decoder.advance(state, step.parents[~ended], step.words[~ended])
         return scores
 
-    def _log_probabilities(self, batch: ContextBatch, prefixes: Prefixes, step: "Step") -> Doubles:
-        """The log-probability of every word of a step."""
-        found = np.empty(len(step.words))
-        rows = max(1, MOST_LOGITS // len(self._decoder.model.vocabulary))
-        number = len(prefixes)
-        for start in range(0, number, rows):
+    def _log_probabilities(self, state: Any, rows: int, step: "Step") -> Doubles:
+        """The log-probability of every word of a step from a state of so many rows."""
+        result = np.empty(len(step.words))
+        most = max(1, MOST_LOGITS // len(self._decoder.vocabulary))
+        for start in range(0, rows, most):
             go_on()
-            stop = min(start + rows, number)
-            some = slice(*np.searchsorted(step.parents, [start, stop]))
-            places = step.parents[some] - start, step.columns[some]
-            wanted = np.zeros((stop - start, int(places[1].max()) + 1), dtype=np.int64)
-            wanted[places] = step.words[some]
-            prediction = self._decoder.predict(batch, prefixes.take(slice(start, stop)))
-            found[some] = prediction.of(wanted)[places]
-        return found
+            stop = min(start + most, rows)
+            part = slice(*np.searchsorted(step.parents, [start, stop]))
+            cells = step.parents[part] - start, step.columns[part]
+            wanted = np.zeros((stop - start, int(cells[1].max()) + 1), dtype=np.int64)
+            wanted[cells] = step.words[part]
+            some = state if most >= rows else self._decoder.select(state, slice(start, stop))
+            result[part] = self._decoder.predict(some).of(wanted)[cells]
+        return result
 
 
 @dataclass(frozen=True)
 class Step:
-    """From the beginnings of one level to those that are a word longer, each once."""
+    """From the nodes of one level of the trie to their children, each once."""
 
     parents: Integers
-    """(longer,): the beginning without its last word, ascending."""
+    """(children,): the node without its last word, ascending."""
     words: Integers
-    """(longer,): the last word."""
+    """(children,): the last word."""
     columns: Integers
-    """(longer,): a number among those of the same parent."""
+    """(children,): the number of the child among those of its parent."""
     taken: Integers
-    """(candidates,): which of these each candidate that is going on begins with."""
+    """(candidates,): the child that each active candidate begins with."""
 
     @classmethod
     def make(cls, nodes: Integers, words: Integers) -> "Step":
-        """The step of candidates that stand at `nodes` and go on with `words`."""
+        """The step of candidates that are at `nodes` and continue with `words`."""
         width = int(words.max()) + 1
         steps, taken = np.unique(nodes * width + words, return_inverse=True)
         parents = steps // width
@@ -227,18 +152,18 @@ class Reader:
         self._vocabulary = vocabulary
         self._known: dict[str, Reading] = {}
 
-    def read(self, text: str, own: SessionVocabulary) -> Reading:
-        """A candidate after a context that has words of its own."""
+    def read(self, text: str, session: SessionVocabulary) -> Reading:
+        """A candidate in a session, whose words may be outside the vocabulary."""
         if text not in self._known:
             words = normalise_query(text).split()
             ids = tuple(map(self._vocabulary.id, words))
-            unknown = (word for word, one in zip(words, ids, strict=True) if one == UNKNOWN)
+            unknown = (word for word, id_ in zip(words, ids, strict=True) if id_ == UNKNOWN)
             self._known[text] = Reading((*ids, END_OF_QUERY), tuple(dict.fromkeys(unknown)))
-        found = self._known[text]
-        if not found.unknown or not own.outside:
-            return found
-        ids = tuple(map(own.id, normalise_query(text).split()))
-        unknown = (word for word in found.unknown if own.id(word) == UNKNOWN)
+        reading = self._known[text]
+        if not reading.unknown or not session.outside:
+            return reading
+        ids = tuple(map(session.id, normalise_query(text).split()))
+        unknown = (word for word in reading.unknown if session.id(word) == UNKNOWN)
         return Reading((*ids, END_OF_QUERY), tuple(unknown))
 
 

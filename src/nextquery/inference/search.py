@@ -2,20 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.inference.cancellation import go_on
-from nextquery.inference.decoder import (
-    ContextBatch,
-    Decoder,
-    Ended,
-    Prediction,
-    Prefixes,
-    SearchStart,
-    SearchSteps,
-)
+from nextquery.inference.context import ContextBatch
+from nextquery.inference.decoder import Decoder, Ended, Prediction, SearchStart, SearchSteps
 from nextquery.inference.near_duplicates import folding_key
 from nextquery.inference.rules import (
     ContextRules,
@@ -36,10 +30,14 @@ class ArraySteps:
     """The steps of a search with a decoder that is asked for predictions."""
 
     def __init__(
-        self, decoder: Decoder, start: SearchStart, config: DecodeConfig, known: KnownQueries | None
+        self,
+        decoder: Decoder[Any],
+        start: SearchStart,
+        config: DecodeConfig,
+        known: KnownQueries | None,
     ) -> None:
         self._decoder, self._config, self._known = decoder, config, known
-        self._batch, self._rules, self._prefixes, self._live = start
+        self._rules, self._state, self._live = start
         self._extensions: Extensions | None = None
 
     def next(self, bounds: Sequence[float]) -> Iterable[Ended] | None:
@@ -51,7 +49,7 @@ class ArraySteps:
             self._go_on(self._extensions, np.array(bounds))
         if not len(self._live):
             return None
-        prediction = self._decoder.predict(self._batch, self._prefixes)
+        prediction = self._decoder.predict(self._state)
         self._extensions = self._extended(prediction)
         return self._ended(self._extensions)
 
@@ -107,7 +105,7 @@ class ArraySteps:
         longer = np.concatenate([live.words[parents], words[:, None]], axis=1)
         self._live = LivePrefixes(longer, extensions.totals[going], contexts[going])
         if len(words):
-            self._prefixes = self._decoder.advance(self._batch, self._prefixes, parents, words)
+            self._state = self._decoder.advance(self._state, parents, words)
 
 
 def _only(extensions: Extensions, kept: Flags) -> Extensions:
@@ -184,7 +182,7 @@ class BeamSearch:
 
     def __init__(
         self,
-        decoder: Decoder,
+        decoder: Decoder[Any],
         config: DecodeConfig,
         known: KnownQueries | None = None,
         wanted: int | None = None,
@@ -199,22 +197,17 @@ class BeamSearch:
         self._wanted = config.beam if wanted is None else wanted
 
     def search(
-        self, batch: ContextBatch, rules: Sequence[ContextRules]
+        self, batch: ContextBatch[Any], rules: Sequence[ContextRules]
     ) -> list[list[FinishedQuery]]:
         """The finished queries of every context, best first."""
-        start = self._decoder.start(batch)
-        return self.resume(batch, rules, start, LivePrefixes.start(len(rules)))
+        state = self._decoder.start(batch)
+        return self.resume(SearchStart(rules, state, LivePrefixes.start(len(rules))))
 
-    def resume(
-        self,
-        batch: ContextBatch,
-        rules: Sequence[ContextRules],
-        prefixes: Prefixes,
-        live: LivePrefixes,
-    ) -> list[list[FinishedQuery]]:
-        """The same from prefixes that already stand; `prefixes` has a row for each of `live`."""
+    def resume(self, start: SearchStart) -> list[list[FinishedQuery]]:
+        """The same from prefixes that have words already."""
+        rules = start.rules
         results = [Results(self._config, self._wanted) for _ in rules]
-        steps = self._steps(SearchStart(batch, rules, prefixes, live))
+        steps = self._steps(start)
         go_on()
         while (ended := steps.next([each.bound for each in results])) is not None:
             for context, words, log_likelihood in ended:
@@ -254,24 +247,21 @@ class Sampler:
     """Draws `beam` queries a context; equal ones count once."""
 
     def __init__(
-        self, decoder: Decoder, config: DecodeConfig, known: KnownQueries | None = None
+        self, decoder: Decoder[Any], config: DecodeConfig, known: KnownQueries | None = None
     ) -> None:
         """With `known`, only these queries are drawn."""
         self._decoder = decoder
         self._config = config
         self._known = known
 
-    def sample(self, batch: ContextBatch, rules: ContextRules) -> list[FinishedQuery]:
+    def sample(self, batch: ContextBatch[Any], rules: ContextRules) -> list[FinishedQuery]:
         """The queries drawn for the one context of `batch`, most likely first."""
-        return self.resume(batch, rules, self._decoder.start(batch), LivePrefixes.start(1))
+        start = SearchStart([rules], self._decoder.start(batch), LivePrefixes.start(1))
+        return self.resume(start)
 
-    def resume(
-        self, batch: ContextBatch, rules: ContextRules, prefixes: Prefixes, live: LivePrefixes
-    ) -> list[FinishedQuery]:
-        """The same from some prefixes of the context, which are drawn by their likelihood.
-
-        `prefixes` has a row for each of `live`.
-        """
+    def resume(self, start: SearchStart) -> list[FinishedQuery]:
+        """The same from some prefixes of the one context, which are drawn by their likelihood."""
+        [rules], state, live = start
         if not len(live):
             return []
         rng = np.random.default_rng(self._config.seed)
@@ -279,18 +269,18 @@ class Sampler:
         first = np.zeros(count, dtype=np.int64)
         if len(live) > 1:
             first = rng.choice(len(live), size=count, p=shape(live.totals, self._config))
-        prefixes = prefixes.take(first)
+        state = self._decoder.select(state, first)
         drawn = SampleState(
             tuple(Hypothesis(tuple(live.words[row].tolist()), live.totals[row]) for row in first)
         )
         while drawn.live:
             go_on()
-            prediction = self._decoder.predict(batch, prefixes)
+            prediction = self._decoder.predict(state)
             drawn, parents = self._step(drawn, prediction, rules, rng)
             del prediction  # before the next one is made: each may be tens of megabytes
             if drawn.live:
                 last = np.array([hypothesis.words[-1] for hypothesis in drawn.live])
-                prefixes = self._decoder.advance(batch, prefixes, np.array(parents), last)
+                state = self._decoder.advance(state, np.array(parents), last)
         distinct = {found.text: found for found in drawn.finished}
         return sorted(
             distinct.values(),

@@ -9,11 +9,11 @@
     Decoding          suggests under a decode config (beam, specificity, diversity, ...)
     Stateful          keeps a session as a state, so that only a new query is read
     Explainer         says how much each query of a session counts
-    Gated             has the session update gates behind that
+    Gated             has session update gates (HRED)
     Embedder          has a vector for every word and query
     Guarded           shows nothing that its guard refuses
     Wrapping          orders the suggestions of another model
-    Trained           all that a trained model can do: what a blend builds on
+    Trained           what a blend and the service need of a trained model
     UsefulnessJudge   says how likely a query is useful after a session
 
 A context is a session so far, oldest query first, as the user typed it: the model normalises it.
@@ -181,9 +181,12 @@ class Gated(Protocol):
 
 
 class _Wordy(Protocol):
-    """A model that knows its words."""
+    """A model with a vocabulary."""
 
-    vocabulary: Vocabulary
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The words that it knows."""
+        ...
 
 
 @runtime_checkable
@@ -244,10 +247,11 @@ class Trained(
     Stateful[State],
     BatchScorer,
     Embedder,
-    Explainer,
-    Gated,
     Guarded,
     Suggester,
     Protocol[State],
 ):
-    """A trained model: it writes queries, keeps states, scores many, and has vectors."""
+    """A trained model: it generates queries, keeps states, scores many, and has vectors.
+
+    Explanations (`Explainer`, `Gated`) and usefulness (`UsefulnessJudge`) are optional.
+    """

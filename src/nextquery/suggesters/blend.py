@@ -31,7 +31,15 @@ from nextquery.inference.search import FinishedQuery
 from nextquery.inference.settings import DecodeConfig
 from nextquery.normalise import normalise_query
 from nextquery.records import QueryWeight, ScoredQuery, Suggestion
-from nextquery.suggesters.base import Completer, State, Suggester, Trained, UsefulnessJudge
+from nextquery.suggesters.base import (
+    Completer,
+    Explainer,
+    Gated,
+    State,
+    Suggester,
+    Trained,
+    UsefulnessJudge,
+)
 from nextquery.suggesters.count_suggester import CountSuggester, clean
 from nextquery.suggesters.loading import load, load_artifact
 
@@ -208,14 +216,15 @@ class Blend:
         root, verify = Path(artifact.folder.root), artifact.verified
         trained = load_artifact(open_artifact(root / BASE, verify=verify), guard)
         if not isinstance(trained, Trained):
-            raise ArtifactError(f"{artifact.path}: its base is no trained model; make it again")
+            raise ArtifactError(f"{artifact.path}: its base is not a trained model; make it again")
         count = len(artifact.entry("members"))
         members = [
             load_artifact(open_artifact(root / MEMBERS / str(place), verify=verify), guard)
             for place in range(count)
         ]
         mixture, specificity = _stored(artifact, count)
-        return cls(artifact, trained, members, mixture, specificity)
+        blend = _blend_class(trained)
+        return blend(artifact, trained, members, mixture, specificity)
 
     def weights(self) -> dict[str, dict[str, float]]:
         """The weight of each part, by which count models have candidates for a session."""
@@ -396,13 +405,30 @@ class Blend:
         plain = config.model_copy(update=without)
         return self._list(queries, self.parts.row(queries), pool, scored, _Ask(n, plain, {}))
 
+
+class ExplainedBlend(Blend):
+    """A blend whose trained model explains itself."""
+
     def explain(self, context: Sequence[str]) -> list[QueryWeight]:
         """How much each query of the context counts for the trained model."""
+        assert isinstance(self._trained, Explainer)
         return self._trained.explain(context)
+
+
+class GatedBlend(ExplainedBlend):
+    """A blend whose trained model has session update gates."""
 
     def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
         """The trained model's update gate of each query of each context: (queries, d_s)."""
+        assert isinstance(self._trained, Gated)
         return self._trained.update_gates_many(contexts)
+
+
+def _blend_class(trained: Trained[Any]) -> type[Blend]:
+    """The class that has the optional capabilities of the trained model."""
+    if isinstance(trained, Gated):
+        return GatedBlend
+    return ExplainedBlend if isinstance(trained, Explainer) else Blend
 
 
 @dataclass(frozen=True)

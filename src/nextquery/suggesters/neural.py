@@ -1,8 +1,9 @@
-"""HRED behind the suggester protocols, and ensembles of models."""
+"""Trained networks as suggesters: any `NeuralModel`, HRED, and ensembles of models."""
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from nextquery.guard.guard import Guard
 from nextquery.inference import analysis
 from nextquery.inference.analysis import Floats, query_weights, update_gates_many
 from nextquery.inference.context import ContextLimits, ContextState
-from nextquery.inference.network import Network
+from nextquery.inference.hred import HREDModel
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.settings import KIND
@@ -68,10 +69,13 @@ def _mean(scored: Sequence[ScoredQuery]) -> ScoredQuery:
     return ScoredQuery(scored[0].text, mean, scored[0].words, tuple(unknown))
 
 
-class HREDSuggester:
-    """A trained HRED; several threads may ask it at once."""
+class NeuralSuggester:
+    """A trained network of any kind; several threads may ask it at once.
 
-    kind = KIND
+    A further network needs a subclass with `kind` and `load` (see `HREDSuggester`).
+    """
+
+    kind: str
 
     def __init__(self, artifact: Artifact, predictor: Predictor, config: DecodeConfig) -> None:
         self.config = config
@@ -79,21 +83,6 @@ class HREDSuggester:
         self.model = predictor.model
         self._artifact = artifact
         self._predictor = predictor
-
-    @classmethod
-    def load(
-        cls, folder: Path | Artifact, guard: Guard, config: DecodeConfig | None = None
-    ) -> "HREDSuggester":
-        """Open a model folder behind its guard."""
-
-        def read(artifact: Artifact) -> "HREDSuggester":
-            model = Network.from_pretrained(artifact)
-            limits = ContextLimits.from_manifest(artifact.manifest)
-            return cls(artifact, Predictor(model, guard, limits), config or DecodeConfig())
-
-        suggester = read_artifact(folder, read, KIND)
-        suggester.prepare()
-        return suggester
 
     @property
     def limits(self) -> ContextLimits:
@@ -106,7 +95,7 @@ class HREDSuggester:
 
     def save(self, path: Path) -> None:
         """Publish a copy of the model folder."""
-        with publish(path, KIND, further_entries(self._artifact.manifest)) as folder:
+        with publish(path, self.kind, further_entries(self._artifact.manifest)) as folder:
             self._artifact.copy_files(folder, self._artifact.manifest["files"])
 
     def suggest(
@@ -126,24 +115,24 @@ class HREDSuggester:
         states = self._predictor.encoder.encode_many(contexts)
         return self.suggest_after(states, n, config=config)
 
-    def start(self) -> ContextState:
+    def start(self) -> ContextState[Any]:
         """The state of a session without any query."""
         return self._predictor.encoder.start()
 
-    def extend(self, state: ContextState, query: str) -> ContextState:
+    def extend(self, state: ContextState[Any], query: str) -> ContextState[Any]:
         """The state after one more query, which alone is encoded."""
         return self._predictor.encoder.extend(state, query)
 
-    def encode(self, context: Sequence[str]) -> ContextState:
+    def encode(self, context: Sequence[str]) -> ContextState[Any]:
         """The state of a whole session; what a state holds follows from its `queries`."""
         return self._predictor.encoder.encode(context)
 
-    def encode_many(self, contexts: Sequence[Sequence[str]]) -> list[ContextState]:
+    def encode_many(self, contexts: Sequence[Sequence[str]]) -> list[ContextState[Any]]:
         """What `encode` gives for each context, computed together."""
         return self._predictor.encoder.encode_many(contexts)
 
     def suggest_after(
-        self, states: Sequence[ContextState], n: int = 5, *, config: DecodeConfig | None = None
+        self, states: Sequence[ContextState[Any]], n: int = 5, *, config: DecodeConfig | None = None
     ) -> list[list[Suggestion]]:
         """What `suggest_many` gives, for sessions whose states are known."""
         if _asks_for_none(n):
@@ -151,7 +140,7 @@ class HREDSuggester:
         return self._predictor.suggest_many(states, n, config or self.config)
 
     def score_after(
-        self, states: Sequence[ContextState], candidates: Sequence[Sequence[str]]
+        self, states: Sequence[ContextState[Any]], candidates: Sequence[Sequence[str]]
     ) -> list[list[ScoredQuery]]:
         """What `score_many` gives, for sessions whose states are known."""
         return self._predictor.score_many(states, candidates)
@@ -169,14 +158,14 @@ class HREDSuggester:
     @property
     def judges_usefulness(self) -> bool:
         """Whether the model was trained with a usefulness head."""
-        return self._predictor.usefulness.exists
+        return self._predictor.judges_usefulness
 
     def usefulness_many(
         self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
         """P(useful | query, session) of each context's candidates; refused without a head."""
         states = self._predictor.encoder.encode_many(contexts)
-        return self._predictor.usefulness.probabilities(states, candidates)
+        return self._predictor.usefulness_many(states, candidates)
 
     def complete(
         self,
@@ -192,6 +181,49 @@ class HREDSuggester:
         state = self.encode(context)
         return self._predictor.complete(state, prefix, n, config or self.config)
 
+    def neighbours(self, text: str, n: int = 10, *, words: bool = False) -> list[Neighbour]:
+        """The nearest known queries, or with `words` the nearest words to a word."""
+        if words:
+            return analysis.nearest_words(self.model, text, n)
+        known = self.guard.tables.queries.keys()
+        return analysis.nearest_queries(self._predictor.encoder, known, text, n)
+
+    def word_vectors(self) -> Floats:
+        """The output vectors of all words (V, d_e), in the order of `model.vocabulary.words`."""
+        return self.model.word_vectors()
+
+    def query_vectors(self, queries: Sequence[str]) -> Floats:
+        """The vectors of queries (queries, size)."""
+        return analysis.query_vectors(self._predictor.encoder, queries)
+
+
+class HREDSuggester(NeuralSuggester):
+    """A trained HRED, which explains itself by its session update gates."""
+
+    kind = KIND
+
+    def __init__(
+        self, artifact: Artifact, model: HREDModel, predictor: Predictor, config: DecodeConfig
+    ) -> None:
+        super().__init__(artifact, predictor, config)
+        self.network = model.network
+        self._gated = model
+
+    @classmethod
+    def load(
+        cls, folder: Path | Artifact, guard: Guard, config: DecodeConfig | None = None
+    ) -> "HREDSuggester":
+        """Open a model folder behind its guard."""
+
+        def read(artifact: Artifact) -> "HREDSuggester":
+            model = HREDModel.from_pretrained(artifact)
+            predictor = Predictor(model, guard, ContextLimits.from_manifest(artifact.manifest))
+            return cls(artifact, model, predictor, config or DecodeConfig())
+
+        suggester = read_artifact(folder, read, KIND)
+        suggester.prepare()
+        return suggester
+
     def explain(self, context: Sequence[str]) -> list[QueryWeight]:
         """How much each query of the context counts (the paper's Figure 7)."""
         return query_weights(context, self.update_gates(context))
@@ -202,22 +234,7 @@ class HREDSuggester:
 
     def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Floats]:
         """What `update_gates` gives for each context, computed together."""
-        return update_gates_many(self.model, self._predictor.encoder, contexts)
-
-    def neighbours(self, text: str, n: int = 10, *, words: bool = False) -> list[Neighbour]:
-        """The nearest known queries, or with `words` the nearest words to a word."""
-        if words:
-            return analysis.nearest_words(self.model, text, n)
-        known = self.guard.tables.queries.keys()
-        return analysis.nearest_queries(self._predictor.encoder, known, text, n)
-
-    def word_vectors(self) -> Floats:
-        """The output vectors of all words (V, d_e), in the order of `model.vocabulary.words`."""
-        return analysis.word_vectors(self.model)
-
-    def query_vectors(self, queries: Sequence[str]) -> Floats:
-        """The vectors of queries (queries, d_h)."""
-        return analysis.query_vectors(self._predictor.encoder, queries)
+        return update_gates_many(self._gated, self._predictor.encoder, contexts)
 
 
 def _asks_for_none(n: int) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.export import onnx_graphs
-from nextquery.inference.network import Network
+from nextquery.inference.hred_network import HREDNetwork
 from nextquery.inference.weights import weight_shapes
 from nextquery.model.settings import ModelConfig
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, Vocabulary
@@ -28,7 +28,7 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 
 
-def random_network(seed: int = 0, **settings: Any) -> Network:
+def random_network(seed: int = 0, **settings: Any) -> HREDNetwork:
     generator = np.random.default_rng(seed)
     config = ModelConfig(
         **{"vocabulary_size": WORDS, "embedding_size": 6, "query_size": 8, "session_size": 10}
@@ -40,7 +40,7 @@ def random_network(seed: int = 0, **settings: Any) -> Network:
         name: generator.normal(scale=0.7, size=shape).astype(np.float32)
         for name, shape in shapes.items()
     }
-    return Network(config, vocabulary, weights)
+    return HREDNetwork(config, vocabulary, weights)
 
 
 def opened(model: onnx.ModelProto) -> Any:

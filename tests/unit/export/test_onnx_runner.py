@@ -9,6 +9,7 @@ from nextquery.export.onnx import OnnxModel, model_facts
 from nextquery.export.onnx_graphs import GRAPHS
 from nextquery.guard.guard import Guard
 from nextquery.inference.context import ContextLimits
+from nextquery.inference.hred import HREDModel
 from nextquery.inference.predictor import Predictor
 
 from .test_onnx_graphs import FORMS, random_network
@@ -27,7 +28,7 @@ def test_likelihoods_are_those_of_the_model(settings: dict[str, Any], tmp_path: 
     (tmp_path / "vocabulary.txt").write_text("\n".join(network.vocabulary.words) + "\n")
     (tmp_path / "model.json").write_text(json.dumps(model_facts(network, LIMITS)))
     exported = OnnxModel(tmp_path)
-    predictor = Predictor(network, Guard(), LIMITS, compiled=False)
+    predictor = Predictor(HREDModel(network), Guard(), LIMITS)
     states = predictor.encoder.encode_many(CONTEXTS)
     expected = predictor.score_many(states, [CANDIDATES] * len(CONTEXTS))
     for context, scores in zip(CONTEXTS, expected, strict=True):

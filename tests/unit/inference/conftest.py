@@ -8,8 +8,9 @@ import torch
 
 from nextquery.guard.guard import Guard
 from nextquery.inference.context import DEFAULT_LIMITS, ContextLimits
+from nextquery.inference.hred import HREDModel
+from nextquery.inference.hred_network import HREDNetwork
 from nextquery.inference.native import native_library
-from nextquery.inference.network import Network
 from nextquery.inference.predictor import Predictor
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
@@ -38,9 +39,9 @@ def random_model(words: int = 40, seed: int = 0, **settings: Any) -> HRED:
     return model
 
 
-def network_of(model: HRED) -> Network:
+def network_of(model: HRED, *, compiled: bool = True) -> HREDNetwork:
     """The same model as decoding has it."""
-    return Network(model.config, model.vocabulary, model.arrays())
+    return HREDNetwork(model.config, model.vocabulary, model.arrays(), compiled=compiled)
 
 
 def predictor_of(
@@ -50,7 +51,8 @@ def predictor_of(
     *,
     compiled: bool = True,
 ) -> Predictor:
-    return Predictor(network_of(model), guard or Guard(), limits, compiled=compiled)
+    network = network_of(model, compiled=compiled)
+    return Predictor(HREDModel(network), guard or Guard(), limits)
 
 
 @pytest.fixture(params=[False, True], ids=["numpy", "compiled"])
@@ -85,8 +87,13 @@ def model(request: pytest.FixtureRequest) -> HRED:
 
 
 @pytest.fixture
-def network(model: HRED) -> Network:
-    return network_of(model)
+def hred(model: HRED) -> HREDModel:
+    return HREDModel(network_of(model))
+
+
+def hred_of(predictor: Predictor) -> HREDModel:
+    assert isinstance(predictor.model, HREDModel)
+    return predictor.model
 
 
 @pytest.fixture(params=list(FORMS.values()), ids=list(FORMS))

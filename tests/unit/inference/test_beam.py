@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.decoder import ContextBatch
+from nextquery.inference.context import ContextBatch
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.search import BeamSearch, FinishedQuery
@@ -26,9 +26,11 @@ def search(
 ) -> list[list[FinishedQuery]]:
     predictor = predictor_of(model)
     states = predictor.encoder.encode_many(contexts)
-    batch = ContextBatch(predictor.model, states)
+    batch = ContextBatch(predictor.model.vocabulary, states)
     rules = VocabularyRules(Guard(), model.vocabulary)
-    each = [rules.for_context(s.queries, own) for s, own in zip(states, batch.own, strict=True)]
+    each = [
+        rules.for_context(s.queries, own) for s, own in zip(states, batch.vocabularies, strict=True)
+    ]
     return BeamSearch(predictor.decoder("exact"), config).search(batch, each)
 
 
@@ -37,19 +39,21 @@ def greedy(predictor: Predictor, context: Sequence[str], most: int) -> list[str]
     words: list[str] = []
     vocabulary = predictor.model.vocabulary.words
     state = predictor.encoder.encode(context)
-    batch = ContextBatch(predictor.model, [state])
+    batch = ContextBatch(predictor.model.vocabulary, [state])
     decoder = predictor.decoder("exact")
     prefixes = decoder.start(batch)
-    ids = [i for i in range(1, len(vocabulary) + len(batch.own[0].outside)) if i != UNKNOWN]
+    ids = [
+        i for i in range(1, len(vocabulary) + len(batch.vocabularies[0].outside)) if i != UNKNOWN
+    ]
     while len(words) < most:
-        scores = decoder.predict(batch, prefixes).of(np.array([ids]))[0]
+        scores = decoder.predict(prefixes).of(np.array([ids]))[0]
         if not words:
             scores[ids.index(END_OF_QUERY)] = -np.inf
         best = ids[int(scores.argmax())]
         if best == END_OF_QUERY:
             break
-        words.append(batch.own[0].word(best))
-        prefixes = decoder.advance(batch, prefixes, np.array([0]), np.array([best]))
+        words.append(batch.vocabularies[0].word(best))
+        prefixes = decoder.advance(prefixes, np.array([0]), np.array([best]))
     return words
 
 

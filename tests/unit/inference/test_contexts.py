@@ -6,85 +6,94 @@ import numpy as np
 import pytest
 
 from nextquery.errors import ArtifactError
-from nextquery.inference.context import DEFAULT_LIMITS, ContextEncoder, ContextLimits
-from nextquery.inference.network import Network
+from nextquery.inference.context import DEFAULT_LIMITS, ContextEncoder, ContextLimits, ContextState
+from nextquery.inference.hred import HREDModel
+from nextquery.inference.hred_decoder import HREDMemory
 from nextquery.inference.weights import Floats
+
+
+def assert_same_state(one: ContextState[HREDMemory], other: ContextState[HREDMemory]) -> None:
+    state, expected = one.memory.session_state, other.memory.session_state
+    np.testing.assert_allclose(state, expected, rtol=1e-4, atol=1e-6)
+
 
 CONTEXT = ["w1 w2", "W3, zebra!", "  ", "w4 w1 w5 w6"]
 
 
-def test_extending_query_by_query_equals_encoding_at_once(network: Network) -> None:
-    encoder = ContextEncoder(network)
+def test_extending_query_by_query_equals_encoding_at_once(hred: HREDModel) -> None:
+    encoder = ContextEncoder(hred)
     whole, grown = encoder.encode(CONTEXT), encoder.start()
     for query in CONTEXT:
         grown = encoder.extend(grown, query)
     assert grown.queries == whole.queries == ("w1 w2", "w3 zebra", "w4 w1 w5 w6")
-    np.testing.assert_allclose(grown.session_state, whole.session_state, rtol=1e-4, atol=1e-6)
+    assert_same_state(grown, whole)
     assert grown.copied_words == whole.copied_words
-    if network.config.copying:
+    if hred.copies:
         assert grown.copied_words[:4] == ("w1", "w2", "w3", "zebra")
         np.testing.assert_allclose(
-            np.concatenate(grown.copied_states),
-            np.concatenate(whole.copied_states),
+            np.concatenate(grown.memory.word_states),
+            np.concatenate(whole.memory.word_states),
             rtol=1e-4,
             atol=1e-6,
         )
 
 
-def test_neighbours_in_a_batch_change_nothing(network: Network) -> None:
-    encoder = ContextEncoder(network)
+def test_neighbours_in_a_batch_change_nothing(hred: HREDModel) -> None:
+    encoder = ContextEncoder(hred)
     contexts = [CONTEXT, [], ["w9"], ["w1 w2", "w1 w2"]]
     for context, state in zip(contexts, encoder.encode_many(contexts), strict=True):
         np.testing.assert_allclose(
-            state.session_state, encoder.encode(context).session_state, rtol=1e-4, atol=1e-6
+            state.memory.session_state,
+            encoder.encode(context).memory.session_state,
+            rtol=1e-4,
+            atol=1e-6,
         )
 
 
-def test_a_state_never_changes(network: Network) -> None:
-    encoder = ContextEncoder(network)
+def test_a_state_never_changes(hred: HREDModel) -> None:
+    encoder = ContextEncoder(hred)
     state = encoder.encode(["w1"])
-    before = state.session_state.copy()
+    before = state.memory.session_state.copy()
     encoder.extend(state, "w2 w3")
-    np.testing.assert_array_equal(state.session_state, before)
+    np.testing.assert_array_equal(state.memory.session_state, before)
     assert state.queries == ("w1",)
 
 
 def test_extending_encodes_the_new_query_only(
-    network: Network, monkeypatch: pytest.MonkeyPatch
+    hred: HREDModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder = ContextEncoder(network)
+    encoder = ContextEncoder(hred)
     state = encoder.encode(["w1 w2", "w3"])
     read: list[int] = []
-    encode = network.encode_queries
+    encode = hred.network.encode_queries
 
     def counting(queries: Sequence[Sequence[int]], outside: Sequence[str]) -> list[Floats]:
         read.append(len(queries))
         return encode(queries, outside)
 
-    monkeypatch.setattr(network, "encode_queries", counting)
+    monkeypatch.setattr(hred.network, "encode_queries", counting)
     encoder.extend(state, "w4")
     assert read == [1]
 
 
-def test_a_session_at_its_limit_is_the_same_however_it_is_read(network: Network) -> None:
-    encoder = ContextEncoder(network, ContextLimits(queries=2, words=3))
+def test_a_session_at_its_limit_is_the_same_however_it_is_read(hred: HREDModel) -> None:
+    encoder = ContextEncoder(hred, ContextLimits(queries=2, words=3))
     queries = ["w1 w2", "w3", "w4 w5 w6 zebra w7", "w8", "w9 w1"]
     whole, grown = encoder.encode(queries), encoder.start()
     for query in queries:
         grown = encoder.extend(grown, query)
     assert grown.queries == whole.queries == tuple(queries)
-    np.testing.assert_allclose(grown.session_state, whole.session_state, rtol=1e-4, atol=1e-6)
+    assert_same_state(grown, whole)
     assert grown.copied_words == whole.copied_words
-    assert grown.copied_from == whole.copied_from
-    if network.config.copying:
+    if hred.copies:
         assert whole.copied_words == ("w8", "w9", "w1")
-        assert whole.copied_from == (3, 4, 4)
+        assert list(map(len, grown.memory.word_states)) == [1, 2]
 
 
-def test_only_the_first_words_of_a_query_are_read(network: Network) -> None:
-    encoder = ContextEncoder(network, ContextLimits(queries=5, words=2))
+def test_only_the_first_words_of_a_query_are_read(hred: HREDModel) -> None:
+    encoder = ContextEncoder(hred, ContextLimits(queries=5, words=2))
     long, short = encoder.encode(["w1 w2 w3 w4"]), encoder.encode(["w1 w2"])
-    np.testing.assert_allclose(long.session_state, short.session_state, rtol=1e-4, atol=1e-6)
+    assert_same_state(long, short)
     assert long.copied_words == short.copied_words
 
 

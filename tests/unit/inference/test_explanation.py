@@ -10,25 +10,28 @@ from nextquery.inference.context import ContextEncoder, ContextLimits
 from nextquery.inference.predictor import Predictor
 from nextquery.records import QueryWeight
 
+from .conftest import hred_of
+
 CONTEXT = ["w1 w2", "??", "w3", "zebra w4"]
 
 
 def test_gates_rebuild_the_session_state(predictor: Predictor) -> None:
     """Eq. 3: the state moves from the old one towards the candidate by the gate."""
-    model, encoder = predictor.model, predictor.encoder
+    model, encoder = hred_of(predictor), predictor.encoder
     gates = update_gates_many(model, encoder, [CONTEXT])[0]
-    assert gates.shape == (3, model.config.session_size)
+    assert gates.shape == (3, model.network.config.session_size)
     assert ((gates > 0) & (gates < 1)).all()
     before, after = encoder.encode(["w1 w2"]), encoder.encode(["w1 w2", "w3"])
-    _, gate = model.extend_session(before.session_state[None], encoder.query_vectors(["w3"]))
+    vector = encoder.query_vectors(["w3"])
+    _, gate = model.network.extend_session(before.memory.session_state[None], vector)
     np.testing.assert_allclose(gates[1], gate[0], rtol=1e-5, atol=1e-6)
     assert after.queries == ("w1 w2", "w3")
 
 
 def test_queries_before_those_that_are_read_weigh_nothing(predictor: Predictor) -> None:
     limited = ContextEncoder(predictor.model, ContextLimits(queries=2, words=30))
-    gates = update_gates_many(predictor.model, limited, [["w9", *CONTEXT]])[0]
-    last = update_gates_many(predictor.model, limited, [CONTEXT[2:]])[0]
+    gates = update_gates_many(hred_of(predictor), limited, [["w9", *CONTEXT]])[0]
+    last = update_gates_many(hred_of(predictor), limited, [CONTEXT[2:]])[0]
     assert not gates[:2].any()
     np.testing.assert_allclose(gates[2:], last, rtol=1e-5, atol=1e-6)
 
@@ -43,12 +46,12 @@ def test_weights_by_hand() -> None:
 
 
 def test_an_empty_session_weighs_nothing(predictor: Predictor) -> None:
-    gates = update_gates_many(predictor.model, predictor.encoder, [[]])[0]
+    gates = update_gates_many(hred_of(predictor), predictor.encoder, [[]])[0]
     assert query_weights([], gates) == []
 
 
 def test_the_figure_is_drawn(predictor: Predictor, tmp_path: Path) -> None:
-    gates = update_gates_many(predictor.model, predictor.encoder, [CONTEXT])[0]
+    gates = update_gates_many(hred_of(predictor), predictor.encoder, [CONTEXT])[0]
     draw_gates(query_weights(CONTEXT, gates), gates, tmp_path / "gates.png")
     assert (tmp_path / "gates.png").read_bytes().startswith(b"\x89PNG")
 

@@ -5,7 +5,7 @@ import pytest
 
 from nextquery.guard.guard import Guard
 from nextquery.guard.tables import RareSet, Tables, pair_keys, text_keys
-from nextquery.inference.decoder import ContextBatch
+from nextquery.inference.context import ContextBatch
 from nextquery.inference.rules import Extensions, LivePrefixes, VocabularyRules, allowed_extensions
 from nextquery.text.vocabulary import END_OF_QUERY
 
@@ -36,21 +36,21 @@ def extended(
 ) -> list[Extensions]:
     """The first word of each context, and the next of four prefixes of each."""
     predictor = predictor_of(make_model(words=150, copy=True), checked, compiled=compiled)
-    batch = ContextBatch(predictor.model, predictor.encoder.encode_many(CONTEXTS))
+    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(CONTEXTS))
     shared = VocabularyRules(checked, predictor.model.vocabulary)
     rules = [
         shared.for_context(queries, own, seen_pairs=seen)
-        for queries, own in zip(CONTEXTS, batch.own, strict=True)
+        for queries, own in zip(CONTEXTS, batch.vocabularies, strict=True)
     ]
     decoder = predictor.decoder("fast")
     prefixes, live = decoder.start(batch), LivePrefixes.start(4)
-    first = allowed_extensions(decoder.predict(batch, prefixes), live, 12, rules)
+    first = allowed_extensions(decoder.predict(prefixes), live, 12, rules)
     parents = np.arange(4).repeat(4)
     words = 3 + np.arange(16) * 5
     words[1] = 153  # zebra
     longer = LivePrefixes(words[:, None], -np.arange(16.0) % 4, parents)
-    prefixes = decoder.advance(batch, prefixes, parents, words)
-    return [first, allowed_extensions(decoder.predict(batch, prefixes), longer, 12, rules)]
+    prefixes = decoder.advance(prefixes, parents, words)
+    return [first, allowed_extensions(decoder.predict(prefixes), longer, 12, rules)]
 
 
 @pytest.mark.parametrize("seen", [False, True])

@@ -10,10 +10,8 @@ from nextquery.inference.predictor import Predictor
 
 def test_the_nearest_words_are_those_of_highest_cosine(predictor: Predictor) -> None:
     model = predictor.model
-    found = analysis.nearest_words(model, "W7", 5)
-    matrix = model.output_matrix / np.maximum(
-        np.linalg.norm(model.output_matrix, axis=1, keepdims=True), 1e-9
-    )
+    found, vectors = analysis.nearest_words(model, "W7", 5), model.word_vectors()
+    matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
     cosines = matrix @ matrix[model.vocabulary.id("w7")]
     others = [n for n in (-cosines).argsort().tolist() if n > 2]
     expected = [model.vocabulary.words[n] for n in others if model.vocabulary.words[n] != "w7"]
@@ -35,7 +33,7 @@ def test_the_nearest_queries(predictor: Predictor) -> None:
 
 def test_query_vectors_keep_order_and_repeats(predictor: Predictor) -> None:
     table = analysis.query_vectors(predictor.encoder, ["w2 w3", "w1", "", "w2  W3"])
-    assert table.shape == (4, predictor.model.config.query_size)
+    assert table.shape == (4, predictor.model.query_size)
     np.testing.assert_array_equal(table[0], table[3])
     np.testing.assert_array_equal(table[2], 0)
     alone = analysis.query_vectors(predictor.encoder, ["w1"])

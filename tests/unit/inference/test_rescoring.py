@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from nextquery.inference import rescoring
-from nextquery.inference.context import ContextEncoder
-from nextquery.inference.decoder import ContextBatch
+from nextquery.inference.context import ContextBatch, ContextEncoder
+from nextquery.inference.hred import HREDModel
 from nextquery.inference.predictor import Predictor
 from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood
@@ -26,8 +26,8 @@ CANDIDATES = ["w1", "w1 w2", "w1 w2 w3", "w9 unheard w4", "", "W1  W2!"]
 @torch.inference_mode()
 def by_hand(model: HRED, context: list[str], candidate: str) -> float:
     """Eq. 6 for a model without copying."""
-    encoder = ContextEncoder(network_of(model))
-    state = torch.from_numpy(encoder.encode(context).session_state)[None]
+    encoder = ContextEncoder(HREDModel(network_of(model)))
+    state = torch.from_numpy(encoder.encode(context).memory.session_state)[None]
     session = model.session_inputs(state)
     hidden, last, total = model.start_decoder(state, session), None, 0.0
     for word in model.vocabulary.encode(candidate.lower().replace("!", "")):
@@ -111,10 +111,13 @@ def test_probabilities_of_one_word_sum_to_one_with_copying(make_model: ModelMake
     model = make_model(words=30, copy=True)
     predictor = predictor_of(model)
     state = predictor.encoder.encode(["w1 zebra", "yak w2"])
-    batch = ContextBatch(predictor.model, [state])
+    batch = ContextBatch(predictor.model.vocabulary, [state])
     decoder = predictor.decoder("exact")
-    ids = [*range(1, len(model.vocabulary)), *(batch.own[0].id(word) for word in ("zebra", "yak"))]
-    scores = decoder.predict(batch, decoder.start(batch)).of(np.array([ids]))
+    ids = [
+        *range(1, len(model.vocabulary)),
+        *(batch.vocabularies[0].id(word) for word in ("zebra", "yak")),
+    ]
+    scores = decoder.predict(decoder.start(batch)).of(np.array([ids]))
     assert math.fsum(np.exp(scores[0]).tolist()) == pytest.approx(1.0, abs=1e-5)
 
 

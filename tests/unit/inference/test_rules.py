@@ -10,7 +10,7 @@ import pytest
 
 from nextquery.guard.guard import Guard, Reason
 from nextquery.guard.tables import RareSet, Tables, pair_keys, text_keys
-from nextquery.inference.decoder import ArrayPrediction
+from nextquery.inference.output import ArrayPrediction
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED

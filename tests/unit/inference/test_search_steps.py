@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.decoder import ContextBatch, SearchStart
+from nextquery.inference.context import ContextBatch
+from nextquery.inference.decoder import SearchStart
 from nextquery.inference.rules import LivePrefixes, VocabularyRules
 from nextquery.inference.search import ArraySteps
 from nextquery.inference.settings import DecodeConfig
@@ -16,13 +17,14 @@ CONTEXTS = [["w1 w2", "w3 zebra"], ["w7"]]
 
 def steps_of(make_model: ModelMaker, config: DecodeConfig) -> ArraySteps:
     predictor = predictor_of(make_model(seed=2, copy=True), compiled=False)
-    batch = ContextBatch(predictor.model, predictor.encoder.encode_many(CONTEXTS))
+    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(CONTEXTS))
     shared = VocabularyRules(Guard(), predictor.model.vocabulary)
     rules = [
-        shared.for_context(queries, own) for queries, own in zip(CONTEXTS, batch.own, strict=True)
+        shared.for_context(queries, own)
+        for queries, own in zip(CONTEXTS, batch.vocabularies, strict=True)
     ]
     decoder = predictor.decoder("exact")
-    start = SearchStart(batch, rules, decoder.start(batch), LivePrefixes.start(2))
+    start = SearchStart(rules, decoder.start(batch), LivePrefixes.start(2))
     return ArraySteps(decoder, start, config, None)
 
 

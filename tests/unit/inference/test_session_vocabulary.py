@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from nextquery.inference.context import CopyTable, SessionVocabulary
+from nextquery.inference.context import SessionVocabulary
+from nextquery.inference.output import CopyTable
 from nextquery.text.vocabulary import UNKNOWN, Vocabulary
 
 KNOWN = Vocabulary(["paris", "hotel"])

@@ -8,8 +8,6 @@ import pytest
 import torch
 
 from nextquery.errors import InputError
-from nextquery.inference.network import Network
-from nextquery.inference.rescoring import UsefulnessHead
 from nextquery.inference.settings import DecodeConfig
 
 from .conftest import ModelMaker, predictor_of
@@ -30,10 +28,10 @@ def test_it_is_the_head_of_the_model(make_model: ModelMaker, settings: dict[str,
     assert model.usefulness is not None
     predictor = predictor_of(model)
     states = predictor.encoder.encode_many(CONTEXTS)
-    found = predictor.usefulness.probabilities(states, TEXTS)
+    found = predictor.usefulness_many(states, TEXTS)
     assert list(map(len, found)) == [2, 1, 0]
     for state, texts, values in zip(states, TEXTS, found, strict=True):
-        session = torch.from_numpy(state.session_state)[None]
+        session = torch.from_numpy(state.memory.session_state)[None]
         inputs = model.session_inputs(session)
         for text, value in zip(texts, values, strict=True):
             decoder = model.start_decoder(session, inputs)
@@ -61,11 +59,13 @@ def test_a_list_is_ordered_by_both(make_model: ModelMaker) -> None:
     assert all(each.usefulness is None for each in plain)
 
 
-def test_a_model_without_it_says_so(network: Network) -> None:
-    head = UsefulnessHead(network)
-    assert not head.exists
+def test_a_model_without_it_says_so(make_model: ModelMaker) -> None:
+    predictor = predictor_of(make_model())
+    assert not predictor.judges_usefulness
     with pytest.raises(InputError, match="no usefulness head; train one with"):
-        head.probabilities([], [])
+        predictor.usefulness_many([], [])
+    with pytest.raises(InputError, match="no usefulness head; train one with"):
+        predictor.suggest_many([], 5, DecodeConfig(usefulness=1.0))
 
 
 def test_a_hopeless_query_keeps_a_finite_logarithm(make_model: ModelMaker) -> None:
@@ -74,6 +74,6 @@ def test_a_hopeless_query_keeps_a_finite_logarithm(make_model: ModelMaker) -> No
     with torch.no_grad():
         model.usefulness.bias.fill_(-1000.0)
     predictor = predictor_of(model)
-    [[found]] = predictor.usefulness.probabilities([predictor.encoder.start()], [["w1"]])
+    [[found]] = predictor.usefulness_many([predictor.encoder.start()], [["w1"]])
     assert found > 0
     assert np.isfinite(math.log(found))

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nextquery.inference.decoder import ContextBatch, Prediction, Prefixes
+from nextquery.inference.context import ContextBatch
+from nextquery.inference.decoder import Prediction
+from nextquery.inference.hred_decoder import HREDState
 from nextquery.inference.native import Library, native_library
 from nextquery.inference.native_decoder import NativeDecoder
 from nextquery.inference.predictor import Predictor
@@ -34,15 +36,15 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[Library]:
     found.use(None)
 
 
-def stepped(predictor: Predictor, mode: Mode, each: int) -> tuple[Prefixes, Prediction]:
-    """Prefixes of one word, some of each context, and what comes next."""
+def stepped(predictor: Predictor, mode: Mode, each: int) -> tuple[HREDState, Prediction]:
+    """HREDState of one word, some of each context, and what comes next."""
     decoder = predictor.decoder(mode)
-    batch = ContextBatch(predictor.model, predictor.encoder.encode_many(CONTEXTS))
+    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(CONTEXTS))
     rows = np.arange(len(CONTEXTS)).repeat(each)
     words = 3 + np.arange(len(rows)) % 37
     words[-1] = len(predictor.model.vocabulary)  # an own word
-    prefixes = decoder.advance(batch, decoder.start(batch), rows, words)
-    return prefixes, decoder.predict(batch, prefixes)
+    prefixes = decoder.advance(decoder.start(batch), rows, words)
+    return prefixes, decoder.predict(prefixes)
 
 
 @pytest.mark.parametrize("form", MORE_FORMS)
@@ -101,15 +103,15 @@ def test_the_lists_are_those_of_numpy(make_model: ModelMaker, form: str) -> None
 def test_a_row_alone_has_the_numbers_it_has_in_company(make_model: ModelMaker) -> None:
     predictor = predictor_of(make_model(words=150))
     decoder = predictor.decoder("exact")
-    batch = ContextBatch(predictor.model, predictor.encoder.encode_many([["w1 w2"]]))
+    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many([["w1 w2"]]))
     rows, words = np.zeros(11, dtype=np.int64), np.arange(3, 14)
-    together = decoder.advance(batch, decoder.start(batch), rows, words)
+    together = decoder.advance(decoder.start(batch), rows, words)
     every = np.arange(1, 150)[None]
-    scores = decoder.predict(batch, together).of(np.repeat(every, 11, axis=0))
+    scores = decoder.predict(together).of(np.repeat(every, 11, axis=0))
     for row in range(11):
-        alone = decoder.advance(batch, decoder.start(batch), rows[:1], words[row : row + 1])
+        alone = decoder.advance(decoder.start(batch), rows[:1], words[row : row + 1])
         np.testing.assert_array_equal(alone.hidden[0], together.hidden[row])
-        np.testing.assert_array_equal(decoder.predict(batch, alone).of(every)[0], scores[row])
+        np.testing.assert_array_equal(decoder.predict(alone).of(every)[0], scores[row])
 
 
 @pytest.mark.parametrize("mode", ["exact", "fast"])
@@ -121,15 +123,15 @@ def test_a_step_that_threads_share_has_the_same_numbers(
     model = make_model(words=words, embedding_size=embedding, query_size=query)
     predictor = predictor_of(model)
     decoder = predictor.decoder(mode)
-    batch = ContextBatch(predictor.model, predictor.encoder.encode_many([["w1 w2"]]))
+    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many([["w1 w2"]]))
     last = np.arange(3, 43)
     rows, asked = np.zeros(len(last), dtype=np.int64), np.arange(5, 15)[None].repeat(40, axis=0)
     found = []
     for threads in (1, 3):
         kernels.use_threads(threads)
-        prefixes = decoder.advance(batch, decoder.start(batch), rows, last)
-        prefixes = decoder.advance(batch, prefixes, np.arange(40), last[::-1].copy())
-        prediction = decoder.predict(batch, prefixes)
+        prefixes = decoder.advance(decoder.start(batch), rows, last)
+        prefixes = decoder.advance(prefixes, np.arange(40), last[::-1].copy())
+        prediction = decoder.predict(prefixes)
         best = prediction.best(slice(0, 40), np.zeros(40), 40)
         found.append((prefixes.hidden, prediction.of(asked), best.words, best.totals))
     kernels.use_threads(1)
@@ -141,12 +143,14 @@ def test_a_buffer_is_used_again_only_when_its_prediction_is_gone(make_model: Mod
     predictor = predictor_of(make_model(words=150))
     decoder = predictor.decoder("exact")
     assert isinstance(decoder, NativeDecoder)
-    batch = ContextBatch(predictor.model, predictor.encoder.encode_many([["w1 w2"], ["w3"]]))
+    batch = ContextBatch(
+        predictor.model.vocabulary, predictor.encoder.encode_many([["w1 w2"], ["w3"]])
+    )
     start = decoder.start(batch)
     words = np.tile(np.arange(1, 150), (2, 1))
-    kept = decoder.predict(batch, start)
+    kept = decoder.predict(start)
     expected = kept.of(words)
-    other = decoder.advance(batch, start, np.array([0, 1]), np.array([5, 6]))
-    decoder.predict(batch, other)
+    other = decoder.advance(start, np.array([0, 1]), np.array([5, 6]))
+    decoder.predict(other)
     np.testing.assert_array_equal(kept.of(words), expected)
     assert len(decoder.buffers) == 1

@@ -11,7 +11,8 @@ import pytest
 
 from nextquery.guard.guard import Guard
 from nextquery.guard.tables import RareSet, Tables
-from nextquery.inference.decoder import ContextBatch, Ended, SearchStart
+from nextquery.inference.context import ContextBatch
+from nextquery.inference.decoder import Ended, SearchStart
 from nextquery.inference.native import Library, native_library
 from nextquery.inference.native_decoder import NativeDecoder, NativeSteps, Workspace
 from nextquery.inference.predictor import Predictor
@@ -54,20 +55,20 @@ def guard(tmp_path: Path, *, blocklist: bool) -> Guard:
 
 def started(predictor: Predictor, *, seen: bool, longer: bool) -> SearchStart:
     """The empty prefix of each context, or four prefixes of one word."""
-    batch = ContextBatch(predictor.model, predictor.encoder.encode_many(CONTEXTS))
+    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(CONTEXTS))
     shared = VocabularyRules(predictor.guard, predictor.model.vocabulary)
     rules = [
         shared.for_context(queries, own, seen_pairs=seen)
-        for queries, own in zip(CONTEXTS, batch.own, strict=True)
+        for queries, own in zip(CONTEXTS, batch.vocabularies, strict=True)
     ]
     decoder = predictor.decoder("exact")
     prefixes = decoder.start(batch)
     if not longer:
-        return SearchStart(batch, rules, prefixes, LivePrefixes.start(4))
+        return SearchStart(rules, prefixes, LivePrefixes.start(4))
     parents, words = np.arange(4).repeat(4), 3 + np.arange(16) * 5
-    words[1] = len(predictor.model.vocabulary) if predictor.model.config.copying else 50
+    words[1] = len(predictor.model.vocabulary) if predictor.model.copies else 50
     live = LivePrefixes(words[:, None], -np.arange(16.0) % 4, parents)
-    return SearchStart(batch, rules, decoder.advance(batch, prefixes, parents, words), live)
+    return SearchStart(rules, decoder.advance(prefixes, parents, words), live)
 
 
 def walked(steps: ArraySteps | NativeSteps) -> list[list[Ended]]:
@@ -155,7 +156,7 @@ def test_a_search_keeps_all_that_its_records_point_to(make_model: ModelMaker) ->
     assert isinstance(decoder, NativeDecoder)
     steps = decoder.steps(start, CONFIG)
     rules = decoder._rules.of(start.rules[0].shared)
-    owners: list[ref[Any]] = [ref(start.batch), ref(decoder.packed), ref(rules)]
+    owners: list[ref[Any]] = [ref(start.state.batch), ref(decoder.packed), ref(rules)]
     del predictor, start, decoder, rules
     gc.collect()
     assert None not in [owner() for owner in owners]

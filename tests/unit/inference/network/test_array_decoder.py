@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nextquery.inference.decoder import BLOCK, ArrayScores
+from nextquery.inference.output import BLOCK, Softmax
 from nextquery.inference.weights import Floats
 from nextquery.text.vocabulary import PADDING
 
@@ -29,14 +29,14 @@ def test_the_best_words_are_those_of_a_flat_top_k(logits: Floats, count: int) ->
     before = -np.arange(4.0)
     total = (reference(logits)[2:6] + before[:, None]).ravel()
     places = np.argsort(-total)[:count]
-    best = ArrayScores(logits).best(slice(2, 6), before, count)
+    best = Softmax(logits).best(slice(2, 6), before, count)
     assert (best.rows * WIDTH + best.words).tolist() == places.tolist()
     np.testing.assert_allclose(best.totals, total[places], rtol=1e-5)
     assert best.rest == pytest.approx(total[places[-1]], abs=1e-5)
 
 
 def test_listing_all_words_leaves_no_rest(logits: Floats) -> None:
-    best = ArrayScores(logits).best(slice(0, ROWS), np.zeros(ROWS), ROWS * WIDTH * 2)
+    best = Softmax(logits).best(slice(0, ROWS), np.zeros(ROWS), ROWS * WIDTH * 2)
     assert best.rest == -np.inf
     assert len(best.words) == ROWS * (WORDS - 1)
 
@@ -44,6 +44,6 @@ def test_listing_all_words_leaves_no_rest(logits: Floats) -> None:
 def test_given_words_have_their_log_probability(logits: Floats) -> None:
     words = np.random.default_rng(1).integers(1, WORDS, (ROWS, 9))
     expected = np.take_along_axis(reference(logits), words, axis=1)
-    np.testing.assert_allclose(ArrayScores(logits.copy()).of(words), expected, rtol=1e-4)
-    some = ArrayScores(logits.copy()).of(words[2:4], slice(2, 4))
+    np.testing.assert_allclose(Softmax(logits.copy()).of(words), expected, rtol=1e-4)
+    some = Softmax(logits.copy()).of(words[2:4], slice(2, 4))
     np.testing.assert_allclose(some, expected[2:4], rtol=1e-4)

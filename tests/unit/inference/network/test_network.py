@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from nextquery.inference.network import Network, sigmoid
+from nextquery.inference.hred import HREDModel
+from nextquery.inference.hred_network import sigmoid
 
 from ..conftest import ModelMaker, network_of
 
@@ -74,8 +75,8 @@ def test_queries_are_encoded_as_the_model_does(make_model: ModelMaker, factored:
         np.testing.assert_allclose(found[row][-1], vectors[row], rtol=1e-4, atol=1e-5)
 
 
-def test_no_queries_have_no_states(network: Network) -> None:
-    assert network.encode_queries([]) == []
+def test_no_queries_have_no_states(hred: HREDModel) -> None:
+    assert hred.network.encode_queries([]) == []
 
 
 def test_a_sigmoid_never_overflows() -> None:

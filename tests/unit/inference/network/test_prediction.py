@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from nextquery.inference.context import ContextLimits
-from nextquery.inference.decoder import ContextBatch, Prefixes
+from nextquery.inference.context import ContextBatch, ContextLimits
+from nextquery.inference.hred_decoder import HREDMemory, HREDState
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.copying import Layout
@@ -21,33 +21,40 @@ CONTEXTS = [["w1 w2 zebra", "w1 gnu"], [], ["w5 w6 w5 w7 yak w8"], ["w9"]]
 
 def stepped(
     predictor: Predictor, contexts: Sequence[Sequence[str]]
-) -> tuple[ContextBatch, Prefixes, list[int]]:
+) -> tuple[ContextBatch[HREDMemory], HREDState, list[int]]:
     """The batch of some contexts, prefixes of one word, two a context, and these words."""
     decoder = predictor.decoder("exact")
-    batch = ContextBatch(predictor.model, predictor.encoder.encode_many(contexts))
+    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(contexts))
     rows = np.arange(len(contexts)).repeat(2)
     words = np.arange(5, 5 + len(rows))
-    return batch, decoder.advance(batch, decoder.start(batch), rows, words), words.tolist()
+    return batch, decoder.advance(decoder.start(batch), rows, words), words.tolist()
 
 
 @torch.inference_mode()
 def reference(
-    model: HRED, batch: ContextBatch, prefixes: Prefixes, words: Sequence[int], row: int
+    model: HRED,
+    batch: ContextBatch[HREDMemory],
+    prefixes: HREDState,
+    words: Sequence[int],
+    row: int,
 ) -> torch.Tensor:
     """P(w) of the copying model's equations over V and the session's own words, one row alone."""
     assert model.copying is not None
     place = int(prefixes.contexts[row])
-    context, own = batch.contexts[place], batch.own[place]
+    context, own = batch.contexts[place], batch.vocabularies[place]
     size = len(model.vocabulary) + len(own.outside)
     word = torch.tensor([words[row]])
     hidden, previous = torch.from_numpy(prefixes.hidden[row])[None], model.previous_words(word)
-    session = model.session_inputs(torch.from_numpy(context.session_state)[None])
+    session = model.session_inputs(torch.from_numpy(context.memory.session_state)[None])
     omega, gate = model.output_vector(hidden, word, session), torch.zeros(1)
     pointer = torch.zeros(size)
     if context.copied_words:
-        states = torch.from_numpy(np.concatenate(context.copied_states))
+        states = torch.from_numpy(np.concatenate(context.memory.word_states))
         memory = model.copying.remember(states[None])
-        ages = len(context.queries) - torch.tensor(context.copied_from)
+        query_of_word = np.repeat(
+            np.arange(len(context.queries)), [len(query.split()) for query in context.queries]
+        )
+        ages = len(context.queries) - torch.from_numpy(query_of_word)
         alone = Layout(torch.tensor([[0]]), torch.tensor([0]))
         seen = model.copying.attend(hidden, previous, memory, ages[None, None], alone)
         omega, gate = omega + seen.output, seen.gate.sigmoid()
@@ -63,7 +70,7 @@ def test_a_copying_step_follows_the_equations(make_model: ModelMaker) -> None:
     model = make_model(copy=True)
     predictor = predictor_of(model)
     batch, prefixes, last = stepped(predictor, CONTEXTS)
-    prediction = predictor.decoder("exact").predict(batch, prefixes)
+    prediction = predictor.decoder("exact").predict(prefixes)
     for row in range(len(prefixes)):
         expected = reference(model, batch, prefixes, last, row).numpy()
         words = np.arange(1, len(expected))
@@ -76,7 +83,7 @@ def test_the_best_words_are_those_of_highest_probability(make_model: ModelMaker)
     model = make_model(copy=True)
     predictor = predictor_of(model)
     batch, prefixes, last = stepped(predictor, CONTEXTS)
-    prediction = predictor.decoder("exact").predict(batch, prefixes)
+    prediction = predictor.decoder("exact").predict(prefixes)
     for row in range(len(prefixes)):
         best = prediction.best(slice(row, row + 1), np.zeros(1), 8)
         expected = reference(model, batch, prefixes, last, row).log().topk(8)
@@ -115,7 +122,7 @@ def test_a_session_beyond_its_limit_costs_what_the_limit_costs(
     state, short = predictor.encoder.encode(long), predictor.encoder.encode(long[-3:])
     assert state.queries == tuple(long)
     assert state.copied_words == short.copied_words
-    np.testing.assert_allclose(state.session_state, short.session_state, rtol=1e-4)
+    np.testing.assert_allclose(state.memory.session_state, short.memory.session_state, rtol=1e-4)
     found, expected = (
         [each.text for each in predictor.suggest_many([one], 8, DecodeConfig())[0]]
         for one in (state, short)

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
+from nextquery.inference.hred_network import MOST_ROWS, WeightProducts
 from nextquery.inference.native import native_library
-from nextquery.inference.network import MOST_ROWS, WeightProducts
 
 WEIGHTS = {
     "wide": np.random.default_rng(1).normal(size=(77, 130)).astype(np.float32),
@@ -21,7 +21,7 @@ def test_the_kernel_gives_what_numpy_gives(name: str, count: int) -> None:
     matrix = WEIGHTS[name]
     rows = np.random.default_rng(3).normal(size=(count, matrix.shape[1])).astype(np.float32)
 
-    found = WeightProducts(WEIGHTS).times(name, rows)
+    found = WeightProducts(WEIGHTS, native_library()).times(name, rows)
 
     assert found.shape == (count, len(matrix))
     np.testing.assert_allclose(found, rows @ matrix.T, rtol=1e-5, atol=1e-4)
@@ -31,7 +31,7 @@ def test_rows_may_lie_anyhow_in_memory() -> None:
     matrix = WEIGHTS["wide"]
     rows = np.asfortranarray(np.random.default_rng(4).normal(size=(9, 260)).astype(np.float32))
 
-    found = WeightProducts(WEIGHTS).times("wide", rows[:, ::2])
+    found = WeightProducts(WEIGHTS, native_library()).times("wide", rows[:, ::2])
 
     np.testing.assert_allclose(found, rows[:, ::2] @ matrix.T, rtol=1e-5, atol=1e-4)
 
@@ -39,8 +39,9 @@ def test_rows_may_lie_anyhow_in_memory() -> None:
 SEARCH = """
 import time
 import numpy as np
-from nextquery.inference.network import WeightProducts
-products = WeightProducts({"matrix": np.ones((512, 512), dtype=np.float32)})
+from nextquery.inference.hred_network import WeightProducts
+from nextquery.inference.native import native_library
+products = WeightProducts({"matrix": np.ones((512, 512), dtype=np.float32)}, native_library())
 rows = np.ones((64, 512), dtype=np.float32)
 start = time.process_time() - time.thread_time()
 for _ in range(200):

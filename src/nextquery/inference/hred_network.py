@@ -1,4 +1,8 @@
-"""HRED's steps on NumPy arrays (docs/model.md has the equations)."""
+"""HRED's equations on NumPy arrays, one step each (docs/model.md has the equations).
+
+Serving must not import PyTorch, so `model/hred.py` is written a second time here. The compiled
+decoder is compared with it, and it is what runs where `nextquery-native` is not installed.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,16 +20,16 @@ from nextquery.text.vectors import NgramTable
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
 
 MOST_ROWS = 256
-"""More rows than a search of several contexts has go to NumPy."""
+"""Products of more rows are left to NumPy, which is as fast there."""
 
 
 class WeightProducts:
     """Multiplies rows with weights; a matrix is packed for the kernel when it is first needed."""
 
-    def __init__(self, weights: Weights, library: Library | None = None) -> None:
-        """Without a `library`, the installed one is taken."""
+    def __init__(self, weights: Weights, library: Library | None) -> None:
+        """Without a `library`, NumPy multiplies."""
         self._weights = weights
-        self._library = library or native_library()
+        self._library = library
         self._packed: dict[str, Floats] = {}
 
     def times(self, name: str, rows: Floats) -> Floats:
@@ -38,18 +42,18 @@ class WeightProducts:
             packed = self._packed[name] = self._library.packed(matrix)
         rows = np.ascontiguousarray(rows, dtype=np.float32)
         outputs, inputs = matrix.shape
-        found = np.empty((len(rows), outputs), dtype=np.float32)
+        result = np.empty((len(rows), outputs), dtype=np.float32)
         self._library.product(
-            *(address(rows), len(rows), address(packed), outputs, inputs, None, address(found))
+            *(address(rows), len(rows), address(packed), outputs, inputs, None, address(result))
         )
-        return found
+        return result
 
 
 Ids = NDArray[np.int64]
 
 
 class SessionInputs(NamedTuple):
-    """What the session state gives to the decoder beside `d_0`; None where it gives nothing."""
+    """What the decoder gets of the session state besides `d_0`; None: nothing."""
 
     step: Floats | None
     """(rows, 3 d_h): `S s`, added to the inputs of every step (Eq. 8)."""
@@ -88,31 +92,35 @@ class Recurrence:
         return np.asarray(state + update * (candidate - state), dtype=np.float32), update
 
 
-class Network:
-    """A trained HRED: its configuration, its vocabulary and its weights by name."""
+class HREDNetwork:
+    """The weights of a trained HRED, and its equations."""
 
     def __init__(
         self,
         config: ModelConfig,
         vocabulary: Vocabulary,
         weights: Mapping[str, Floats],
+        *,
+        compiled: bool = True,
     ) -> None:
+        """Without `compiled`, or where `nextquery-native` is not installed, NumPy computes all."""
         self.config = config
         self.vocabulary = vocabulary
         self.weights = weights
-        self.products = WeightProducts(weights)
+        self.library = native_library() if compiled else None
+        self.products = WeightProducts(weights, self.library)
         self.encoder = Recurrence(weights, self.products, "encoder")
         self.session_encoder = Recurrence(weights, self.products, "session_encoder")
         self.decoder = Recurrence(weights, self.products, "decoder")
 
     @classmethod
-    def from_pretrained(cls, folder: Path | str | Artifact) -> "Network":
+    def from_pretrained(cls, folder: Path | str | Artifact) -> "HREDNetwork":
         """Open a model folder; the weights stay in the file."""
-        place = folder if isinstance(folder, Artifact) else Path(folder)
-        return read_artifact(place, cls._read, KIND)
+        opened = folder if isinstance(folder, Artifact) else Path(folder)
+        return read_artifact(opened, cls._read, KIND)
 
     @classmethod
-    def _read(cls, artifact: Artifact) -> "Network":
+    def _read(cls, artifact: Artifact) -> "HREDNetwork":
         config = stored_section(ModelConfig, artifact.entry("model"), artifact.path)
         vocabulary = Vocabulary.load(artifact.file(VOCABULARY))
         shapes = weight_shapes(config, len(vocabulary))
@@ -146,17 +154,17 @@ class Network:
         order = np.argsort(-lengths, kind="stable")
         longest = int(lengths.max(initial=0))
         words = np.zeros((len(queries), longest), dtype=np.int64)
-        for row, place in enumerate(order.tolist()):
-            words[row, : lengths[place]] = queries[place]
+        for row, query in enumerate(order.tolist()):
+            words[row, : lengths[query]] = queries[query]
         grid = np.empty((longest, len(queries), self.config.query_size), dtype=np.float32)
         state = np.zeros(grid.shape[1:], dtype=np.float32)
         for step in range(longest):
-            going = int((lengths > step).sum())  # the first rows: longest queries first
-            projected = self._encoder_input(words[:going, step], spelt)
-            state, _ = self.encoder.step(projected, state[:going])
-            grid[step, :going] = state
+            active = int((lengths > step).sum())  # the first rows: longest queries first
+            projected = self._encoder_input(words[:active, step], spelt)
+            state, _ = self.encoder.step(projected, state[:active])
+            grid[step, :active] = state
         rows = np.argsort(order)
-        return [grid[: lengths[place], rows[place]] for place in range(len(queries))]
+        return [grid[: lengths[query], rows[query]] for query in range(len(queries))]
 
     def _spelt(self, words: Sequence[str]) -> Floats | None:
         """The vectors of words outside the vocabulary (words, d_e), by their n-grams."""
@@ -167,7 +175,7 @@ class Network:
         return np.asarray(self.weights["word_vectors.weight"][UNKNOWN] + added)
 
     def _encoder_input(self, words: Ids, spelt: Floats | None) -> Floats:
-        """What the encoder's GRU is given of words; those from V on are `spelt`."""
+        """The input of the encoder's GRU; words from V on have the vectors `spelt`."""
         if spelt is None:
             return self.project("encoder_input", words)
         known = len(self.vocabulary)

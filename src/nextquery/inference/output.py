@@ -1,0 +1,181 @@
+"""The output layer in NumPy: softmax over the vocabulary, mixed with a pointer into the session.
+
+Independent of how a network computes its output vectors: any decoder can use it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nextquery.inference.context import Floats
+from nextquery.inference.decoder import ALL, BestWords, Ids, Prediction
+from nextquery.inference.rules import Totals
+from nextquery.text.vocabulary import PADDING
+
+BLOCK = 64
+"""Words per block: the best words are looked for only in the blocks that can have them."""
+
+
+@dataclass(frozen=True, eq=False)
+class CopyTable:
+    """The words that can be copied in each context of a batch.
+
+    Each word has a key `context * width + word`, and the keys are sorted: a look-up is a bisection,
+    and no array of the size (words asked for, words of the session) is needed.
+    """
+
+    words: Ids
+    """(total,): word ids, distinct and ascending in each context."""
+    first: Ids
+    """(contexts + 1,): where the words of each context begin."""
+    keys: Ids
+    """(total,): the keys of all contexts."""
+    width: int
+    """More than any id."""
+    most: int
+    """The largest number of words of one context."""
+
+    @classmethod
+    def of(cls, contexts: Sequence[Sequence[int]], width: int) -> "CopyTable":
+        """From the ascending ids of each context."""
+        counts = [len(ids) for ids in contexts]
+        words = np.array([word for ids in contexts for word in ids], dtype=np.int64)
+        keys = np.repeat(np.arange(len(contexts)), counts) * width + words
+        return cls(words, np.cumsum([0, *counts]), keys, width, max(counts))
+
+    def columns(self, contexts: Ids, words: Ids) -> Ids:
+        """The columns of `words` among those of their contexts; -1: cannot be copied."""
+        wanted = contexts * self.width + words
+        positions = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        return np.where(self.keys[positions] == wanted, positions - self.first[contexts], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Pointer:
+    """The copied part of the mixture `(1 - g) softmax + g attention`, row by row."""
+
+    table: CopyTable
+    contexts: Ids
+    """(rows,): the context of each row."""
+    log_copied: Floats
+    """(rows, table.most): log(g) + log of the attention on that word."""
+    log_generated: Floats
+    """(rows,): log(1 - g)."""
+
+
+class Softmax:
+    """Log-probabilities over the vocabulary (Eq. 9)."""
+
+    def __init__(self, logits: Floats) -> None:
+        """`logits` (rows, whole blocks of words) becomes log-probabilities, in place."""
+        highest = logits.max(axis=1, keepdims=True)
+        for row in range(len(logits)):  # a second matrix of this size would be the largest array
+            logits[row] -= highest[row] + np.log(np.exp(logits[row] - highest[row]).sum())
+        self._flat = logits
+        self._blocks = logits.reshape(len(logits), -1, BLOCK)
+        self._block_best = self._blocks.max(axis=2)
+
+    def best(self, rows: slice, before: Totals, count: int) -> BestWords:
+        """The `count` best extensions: they are in the `count` blocks with the highest maxima."""
+        blocks, block_best = self._blocks[rows], self._block_best[rows] + before[:, None]
+        number = min(count, block_best.size)
+        chosen = np.argpartition(block_best, -number, axis=None)[-number:]
+        row, block = np.divmod(chosen, block_best.shape[1])
+        inside = blocks[row, block] + before[row][:, None]  # (blocks, BLOCK)
+        cells = np.argpartition(inside, -min(count, inside.size), axis=None)[-count:]
+        block_index, word = np.divmod(cells, BLOCK)
+        totals = inside.ravel()[cells]
+        best = _sorted(row[block_index], block[block_index] * BLOCK + word, totals, -np.inf)
+        rest = -np.inf if len(best.totals) < count else float(best.totals[-1])
+        return BestWords(best.rows, best.words, best.totals, rest)
+
+    def of(self, words: Ids, rows: slice = ALL) -> Floats:
+        """The log-probability of given words (rows, words), for some rows or for all."""
+        return np.take_along_axis(self._flat[rows], words, axis=1)
+
+
+class ArrayPrediction(Prediction):
+    """The softmax, mixed with the pointer if there is one."""
+
+    def __init__(self, softmax: Softmax, rows: int, words: int, pointer: Pointer | None) -> None:
+        """`words` is V."""
+        self.rows = rows
+        self._softmax = softmax
+        self._words = words
+        self._pointer = pointer
+
+    def of(self, words: Ids, rows: slice = ALL) -> Floats:
+        """The log-probability of given words (rows, words), for some rows or for all."""
+        pointer = self._pointer
+        if pointer is None:
+            return self._softmax.of(words, rows)
+        known = words < self._words
+        generated = self._softmax.of(np.where(known, words, 0), rows)
+        generated = generated + pointer.log_generated[rows, None]
+        columns = pointer.table.columns(pointer.contexts[rows, None], words)
+        copied = np.take_along_axis(pointer.log_copied[rows], np.maximum(columns, 0), axis=1)
+        never = np.float32(-np.inf)
+        return np.asarray(
+            np.logaddexp(np.where(known, generated, never), np.where(columns < 0, never, copied))
+        )
+
+    def best(self, rows: slice, before: Totals, count: int) -> BestWords:
+        """At least the `count` best extensions: those of the softmax, and all words to copy."""
+        pointer = self._pointer
+        if pointer is None:
+            return self._softmax.best(rows, before, count)
+        best = self._softmax.best(rows, before + pointer.log_generated[rows], count)
+        contexts = pointer.contexts[rows]
+        not_copied = pointer.table.columns(contexts[best.rows], best.words) < 0
+        copy_rows, words, totals = self._copied_words(pointer, rows)
+        return _sorted(
+            np.concatenate([best.rows[not_copied], copy_rows]),
+            np.concatenate([best.words[not_copied], words]),
+            np.concatenate([best.totals[not_copied], totals + before[copy_rows]]),
+            best.rest,
+        )
+
+    def _copied_words(self, pointer: Pointer, rows: slice) -> tuple[Ids, Ids, Totals]:
+        """The words that can be copied: their rows, ids and log-probabilities."""
+        contexts, first = pointer.contexts[rows], pointer.table.first
+        counts = first[contexts + 1] - first[contexts]
+        row = np.repeat(np.arange(len(contexts)), counts)
+        columns = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        words = pointer.table.words[first[contexts][row] + columns]
+        grid = np.zeros((len(contexts), int(counts.max(initial=1))), dtype=np.int64)
+        grid[row, columns] = words
+        return row, words, self.of(grid, rows)[row, columns].astype(np.float64)
+
+
+class OutputLayer:
+    """From output vectors omega to the distribution of the next word."""
+
+    def __init__(self, matrix: Floats, bias: Floats | None) -> None:
+        """`matrix` (V, d_e): the output vectors of the words; `bias` (V,): added to the logits."""
+        self._matrix = matrix
+        self._bias = output_bias(len(matrix), bias)
+
+    def predict(self, omega: Floats, pointer: Pointer | None) -> ArrayPrediction:
+        """The next word of every row of omega (rows, d_e)."""
+        words = len(self._matrix)
+        logits = np.empty((len(omega), len(self._bias)), dtype=np.float32)
+        logits[:, :words] = omega @ self._matrix.T
+        logits[:, words:] = 0.0
+        logits += self._bias
+        return ArrayPrediction(Softmax(logits), len(omega), words, pointer)
+
+
+def output_bias(words: int, bias: Floats | None) -> Floats:
+    """What is added to the logits (whole blocks,): padding and the rest of the last block: -inf."""
+    whole = np.full(words + -words % BLOCK, -np.inf, dtype=np.float32)
+    whole[:words] = 0.0 if bias is None else bias
+    whole[PADDING] = -np.inf
+    return whole
+
+
+def _sorted(rows: Ids, words: Ids, totals: Totals, rest: float) -> BestWords:
+    """Extensions best first, ties by prefix and word, without the impossible ones."""
+    order = np.lexsort((words, rows, -totals))
+    order = order[totals[order] > -np.inf]
+    return BestWords(rows[order], words[order], totals[order], rest)
