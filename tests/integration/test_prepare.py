@@ -143,29 +143,31 @@ def test_held_out_users_are_in_no_other_split_and_no_count(reference: Path) -> N
     unseen = {session.user for session in data.sessions("unseen_users")}
     assert unseen
     assert not seen & unseen
-    typed = {query for session in data.sessions("background") for query in session.queries}
+    typed = set(data.search_rows("background").collect()["query"])
     assert set(data.counts("queries").collect()["query"]) <= typed
 
 
-def test_counts_are_those_of_a_plain_loop(reference: Path) -> None:
+@pytest.mark.parametrize("within_sessions", [False, True])
+def test_counts_are_those_of_a_plain_loop(reference: Path, within_sessions: bool) -> None:
     data = PreparedData(reference)
+    data = data.within_sessions() if within_sessions else data
     users: dict[tuple[str, str], set[str]] = {}
     counts: dict[tuple[str, str], int] = {}
-    for session in data.sessions("background"):
-        for query in session.queries:
-            for kind, texts in (("queries", [query]), ("words", query.split())):
-                for text in texts:
-                    users.setdefault((kind, text), set()).add(session.user)
-                    counts[kind, text] = counts.get((kind, text), 0) + 1
-    for kind in ("queries", "words"):
+    for user, query in data.search_rows("background").select("user", "query").collect().rows():
+        for kind, texts in (("queries", [query]), ("words", query.split())):
+            for text in texts:
+                users.setdefault((kind, text), set()).add(user)
+                counts[kind, text] = counts.get((kind, text), 0) + 1
+    for kind, column in (("queries", "query"), ("words", "word")):
         expected = [
             (text, counts[kind, text], len(found))
             for (of, text), found in users.items()
             if of == kind and len(found) >= 2
         ]
         expected.sort(key=lambda row: (-row[1], row[0]))
-        assert data.counts(kind).collect().rows() == expected
-    assert data.words() == data.counts("words").collect()["word"].to_list()
+        assert data.counts(kind).select(column, "count", "users").collect().rows() == expected
+    every = PreparedData(reference)
+    assert every.words() == every.counts("words").collect()["word"].to_list()
 
 
 def test_followers_are_those_of_a_plain_loop(reference: Path) -> None:

@@ -31,7 +31,7 @@ Lines = list[str]
 
 
 def _made_up(folder: Path, sessions: int = 250) -> Lines:
-    """The lines of a log, some of them bad; users have a few of each kind."""
+    """The lines of a log, some of them bad or single; users have a few of each kind."""
     write_log(folder / "made-up.tsv", sessions, 3)
     header, *lines = (folder / "made-up.tsv").read_text(encoding="utf-8").splitlines(True)
     user, other = _users(lines)[3], _users(lines)[7]
@@ -42,8 +42,12 @@ def _made_up(folder: Path, sessions: int = 250) -> Lines:
         "broken\n",
         f"{user}\tme@example.com\t2006-03-01 10:00:00\t\thttp://secret.example\n",
     ]
-    for number, line in enumerate(bad):
-        lines.insert(len(lines) * (number + 1) // 7, line)
+    added = bad + [  # sessions of one query, of users with and without others
+        f"{name}\tsingle search\t2006-03-02 1{n}:30:00\t\t\n"
+        for n, name in enumerate([user, other, "x1", "x2"])
+    ]
+    for number, line in enumerate(added):
+        lines.insert(len(lines) * (number + 1) // 11, line)
     return [header, *lines]
 
 

@@ -110,7 +110,7 @@ def _facts_text(facts: "LogFacts") -> str:
         f"{sum(counts['rows_dropped'].values()):,} dropped",
         f"users     {counts['users']:>12,}",
         "",
-        f"{'split':<14}{'sessions':>10}{'queries':>10}{'2':>9}{'3-4':>9}{'5+':>9}"
+        f"{'split':<14}{'single':>10}{'sessions':>10}{'queries':>10}{'2':>9}{'3-4':>9}{'5+':>9}"
         f"{'seen':>9}{'20 next':>9}{'5 next':>9}",
     ]
     for split, lengths in facts.lengths.items():
@@ -119,14 +119,16 @@ def _facts_text(facts: "LogFacts") -> str:
             shares.append(facts.repetition.seen_before[split])
             shares += facts.anchors_with_followers[split].values()
         cells = "".join(f"{share:>9.1%}" for share in shares)
-        sizes = f"{counts['sessions'][split]:>10,}{counts['queries'][split]:>10,}"
+        single = counts.get("single_query_sessions", {}).get(split, 0)
+        sizes = f"{single:>10,}{counts['sessions'][split]:>10,}{counts['queries'][split]:>10,}"
         lines.append(f"{split:<14}{sizes}{cells}")
     lines += [
         "",
-        "seen: queries that the background has; 20 next: anchors with 20 or more followers",
-        f"{facts.repetition.repeated_in_background:.1%} of the background's queries occur more "
+        "single: sessions of one query; sessions and queries: those of two or more queries",
+        "seen: searches whose query the background has; 20 next: anchors with 20 or more followers",
+        f"{facts.repetition.repeated_in_background:.1%} of the background's searches occur more "
         f"than once; {facts.repetition.sessions_with_a_return:.1%} of its sessions return to one",
-        "most frequent queries (count, users):",
+        "most frequent queries of all searches (count, users):",
     ]
     lines += [f"  {count:>8,} {users:>7,}  {text}" for text, count, users in facts.frequent_queries]
     return "\n".join(lines)

@@ -257,9 +257,18 @@ def _summary(out: Path, entries: Mapping[str, Any]) -> str:
         f"{_robots(counts)}"
         f"{_sessions_cut(entries)}"
         f"sessions: {sessions}\n"
+        f"{_single_searches(counts)}"
         f"{_engine(settings)}"
         f"written to {printable(out)}"
     )
+
+
+def _single_searches(counts: Mapping[str, Any]) -> str:
+    """A line about sessions of one query, which count but are no sequences."""
+    single = sum(counts["single_query_sessions"].values())
+    every = single + sum(counts["sessions"].values())
+    share = single / every if every else 0.0
+    return f"single searches: {single:,} ({share:.0%} of all sessions), which count, too\n"
 
 
 def _robots(counts: Mapping[str, Any]) -> str:
@@ -353,6 +362,7 @@ def _init_text(document: dict[str, Any], log: str, advice: "tuple[Advice, ...]")
         f"rows      {counts['rows_read']:,} read, {counts['rows_rejected']:,} rejected, "
         f"{counts['users']:,} users",
         f"sessions  {sessions} (of two or more queries)",
+        f"single    {sum(counts['single_query_sessions'].values()):,} sessions of one query",
         f"repeats   {known:.1%} of the test queries were typed before",
         "",
         "next:",

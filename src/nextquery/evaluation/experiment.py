@@ -313,7 +313,7 @@ def run_experiment(
         show_steps() as steps,
         open_systems(data, out / COUNT_MODELS, models, features, folds, encoder=encoder) as systems,
     ):
-        run = ExperimentRun(data, systems, settings, out, store, steps)
+        run = ExperimentRun(data.within_sessions(), systems, settings, out, store, steps)
         results = run.results(training_table(models))
         if settings.learning_curve:
             curve = run.learning_curve(out / CURVE_MODELS, models)

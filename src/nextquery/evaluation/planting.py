@@ -10,7 +10,7 @@ import polars as pl
 
 from nextquery.artifacts import publish, write_text
 from nextquery.errors import InputError
-from nextquery.evaluation.systems import count_tables
+from nextquery.evaluation.systems import count_tables, write_searches
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Suggester
 
@@ -28,16 +28,20 @@ def write_planted(
 ) -> PreparedData:
     """Publish the folder `out`: that of `data` with the sessions, under a K of `min_users`."""
     manifest = data.artifact.manifest
-    background = data.session_rows("background").collect()
+    background = data.search_rows("background").collect()
     rows = pl.concat([background, _rows(background, sessions)]) if sessions else background
     counts = dict(manifest["counts"])
-    for name, number in (("sessions", rows["session"].n_unique()), ("queries", len(rows))):
-        counts[name] = {**counts.get(name, {}), "background": number}
     settings = {**manifest["settings"], "min_users": min_users}
-    with publish(out, "data", {"counts": counts, "settings": settings}) as folder:
+    entries = {"counts": counts, "settings": settings}
+    with publish(out, "data", entries) as folder:
         for split in data.splits:
-            found = rows if split == "background" else data.session_rows(split).collect()
-            _write(found, folder / "sessions" / split / "part-00000.parquet")
+            searches = rows if split == "background" else data.search_rows(split).collect()
+            inside = write_searches(searches, folder, split, data.counts_single_searches)
+            for name, number in (
+                ("sessions", inside["session"].n_unique()),
+                ("queries", len(inside)),
+            ):
+                counts[name] = {**counts.get(name, {}), split: number}
         _write_counts(rows, data, folder, min_users)
     return PreparedData(out)
 

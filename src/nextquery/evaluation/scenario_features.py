@@ -287,6 +287,7 @@ def _without_fold(
 
 def _read_background(data: PreparedData, sessions: Mapping[str, list[Session]]) -> BackgroundCounts:
     anchors = {item.queries[-2] for split in sessions.values() for item in split}
+    data = data.within_sessions()
     frequent = {text for text, _ in BackgroundCounts.read(data, ()).most_frequent(100)}
     return BackgroundCounts.read(data, anchors | frequent)
 

@@ -17,7 +17,7 @@ from nextquery.artifacts.files import check_plain_file
 from nextquery.config import load_config
 from nextquery.errors import InputError, TrainingError
 from nextquery.evaluation.steps import fingerprint
-from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.data_folder import SINGLE_SEARCHES, PreparedData
 from nextquery.model.settings import RunConfig
 from nextquery.ranking.cases import user_fold
 from nextquery.ranking.features import QueryVectors
@@ -47,16 +47,30 @@ def write_user_subset(
     }
     with publish(out, "data", entries) as folder:
         for split in data.splits:
-            rows = data.session_rows(split).collect()
+            rows = data.search_rows(split).collect()
             rows = _kept(rows, keep) if split in splits else rows
-            sessions[split], queries[split] = rows["session"].n_unique(), len(rows)
-            _write(rows, folder / "sessions" / split / "part-00000.parquet")
+            inside = write_searches(rows, folder, split, data.counts_single_searches)
+            sessions[split], queries[split] = inside["session"].n_unique(), len(inside)
             if split == "background" and split in splits:
                 _write_counts(rows, data, folder)
         if "background" not in splits:
-            shutil.copytree(data.path / "counts", folder / "counts")
+            for name in ("queries", "words", "word_pairs", "followers", "clicks"):
+                _write(data.counts(name).collect(), folder / "counts" / f"{name}.parquet")
             shutil.copyfile(data.path / "vocabulary.txt", folder / "vocabulary.txt")
     return PreparedData(out)
+
+
+def write_searches(rows: pl.DataFrame, folder: Path, split: str, single: bool) -> pl.DataFrame:
+    """Write the searches of a split into a data folder; returns those of its sessions.
+
+    `single`: whether the folder has sessions of one query, in a folder of their own.
+    """
+    alone = pl.len().over("session") == 1 if single else pl.lit(value=False)
+    inside = rows.filter(~alone)
+    _write(inside, folder / "sessions" / split / "part-00000.parquet")
+    if single:
+        _write(rows.filter(alone), folder / SINGLE_SEARCHES / split / "part-00000.parquet")
+    return inside
 
 
 def _kept(rows: pl.DataFrame, keep: KeepUser) -> pl.DataFrame:
@@ -77,10 +91,11 @@ def _write_counts(rows: pl.DataFrame, data: PreparedData, folder: Path) -> None:
 def count_tables(rows: pl.DataFrame, min_users: int) -> dict[str, pl.DataFrame]:
     """The tables queries, words, word_pairs and followers of background rows, as `prepare` has."""
     known = pl.col("users") >= min_users
-    queries = _count(rows, ["query"]).filter(known)
-    words = rows.select("user", word=pl.col("query").str.split(" ")).with_row_index("place")
-    spelt = words.explode("word")
-    same = pl.col("place") == pl.col("place").shift(-1)
+    rows = rows.with_columns(single=pl.len().over("session") == 1)
+    queries = _count_searches(rows, "query").filter(known)
+    words = rows.select("user", "single", word=pl.col("query").str.split(" "))
+    spelt = words.with_row_index("search").explode("word")
+    same = pl.col("search") == pl.col("search").shift(-1)
     pairs = spelt.select(
         "user", first="word", second=pl.when(same).then(pl.col("word").shift(-1))
     ).drop_nulls("second")
@@ -90,10 +105,18 @@ def count_tables(rows: pl.DataFrame, min_users: int) -> dict[str, pl.DataFrame]:
         follows = follows.join(queries.select(pl.col("query").alias(column)), column, how="semi")
     return {
         "queries": queries,
-        "words": _count(spelt, ["word"]).filter(known),
+        "words": _count_searches(spelt, "word").filter(known),
         "word_pairs": _count(pairs, ["first", "second"]),
         "followers": _count(follows, ["anchor", "next"]),
     }
+
+
+def _count_searches(rows: pl.DataFrame, text: str) -> pl.DataFrame:
+    """The counts of all rows, and of those in sessions of two or more queries."""
+    inside = _count(rows.filter(~pl.col("single")), [text])
+    inside = inside.rename({"count": "session_count", "users": "session_users"})
+    joined = _count(rows, [text]).join(inside, text, how="left", maintain_order="left")
+    return joined.fill_null(0)
 
 
 def _count(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
@@ -147,6 +170,8 @@ class Systems:
     """All sequences of the background, for the Baseline Ranker of the authors' code."""
     query_vectors: QueryVectors | None = None
     """A sentence encoder, for the Baseline Ranker that sees meaning, too."""
+    served_count_models: Mapping[str, Suggester] = field(default_factory=dict)
+    """The count models as `fit` makes them, with single searches: for lists and completion."""
     fold_models: Mapping[str, Sequence[Scorer]] = field(default_factory=dict)
     """Models under study trained without the users of fold 0, 1, ...: for new visitors."""
 
@@ -181,7 +206,8 @@ class Systems:
     @property
     def suggesters(self) -> dict[str, Suggester]:
         """Every system that can suggest by itself, the systems under study first."""
-        everyone = {**self.models, **self.features, **self.count_models}
+        counted = {**self.count_models, **self.served_count_models}
+        everyone = {**self.models, **self.features, **counted}
         return {name: one for name, one in everyone.items() if isinstance(one, Suggester)}
 
 
@@ -205,9 +231,14 @@ def open_systems(
     vectors = QueryVectors(encoder) if encoder else None
     opened = Systems({}, _load(models), _load(features), query_vectors=vectors, fold_models=folds)
     try:
-        fitted = _fit_all(data, folder, count_models)
-        unpruned = fit_model(QVMM, data, QVMMSettings(pruning=0))
-        yield replace(opened, count_models=fitted, unpruned=unpruned)
+        # Ranking uses the paper's counts; what is shown to visitors is made from all searches.
+        paper = data.within_sessions()
+        fitted = _fit_all(paper, folder / "sessions", count_models)
+        served = {}
+        if data.counts_single_searches:
+            served = _fit_all(data, folder / "searches", count_models)
+        unpruned = fit_model(QVMM, paper, QVMMSettings(pruning=0))
+        yield replace(opened, count_models=fitted, served_count_models=served, unpruned=unpruned)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

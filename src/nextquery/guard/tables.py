@@ -258,7 +258,7 @@ def _rare_queries(data: PreparedData) -> pl.Series:
     import polars as pl
 
     return (
-        data.session_rows("background")
+        data.search_rows("background")
         .filter(pl.col("query").str.contains(" ", literal=True))
         .group_by("query")
         .agg(pl.col("user").n_unique().alias("users"))

@@ -319,7 +319,7 @@ def correct_texts(batch: pl.DataFrame, speller: Speller) -> pl.DataFrame:
 def _learn(engine: Engine, events: Events, background: nw.Expr) -> tuple[Speller, WordCounts]:
     seen = events.rows.filter(background)
     words = find_words(engine, events.texts.queries, "spelling")
-    typed = words.of(seen, "spelling_typed")
+    typed = words.of(seen.select("user_id", "query_id"), "spelling_typed")
     counts = {word: counted for (word,), counted in _counted(count_words(words, typed, 1), "word")}
     pairs = _counted(count_word_pairs(words, typed, MIN_PAIR_USERS), "first", "second")
     by_pair = {(first, second): counted for (first, second), counted in pairs}

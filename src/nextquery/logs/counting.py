@@ -1,4 +1,8 @@
-"""Count tables of the background, and which queries were useful by their clicks."""
+"""Count tables of the background, and which queries were useful by their clicks.
+
+Every search counts: a session of one query adds to queries, words, pairs of words and clicks. Only
+followers need a session of two or more queries.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,9 +47,9 @@ class Words:
     texts: Frame
 
     def of(self, rows: Frame, name: str) -> Frame:
-        """The words of the queries of `rows` (user_id, query_id): user_id, word_id, next_id."""
-        joined = rows.select("user_id", "query_id").join(self.positions, on="query_id")
-        return self.engine.materialise(joined.drop("query_id"), name)
+        """The words of the queries of `rows` (query_id, ...): word_id, next_id, ..."""
+        joined = rows.join(self.positions, on="query_id").drop("query_id")
+        return self.engine.materialise(joined, name)
 
     def spell(self, rows: Frame, **names: str) -> Frame:
         """Add the text of each word id, under a new name."""
@@ -57,18 +61,21 @@ def count_background(
 ) -> CountTables:
     """Count the background; `queries` and `urls` give the texts of ids."""
     background = nw.col("split") == SPLIT_CODES["background"]
-    rows = sessions.queries.filter(background & ~nw.col("single"))
-    rows = engine.materialise(rows.select("user_id", "query_id", "next_id"), "background")
+    rows = sessions.queries.filter(background)
+    rows = engine.materialise(rows.select("user_id", "query_id", "next_id", "single"), "background")
     counts = engine.materialise(engine.count_with_users(rows, ["query_id"]), "query_counts")
-    known = engine.materialise(counts.filter(nw.col("users") >= min_users), "known_queries")
+    known = counts.filter(nw.col("users") >= min_users)
+    known = engine.materialise(_with_sessions(engine, known, rows, "query_id"), "known_queries")
     asked = queries.join(counts.select("query_id"), on="query_id", how="semi")
     words = find_words(engine, asked, "background")
-    typed = words.of(rows, "typed_words")
+    typed = words.of(rows.select("user_id", "query_id", "single"), "typed_words")
+    word_counts = engine.count_with_users(typed, ["word_id"]).filter(nw.col("users") >= min_users)
+    word_counts = _with_sessions(engine, word_counts, typed, "word_id")
     ids = known.select("query_id")
     clicks = _count_clicks(engine, sessions.clicks.filter(background), ids)
     return CountTables(
         queries=_with_text(engine, known, queries, "query", query_id="query"),
-        words=count_words(words, typed, min_users),
+        words=words.spell(word_counts, word_id="word"),
         # All pairs: the guard tells a pair that few users typed from one that nobody typed.
         word_pairs=count_word_pairs(words, typed, 1),
         followers=_with_text(
@@ -85,6 +92,14 @@ def count_background(
             url_id="url",
         ),
     )
+
+
+def _with_sessions(engine: Engine, counts: Frame, rows: Frame, key: str) -> Frame:
+    """Counts with `session_count` and `session_users`: those of rows that are not `single`."""
+    inside = engine.count_with_users(rows.filter(~nw.col("single")), [key])
+    inside = inside.rename({"count": "session_count", "users": "session_users"})
+    zeros = [nw.col(name).fill_null(0) for name in ("session_count", "session_users")]
+    return counts.join(inside, on=key, how="left").with_columns(*zeros)
 
 
 def find_words(engine: Engine, queries: Frame, name: str) -> Words:

@@ -3,10 +3,11 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import polars as pl
 
@@ -19,6 +20,8 @@ _TRIES = 20
 """How often a folder is opened that is replaced while it is read."""
 SPLITS = ("background", "training", "validation", "test")
 UNSEEN_USERS = "unseen_users"
+SINGLE_SEARCHES = "single_searches"
+"""The folder of sessions of one query; folders of earlier versions do not have it."""
 _ROWS_AT_A_TIME = 50_000
 _SESSION = ("session", "position", "user", "query")
 _TEXTS = {"user", "query", "word", "first", "second", "anchor", "next", "url"}
@@ -29,6 +32,8 @@ _COLUMNS = {
     "followers": ("anchor", "next", "count"),
     "clicks": ("query", "url", "count"),
 }
+_IN_SESSIONS = ("session_count", "session_users")
+_TEXT_OF_TABLE = {"queries": "query", "words": "word"}
 _JOURNAL = {"journal/rows.parquet": ("place", "user"), "journal/rejected.parquet": ("place",)}
 
 
@@ -46,6 +51,7 @@ class PreparedData:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._within_sessions = False
         for remaining in reversed(range(_TRIES)):
             self.artifact: Artifact = open_artifact(path, "data")
             self._place = self.artifact.folder.lasting_path()
@@ -55,6 +61,25 @@ class PreparedData:
             except ArtifactError:
                 if self.artifact.folder.is_current() or not remaining:
                     raise
+
+    def within_sessions(self) -> Self:
+        """The same folder with counts of sessions of two or more queries only, as in the paper.
+
+        >>> import nextquery
+        >>> data = nextquery.prepare(LOG, "data", spelling=False)
+        >>> every, inside = (each.counts("queries").collect() for each in
+        ...                  (data, data.within_sessions()))
+        >>> every["count"].sum() > inside["count"].sum()
+        True
+        """
+        view = copy(self)
+        view._within_sessions = True
+        return view
+
+    @property
+    def counts_single_searches(self) -> bool:
+        """Whether the counts include sessions of one query."""
+        return not self._within_sessions and bool(self.artifact.files(SINGLE_SEARCHES))
 
     @property
     def min_users(self) -> int:
@@ -76,16 +101,39 @@ class PreparedData:
 
     def session_folder(self, split: str) -> Path:
         """The folder of a split, for an engine that reads whatever lies there."""
-        files = self.session_files(split)
-        folder = self._place / "sessions" / split
-        foreign = sorted(set(folder.iterdir()) - set(files))
+        self.session_files(split)
+        return self._own_folder(f"sessions/{split}")
+
+    def _own_folder(self, name: str) -> Path:
+        """A folder in which every file is listed in the manifest."""
+        folder = self._place / name
+        listed = {self._place / file for file in self.artifact.files(name)}
+        foreign = sorted(set(folder.iterdir()) - listed)
         if foreign:
-            raise ArtifactError(f"{self.path}: sessions/{split}/{foreign[0].name} is not its own")
+            raise ArtifactError(f"{self.path}: {name}/{foreign[0].name} is not its own")
         return folder
 
     def session_rows(self, split: str) -> pl.LazyFrame:
         """The rows of a split, sorted by session and position."""
         return pl.scan_parquet(self.session_files(split))
+
+    def search_rows(self, split: str) -> pl.LazyFrame:
+        """The rows of all searches of a split: those of its sessions, then single searches."""
+        files = self.session_files(split)
+        if self.counts_single_searches:
+            files += [self._place / name for name in self.artifact.files(self._single(split))]
+        return pl.scan_parquet(files)
+
+    def search_folders(self, split: str) -> list[Path]:
+        """The folders with all searches of a split, for an engine that reads whole folders."""
+        folders = [self.session_folder(split)]
+        if self.counts_single_searches:
+            folders.append(self._own_folder(self._single(split)))
+        return folders
+
+    @staticmethod
+    def _single(split: str) -> str:
+        return f"{SINGLE_SEARCHES}/{split}"
 
     def sessions(self, split: str) -> Iterator[Session]:
         """The sessions of a split in order, read some rows at a time."""
@@ -103,8 +151,28 @@ class PreparedData:
                     yield from zip(*(column.to_pylist() for column in batch), strict=True)
 
     def counts(self, name: str) -> pl.LazyFrame:
-        """A count table: queries, words, word_pairs, followers or clicks."""
-        return pl.scan_parquet(self.file(f"counts/{name}.parquet"))
+        """A count table: queries, words, word_pairs, followers or clicks, highest count first.
+
+        `count` and `users` are of all searches; see `within_sessions`.
+        """
+        table = pl.scan_parquet(self.file(f"counts/{name}.parquet"))
+        if not self._within_sessions or not self.artifact.files(SINGLE_SEARCHES):
+            return table
+        if name in _TEXT_OF_TABLE:
+            return self._session_counts(table, _TEXT_OF_TABLE[name])
+        queries = self.counts("queries").select("query")
+        if name == "clicks":
+            return table.join(queries, on="query", how="semi", maintain_order="left")
+        if name == "followers":
+            for side in ("anchor", "next"):
+                known = queries.rename({"query": side})
+                table = table.join(known, on=side, how="semi", maintain_order="left")
+        return table
+
+    def _session_counts(self, table: pl.LazyFrame, text: str) -> pl.LazyFrame:
+        counts = table.select(text, count="session_count", users="session_users")
+        known = counts.filter(pl.col("users") >= self.min_users)
+        return known.sort(["count", text], descending=[True, False])
 
     def words(self) -> list[str]:
         """The vocabulary's words, most frequent first."""
@@ -127,6 +195,8 @@ class PreparedData:
             if name.endswith(".parquet"):
                 table = name.split("/")[-1].removesuffix(".parquet")
                 columns = _COLUMNS.get(table, _SESSION) if name not in _JOURNAL else _JOURNAL[name]
+                if table in _TEXT_OF_TABLE and self.counts_single_searches:
+                    columns += _IN_SESSIONS
                 _check_table(self.file(name), name, columns)
 
 

@@ -28,9 +28,9 @@ class Repetition:
     """How often queries come back."""
 
     repeated_in_background: float
-    """Share of the background's queries whose text occurs more than once there."""
+    """Share of the background's searches whose text occurs more than once there."""
     seen_before: Mapping[str, float]
-    """Share of each later split's queries whose text occurs in the background."""
+    """Share of each later split's searches whose text occurs in the background."""
     sessions_with_a_return: float
     """Share of background sessions that come back to an earlier query."""
 
@@ -78,13 +78,13 @@ def _lengths(data: PreparedData, split: str) -> Lengths:
 
 def _repetition(data: PreparedData, later: list[str]) -> Repetition:
     background = data.session_rows("background")
-    counts = background.group_by("query").agg(count=pl.len()).collect()
+    counts = data.search_rows("background").group_by("query").agg(count=pl.len()).collect()
     count = pl.col("count")
     repeated = counts.select(count.filter(count > 1).sum() / count.sum()).item()
     sessions = background.group_by("session").agg(returns=pl.col("query").n_unique() < pl.len())
     known = counts.lazy().select("query", known=True)
     seen = {
-        split: data.session_rows(split)
+        split: data.search_rows(split)
         .join(known, on="query", how="left")
         .select(_share(pl.col("known").fill_null(False)))
         .collect()
@@ -173,7 +173,7 @@ def problems(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
 def emptiness(data: PreparedData) -> Iterator[Advice]:
     """Why a count model of this log would be empty or nearly so; quickly found."""
     known = data.counts("queries").select(pl.col("count").sum()).collect().item()
-    every = data.session_rows("background").select(pl.len()).collect().item()
+    every = data.search_rows("background").select(pl.len()).collect().item()
     yield from _too_little_known(data, known / every if every else 0.0, "the background's")
 
 

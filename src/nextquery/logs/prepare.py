@@ -27,7 +27,7 @@ from nextquery.logs.cleaning import (
     read_events,
 )
 from nextquery.logs.counting import COUNT_KEYS, count_background
-from nextquery.logs.data_folder import SPLITS, UNSEEN_USERS
+from nextquery.logs.data_folder import SINGLE_SEARCHES, SPLITS, UNSEEN_USERS
 from nextquery.logs.engines import base
 from nextquery.logs.engines.base import AUTO, Engine, Frame, choose_engine
 from nextquery.logs.engines.open import open_engine
@@ -107,12 +107,13 @@ def write_tables(
 def _write_sessions(
     engine: Engine, rows: Frame, texts: Texts, folder: Path, splits: Sequence[str]
 ) -> None:
+    by_id = {"query_id": texts.queries, "user_id": texts.users}
     for name in reversed(splits):  # the background, the largest, when memory is free again
-        chosen = rows.filter((nw.col("split") == SPLIT_CODES[name]) & ~nw.col("single"))
-        chosen = chosen.select("session", "position", "user_id", "time", "query_id", "clicks")
-        file = folder / "sessions" / name / "part-00000.parquet"
-        by_id = {"query_id": texts.queries, "user_id": texts.users}
-        engine.write(chosen, file, base.SESSIONS, ["session", "position"], by_id)
+        for kind, lengths in ((SINGLE_SEARCHES, nw.col("single")), ("sessions", ~nw.col("single"))):
+            chosen = rows.filter((nw.col("split") == SPLIT_CODES[name]) & lengths)
+            chosen = chosen.select("session", "position", "user_id", "time", "query_id", "clicks")
+            file = folder / kind / name / "part-00000.parquet"
+            engine.write(chosen, file, base.SESSIONS, ["session", "position"], by_id)
 
 
 def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, Any]:
@@ -130,6 +131,7 @@ def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, Any]:
         "sessions": {name: int(several[name][0]) for name in splits},
         "queries": {name: int(several[name][1]) for name in splits},
         "single_query_sessions": {name: int(single[name][0]) for name in splits},
+        "searches": {name: int(several[name][1] + single[name][1]) for name in splits},
         "sessions_cut": sum(int(too_long) for *_, too_long in rows_found),
     }
 

@@ -113,7 +113,7 @@ def _first_day(daily: pl.DataFrame) -> date:
 def _users_by_day(data: PreparedData) -> pl.DataFrame:
     """Each user's queries, once a day: user, query, day."""
     splits = [split for split in data.splits if split != "unseen_users"]
-    rows = pl.concat([data.session_rows(split) for split in splits])
+    rows = pl.concat([data.search_rows(split) for split in splits])
     days = rows.select("user", "query", day=pl.col("time").dt.date())
     return days.unique().collect(engine="streaming")
 

@@ -67,7 +67,7 @@ def load(
     >>> model.suggest(["paris"]) == fitted.suggest(["paris"])
     True
     >>> [round(scored.log_likelihood, 1) for scored in model.score(["paris"], ["google", "rome"])]
-    [-1.6, -7.0]
+    [-1.6, -7.1]
     """
 
     def read(artifact: Artifact) -> Suggester:

@@ -175,7 +175,7 @@ def _weighed(log: BackgroundLog, background: Background, ages: Ages) -> NDArray[
 
     from nextquery.suggesters.sequences import collected
 
-    days = with_day(log.rows()).group_by("query", DAY).agg(nw.len().alias("count"))
+    days = with_day(log.searches()).group_by("query", DAY).agg(nw.len().alias("count"))
     totals = ages.weigh(collected(days), ["query"])
     known = totals.filter(pl.Series([query in background.queries for query in totals["query"]]))
     weights = np.zeros(len(background.counts))

@@ -236,7 +236,7 @@ def _found(log: BackgroundLog, hits: HitsCheck | None) -> pl.DataFrame:
 
     known = log.known()
     if hits is None:
-        rows = log.data.session_rows("background").group_by("query")
+        rows = log.data.search_rows("background").group_by("query")
         clicked = rows.agg((pl.col("clicks").sum() > 0).alias("found")).collect()
         return known.join(clicked, on="query", how="left").with_columns(
             pl.col("found").fill_null(value=False)

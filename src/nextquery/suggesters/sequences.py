@@ -29,8 +29,13 @@ class BackgroundLog:
     work: Path
 
     def rows(self) -> Frame:
-        """The background's rows, a row a query."""
+        """The rows of the background's sessions of two or more queries, one row per query."""
         return self.engine.scan(self.data.session_folder("background"))
+
+    def searches(self) -> Frame:
+        """The rows of all searches of the background, single ones included."""
+        folders = self.data.search_folders("background")
+        return nw.concat([self.engine.scan(folder) for folder in folders])
 
     def known(self) -> pl.DataFrame:
         """The known queries: the column query."""
@@ -57,7 +62,7 @@ class BackgroundLog:
         """What a day of the background weighs; None where all weigh the same."""
         if not settings.ages:
             return None
-        last = collected(with_day(self.rows()).select(nw.col(DAY).max())).item()
+        last = collected(with_day(self.searches()).select(nw.col(DAY).max())).item()
         return Ages(settings, last)
 
 

@@ -21,7 +21,7 @@ def test_all_users_give_the_folder_that_prepare_made(
 
 
 def test_the_k_user_rule_holds_in_a_subset(small_data: PreparedData) -> None:
-    rows = small_data.session_rows("background").collect()
+    rows = small_data.search_rows("background").collect()
     queries = count_tables(rows, min_users=3)["queries"]
 
     assert len(queries) > 10

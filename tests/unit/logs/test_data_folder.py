@@ -11,6 +11,8 @@ import pytest
 from nextquery.artifacts import files, write_manifest
 from nextquery.errors import ArtifactError
 from nextquery.logs import data_folder
+from nextquery.logs.prepare import prepare
+from nextquery.logs.settings import PrepareSettings
 from nextquery.records import Session
 
 SESSIONS = [("a", ("one", "two", "three")), ("b", ("four", "five")), ("c", ("six",) * 4)]
@@ -24,6 +26,48 @@ def test_sessions_do_not_depend_on_how_many_rows_are_read(
     data = prepared(tiny_log(SESSIONS))
     expected = [Session(n, user, queries) for n, (user, queries) in enumerate(SESSIONS)]
     assert list(data.sessions("background")) == expected
+
+
+SEARCHES = [
+    *[(f"s{n}", ("red shoes",)) for n in range(2)],
+    *[(f"t{n}", ("red shoes", "blue hats")) for n in range(2)],
+]
+
+
+def test_single_searches_count_unless_only_sessions_are_asked_for(tmp_path: Path) -> None:
+    lines = [
+        f"{user}\t{query}\t2006-03-01 10:0{minute}:00\t\t\n"
+        for user, queries in SEARCHES
+        for minute, query in enumerate(queries)
+    ]
+    log = tmp_path / "log.tsv"
+    log.write_text("AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n" + "".join(lines))
+    cuts = "2006-04-01,2006-05-01,2006-06-01"
+    prepare([log], tmp_path / "data", PrepareSettings(min_users=3, split_at=cuts))
+    data = data_folder.PreparedData(tmp_path / "data")
+
+    assert data.counts("queries").select("query", "count", "users").collect().rows() == [
+        ("red shoes", 4, 4)
+    ]
+    assert data.counts_single_searches
+    assert len(data.search_rows("background").collect()) == 6
+    assert len(data.session_rows("background").collect()) == 4
+    assert data.artifact.entry("counts")["searches"]["background"] == 6
+    assert data.words() == ["red", "shoes"]
+
+    paper = data.within_sessions()
+    assert paper.counts("queries").collect().is_empty(), "two users typed it in a session"
+    assert paper.counts("words").collect().is_empty()
+    assert len(paper.search_rows("background").collect()) == 4
+
+
+def test_a_folder_of_an_earlier_version_counts_what_it_has(prepared: Any, tiny_log: Any) -> None:
+    data = prepared(tiny_log(SESSIONS))
+    assert not data.counts_single_searches
+    assert (
+        data.within_sessions().counts("queries").collect().equals(data.counts("queries").collect())
+    )
+    assert len(data.search_rows("background").collect()) == 9
 
 
 HARMED = {

@@ -11,7 +11,7 @@ from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings, ReadSettings
 
 SESSIONS = {
-    "2024-01-01": ["a b", "a b c a", "d a", "a b c d e"],
+    "2024-01-01": ["a b", "a b c a", "d a", "a b c d e", "x", "b"],
     "2024-02-01": ["a b", "x a y"],
     "2024-03-01": ["b c"],
     "2024-04-01": ["z y x w v"],
@@ -51,13 +51,14 @@ def test_facts(data: PreparedData) -> None:
     }
     assert facts.lengths["background"] == Lengths(short=0.5, medium=0.25, long=0.25)
     assert facts.lengths["training"] == Lengths(short=0.5, medium=0.5, long=0)
-    # 13 background queries: a five times, b three, c twice, d twice, e once
-    assert facts.repetition.repeated_in_background == pytest.approx(12 / 13)
-    assert facts.repetition.seen_before["training"] == pytest.approx(3 / 5)
+    assert facts.counts["single_query_sessions"]["background"] == 2
+    # 15 background searches: a five times, b four, c twice, d twice, e and x once
+    assert facts.repetition.repeated_in_background == pytest.approx(13 / 15)
+    assert facts.repetition.seen_before["training"] == pytest.approx(4 / 5)
     assert facts.repetition.sessions_with_a_return == 0.25
     # Followers of the anchors in the background: a has b; x, b and w have none or few.
     assert facts.anchors_with_followers["training"] == {20: 0.0, 5: 0.0}
-    assert facts.frequent_queries == (("a", 5, 4), ("b", 3, 3))
+    assert facts.frequent_queries == (("a", 5, 4), ("b", 4, 4))
 
 
 def test_the_figure_is_a_png(data: PreparedData, tmp_path: Path) -> None:

@@ -275,13 +275,17 @@ def forms(results: ExperimentResults) -> str:
 
 
 def data(results: ExperimentResults) -> str:
-    """Sessions by split beside the paper's."""
+    """Sessions by split next to the paper's, and what the counts are counted on."""
     sessions = results.data.counts.get("sessions", {})
     rows: list[Row] = [
         [split, f"{count:,}", Cell(f"{SESSIONS[split]:,}" if split in SESSIONS else "", "paper")]
         for split, count in sessions.items()
     ]
-    return table(["Sessions", "this log", Cell("the paper's", "paper")], rows)
+    caption = (
+        "Sessions of two or more queries: frequencies, followers and candidates of the rankings "
+        "are counted on these, as in the paper; lists and completion on all searches"
+    )
+    return table(["Sessions", "this log", Cell("the paper's", "paper")], rows, caption)
 
 
 def model_name(results: ExperimentResults, model: str) -> str:

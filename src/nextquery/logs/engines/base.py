@@ -53,14 +53,19 @@ SESSIONS = pa.schema(
 )
 
 _COUNTED = {"count": pa.int64(), "users": pa.int64()}
+_IN_SESSIONS = {"session_count": pa.int64(), "session_users": pa.int64()}
 COUNTS = {
-    "queries": pa.schema({"query": pa.string(), **_COUNTED}),
-    "words": pa.schema({"word": pa.string(), **_COUNTED}),
+    "queries": pa.schema({"query": pa.string(), **_COUNTED, **_IN_SESSIONS}),
+    "words": pa.schema({"word": pa.string(), **_COUNTED, **_IN_SESSIONS}),
     "word_pairs": pa.schema({"first": pa.string(), "second": pa.string(), **_COUNTED}),
     "followers": pa.schema({"anchor": pa.string(), "next": pa.string(), **_COUNTED}),
     "clicks": pa.schema({"query": pa.string(), "url": pa.string(), **_COUNTED}),
 }
-"""The count tables by name: their texts, how often they were typed, and by how many users."""
+"""The count tables by name: their texts, how often they were typed, and by how many users.
+
+`count` and `users` are of all searches; `session_count` and `session_users` are of those in
+sessions of two or more queries. Followers need such a session.
+"""
 
 
 _ROOM = 2**63

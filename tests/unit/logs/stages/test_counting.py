@@ -12,6 +12,7 @@ from nextquery.logs.engines.open import open_engine
 from nextquery.logs.sessions import SessionRows
 
 QUERIES = {1: "red shoes", 2: "red", 3: "secret plan"}
+TYPED = ("count", "users")
 URLS = {1: "a.example", 2: "b.example"}
 
 
@@ -67,24 +68,28 @@ def counts(engine: Engine, tmp_path: Path) -> CountTables:
 
 
 def _rows(table: Frame, *columns: str) -> list[tuple[object, ...]]:
-    return sorted(table.select(*columns, "count", "users").collect("polars").rows())
+    return sorted(table.select(*columns).collect("polars").rows())
 
 
-def test_queries_words_and_followers_need_enough_users(counts: CountTables) -> None:
-    assert _rows(counts.queries, "query") == [("red", 2, 2), ("red shoes", 3, 2)]
-    assert _rows(counts.words, "word") == [("red", 5, 2), ("shoes", 3, 2)]
-    assert _rows(counts.followers, "anchor", "next") == [("red shoes", "red", 2, 2)]
+def test_every_search_counts_and_followers_need_a_session(counts: CountTables) -> None:
+    in_sessions = ("count", "users", "session_count", "session_users")
+    assert _rows(counts.queries, "query", *in_sessions) == [
+        ("red", 2, 2, 2, 2),
+        ("red shoes", 4, 3, 3, 2),
+    ]
+    assert _rows(counts.words, "word", *in_sessions) == [("red", 6, 3, 5, 2), ("shoes", 4, 3, 3, 2)]
+    assert _rows(counts.followers, "anchor", "next", *TYPED) == [("red shoes", "red", 2, 2)]
 
 
 def test_word_pairs_are_all_there(counts: CountTables) -> None:
-    assert _rows(counts.word_pairs, "first", "second") == [
-        ("red", "shoes", 3, 2),
+    assert _rows(counts.word_pairs, "first", "second", *TYPED) == [
+        ("red", "shoes", 4, 3),
         ("secret", "plan", 1, 1),
     ]
 
 
 def test_clicks_count_sessions_of_one_query_too(counts: CountTables) -> None:
-    assert _rows(counts.clicks, "query", "url") == [
+    assert _rows(counts.clicks, "query", "url", *TYPED) == [
         ("red shoes", "a.example", 2, 2),
         ("red shoes", "b.example", 1, 1),
     ]
