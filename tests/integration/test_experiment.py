@@ -19,6 +19,7 @@ from nextquery.evaluation.scenarios import SCENARIOS, Rules, Scenario, every_con
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.steps import FOLDER
 from nextquery.guard.tables import write_tables
+from nextquery.inference.native import native_library
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings
@@ -232,3 +233,23 @@ def test_bad_input_is_one_clear_line(
 
     assert answer.exit_code != 0
     assert complaint in str(answer.exception)
+
+
+def test_rankers_are_the_same_with_and_without_compiled_kernels(
+    data: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HRED's scores differ in their last bits; trees, choices and MRRs of the rankers do not."""
+    settings = ExperimentSettings(("every_context",), seeds=2, ranker_cases=300, visitors=KNOWN)
+    if native_library() is None:
+        pytest.skip("nextquery-native is not installed")
+    compiled = run_experiment(
+        PreparedData(data), tmp_path / "1", {"hred": model}, settings=settings
+    )
+    monkeypatch.setattr("nextquery.inference.hred_network.native_library", lambda: None)
+    arrays = run_experiment(PreparedData(data), tmp_path / "2", {"hred": model}, settings=settings)
+
+    first, second = compiled.scenarios["every_context"], arrays.scenarios["every_context"]
+    assert first.rankers == second.rankers
+    assert first.form_choices == second.form_choices
+    for system in ("baseline", "baseline+hred:sum", "baseline+hred", "baseline_authors+hred:sum"):
+        assert first.systems[system] == second.systems[system]

@@ -83,6 +83,8 @@ class Quality:
     hit_5: float
     mrr_by_seed: tuple[float, ...]
     """The MRR of each seed's ranker; one number for a system that is not learnt."""
+    seed_error: float | None = field(default=None, metadata=OPTIONAL)
+    """How much of the MRR is chance of the seeds: the standard error of the mean over them."""
 
 
 def quality(ranks: Integers) -> Quality:
@@ -94,6 +96,7 @@ def quality(ranks: Integers) -> Quality:
     """
     reciprocal = mean_reciprocal(ranks)
     low, high = bootstrap_interval(reciprocal)
+    by_seed = (1.0 / ranks).mean(axis=1)
     return Quality(
         cases=ranks.shape[1],
         mrr=float(reciprocal.mean()),
@@ -101,8 +104,18 @@ def quality(ranks: Integers) -> Quality:
         mrr_high=high,
         hit_1=float((ranks <= 1).mean()),
         hit_5=float((ranks <= 5).mean()),
-        mrr_by_seed=tuple((1.0 / ranks).mean(axis=1).tolist()),
+        mrr_by_seed=tuple(by_seed.tolist()),
+        seed_error=standard_error(by_seed),
     )
+
+
+def standard_error(by_seed: Floats) -> float | None:
+    """The standard error of the mean of what each seed gives; None of a single seed.
+
+    >>> round(standard_error(np.array([0.50, 0.52, 0.54])), 4)
+    0.0115
+    """
+    return float(stats.sem(by_seed)) if len(by_seed) > 1 else None
 
 
 def mean_reciprocal(ranks: Integers) -> Floats:
@@ -131,6 +144,8 @@ class Comparison:
     difference_low: float
     difference_high: float
     p_by_user: float | None = field(default=None, metadata=OPTIONAL)
+    seed_error: float | None = field(default=None, metadata=OPTIONAL)
+    """The standard error of `difference` over the seeds, which both systems have in common."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +209,7 @@ def compare(ranks: Mapping[str, Integers], a: str, b: str, users: Sequence[str] 
         difference_low=low,
         difference_high=high,
         p_by_user=paired_t_test_by_user(first, second, users) if users else None,
+        seed_error=standard_error((1.0 / ranks[a] - 1.0 / ranks[b]).mean(axis=1)),
     )
 
 

@@ -1,9 +1,12 @@
 """The paper's experiments on a prepared log: all steps, their results, one report folder."""
 
 import json
+import os
+import platform
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +69,7 @@ from nextquery.evaluation.systems import (
     open_systems,
     train_fold_models,
 )
+from nextquery.inference.native import native_library, usual_threads
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Decoding, Embedder, Gated
 from nextquery.text.vectors import Encoder, encoder_identity, import_encoder
@@ -321,8 +325,35 @@ def run_experiment(
     document = to_json(results)
     write_text(out / "results.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     write_report(out, results)
-    write_manifest(out, KIND, {"complete": True, "settings": document["settings"]})
+    made_with = provenance(data, {**models, **features})
+    write_manifest(out, KIND, {"complete": True, "settings": document["settings"], **made_with})
     return results
+
+
+PACKAGES = ("lightgbm", "scikit-learn", "scipy", "numpy", "polars", "torch", "nextquery-native")
+
+
+def provenance(data: PreparedData, sources: Mapping[str, SystemSource]) -> dict[str, Any]:
+    """What a report was made with, for its manifest: machine, packages, data and models."""
+    installed = {each.metadata["Name"].lower(): each.version for each in metadata.distributions()}
+    return {
+        "machine": {
+            "cores": os.cpu_count(),
+            "threads": usual_threads(),
+            "native": native_library() is not None,
+            "processor": platform.machine(),
+            "python": platform.python_version(),
+        },
+        "packages": {name: installed[name] for name in PACKAGES if name in installed},
+        "data": {
+            "files": data.artifact.manifest["files"],
+            "logs": [
+                {key: log.get(key) for key in ("rows", "size", "sha256")}
+                for log in data.artifact.manifest.get("logs", [])
+            ],
+        },
+        "models": {name: identity(source) for name, source in sources.items()},
+    }
 
 
 def _fold_models(

@@ -9,7 +9,7 @@ import numpy as np
 
 from nextquery.ranking.cases import CaseSet, Floats, reciprocal_ranks
 from nextquery.ranking.features import FeatureTable
-from nextquery.ranking.trees import Trees, trees_from_lightgbm
+from nextquery.ranking.trees import Trees, on_grid, trees_from_lightgbm
 
 TREES = 500
 PATIENCE = 50
@@ -68,7 +68,7 @@ class Ranker:
     def scores(self, features: FeatureTable) -> Floats:
         """The score of every candidate."""
         columns = [features.names.index(name) for name in self.names]
-        values = features.values[:, columns]
+        values = on_grid(features.values[:, columns])
         if not len(values):
             return np.zeros(0)
         found = self.booster.predict(values, num_iteration=self.trees, num_threads=os.cpu_count())
@@ -146,7 +146,7 @@ def _dataset(
     labels = np.zeros(part.cases.rows)
     labels[part.cases.targets] = 1.0
     return lightgbm.Dataset(
-        part.features.values,
+        on_grid(part.features.values),
         label=labels,
         group=part.cases.sizes,
         weight=None if part.weights is None else part.weights[part.cases.owners],

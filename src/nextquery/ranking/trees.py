@@ -16,6 +16,20 @@ from nextquery.errors import ArtifactError
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+GRID = 2.0**-10
+"""Trees are trained on and score features that are multiples of this, so that they do not depend on
+rounding errors of about 1e-6 (other kernels, threads or summation orders). A power of two: simple
+fractions such as 1/8 are far from the points where rounding changes direction."""
+
+
+def on_grid(features: Floats) -> Floats:
+    """Features rounded to multiples of `GRID`.
+
+    >>> on_grid(np.array([3.0, 0.1 + 0.2, 0.3, -12.34567])).tolist()
+    [3.0, 0.2998046875, 0.2998046875, -12.345703125]
+    """
+    return np.asarray(np.round(features / GRID) * GRID + 0.0)  # + 0.0: no negative zeros
+
 
 @dataclass(frozen=True)
 class Trees:
@@ -32,6 +46,7 @@ class Trees:
 
     def scores(self, rows: Floats) -> Floats:
         """The sum over all trees of the leaf that each row (rows, features) falls into."""
+        rows = on_grid(rows)
         total = np.zeros(len(rows))
         for root in self.roots:
             current = np.full(len(rows), root)  # the node of each row, or -1 - leaf

@@ -28,6 +28,12 @@ def test_the_report_folder_holds_the_results_and_nothing_half_done(
     report = open_artifact(tmp_path, "report")
     assert report.manifest["complete"] is True
     assert report.manifest["settings"]["scenarios"] == ["long_tail"]
+    assert report.manifest["machine"]["threads"] >= 1
+    assert {"lightgbm", "scipy", "scikit-learn"} <= set(report.manifest["packages"])
+    data_manifest = small_data.artifact.manifest
+    assert report.manifest["data"]["files"] == data_manifest["files"]
+    assert report.manifest["data"]["logs"][0]["sha256"] == data_manifest["logs"][0]["sha256"]
+    assert report.manifest["models"] == {"mine": None}, "an object has no files"
     assert (tmp_path / "index.html").is_file()
     assert not (tmp_path / COUNT_MODELS).exists()
 

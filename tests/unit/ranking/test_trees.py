@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from nextquery.errors import ArtifactError
-from nextquery.ranking.trees import Trees, trees_from_lightgbm
+from nextquery.ranking.trees import Trees, on_grid, trees_from_lightgbm
 
 
 def stump(**changes: object) -> Trees:
@@ -16,8 +16,8 @@ def stump(**changes: object) -> Trees:
 
 
 def test_a_stump_by_hand() -> None:
-    rows = np.array([[0.5], [0.6], [-3.0]])
-    assert stump().scores(rows).tolist() == [1.0, -1.0, 1.0]
+    rows = np.array([[0.5], [0.5000001], [0.6], [-3.0]])
+    assert stump().scores(rows).tolist() == [1.0, 1.0, -1.0, 1.0]
     stump().check(1)
 
 
@@ -30,7 +30,7 @@ def test_trees_score_as_lightgbm_does() -> None:
     flat = trees_from_lightgbm(booster.dump_model(), 7)
     flat.check(4)
     assert len(flat.roots) == 7
-    assert flat.scores(rows) == pytest.approx(booster.predict(rows, num_iteration=7))
+    assert flat.scores(rows) == pytest.approx(booster.predict(on_grid(rows), num_iteration=7))
 
 
 def test_a_tree_of_one_leaf() -> None:

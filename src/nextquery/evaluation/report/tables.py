@@ -46,7 +46,7 @@ def _system_row(
     strong = "strong" if system in results.main_systems else ""
     row: list[Cell | str] = [
         Cell(label(system), strong, _forms_note(system, found)),
-        Cell(f"{each.mrr:.4f}", strong, interval(each.mrr_low, each.mrr_high)),
+        Cell(f"{each.mrr:.4f}", strong, _mrr_note(each)),
         f"{each.hit_1:.3f}",
         f"{each.hit_5:.3f}",
         _gain(found.comparison(system, "adj")),
@@ -58,6 +58,12 @@ def _system_row(
     if name in PAPER:
         row.append(_paper_cell(name, system, results))
     return row
+
+
+def _mrr_note(each: Quality) -> str:
+    """The interval of an MRR, and how far other seeds would move it."""
+    bounds = interval(each.mrr_low, each.mrr_high)
+    return bounds if each.seed_error is None else f"{bounds}; seeds ±{each.seed_error:.4f}"
 
 
 def _paper_cell(name: str, system: str, results: ExperimentResults) -> Cell:
