@@ -334,39 +334,65 @@ MOST_BYTES = 1 << 26
 """A larger file is no blocklist."""
 
 _INFLECTIONS = ("s", "es", "ed", "ing", "er", "ers")
+_LONGEST_INFLECTION = max(map(len, _INFLECTIONS))
 _EDGE = 5
 
 
 class Blocklist:
-    """An immutable set of blocked words and phrases.
+    """An immutable set of blocked words and phrases, and of blocked whole queries (`="search"`).
 
     >>> Blocklist(["badword"]).blocks("cheap b4d-words online")
     True
+    >>> blocklist = Blocklist(['="search"'])
+    >>> blocklist.blocks("S3arch"), blocklist.blocks("job search")
+    (True, False)
     """
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
+        self.entries: set[str] = set()
+        """What it was made of, as given."""
+        self._whole: set[tuple[str, ...]] = set()
+        """Whole queries, as the merged forms of their words."""
         self._phrases: set[tuple[str, ...]] = set()
         self._merged: set[str] = set()
         self._maskable: set[str] = set()
         self._drawn: dict[str, str] = {}
         """Entries by their squeezed form, between line ends: texts cost the collector nothing."""
         self._stems: dict[str, str] = {}
+        self._last_stems: set[str] = set()
+        self._heads: set[str] = set()
+        self._tails: set[str] = set()
         self._longest = 0
+        self._most_words = 0
+        self._count = 0
+        self._take(entries)
+
+    def extended(self, entries: Iterable[str]) -> "Blocklist":
+        """A list with more entries; much quicker than reading all of them again."""
+        longer = Blocklist()
+        for name, value in vars(self).items():
+            setattr(longer, name, value if isinstance(value, int) else value.copy())
+        longer._take(entries)
+        return longer
+
+    def _take(self, entries: Iterable[str]) -> None:
         seen: set[tuple[str, ...]] = set()
         begins: set[str] = set()
         ends: set[str] = set()
         remaining = iter(entries)
         while chunk := list(islice(remaining, CHUNK)):
-            for phrase, word in _read_entries(chunk, seen):
+            self.entries.update(chunk)
+            for query in filter(is_whole_query, chunk):
+                self._whole.add(tuple(word.merged for word in read_text(query)))
+            contained = [entry for entry in chunk if not is_whole_query(entry)]
+            for phrase, word in _read_entries(contained, seen):
                 self._add(phrase, word)
                 begins.add(word.coarse[:_EDGE])
                 ends.add(word.coarse[-_EDGE:])
-        self._count = len(seen)
-        self._last_stems = {stems[-1] for stems in self._phrases}
-        self._most_words = max(map(len, self._phrases), default=0)
-        self._heads = _heads(begins)
-        self._tails = _tails(ends)
-        self._longest += max(map(len, _INFLECTIONS))
+        self._whole.discard(())
+        self._count += len(seen)
+        self._heads |= _heads(begins)
+        self._tails |= _tails(ends)
 
     def _add(self, phrase: Sequence[Reading], word: Reading) -> None:
         """Take in an entry: its words, and all of them as one."""
@@ -375,18 +401,22 @@ class Blocklist:
         for index, key in ((self._drawn, word.squeezed), (self._stems, word.stem)):
             index[key] = f"{index[key]}\n{word.letters}" if key in index else word.letters
         if len(phrase) > 1:
-            self._phrases.add(tuple(each.stem for each in phrase))
+            self._phrases.add(tuple(word.stem for word in phrase))
+            self._last_stems.add(phrase[-1].stem)
+            self._most_words = max(self._most_words, len(phrase))
         elif len(word.merged) >= MASKED_LENGTH:
             self._maskable.add(word.merged)
 
     def __len__(self) -> int:
-        return self._count
+        return self._count + len(self._whole)
 
     def blocks(self, text: str) -> bool:
-        """Whether `text` contains a blocked word or phrase, disguised or not."""
-        if not self._count:
+        """Whether `text` is a blocked query or contains a blocked word or phrase."""
+        if not len(self):
             return False
         words = read_text(text)
+        if self._whole and tuple(word.merged for word in words) in self._whole:
+            return True
         return any(self._ends_blocked(words[: end + 1]) for end in range(len(words)))
 
     def is_entry(self, word: Reading) -> bool:
@@ -435,7 +465,8 @@ class Blocklist:
         pieces, length = words[-1].letters, len(words[-1].coarse)
         for word in reversed(words[:-1]):
             length += len(word.coarse)
-            if length > self._longest + len(words):  # a letter may be lost at every join
+            # An inflection adds letters, and one may be lost at every join.
+            if length > self._longest + _LONGEST_INFLECTION + len(words):
                 return
             pieces = word.letters + pieces
             if word.coarse[:_EDGE] in self._heads:
@@ -491,9 +522,33 @@ def _tails(plain: set[str]) -> set[str]:
     return tails
 
 
-def read_blocklist(path: Path) -> Blocklist:
-    """Read a blocklist file; one that is missing, unreadable or empty is an error."""
-    blocklist = Blocklist(read_entries(path))
+def is_whole_query(entry: str) -> bool:
+    """Whether an entry blocks only the query that is exactly it: `="search"`."""
+    return entry.lstrip().startswith("=")
+
+
+def canonical_entry(entry: str) -> str:
+    """An entry as it is written into a file: normalised, a whole query between quotes.
+
+    >>> canonical_entry(" Red  Shoes"), canonical_entry("= Search")
+    ('red shoes', '="search"')
+    """
+    words = normalise_query(entry)
+    return f'="{words}"' if is_whole_query(entry) else words
+
+
+def read_blocklist(path: Path, previous: Blocklist | None = None) -> Blocklist:
+    """Read a blocklist file; one that is missing, unreadable or empty is an error.
+
+    Where a few lines were added to the file of `previous`, only these are read.
+    """
+    entries = read_entries(path)
+    if previous is not None and len(previous):
+        added = [entry for entry in entries if entry not in previous.entries]
+        unchanged = len(set(entries)) - len(set(added)) == len(previous.entries)
+        if unchanged and len(added) < len(entries) // 4:
+            return previous.extended(added)
+    blocklist = Blocklist(entries)
     if not blocklist:
         raise BlocklistError(
             f"{path}: has no entry; write one word or phrase per line, or leave the blocklist out"
@@ -503,10 +558,19 @@ def read_blocklist(path: Path) -> Blocklist:
 
 def read_entries(path: Path) -> list[str]:
     """The words and phrases of a blocklist file, without its comments and blank lines."""
+    return [entry for line in read_lines(path) if (entry := entry_of(line))]
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a blocklist file."""
     try:
-        lines = read_plain_text(path, "utf-8-sig", MOST_BYTES).splitlines()
+        return read_plain_text(path, "utf-8-sig", MOST_BYTES).splitlines()
     except OSError as error:
         raise BlocklistError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise BlocklistError(f"{path}: not UTF-8 text ({error.reason})") from None
-    return [entry for line in lines if (entry := line.split("#", 1)[0].strip())]
+
+
+def entry_of(line: str) -> str:
+    """What a line of a file blocks; empty for a comment or a blank line."""
+    return line.split("#", 1)[0].strip()

@@ -166,7 +166,7 @@ class Guard:
         stamp = file_stamp(self._blocklist_path)
         if stamp is not None and stamp == self._stamp:
             return False
-        self.blocklist = read_blocklist(self._blocklist_path)
+        self.blocklist = read_blocklist(self._blocklist_path, self.blocklist)
         self._stamp = stamp
         return True
 

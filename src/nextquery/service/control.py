@@ -10,10 +10,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nextquery.artifacts import write_text
-from nextquery.artifacts.files import read_plain_text, try_lock
+from nextquery.artifacts.files import read_plain_text, replaced_file, try_lock
 from nextquery.errors import InputError
-from nextquery.guard.blocklist import MOST_BYTES, Blocklist, read_entries
-from nextquery.normalise import normalise_query
+from nextquery.guard.blocklist import (
+    MOST_BYTES,
+    Blocklist,
+    canonical_entry,
+    entry_of,
+    read_entries,
+    read_lines,
+)
 from nextquery.service import monitoring
 
 LOCK_SECONDS = 10.0
@@ -22,16 +28,14 @@ SECONDS_BETWEEN_TRIES = 0.002
 
 
 def block_text(blocklist: Path, text: str) -> str:
-    """Append a word or phrase to a blocklist file and return it as it was written.
+    """Append a word, a phrase or a whole query (`="search"`) to a blocklist file.
 
-    Nothing else in the file changes; an entry that is already there is not added again. The file is
-    locked meanwhile, so that calls of any thread and worker append one after the other. Raises
-    `InputError` for a text without letters or digits, `BlocklistError` for a file that models would
-    refuse, `OSError` for one that cannot be written.
+    Returns the entry as it was written. Nothing else in the file changes; an entry that is already
+    there is not added again. The file is locked meanwhile, so that the changes of all threads and
+    workers follow one another. Raises `InputError` for a text without letters or digits,
+    `BlocklistError` for a file that models would refuse, `OSError` for one that cannot be written.
     """
-    entry = normalise_query(text)
-    if not Blocklist([entry]):
-        raise InputError("text: has no letter or digit that could be blocked")
+    entry = _entry(text)
     with _locked(blocklist) as descriptor:
         if entry in read_entries(blocklist):
             return entry
@@ -42,6 +46,37 @@ def block_text(blocklist: Path, text: str) -> str:
         if size + len(line) > MOST_BYTES:
             raise OSError(errno.EFBIG, f"would be larger than {MOST_BYTES >> 20:,} MB")
         _append(descriptor, line, size)
+    return entry
+
+
+def unblock_text(blocklist: Path, text: str) -> str:
+    """Remove every line of a blocklist file whose entry is `text`, and return that entry.
+
+    All other lines stay as they are. Raises `EntryMissingError` if there is none, `InputError` for
+    the only entry of a file, since a file without entries is refused by every model, and otherwise
+    what `block_text` raises.
+    """
+    entry = _entry(text)
+    with _locked(blocklist) as descriptor:
+        lines = read_lines(blocklist)
+        kept = [line for line in lines if canonical_entry(entry_of(line)) != entry]
+        if len(kept) == len(lines):
+            raise EntryMissingError(f"text: no entry of the blocklist is {entry}")
+        if not any(map(entry_of, kept)):
+            raise InputError("text: is the only entry, and a blocklist may not be empty")
+        with replaced_file(blocklist, mode=os.fstat(descriptor).st_mode & 0o777) as stream:
+            stream.write("".join(f"{line}\n" for line in kept).encode())
+    return entry
+
+
+class EntryMissingError(InputError):
+    """An entry that is to be removed is not in the blocklist."""
+
+
+def _entry(text: str) -> str:
+    entry = canonical_entry(text)
+    if not Blocklist([entry]):
+        raise InputError("text: has no letter or digit that could be blocked")
     return entry
 
 

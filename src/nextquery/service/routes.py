@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -20,7 +20,7 @@ from nextquery.records import Suggestion as FoundSuggestion
 from nextquery.service import monitoring, schemas
 from nextquery.service.access import Admin, Owner, RunningService, service_of, trials_of
 from nextquery.service.answering import ClientLeftError, Service
-from nextquery.service.control import block_text
+from nextquery.service.control import EntryMissingError, block_text, unblock_text
 from nextquery.service.engine import (
     CompleteQuestion,
     ExplainQuestion,
@@ -338,20 +338,36 @@ async def kill_switch(
 async def block(
     wanted: schemas.BlockRequest, admin: Admin, service: RunningService
 ) -> schemas.Blocked:
-    """Add a word or phrase to the blocklist; within a second nobody is shown it any more."""
+    """Add a word, a phrase or a whole query to the blocklist; nobody is shown it after a second."""
+    entry = await _change_blocklist(service, block_text, wanted.text)
+    monitoring.log_event("a text was blocked", key=admin)
+    return schemas.Blocked(text=entry)
+
+
+@admin_router.post("/unblock", responses=NOT_HERE | NOT_SERVED)
+async def unblock(
+    wanted: schemas.BlockRequest, admin: Admin, service: RunningService
+) -> schemas.Blocked:
+    """Remove an entry from the blocklist; other entries may still block the same text."""
+    entry = await _change_blocklist(service, unblock_text, wanted.text)
+    monitoring.log_event("a text was unblocked", key=admin)
+    return schemas.Blocked(text=entry)
+
+
+async def _change_blocklist(service: Service, change: Callable[[Path, str], str], text: str) -> str:
     blocklist = service.settings.blocklist
     if blocklist is None:
         raise ProblemError(409, "There is no blocklist here: the service has no file for it.")
     try:
-        entry = await asyncio.to_thread(block_text, blocklist, wanted.text)
+        return await asyncio.to_thread(change, blocklist, text)
     except BlocklistError as error:
         raise ProblemError(409, f"The blocklist cannot be used: {error}") from None
+    except EntryMissingError as error:
+        raise ProblemError(404, str(error)) from None
     except InputError as error:
         raise ProblemError(422, str(error)) from None
     except OSError as error:
         raise ProblemError(409, f"The blocklist cannot be written ({error.strerror}).") from None
-    monitoring.log_event("a text was blocked", key=admin)
-    return schemas.Blocked(text=entry)
 
 
 @admin_router.get("/why", responses={503: {"model": schemas.ProblemDocument}})

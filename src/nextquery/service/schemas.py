@@ -388,13 +388,16 @@ class KillSwitch(Asked):
 
 
 class BlockRequest(Asked):
-    """A word or phrase that nobody is to be shown."""
+    """An entry of the blocklist."""
 
-    text: Query = Field(min_length=1)
+    text: Query = Field(
+        min_length=1,
+        description='A word or phrase that may be in no suggestion, or a whole query: `="search"`.',
+    )
 
 
 class Blocked(BaseModel):
-    """What was added to the blocklist."""
+    """The entry that was added or removed."""
 
     text: str = Field(description="The text as it stands in the file: normalised.")
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nextquery import load
 from nextquery.errors import BlocklistError
 from nextquery.guard.blocklist import Blocklist, read_blocklist, read_word
 from nextquery.normalise import normalise_query
@@ -145,6 +146,48 @@ def test_a_search_that_asks_word_by_word_finds_what_the_whole_text_holds(words: 
         found |= BLOCKED.is_entry(read)
         found |= BLOCKED.may_end(read) and BLOCKED.blocks_last(words[: end + 1])
     assert found == BLOCKED.blocks(" ".join(words))
+
+
+@pytest.mark.parametrize("query", ["search", "SEARCH", "s3arch", "seаrch", "new york", "new-york"])
+def test_a_whole_query_is_blocked_as_a_whole_only(query: str) -> None:
+    blocklist = Blocklist(['="search"', "=New York", '=""'])
+    assert len(blocklist) == 2
+    assert blocklist.blocks(query)
+    assert not blocklist.blocks(f"{query} hotels")
+    assert not blocklist.blocks(f"cheap {query}")
+    assert not blocklist.blocks_last(query.split())  # more words may follow
+
+
+def test_a_model_does_not_suggest_a_blocked_query(
+    served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    first = load(served_models["hred"]).suggest(["paris"])[0].text
+    (tmp_path / "blocked").write_text(f'="{first}"\n')
+    shown = load(served_models["hred"], blocklist=tmp_path / "blocked").suggest(["paris"])
+    assert shown
+    assert first not in [item.text for item in shown]
+
+
+@pytest.mark.parametrize("added", [["boots"], ["red hat", '="search"', "shoot"], ["ab", "b4dword"]])
+def test_added_lines_are_read_alone_and_block_the_same(added: list[str], tmp_path: Path) -> None:
+    path, entries = tmp_path / "blocked", [f"entry{number} word" for number in range(20)]
+    path.write_text("\n".join([*entries, "badword", "make a bomb"]))
+    before = read_blocklist(path)
+    path.write_text("\n".join([*added, *entries, "# more", "badword", "make a bomb"]))
+    longer, whole = read_blocklist(path, before), read_blocklist(path)
+    inflected = [f"{entry}s" for entry in [*added, *entries]]
+    texts = [*added, *inflected, "bad words", "making bombs", "search", "hat", "s h o o t", "bo*ts"]
+    assert [longer.blocks(text) for text in texts] == [whole.blocks(text) for text in texts]
+    assert not before.blocks(added[0])
+
+
+def test_a_removed_line_blocks_no_more(tmp_path: Path) -> None:
+    path = tmp_path / "blocked"
+    path.write_text("badword\nother\n")
+    before = read_blocklist(path)
+    path.write_text("other\nthird\n")
+    after = read_blocklist(path, before)
+    assert [after.blocks(text) for text in ("badword", "other", "third")] == [False, True, True]
 
 
 def test_a_file_may_have_comments_and_empty_lines(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ def client(open_client: Open, tmp_path: Path) -> TestClient:
         ("POST", "/admin/reload", None),
         ("PUT", "/admin/kill-switch", {"on": True}),
         ("POST", "/admin/block", {"text": "x"}),
+        ("POST", "/admin/unblock", {"text": "x"}),
         ("GET", "/admin/why?query=x", None),
     ],
 )
@@ -104,10 +105,32 @@ def test_a_blocklist_that_cannot_be_written_is_409(client: TestClient, tmp_path:
     assert (answer.status_code, "not UTF-8" in answer.text) == (409, True)
 
 
-def test_a_blocked_text_stands_in_the_file(client: TestClient, tmp_path: Path) -> None:
-    answer = client.post("/admin/block", json={"text": "Red  BOOTS"}, headers=KEY)
-    assert answer.json() == {"text": "red boots"}
-    assert "red boots" in (tmp_path / "blocklist").read_text().splitlines()
+def test_a_text_is_blocked_and_unblocked(client: TestClient, tmp_path: Path) -> None:
+    def change(route: str, text: str) -> tuple[int, Any]:
+        answer = client.post(f"/admin/{route}", json={"text": text}, headers=KEY)
+        return answer.status_code, answer.json().get("text") or answer.json()["detail"]
+
+    def wait_until_shown(*expected: str) -> None:
+        end = time.monotonic() + 60
+        while True:
+            answer = client.post("/v1/suggest", json={"query": "red shoes", "n": 2})
+            shown = tuple(item["text"] for item in answer.json()["suggestions"])
+            if shown == expected:
+                return
+            assert time.monotonic() < end, shown
+            time.sleep(0.05)
+
+    wait_until_shown("red boots", "running shoes")
+    assert change("block", '="Boots"') == (200, '="boots"')
+    assert change("block", '= "Red  BOOTS"') == (200, '="red boots"')
+    assert '="red boots"' in (tmp_path / "blocklist").read_text().splitlines()
+    wait_until_shown("running shoes")
+    assert change("unblock", '="red boots"') == (200, '="red boots"')
+    wait_until_shown("red boots", "running shoes")  # "boots" is blocked as a whole query only
+    assert change("unblock", "boots") == (404, "text: no entry of the blocklist is boots")
+    assert change("unblock", '="boots"')[0] == 200
+    status, detail = change("unblock", "forbidden")
+    assert (status, "may not be empty" in detail) == (422, True)
 
 
 def test_why_says_it_for_every_model(client: TestClient) -> None:

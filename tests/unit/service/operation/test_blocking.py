@@ -14,7 +14,7 @@ import pytest
 from nextquery.errors import BlocklistError, InputError
 from nextquery.guard.blocklist import read_blocklist
 from nextquery.service import control
-from nextquery.service.control import block_text
+from nextquery.service.control import EntryMissingError, block_text, unblock_text
 
 
 @pytest.mark.parametrize("before", ["# ours\nfirst\n", "# ours\nfirst", ""])
@@ -42,6 +42,21 @@ def test_an_entry_that_is_there_is_not_added_again(tmp_path: Path) -> None:
     path.write_text("first  # ours\n")
     assert [block_text(path, text) for text in ("First", "first ", "#first")] == ["first"] * 3
     assert path.read_text() == "first  # ours\n"
+
+
+def test_an_entry_is_removed_and_the_rest_stays(tmp_path: Path) -> None:
+    path = tmp_path / "blocklist"
+    path.write_text('# ours\nRed Shoes  # why\nred shoes\n\n="red shoes"\nboots')
+    path.chmod(0o640)
+    assert unblock_text(path, "red  SHOES") == "red shoes"
+    assert path.read_text() == '# ours\n\n="red shoes"\nboots\n'
+    assert path.stat().st_mode & 0o777 == 0o640
+    with pytest.raises(EntryMissingError, match="no entry of the blocklist is red shoes"):
+        unblock_text(path, "red shoes")
+    unblock_text(path, "= red shoes")
+    with pytest.raises(InputError, match="may not be empty"):
+        unblock_text(path, "boots")
+    assert read_blocklist(path).blocks("boots")
 
 
 def _block_many(path: Path, name: str) -> None:
