@@ -63,6 +63,7 @@ class TinyLog:
     """How many files the sessions are spread over."""
     reverse: bool = False
     """Whether rows and tables are written in the opposite order."""
+    spelling: bool = False
 
 
 DataMaker = Callable[[TinyLog], PreparedData]
@@ -78,7 +79,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> DataMaker:
     def make(log: TinyLog) -> PreparedData:
         target = tmp_path_factory.mktemp("data")
         sessions = {"background": len(log.sessions)}
-        entries = {"settings": {"min_users": log.min_users}, "counts": {"sessions": sessions}}
+        settings = {"min_users": log.min_users, "spelling": log.spelling}
+        entries = {"settings": settings, "counts": {"sessions": sessions}}
         with publish(target, "data", entries) as folder:
             _write_sessions(folder, log)
             _write_counts(folder, log)

@@ -34,6 +34,16 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
+class Correction:
+    """A query with its spelling corrected."""
+
+    typed: str
+    text: str
+    changes: tuple[tuple[str, str], ...]
+    """Each word that was changed, and what it became."""
+
+
+@dataclass(frozen=True, slots=True)
 class ScoredQuery:
     """A candidate with its natural-log likelihood given the context.
 

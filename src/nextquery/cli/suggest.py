@@ -3,7 +3,8 @@
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from functools import partial
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,15 +13,30 @@ import numpy as np
 import typer
 
 from nextquery.errors import InputError
-from nextquery.records import Suggestion
+from nextquery.normalise import join_words
+from nextquery.records import Correction, Suggestion
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, clean, seen
+from nextquery.suggesters.rewriting import QueryRewriter, ReadContext, read_synonyms
+from nextquery.suggesters.rewriting import complete as complete_prefix
 
 if TYPE_CHECKING:
     from nextquery.suggesters.base import Suggester
 
 Blocklist = Annotated[
     Path | None, typer.Option(help="A file of words and phrases never to be suggested.")
+]
+SynonymsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--synonyms", help="A file of synonyms in Solr's format, for queries that are not known."
+    ),
+]
+Correct = Annotated[
+    bool,
+    typer.Option(
+        "--correct/--no-correct", help="Correct slips by the log's own words, and say so."
+    ),
 ]
 Beam = Annotated[
     int | None,
@@ -101,8 +117,6 @@ def unable(path: Path, suggester: "Suggester", what: str) -> InputError:
 def as_written(found: "Suggestion") -> "Suggestion":
     """A suggestion as people write it: Chinese, Japanese and Thai without spaces."""
     from dataclasses import replace
-
-    from nextquery.normalise import join_words
 
     return replace(found, text=join_words(found.text))
 
@@ -189,6 +203,8 @@ def suggest(
             "last query finds nothing by --hits, or by the model's own log without it."
         ),
     ] = None,
+    synonyms: SynonymsFile = None,
+    correct: Correct = True,
     guards: Annotated[
         bool, typer.Option("--guards/--no-guards", help="Refuse what must not be shown.")
     ] = True,
@@ -225,8 +241,11 @@ def suggest(
     given: dict[str, object] = {"beam": beam, "specificity": specificity, "diversity": diversity}
     given |= {"known": known, "mode": mode, "usefulness": usefulness}
     options = decode_options(suggester, given, settings or (), {"specificity", "diversity"})
-    context = queries or []
+    typed = queries or []
     start = time.perf_counter()
+    rewriter = _rewriter(suggester, synonyms, correct)
+    read = rewriter.context(typed) if rewriter else ReadContext(tuple(typed))
+    context = list(read.queries)
     found = suggester.suggest(context, n, **options)
     if rescue and context:
         found = _rescued(rescue, context, found, n, {"blocklist": blocklist, "hits": check})
@@ -236,16 +255,42 @@ def suggest(
     took = (time.perf_counter() - start) * 1000
     if as_json:
         items = [asdict(item) | {"group": group(context, item.text)} for item in found or instead]
-        document: dict[str, object] = {"context": context, "suggestions": items}
+        document: dict[str, object] = {"context": typed, "suggestions": items}
+        document |= {"corrected": _corrected(read.correction)}
         document |= {"model": suggester.kind, "took_ms": took}
         document |= {"fallback": True} if instead else {}
         typer.echo(json.dumps(document, ensure_ascii=False))
         return
+    _say_correction(read.correction)
     if not found:
         more = "; these are from the same log:" if instead else ""
         typer.echo(f"the model has no suggestion for this session{more}", err=True)
     for item in found or instead:
         typer.echo(f"{item.score:9.3f}  {item.text}  [{item.source}]")
+
+
+def _rewriter(suggester: "Suggester", synonyms: Path | None, correct: bool) -> QueryRewriter | None:
+    """What reads queries as the service does; None if they are to be taken as they are typed."""
+    from nextquery.suggesters.base import Guarded
+
+    known = read_synonyms(synonyms) if synonyms else None
+    if not correct or not isinstance(suggester, Guarded):
+        return None
+    return QueryRewriter(suggester.guard, known)
+
+
+def _corrected(correction: Correction | None) -> dict[str, object] | None:
+    """A correction as the service sends it."""
+    if correction is None:
+        return None
+    changes = [{"typed": old, "corrected": new} for old, new in correction.changes]
+    return {"text": join_words(correction.text), "changes": changes}
+
+
+def _say_correction(correction: Correction | None) -> None:
+    if correction is not None:
+        text = f"for {join_words(correction.text)!r} (--no-correct: as typed)"
+        typer.echo(text, err=True)
 
 
 def _instead(suggester: "Suggester", context: list[str], n: int) -> "list[Suggestion]":
@@ -283,6 +328,8 @@ def complete(
     ] = None,
     n: Annotated[int, typer.Option("-n", min=0, help="How many completions at most.")] = 5,
     blocklist: Blocklist = None,
+    synonyms: SynonymsFile = None,
+    correct: Correct = True,
     beam: Beam = None,
     diversity: Diversity = None,
     known: Known = None,
@@ -311,14 +358,24 @@ def complete(
     given |= {"known": known, "mode": mode}
     options = decode_options(suggester, given, settings or ())
     start = time.perf_counter()
-    completions = suggester.complete(context or [], prefix, n, **options)
+    rewriter = _rewriter(suggester, synonyms, correct)
+    ask: Callable[[str], list[Suggestion]] = partial(
+        suggester.complete, context or [], n=n, **options
+    )
+    correction = None
+    if rewriter is None or not prefix:
+        completions = ask(prefix)
+    else:
+        completions, correction = complete_prefix(ask, rewriter, prefix, n)
     found = [as_written(item) for item in completions]
     took = (time.perf_counter() - start) * 1000
     if as_json:
         items = [asdict(item) for item in found]
-        document = {"context": context or [], "prefix": prefix, "completions": items}
+        document: dict[str, object] = {"context": context or [], "prefix": prefix}
+        document |= {"completions": items, "corrected": _corrected(correction)}
         typer.echo(json.dumps(document | {"took_ms": took}, ensure_ascii=False))
         return
+    _say_correction(correction)
     for item in found:
         typer.echo(f"{item.score:9.3f}  {item.text}  [{item.source}]")
     if not found:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nextquery.artifacts import Artifact, read_artifact, write_text
 from nextquery.artifacts.arrays import load_array, load_record_trie, load_trie, require
 from nextquery.errors import ArtifactError
+from nextquery.logs.spelling import MIN_TARGET_USERS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -147,14 +148,27 @@ class Tables:
     common_pairs: Keys = field(default_factory=lambda: _NO_KEYS)
     rare_pairs: RareSet = field(default_factory=lambda: RareSet.build(_NO_KEYS))
     rare_queries: RareSet = field(default_factory=lambda: RareSet.build(_NO_KEYS))
+    word_counts: Keys = field(default_factory=lambda: _NO_KEYS)
+    """How often each of `words` was typed, by its id; empty: spelling is not corrected."""
+    pair_counts: Keys = field(default_factory=lambda: _NO_KEYS)
+    """How often each of `common_pairs` was typed; empty: spelling is not corrected."""
 
     def count(self, query: str) -> int:
         """How often the background holds a known query, 0 if it is not known."""
         found = self.queries.get(query)
         return int(found[0][0]) if found else 0
 
+    def pair_count(self, key: int) -> int:
+        """How often a pair was typed, by its key; 0 if fewer than K users typed it."""
+        place = int(np.searchsorted(self.common_pairs, np.uint64(key)))
+        known = place < len(self.pair_counts) and int(self.common_pairs[place]) == key
+        return int(self.pair_counts[place]) if known else 0
+
     def check(self) -> None:
-        """Refuse tables that are not as `build_tables.py` writes them."""
+        """Refuse tables that are not as `write_tables` writes them."""
+        counts = ((self.word_counts, self.words), (self.pair_counts, self.common_pairs))
+        for numbers, counted in counts:
+            require(len(numbers) in (0, len(counted)), "the counts of the spelling do not fit")
         pairs = self.common_pairs
         require(pairs.dtype == np.uint64, "common_pairs are no keys")
         require(bool((pairs[1:] >= pairs[:-1]).all()), "common_pairs are out of order")
@@ -179,9 +193,18 @@ def _read_tables(artifact: Artifact) -> Tables:
         common_pairs=load_array(artifact, f"{FOLDER}/common_pairs.npy", "u"),
         rare_pairs=RareSet(load_array(artifact, f"{FOLDER}/rare_pairs.npy", "u")),
         rare_queries=RareSet(load_array(artifact, f"{FOLDER}/rare_queries.npy", "u")),
+        word_counts=_counts(artifact, "word_counts.npy"),
+        pair_counts=_counts(artifact, "pair_counts.npy"),
     )
     artifact.check_once("guard", tables.check)
     return tables
+
+
+def _counts(artifact: Artifact, name: str) -> Keys:
+    """The counts that spelling needs; folders of uncorrected data, and older ones, have none."""
+    if f"{FOLDER}/{name}" not in artifact.files(FOLDER):
+        return _NO_KEYS
+    return load_array(artifact, f"{FOLDER}/{name}", "u")
 
 
 def _settings(artifact: Artifact) -> tuple[int, bytes]:
@@ -228,8 +251,19 @@ def _write_known(data: PreparedData, target: Path) -> None:
     marisa_trie.RecordTrie(COUNT_FORMAT, zip(known["query"], counts, strict=True)).save(
         str(target / "queries.marisa")
     )
-    words = data.counts("words").filter(pl.col("users") >= data.min_users).select("word")
-    marisa_trie.Trie(sorted(words.collect()["word"])).save(str(target / "words.marisa"))
+    words = data.counts("words").filter(pl.col("users") >= data.min_users).sort("word").collect()
+    trie = marisa_trie.Trie(words["word"].to_list())
+    trie.save(str(target / "words.marisa"))
+    if _corrects_spelling(data):
+        counts_by_id = np.zeros(len(trie), dtype=np.uint64)
+        for word, count, users in words.select("word", "count", "users").iter_rows():
+            # What fewer users typed may have been planted: nothing is corrected to it.
+            counts_by_id[trie[word]] = count if users >= MIN_TARGET_USERS else 1
+        np.save(target / "word_counts.npy", counts_by_id, allow_pickle=False)
+
+
+def _corrects_spelling(data: PreparedData) -> bool:
+    return bool(data.artifact.entry("settings").get("spelling"))
 
 
 def _write_pairs(data: PreparedData, secret: bytes, target: Path) -> None:
@@ -243,13 +277,17 @@ def _write_pairs(data: PreparedData, secret: bytes, target: Path) -> None:
     )
     found = pair_keys(joined["key"].to_numpy(), joined["key_second"].to_numpy())
     rare = (joined["users"] < data.min_users).to_numpy()
-    np.save(target / "common_pairs.npy", np.sort(found[~rare]), allow_pickle=False)
+    order = np.argsort(found[~rare], kind="stable")
+    np.save(target / "common_pairs.npy", found[~rare][order], allow_pickle=False)
+    if _corrects_spelling(data):
+        counts = joined["count"].to_numpy()[~rare][order].astype(np.uint64)
+        np.save(target / "pair_counts.npy", counts, allow_pickle=False)
     RareSet.build(found[rare]).save(target / "rare_pairs.npy")
 
 
 def _pair_users(data: PreparedData) -> pl.DataFrame:
     """How many users typed each pair of adjacent words of the background, however few."""
-    pairs = data.counts("word_pairs").select("first", "second", "users")
+    pairs = data.counts("word_pairs").select("first", "second", "users", "count")
     return pairs.sort("first", "second").collect()
 
 

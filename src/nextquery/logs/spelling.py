@@ -219,6 +219,8 @@ def inflected(one: str, other: str) -> bool:
             break
         shared += 1
     for stem in range(_STEM, shared + 1):
+        if one[stem - 1] in (one[stem:], other[stem:]):
+            continue  # a letter that was typed twice ("yahooo") makes no other word
         endings = _ENDINGS.get(one[stem:]), _ENDINGS.get(other[stem:])
         if None not in endings and endings[0] != endings[1]:
             return True

@@ -37,6 +37,7 @@ from nextquery.service.sessions import (
 from nextquery.service.settings import ServiceSettings
 from nextquery.service.worker import ModelEndedError
 from nextquery.suggesters.rescue import rescued
+from nextquery.suggesters.rewriting import QueryRewriter
 
 
 class ClientLeftError(Exception):
@@ -130,6 +131,11 @@ class Service:
         if model.engine is None:
             raise BusyError("The model is still being loaded.", 2)
         return model
+
+    def rewriter(self, name: str | None) -> QueryRewriter | None:
+        """What reads queries for the model that a request names; None while it is loaded."""
+        model = self.models.served.get(name or self.models.default)
+        return None if model is None else model.rewriter
 
     async def stored(self, owner: str, session_id: str | None) -> StoredSession:
         """A session as it is stored; empty without an id, or if the store does not answer."""

@@ -13,7 +13,7 @@ from nextquery.artifacts.files import FileStamp, file_stamp
 from nextquery.errors import BlocklistError
 from nextquery.guard.guard import Guard, read_hits
 from nextquery.inference.settings import Known
-from nextquery.records import QueryWeight, ScoredQuery, Suggestion
+from nextquery.records import Correction, QueryWeight, ScoredQuery, Suggestion
 from nextquery.suggesters.base import (
     Adjustable,
     Completer,
@@ -25,6 +25,7 @@ from nextquery.suggesters.base import (
 )
 from nextquery.suggesters.diagnosis import Diagnosis, why
 from nextquery.suggesters.loading import load
+from nextquery.suggesters.rewriting import QueryRewriter, Synonyms
 
 BLOCKLIST_POLL_INTERVAL = 0.25
 SECONDS_BETWEEN_RETRIES = 10.0
@@ -117,6 +118,15 @@ class SuggestQuestion(Question[list[Suggestion]]):
     options: SuggestOptions = SuggestOptions()
     found_nothing: bool = False
     """Whether the last query had no results: the rescue then answers first."""
+    typed: Context = ()
+    """The session as it was typed, where `context` was corrected."""
+    correction: Correction | None = None
+    """What was changed in the last query."""
+
+    @property
+    def session(self) -> Context:
+        """The session as it is stored and recorded: as it was typed."""
+        return self.typed or self.context
 
     @property
     def group(self) -> Hashable:
@@ -185,6 +195,8 @@ class Engine(ABC):
     """K of the guard: what fewer users typed is not shown."""
     restarts = 0
     """How often a model that ended was started again."""
+    rewriter: QueryRewriter | None = None
+    """Corrects what visitors type, after `open_rewriter`."""
     _loading = False
 
     @property
@@ -204,6 +216,10 @@ class Engine(ABC):
     @abstractmethod
     def blocked(self) -> Mapping[str, int]:
         """How often each rule of the guard held something back."""
+
+    @abstractmethod
+    def open_rewriter(self, synonyms: Synonyms | None) -> None:
+        """Open what corrects the texts of visitors, in this process."""
 
     def check(self) -> None:
         """Look whether it lives, in the thread that asks it; what has ended is started again."""
@@ -283,6 +299,10 @@ class LocalEngine(Engine):
             )
             for context in contexts
         ]
+
+    def open_rewriter(self, synonyms: Synonyms | None) -> None:
+        """Correct texts by the tables of the model's guard."""
+        self.rewriter = QueryRewriter(self.suggester.guard, synonyms)
 
     def blocked(self) -> Mapping[str, int]:
         """How often each rule of the guard held something back."""

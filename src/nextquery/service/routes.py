@@ -16,6 +16,7 @@ from fastapi.staticfiles import StaticFiles
 from nextquery.errors import BlocklistError, InputError, NextqueryError
 from nextquery.inference.lists import group
 from nextquery.normalise import join_words
+from nextquery.records import Correction
 from nextquery.records import Suggestion as FoundSuggestion
 from nextquery.service import monitoring, schemas
 from nextquery.service.access import Admin, Owner, RunningService, service_of, trials_of
@@ -72,7 +73,7 @@ async def suggest(
         raise
     if await service.remember(owner, asked, asked.query, stored):
         trials.record(request, made, question, visit)
-    return _list_answer(made, question.context)
+    return _list_answer(made, question)
 
 
 @router.post("/suggest/batch", responses=NOT_LEARNT)
@@ -91,7 +92,7 @@ async def suggest_batch(
         question = await _question(service, owner, item, stored)
         if item.session_id is not None and service.settings.sessions != "none":
             # A later request of the batch continues the session.
-            sessions[item.session_id] = replace(stored, queries=question.context)
+            sessions[item.session_id] = replace(stored, queries=question.session)
         visit = Visit(item.session_id, owner, stored)
         chosen = trials.choose(item.model, visit)
         _check_usefulness(service, chosen, item)
@@ -109,7 +110,7 @@ async def suggest_batch(
         if await service.remember(owner, item, item.query, made[index][2].stored):
             trials.record(request, *made[index])
     return schemas.SuggestBatchAnswer(
-        answers=[_list_answer(made[index][0], made[index][1].context) for index in sorted(made)]
+        answers=[_list_answer(*made[index][:2]) for index in sorted(made)]
     )
 
 
@@ -148,9 +149,19 @@ async def complete(
     service.charge(request, [question], asked.session_id)
     model = service.model(asked.model)
     found: list[FoundSuggestion] = []
+    correction: Correction | None = None
     if not service.control.killed and prefix is not None:
         found = (await service.ask(request, model, [question])).results[0]
-    return schemas.CompleteAnswer(completions=_suggestions(found), model=model.name)
+        rewriter = model.rewriter if asked.correct else None
+        others = rewriter.beginnings(prefix, found, question.n) if rewriter else []
+        if rewriter is not None and others:
+            similar = [replace(question, prefix=other.text) for other in others]
+            more = [(await service.ask(request, model, [each])).results[0] for each in similar]
+            correction = rewriter.corrected_prefix(prefix, found, others)
+            found = rewriter.merge(found, more, question.n)
+    return schemas.CompleteAnswer(
+        completions=_suggestions(found), corrected=_corrected(correction), model=model.name
+    )
 
 
 @router.post("/explain", responses=NOT_ABLE)
@@ -254,9 +265,15 @@ async def models(request: Request, owner: Owner) -> schemas.ModelsAnswer:
 async def _question(
     service: Service, owner: str, asked: schemas.SuggestRequest, stored: StoredSession
 ) -> SuggestQuestion:
-    context = await service.context(owner, asked, asked.query, stored)
-    options = asked.options(service.settings)
-    return SuggestQuestion(context, options, found_nothing=asked.results == 0)
+    """The question of a request: about the corrected session, unless that is not wanted."""
+    typed = await service.context(owner, asked, asked.query, stored)
+    options, found_nothing = asked.options(service.settings), asked.results == 0
+    rewriter = service.rewriter(asked.model) if asked.correct else None
+    if rewriter is None:
+        return SuggestQuestion(typed, options, found_nothing)
+    read = rewriter.context(typed)
+    correction = read.correction if asked.query.strip() else None
+    return SuggestQuestion(read.queries, options, found_nothing, typed, correction)
 
 
 def _check_usefulness(service: Service, chosen: Chosen, asked: schemas.SuggestRequest) -> None:
@@ -266,13 +283,21 @@ def _check_usefulness(service: Service, chosen: Chosen, asked: schemas.SuggestRe
         raise ProblemError(409, "The model has no usefulness head: it was trained without clicks.")
 
 
-def _list_answer(made: MadeList, context: Sequence[str]) -> schemas.SuggestAnswer:
+def _list_answer(made: MadeList, question: SuggestQuestion) -> schemas.SuggestAnswer:
     return schemas.SuggestAnswer(
-        suggestions=_suggestions(made.suggestions, context),
+        suggestions=_suggestions(made.suggestions, question.context),
+        corrected=_corrected(question.correction),
         model=made.model,
         fallback=made.fallback,
         query_id=made.query_id,
     )
+
+
+def _corrected(correction: Correction | None) -> schemas.Corrected | None:
+    if correction is None:
+        return None
+    changes = [schemas.Change(typed=old, corrected=new) for old, new in correction.changes]
+    return schemas.Corrected(text=join_words(correction.text), changes=changes)
 
 
 def _suggestions(

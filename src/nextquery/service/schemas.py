@@ -171,11 +171,21 @@ class InSession(Asked):
     model: ModelName = None
 
 
+Correct = Annotated[
+    bool,
+    Field(
+        description="Answer for the corrected text where what was typed has a slip, and use the "
+        "site's synonyms; `corrected` says what was changed."
+    ),
+]
+
+
 class SuggestRequest(InSession):
     """Ask for the queries that may come next."""
 
     query: Query = Field(description="The query the user has just typed.")
     n: Count | None = ListLength
+    correct: Correct = True
     diversity: float = Field(
         default=0.0, ge=0, le=1, description="0 takes the likeliest, 1 the most unlike each other."
     )
@@ -233,6 +243,7 @@ class CompleteRequest(InSession):
 
     prefix: Query
     n: Count | None = ListLength
+    correct: Correct = True
 
 
 class ExplainRequest(InSession):
@@ -262,10 +273,31 @@ class Suggestion(BaseModel):
     )
 
 
+class Change(BaseModel):
+    """A word that was corrected."""
+
+    typed: str
+    corrected: str
+
+
+class Corrected(BaseModel):
+    """The text for which a list was made instead of what was typed."""
+
+    text: str
+    changes: list[Change]
+
+
+CorrectedText = Annotated[
+    Corrected | None,
+    Field(description="What was typed had a slip: the list is for this text. Null: as typed."),
+]
+
+
 class SuggestAnswer(BaseModel):
     """What may come next."""
 
     suggestions: list[Suggestion]
+    corrected: CorrectedText = None
     model: str = Field(description="The model that answered.")
     fallback: bool = Field(description="Whether the fallback answered for a late or busy model.")
     query_id: str = Field(description="Names this list in feedback.")
@@ -304,6 +336,7 @@ class CompleteAnswer(BaseModel):
     """How the query may end."""
 
     completions: list[Suggestion]
+    corrected: CorrectedText = None
     model: str
 
 

@@ -14,6 +14,7 @@ from nextquery.service.queue import Batcher, Job, cost
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.service.worker import IsolatedEngine, ModelFailedError, Opening
 from nextquery.suggesters.loading import model_kind
+from nextquery.suggesters.rewriting import QueryRewriter, read_synonyms
 
 RELOAD_POLL_INTERVAL = 0.25
 MOST_AT_ONCE = 4.0
@@ -30,6 +31,7 @@ class ServedModel:
         self.name = named.name
         self._path = named.path
         self._blocklist, self._hits = settings.blocklist, settings.hits
+        self._synonyms = settings.synonyms
         self._metrics = metrics
         # To look a metric up by its labels takes longer than to count with it.
         self._batch_sizes = metrics.batch.labels(named.name)
@@ -55,10 +57,17 @@ class ServedModel:
 
         Whatever is wrong with the folder is an `ArtifactError`, so that it is refused and said.
         """
+        engine: Engine | None = None
         try:
             if model_kind(self._path).neural:
-                return await self._open_apart()
-            return await asyncio.to_thread(open_engine, self._path, self._blocklist, self._hits)
+                engine = await self._open_apart()
+            else:
+                files = self._blocklist, self._hits
+                engine = await asyncio.to_thread(open_engine, self._path, *files)
+            synonyms = read_synonyms(self._synonyms) if self._synonyms else None
+            await asyncio.to_thread(engine.open_rewriter, synonyms)
+            opened, engine = engine, None
+            return opened
         except NextqueryError:
             raise
         except ModelFailedError as error:
@@ -66,6 +75,9 @@ class ServedModel:
         except Exception as error:
             name = type(error).__name__
             raise ArtifactError(f"{self._path}: cannot be used ({name})") from error
+        finally:
+            if engine is not None:  # refused after it was opened
+                engine.close()
 
     async def _open_apart(self) -> Engine:
         """A model that computes, in a process of its own; ended if nobody wants it any more."""
@@ -76,6 +88,11 @@ class ServedModel:
             engine.close()
             raise
         return engine
+
+    @property
+    def rewriter(self) -> QueryRewriter | None:
+        """What corrects the texts of visitors before the model is asked; None while loading."""
+        return None if self.engine is None else self.engine.rewriter
 
     def use(self, engine: Engine) -> None:
         """Answer with `engine` from the next batch on; the old one ends with its last batch."""

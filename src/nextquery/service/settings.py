@@ -59,6 +59,8 @@ class ServiceSettings:
     """Folder through which the workers of one machine tell each other of a reload."""
     fallback: Path | None = None
     """Count model that answers when MODEL is late or busy."""
+    synonyms: Path | None = None
+    """File of synonyms in Solr's format, for queries that no model knows and for completion."""
     rescue: Path | None = None
     """Rescue model whose suggestions come first after a query that had no results."""
     host: str = "127.0.0.1"

@@ -178,17 +178,17 @@ class Trials:
         self, request: Request, made: MadeList, question: SuggestQuestion, visit: Visit
     ) -> None:
         """Record a list that is served, and ask the shadow model for its own."""
-        if self._service.feedback is None or not question.context:
+        if self._service.feedback is None or not question.session:
             return
         moment = datetime.now(UTC)
         served = ServedList(
             made.query_id,
             visit.session_id or "",
             moment,
-            question.context[-1],
+            question.session[-1],
             origin(sender_of(request), moment),
             visit.owner,
-            context=question.context[:-1],
+            context=question.session[:-1],
             model=made.model,
             version=self._version(made),
             fallback=made.fallback,
@@ -255,7 +255,7 @@ def _draft(
     names: tuple[str, ...],
     trial: Trial | None,
 ) -> MadeList:
-    key = "\0".join((visit.key, *question.context))
+    key = "\0".join((visit.key, *question.session))
     drafted = team_draft(lists[0].suggestions, lists[1].suggestions, question.options.n, key)
     return MadeList(
         lists[0].query_id,

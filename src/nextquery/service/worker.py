@@ -19,9 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from nextquery.errors import NextqueryError
+from nextquery.guard.guard import Guard
 from nextquery.inference.cancellation import GivenUpError, given_up_when
 from nextquery.service import monitoring
-from nextquery.service.engine import Answer, BlocklistState, Engine, Question, open_engine
+from nextquery.service.engine import (
+    Answer,
+    BlocklistState,
+    BlocklistWatch,
+    Engine,
+    Question,
+    open_engine,
+)
+from nextquery.suggesters.rewriting import QueryRewriter, Synonyms
 
 
 @dataclass(frozen=True)
@@ -170,6 +179,7 @@ class IsolatedEngine(Engine):
         self._start_not_before = 0.0
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection[Any, Any] | None = None
+        self._watch: BlocklistWatch | None = None
 
     @property
     def process_id(self) -> int:
@@ -212,6 +222,15 @@ class IsolatedEngine(Engine):
             except (EOFError, OSError):
                 raise ModelEndedError("the model's process ended over one batch twice") from None
 
+    def open_rewriter(self, synonyms: Synonyms | None) -> None:
+        """Correct texts in this process, by the tables of the model folder and the blocklist."""
+        path, blocklist = self._opening.path, self._opening.blocklist
+        guard = Guard.open(path, blocklist)
+        self.rewriter = QueryRewriter(guard, synonyms)
+        if blocklist is not None:
+            self._watch = BlocklistWatch(guard, blocklist)
+            self._watch.start()
+
     def check(self) -> None:
         """Ask for a sign of life; a process that has ended is started again."""
         with self._lock:
@@ -252,6 +271,8 @@ class IsolatedEngine(Engine):
     def close(self) -> None:
         """End the process, if need be by force."""
         self._ending = True
+        if self._watch is not None:
+            self._watch.stop()
         if self._loading:
             self.kill()
         with self._lock:

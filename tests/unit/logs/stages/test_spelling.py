@@ -87,6 +87,7 @@ def test_a_corrected_word_is_not_corrected_again() -> None:
         ("depressoin", "depression", False),
         ("existance", "existence", False),
         ("flowres", "flowers", False),
+        ("yahooo", "yahoo", False),
         ("read", "real", False),  # no stem in common
     ],
 )

@@ -1,0 +1,83 @@
+"""Completion of prefixes with one slip: MRR as it was and with similar beginnings.
+
+    python -m research.completion_slips DATA MODEL [MODEL ...]
+
+The next query of validation sessions is cut after half of its letters (at least four) and one
+letter is exchanged, dropped, doubled or replaced, never the first. The control is the same prefix
+without a slip. Prints one JSON line per model.
+"""
+
+import json
+import random
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nextquery import load
+from nextquery.logs.data_folder import PreparedData
+from nextquery.suggesters.rewriting import QueryRewriter, complete
+
+CASES, LIST = 2000, 10
+LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
+
+
+def edited(prefix: str, draw: random.Random) -> str:
+    """The prefix with one slip after its first letter."""
+    place = draw.randrange(1, len(prefix))
+    head, letter, rest = prefix[:place], prefix[place], prefix[place + 1 :]
+    choices = [head + rest, head + draw.choice(LETTERS) + rest, head + letter + letter + rest]
+    if rest:
+        choices.append(head + rest[0] + letter + rest[1:])
+    different = [text for text in choices if text != prefix and not text.endswith(" ")]
+    return draw.choice(different or [prefix + "q"])
+
+
+def cases(data: PreparedData, known: Any) -> list[tuple[tuple[str, ...], str, str, str]]:
+    """Context, prefix, prefix with a slip, and the query, of queries that K users typed."""
+    draw = random.Random(1)
+    rows = []
+    for session in data.sessions("validation"):
+        for place in range(1, len(session.queries)):
+            query = session.queries[place]
+            cut = max(4, len(query) // 2)
+            if query in known and len(query) > cut and query not in session.queries[:place]:
+                prefix = query[:cut].rstrip()
+                rows.append((session.queries[:place], prefix, edited(prefix, draw), query))
+    draw.shuffle(rows)
+    return rows[:CASES]
+
+
+def main() -> None:
+    """Measure every model."""
+    data = PreparedData(Path(sys.argv[1]))
+    for folder in sys.argv[2:]:
+        model: Any = load(folder)
+        rewriter = QueryRewriter(model.guard)
+        sums: dict[str, float] = {}
+        slowest: list[float] = []
+        rows = cases(data, model.guard.tables.queries)
+        for context, prefix, slip, query in rows:
+            ask = partial(model.complete, context, n=LIST)
+            begin = time.perf_counter()
+            tolerant = complete(ask, rewriter, slip, LIST)[0]
+            slowest.append((time.perf_counter() - begin) * 1000)
+            lists = {
+                "slip, before": ask(slip),
+                "slip, after": tolerant,
+                "no slip, before": ask(prefix),
+                "no slip, after": complete(ask, rewriter, prefix, LIST)[0],
+            }
+            for name, found in lists.items():
+                texts = [item.text for item in found]
+                reciprocal = 1 / (texts.index(query) + 1) if query in texts else 0.0
+                sums[name] = sums.get(name, 0.0) + reciprocal
+        slowest.sort()
+        result = {name: round(total / len(rows), 4) for name, total in sums.items()}
+        times = {"ms_p50": slowest[len(rows) // 2], "ms_p99": slowest[len(rows) * 99 // 100]}
+        print(json.dumps({"model": folder, "cases": len(rows), "mrr": result, **times}))
+
+
+if __name__ == "__main__":
+    main()
