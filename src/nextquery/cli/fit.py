@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def fit(
     data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
     kind: Annotated[
-        str, typer.Option(help="popularity, adjacency, qvmm, cacb, shortcuts or rescue.")
+        str, typer.Option(help="popularity, adjacency, qvmm, cacb, shortcuts, rescue or returning.")
     ],
     out: Annotated[Path, typer.Option(help="The model folder to write.")],
     settings: Annotated[
@@ -41,7 +41,7 @@ def fit(
     ] = PrepareSettings.spark_master,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Fit a count model: popularity, adjacency, qvmm, cacb, shortcuts or rescue.
+    """Fit a count model, or what returning visitors search for again (returning).
 
     Example: `nextquery fit DATA --kind adjacency --out models/adjacency`
     """
@@ -52,10 +52,9 @@ def fit(
     from nextquery.guard.guard import read_hits
     from nextquery.logs.data_folder import PreparedData
     from nextquery.logs.inspect import emptiness
-    from nextquery.suggesters.fit import fit_model
-    from nextquery.suggesters.loading import count_model
+    from nextquery.suggesters.fit import fit_kind, model_class
 
-    model_type = count_model(kind)
+    model_type = model_class(kind)
     chosen = from_overrides(model_type.settings_type, settings or [])
     check_target(out, kind)
     start = time.perf_counter()
@@ -63,7 +62,7 @@ def fit(
     with Console(stderr=True).status(f"fitting {kind}"):
         check = read_hits(hits) if hits else None
         counting = {"engine": engine, "spark_master": spark_master}
-        fitted = fit_model(model_type, prepared, chosen, **counting, hits=check)
+        fitted = fit_kind(kind, prepared, chosen, **counting, hits=check)
         fitted.save(out)
     seconds = time.perf_counter() - start
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())

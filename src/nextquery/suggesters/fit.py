@@ -1,4 +1,4 @@
-"""Fitting any count model: a kind decides which function counts."""
+"""Fitting a model to a prepared log: a kind decides which function counts or learns."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,9 +13,12 @@ from nextquery.logs.settings import PrepareSettings
 from nextquery.suggesters.adjacency import fit_adjacency
 from nextquery.suggesters.cacb import fit_cacb
 from nextquery.suggesters.count_suggester import CountSuggester
+from nextquery.suggesters.loading import count_model
 from nextquery.suggesters.popularity import fit_popularity
 from nextquery.suggesters.qvmm import fit_qvmm
 from nextquery.suggesters.rescue import fit_rescue
+from nextquery.suggesters.returning import Returning
+from nextquery.suggesters.returning_fit import fit_returning
 from nextquery.suggesters.sequences import open_log
 from nextquery.suggesters.shortcuts import fit_shortcuts
 
@@ -55,3 +58,26 @@ def fit_model(
     model.write_guard_tables = partial(write_tables, data)
     model.data_entry = data_entry(data)
     return model
+
+
+def model_class(kind: str) -> Any:
+    """The class of a kind that `fit_kind` fits."""
+    return Returning if kind == Returning.kind else count_model(kind)
+
+
+def fit_kind(
+    kind: str,
+    data: PreparedData,
+    settings: Any,
+    *,
+    engine: str = PrepareSettings.engine,
+    spark_master: str = PrepareSettings.spark_master,
+    hits: HitsCheck | None = None,
+) -> Any:
+    """Fit a count model, or the model of returning visitors, which samples sessions with Polars."""
+    if kind != Returning.kind:
+        counting = {"engine": engine, "spark_master": spark_master}
+        return fit_model(model_class(kind), data, settings, **counting, hits=hits)
+    if hits is not None:
+        raise InputError("`hits`: returning does not ask what finds something")
+    return fit_returning(data, settings)

@@ -97,6 +97,11 @@ def model_kind(folder: Path) -> ModelKind:
 
 
 def _kind_of(artifact: Artifact) -> ModelKind:
+    if artifact.kind == "returning":
+        raise ArtifactError(
+            f"{artifact.path}: a model of returning visitors, which needs a model to be used with: "
+            "set `returning` of the service"
+        )
     if artifact.kind not in MODEL_KINDS:
         known = ", ".join(MODEL_KINDS)
         raise ArtifactError(
@@ -108,7 +113,7 @@ def _kind_of(artifact: Artifact) -> ModelKind:
 def count_model(kind: str) -> Any:
     """The class of a count model."""
     if kind not in COUNT_MODELS:
-        raise InputError(f"`kind` {kind}: must be one of {', '.join(COUNT_MODELS)}")
+        raise InputError(f"`kind` {kind}: must be one of {', '.join((*COUNT_MODELS, 'returning'))}")
     return _named(MODEL_KINDS[kind].loader)
 
 

@@ -1,0 +1,221 @@
+"""Returning visitors: candidates, features, the fitted model and what its folder keeps."""
+
+import math
+import random
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from nextquery import PreparedData, load, prepare
+from nextquery.errors import ArtifactError, InputError
+from nextquery.guard.guard import Guard
+from nextquery.suggesters.fit import fit_kind
+from nextquery.suggesters.returning import (
+    FEATURES,
+    PastQuery,
+    Returning,
+    ReturningSettings,
+    candidate_features,
+)
+from nextquery.suggesters.returning_fit import fit_returning, read_requests
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+START = datetime(2024, 1, 1)
+
+
+def habits() -> list[dict[str, str]]:
+    """40 users over 60 days: after `news` each types a query that nobody else types."""
+    draw = random.Random(3)
+    found = []
+    for user in range(40):
+        for visit in range(30):
+            time = START + timedelta(days=2 * visit, minutes=draw.randrange(2000))
+            things = [f"thing {draw.randrange(60)}" for _ in range(2)]
+            queries = ["news", f"my blog {user}"] if draw.random() < 0.4 else things
+            for minute, query in enumerate(queries):
+                moment = (time + timedelta(minutes=minute)).isoformat(" ")
+                found.append({"user": f"u{user}", "time": moment, "query": query, "click": "x"})
+    return found
+
+
+@pytest.fixture(scope="module")
+def habit_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    folder = tmp_path_factory.mktemp("habits") / "data"
+    return prepare(pl.DataFrame(habits()), folder, spelling=False, min_users=3)
+
+
+@pytest.fixture(scope="module")
+def model_folder(habit_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("returning") / "model"
+    fit_returning(habit_data, ReturningSettings(sessions=200, shown=1.0, ridge=1.0)).save(out)
+    return out
+
+
+def row_of(text: str, texts: list[str], rows: np.ndarray) -> dict[str, float]:
+    return dict(zip(FEATURES, rows[texts.index(text)].tolist(), strict=True))
+
+
+def test_features_by_hand() -> None:
+    now = 100 * DAY
+    history = [
+        PastQuery("rome metro map", now - HOUR, 2),
+        PastQuery("weather", now - 2 * DAY - HOUR, 5),
+        PastQuery("rome hotels", now - 2 * DAY - 1.5 * HOUR, 1),
+    ]
+    context = ["rome airport", "rome hotels"]
+    texts, rows = candidate_features(context, history, now)
+    assert texts == ["rome airport", "rome metro map", "weather"]  # never the last query
+    weather = row_of("weather", texts, rows)
+    assert weather["log_count"] == pytest.approx(math.log(6))
+    assert weather["log_count_last_query"] == pytest.approx(math.log(2))
+    assert weather["log_age"] == pytest.approx(math.log1p(49 * HOUR))
+    assert weather["rank"] == 2
+    assert weather["followed_last_query"] == 1  # half an hour after it was typed the last time
+    metro = row_of("rome metro map", texts, rows)
+    assert metro["word_overlap"] == pytest.approx(1 / 4)
+    assert metro["session_overlap"] == pytest.approx(1 / 3)
+    assert (metro["in_session"], metro["followed_last_query"]) == (0, 0)
+    airport = row_of("rome airport", texts, rows)
+    assert (airport["in_session"], airport["rank"], airport["log_age"]) == (1, 0, 0)
+
+
+def test_a_time_in_the_future_is_now() -> None:
+    texts, rows = candidate_features(["a"], [PastQuery("b", 2e9)], 1e9)
+    assert row_of("b", texts, rows)["log_age"] == 0
+    assert np.isfinite(rows).all()
+
+
+def test_requests_have_only_what_was_before(habit_data: PreparedData) -> None:
+    past = read_requests(habit_data, "test", 1000, 0)
+    assert past
+    for request in past:
+        assert all(entry.time < request.now for entry in request.history)
+    repeated = [each for each in past if each.context[-1] == "news"]
+    assert repeated
+    assert all(request.next_query in {e.text for e in request.history} for request in repeated)
+    assert all(request.returning for request in past)
+
+
+def test_single_searches_count_as_past(habit_data: PreparedData) -> None:
+    """A session of one query is only in the journal."""
+    lonely = [{"user": f"u{u}", "time": "2023-12-30 12:00:00", "query": "alone", "click": "x"}
+              for u in range(40)]  # fmt: skip
+    data = prepare(
+        pl.DataFrame([*habits(), *lonely]),
+        habit_data.path.parent / "lonely",
+        spelling=False,
+    )
+    past = read_requests(data, "test", 1000, 0)
+    assert all("alone" in {entry.text for entry in each.history} for each in past)
+
+
+def test_the_habit_is_learnt(model_folder: Path) -> None:
+    model = Returning.load(model_folder)
+    now = START.timestamp() + 90 * DAY
+    history = [
+        PastQuery("thing 9", now - 0.5 * DAY, 1),
+        PastQuery("my blog 77", now - DAY, 5),
+        PastQuery("news", now - DAY - 60, 6),
+    ]
+    found = model.again(["news"], history, now)
+    assert found[0].text == "my blog 77"
+    assert found[0].source == "typed before"
+    assert found[0].score > 2 * (found[1].score if len(found) > 1 else 0.0)
+    assert "news" not in {suggestion.text for suggestion in found}
+    probabilities = dict(model.probabilities(["news"], history, now))
+    assert probabilities["my blog 77"] == found[0].score
+    assert model.again(["news"], history, now, n=0) == []
+    assert model.again(["news"], history, now, threshold=1.0) == []
+
+
+def test_nothing_without_a_history(model_folder: Path) -> None:
+    model = Returning.load(model_folder)
+    assert model.again(["a", "b", "c"], [], 1e9, threshold=0.0) == []
+    assert model.again([], [PastQuery("a", 1e9)], 1e9, threshold=0.0)[0].text == "a"
+
+
+def test_blocklist_personal_data_and_hits_apply_but_not_k(
+    model_folder: Path, tmp_path: Path
+) -> None:
+    now = 1e9
+    own = ["zebra crossing 41", "forbidden thing", "jane.doe@example.org", "xylophone " * 12]
+    history = [PastQuery(text.strip(), now - HOUR) for text in own]
+
+    def shown(model: Returning) -> set[str]:
+        return {each.text for each in model.again(["news"], history, now, 9, threshold=0.0)}
+
+    assert shown(Returning.load(model_folder)) == {"zebra crossing 41", "forbidden thing"}
+    blocklist = tmp_path / "blocklist.txt"
+    blocklist.write_text("forbidden\n")
+    assert shown(Returning.load(model_folder, blocklist)) == {"zebra crossing 41"}
+    with_hits = Returning.load(model_folder, None, lambda query: "zebra" not in query)
+    assert shown(with_hits) == {"forbidden thing"}
+    assert {each.text for each in with_hits.complete("z", history)} == set()
+
+
+def test_completions_begin_with_the_prefix_newest_first(model_folder: Path) -> None:
+    model = Returning.load(model_folder)
+    history = [PastQuery("rome hotels", 9, 4), PastQuery("paris", 8), PastQuery("rome", 7)]
+    assert [each.text for each in model.complete("ro", history)] == ["rome hotels", "rome"]
+    assert [each.text for each in model.complete("rome", history)] == ["rome hotels"]
+    assert model.complete("ro", history, last="rome hotels")[0].text == "rome"
+    assert model.complete("ro", history, 1)[0].score == 4
+
+
+def test_the_folder_keeps_no_query_of_a_single_user(model_folder: Path) -> None:
+    files = [path for path in model_folder.rglob("*") if path.is_file()]
+    assert files
+    assert not any(b"my blog" in path.read_bytes() for path in files)
+
+
+def test_a_saved_model_opens_the_same(model_folder: Path, tmp_path: Path) -> None:
+    model = Returning.load(model_folder)
+    model.save(tmp_path / "copy")
+    copy = Returning.load(tmp_path / "copy")
+    assert copy.weights.tolist() == model.weights.tolist()
+    assert (copy.threshold, copy.validation) == (model.threshold, model.validation)
+    with pytest.raises(ArtifactError, match="model of returning visitors"):
+        load(model_folder)
+
+
+def test_probabilities_are_calibrated(habit_data: PreparedData, model_folder: Path) -> None:
+    """On the validation sessions, the mean probability is the share of candidates that came."""
+    model = Returning.load(model_folder)
+    past = read_requests(habit_data, "validation", 1000, 0)
+    expected = happened = 0.0
+    for request in past:
+        for text, probability in model.probabilities(request.context, request.history, request.now):
+            expected += probability
+            happened += text == request.next_query
+    assert expected == pytest.approx(happened, rel=0.2)
+
+
+def test_the_threshold_bounds_how_often_something_is_shown(habit_data: PreparedData) -> None:
+    model = fit_returning(habit_data, ReturningSettings(sessions=200, shown=0.25))
+    assert model.validation["shown"] <= 0.3
+    assert 0 < model.threshold < 1
+
+
+def test_a_log_without_returning_visitors_is_refused(tmp_path: Path) -> None:
+    moments = [(n, START + timedelta(minutes=60 * (n // 2) + n)) for n in range(400)]
+    rows = [
+        {"user": f"u{n // 2}", "time": moment.isoformat(" "), "query": f"q {n}", "click": "x"}
+        for n, moment in moments
+    ]
+    data = prepare(pl.DataFrame(rows), tmp_path / "data", spelling=False)
+    with pytest.raises(InputError, match="typed before by the same user"):
+        fit_returning(data)
+    with pytest.raises(InputError, match="does not ask what finds something"):
+        fit_kind("returning", data, ReturningSettings(), hits=lambda _: True)
+
+
+def test_altered_weights_are_refused(model_folder: Path, tmp_path: Path) -> None:
+    model = Returning.load(model_folder)
+    broken = Returning(np.append(model.weights[:-1], np.nan), 0.1, model.settings, Guard())
+    broken.save(tmp_path / "broken")
+    with pytest.raises(ArtifactError, match="not finite"):
+        Returning.load(tmp_path / "broken")
