@@ -4,8 +4,10 @@ To put another kind under the contract, add a function to `MAKERS` that makes a 
 prepared data.
 """
 
+import json
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -13,16 +15,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from starlette.testclient import TestClient
 from tests.unit.feedback.made_up import publish_shortest_first
+from typer.testing import CliRunner
 
 from nextquery import load
 from nextquery.artifacts import publish
+from nextquery.cli.main import app
 from nextquery.errors import InputError
 from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
 from nextquery.normalise import normalise_query
+from nextquery.service.answering import build_service
+from nextquery.service.app import build_app
+from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.suggesters.base import Completer, Guarded, Suggester
 from nextquery.suggesters.blend import BlendSettings, Mixture, publish_blend
 from nextquery.suggesters.diagnosis import LISTED, why
@@ -268,3 +276,42 @@ def test_a_diagnosis_counts_only_what_enough_users_typed(suggester: Suggester) -
         ("zyzzyva", False, False),
         ("paris", True, True),
     ]
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    control = tmp_path_factory.mktemp("control")
+    settings = ServiceSettings((NamedModel("model", folder),), control, budget_ms=60_000)
+    with TestClient(build_app(build_service(settings))) as client:
+        end = time.monotonic() + 120
+        while client.get("/readyz").status_code != 200:
+            assert time.monotonic() < end, "the model was not loaded"
+            time.sleep(0.01)
+        yield client
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"n": 3, "specificity": 0.6, "diversity": 0.4}], ids=["default", "adjusted"]
+)
+def test_the_command_and_the_service_give_the_same_list(
+    folder: Path, service: TestClient, options: dict[str, float]
+) -> None:
+    words = [f"{'-' if name == 'n' else '--'}{name}={value}" for name, value in options.items()]
+    words = [word.replace("-n=", "-n") for word in words]
+    lengths = []
+    for name, context in CONTEXTS.items():
+        if name == "one very long query":  # the service takes 512 characters
+            continue
+        context = context[-50:]
+        command = CliRunner().invoke(app, ["suggest", str(folder), *context, "--json", *words])
+        assert command.exit_code == 0, command.output
+        body = {"context": context[:-1], "query": context[-1] if context else "", **options}
+        answer = service.post("/v1/suggest", json=body)
+        assert answer.status_code == 200, answer.text
+        printed, served = json.loads(command.stdout)["suggestions"], answer.json()["suggestions"]
+        assert [item["text"] for item in printed] == [item["text"] for item in served], name
+        assert [item["source"] for item in printed] == [item["source"] for item in served], name
+        scores = [item["score"] for item in served]
+        assert [item["score"] for item in printed] == pytest.approx(scores, abs=1e-4), name
+        lengths.append(len(served))
+    assert max(lengths) > 0

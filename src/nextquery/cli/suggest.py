@@ -219,9 +219,10 @@ def suggest(
         bool,
         typer.Option(
             "--fallback/--no-fallback",
-            help="Where a count model has nothing, show related or frequent queries.",
+            help="Where a count model has nothing, show related or frequent queries, which the "
+            "service would not.",
         ),
-    ] = True,
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Suggest the next query.
@@ -234,6 +235,7 @@ def suggest(
     from nextquery.guard.guard import read_hits
     from nextquery.inference.lists import group
     from nextquery.inference.process_memory import keep_freed_memory
+    from nextquery.suggesters.asking import ListMaker, SuggestOptions
 
     keep_freed_memory()
     check = read_hits(hits) if hits else None
@@ -246,7 +248,8 @@ def suggest(
     rewriter = _rewriter(suggester, synonyms, correct)
     read = rewriter.context(typed) if rewriter else ReadContext(tuple(typed))
     context = list(read.queries)
-    found = suggester.suggest(context, n, **options)
+    config = options.pop("config", None)
+    [found] = ListMaker(suggester).lists([context], SuggestOptions(n, **options), config)
     if rescue and context:
         found = _rescued(rescue, context, found, n, {"blocklist": blocklist, "hits": check})
     found = [as_written(item) for item in found]
@@ -263,10 +266,15 @@ def suggest(
         return
     _say_correction(read.correction)
     if not found:
-        more = "; these are from the same log:" if instead else ""
+        more = "; these are from the same log:" if instead else _advice(suggester, fallback)
         typer.echo(f"the model has no suggestion for this session{more}", err=True)
     for item in found or instead:
         typer.echo(f"{item.score:9.3f}  {item.text}  [{item.source}]")
+
+
+def _advice(suggester: "Suggester", fallback: bool) -> str:
+    has_more = isinstance(suggester, CountSuggester) and not fallback
+    return "; --fallback shows related or frequent queries" if has_more else ""
 
 
 def _rewriter(suggester: "Suggester", synonyms: Path | None, correct: bool) -> QueryRewriter | None:
@@ -295,8 +303,6 @@ def _say_correction(correction: Correction | None) -> None:
 
 def _instead(suggester: "Suggester", context: list[str], n: int) -> "list[Suggestion]":
     """What a count model's log has, where the model itself has nothing."""
-    from nextquery.suggesters.count_suggester import CountSuggester
-
     return fall_back(suggester, context, n) if isinstance(suggester, CountSuggester) else []
 
 

@@ -17,7 +17,6 @@ from nextquery.service.engine import (
     Context,
     Question,
     ScoreQuestion,
-    SuggestOptions,
     SuggestQuestion,
 )
 from nextquery.service.feedback import FeedbackLog
@@ -36,6 +35,7 @@ from nextquery.service.sessions import (
 )
 from nextquery.service.settings import ServiceSettings
 from nextquery.service.worker import ModelEndedError
+from nextquery.suggesters.asking import SuggestOptions
 from nextquery.suggesters.rescue import rescued
 from nextquery.suggesters.rewriting import QueryRewriter
 

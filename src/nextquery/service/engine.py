@@ -4,7 +4,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -12,8 +12,8 @@ from nextquery.artifacts import MANIFEST, open_artifact, sha256
 from nextquery.artifacts.files import FileStamp, file_stamp
 from nextquery.errors import BlocklistError
 from nextquery.guard.guard import Guard, read_hits
-from nextquery.inference.settings import Known
 from nextquery.records import Correction, QueryWeight, ScoredQuery, Suggestion
+from nextquery.suggesters.asking import ListMaker, SuggestOptions
 from nextquery.suggesters.base import (
     Adjustable,
     Completer,
@@ -84,22 +84,6 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
-class SuggestOptions:
-    """How a list of suggestions is to be made."""
-
-    n: int = 5
-    """How many at most."""
-    diversity: float = 0.0
-    """0 takes the likeliest, 1 the most unlike each other."""
-    specificity: float | None = None
-    """How much what people type after anything is held back; None: as the model has it."""
-    known: Known | None = None
-    """Queries that at least K users typed; None: as the model has it. Counts know no others."""
-    usefulness: float = 0.0
-    """How often log P(useful) is added to a value, by a model that has learnt it."""
-
-
-@dataclass(frozen=True)
 class Question(Generic[Answer]):
     """Base of all questions: the session so far, oldest query first."""
 
@@ -115,7 +99,7 @@ class Question(Generic[Answer]):
 class SuggestQuestion(Question[list[Suggestion]]):
     """What may come next?"""
 
-    options: SuggestOptions = SuggestOptions()
+    options: SuggestOptions = field(default_factory=SuggestOptions)
     found_nothing: bool = False
     """Whether the last query had no results: the rescue then answers first."""
     typed: Context = ()
@@ -251,10 +235,9 @@ class LocalEngine(Engine):
         if isinstance(suggester, UsefulnessJudge):
             self.judges_usefulness = suggester.judges_usefulness
         self.min_users = suggester.guard.tables.min_users
-        # Asked once: to see whether an object has what a protocol names takes as long as a look-up.
-        self._adjustable = suggester if isinstance(suggester, Adjustable) else None
-        if self._adjustable is not None:
-            self.specificity = self._adjustable.specificity
+        self._maker = ListMaker(suggester)
+        if isinstance(suggester, Adjustable):
+            self.specificity = suggester.specificity
         self._watch = BlocklistWatch(suggester.guard, blocklist) if blocklist else None
         if self._watch is not None:
             self._watch.start()
@@ -288,17 +271,7 @@ class LocalEngine(Engine):
         self, contexts: Sequence[Context], options: SuggestOptions
     ) -> list[list[Suggestion]]:
         """A list for each context."""
-        assert self._adjustable is not None, f"{self.kind} takes no options"
-        return [
-            self._adjustable.suggest(
-                context,
-                options.n,
-                specificity=options.specificity,
-                diversity=options.diversity,
-                known=options.known,
-            )
-            for context in contexts
-        ]
+        return self._maker.lists(contexts, options)
 
     def open_rewriter(self, synonyms: Synonyms | None) -> None:
         """Correct texts by the tables of the model's guard."""
@@ -326,21 +299,7 @@ class StatefulEngine(LocalEngine):
         blocklist: Path | None = None,
     ) -> None:
         super().__init__(suggester, version, blocklist)
-        self._model = suggester
         self.specificity = suggester.config.specificity
-
-    def suggest(
-        self, contexts: Sequence[Context], options: SuggestOptions
-    ) -> list[list[Suggestion]]:
-        """A list for each context, all decoded in one batch."""
-        config = self._model.config
-        asked = {"specificity": options.specificity, "known": options.known}
-        wanted = {key: value for key, value in asked.items() if value is not None}
-        wanted["diversity"] = options.diversity
-        if self.judges_usefulness and options.usefulness:
-            wanted["usefulness"] = options.usefulness
-        states = self._model.encode_many(contexts)
-        return self._model.suggest_after(states, options.n, config=config.model_copy(update=wanted))
 
 
 def open_engine(path: Path, blocklist: Path | None, hits: Path | None = None) -> LocalEngine:

@@ -26,7 +26,6 @@ from nextquery.service.engine import (
     CompleteQuestion,
     ExplainQuestion,
     ScoreQuestion,
-    SuggestOptions,
     SuggestQuestion,
     WhyQuestion,
 )
@@ -36,6 +35,7 @@ from nextquery.service.schemas import BusyError, ProblemError
 from nextquery.service.sessions import SessionsUnavailableError, StoredSession, session_key
 from nextquery.service.texts import read_many, read_prefix, read_query, read_session, read_texts
 from nextquery.service.trials import Chosen, MadeList, Visit, sender_of
+from nextquery.suggesters.asking import SuggestOptions
 from nextquery.suggesters.diagnosis import Diagnosis
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {

@@ -10,7 +10,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from nextquery.inference.settings import Known
-from nextquery.service.engine import SuggestOptions
 from nextquery.service.settings import (
     MAX_BATCH_REQUESTS,
     MAX_CANDIDATES,
@@ -19,6 +18,7 @@ from nextquery.service.settings import (
     MAX_SUGGESTIONS,
     ServiceSettings,
 )
+from nextquery.suggesters.asking import SuggestOptions
 
 MEDIA_TYPE = "application/problem+json"
 FAILED = "Look for the request id in the log."

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from nextquery.service.answering import Service, build_service
-from nextquery.service.engine import SuggestOptions, SuggestQuestion
+from nextquery.service.engine import SuggestQuestion
 from nextquery.service.queue import QueueFullError
 from nextquery.service.schemas import BusyError, InSession, ProblemError
 from nextquery.service.sessions import session_key
 from nextquery.service.settings import NamedModel, ServiceSettings
+from nextquery.suggesters.asking import SuggestOptions
 
 QUESTION = SuggestQuestion(("red shoes",), SuggestOptions(n=1))
 

@@ -9,7 +9,7 @@ from nextquery.cli.main import app
 def test_a_count_model_that_has_nothing_shows_related_queries(
     served_models: dict[str, Path],
 ) -> None:
-    words = ["suggest", str(served_models["adjacency"]), "trail boots"]
+    words = ["suggest", str(served_models["adjacency"]), "trail boots", "--fallback"]
     shown = CliRunner().invoke(app, words)
     told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
 
@@ -19,12 +19,13 @@ def test_a_count_model_that_has_nothing_shows_related_queries(
     assert {item["text"] for item in told["suggestions"]} >= {"leather boots", "red boots"}
 
 
-def test_nothing_instead_where_nothing_is_wanted(served_models: dict[str, Path]) -> None:
-    words = ["suggest", str(served_models["adjacency"]), "trail boots", "--no-fallback"]
+def test_without_fallback_nothing_is_shown_instead(served_models: dict[str, Path]) -> None:
+    words = ["suggest", str(served_models["adjacency"]), "trail boots"]
     shown = CliRunner().invoke(app, words)
 
     assert shown.exit_code == 0
     assert shown.stdout == ""
+    assert "--fallback shows related or frequent queries" in shown.stderr
 
 
 def test_what_the_model_has_comes_from_the_model(served_models: dict[str, Path]) -> None:

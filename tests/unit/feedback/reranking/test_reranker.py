@@ -14,7 +14,8 @@ from nextquery.feedback.impressions import Feedback
 from nextquery.feedback.rerank_training import make_reranker
 from nextquery.feedback.reranker import Reranker
 from nextquery.feedback.settings import RerankSettings
-from nextquery.service.engine import SuggestOptions, SuggestQuestion, open_engine
+from nextquery.service.engine import SuggestQuestion, open_engine
+from nextquery.suggesters.asking import SuggestOptions
 from nextquery.suggesters.loading import model_kind
 
 

@@ -6,8 +6,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from nextquery.service import schemas
-from nextquery.service.engine import SuggestOptions
 from nextquery.service.settings import MAX_CONTEXT_QUERIES, MAX_QUERY_CHARACTERS, ServiceSettings
+from nextquery.suggesters.asking import SuggestOptions
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_options_are_those_of_the_request_or_else_of_the_service(
     asked = schemas.SuggestRequest.model_validate(body).options(service)
     assert asked == SuggestOptions(n=5, diversity=0.5, specificity=0.0, known="only")
     asked = schemas.SuggestRequest.model_validate({"query": "x"}).options(service)
-    assert asked == SuggestOptions(n=7, specificity=0.1, known="free")
+    assert asked == SuggestOptions(n=7, diversity=0.0, specificity=0.1, known="free")
 
 
 def test_a_whole_number_may_be_written_with_a_point() -> None:

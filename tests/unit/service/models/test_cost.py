@@ -4,10 +4,10 @@ from nextquery.service.engine import (
     CompleteQuestion,
     ExplainQuestion,
     ScoreQuestion,
-    SuggestOptions,
     SuggestQuestion,
 )
 from nextquery.service.queue import cost
+from nextquery.suggesters.asking import SuggestOptions
 
 SHORT = ("red shoes", "paris")
 LONG = tuple(" ".join(["word"] * 40) for _ in range(100))

@@ -12,11 +12,11 @@ from nextquery.service.engine import (
     ExplainQuestion,
     ScoreQuestion,
     StatefulEngine,
-    SuggestOptions,
     SuggestQuestion,
     WhyQuestion,
     open_engine,
 )
+from nextquery.suggesters.asking import SuggestOptions
 from nextquery.suggesters.diagnosis import why
 from nextquery.suggesters.neural import HREDSuggester
 

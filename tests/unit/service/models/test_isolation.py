@@ -22,7 +22,6 @@ from nextquery.service.engine import (
     ExplainQuestion,
     Question,
     ScoreQuestion,
-    SuggestOptions,
     SuggestQuestion,
     open_engine,
 )
@@ -34,6 +33,7 @@ from nextquery.service.worker import (
     ModelLateError,
     Opening,
 )
+from nextquery.suggesters.asking import SuggestOptions
 
 pytestmark = pytest.mark.slow
 

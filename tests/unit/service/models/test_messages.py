@@ -3,8 +3,9 @@
 import pickle
 from pathlib import Path
 
-from nextquery.service.engine import SuggestOptions, SuggestQuestion
+from nextquery.service.engine import SuggestQuestion
 from nextquery.service.worker import Batch, Check, Failure, Opening
+from nextquery.suggesters.asking import SuggestOptions
 
 
 def test_messages_survive_the_pipe(served_models: dict[str, Path]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import ArtifactError
-from nextquery.service.engine import ScoreQuestion, SuggestOptions, SuggestQuestion
+from nextquery.service.engine import ScoreQuestion, SuggestQuestion
 from nextquery.service.worker import (
     Batch,
     Cancel,
@@ -20,6 +20,7 @@ from nextquery.service.worker import (
     Reply,
     open_model,
 )
+from nextquery.suggesters.asking import SuggestOptions
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from nextquery.service.engine import SuggestOptions, SuggestQuestion
+from nextquery.service.engine import SuggestQuestion
 from nextquery.service.worker import Batch, Facts, Opening
+from nextquery.suggesters.asking import SuggestOptions
 
 
 @pytest.mark.slow

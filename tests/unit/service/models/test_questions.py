@@ -1,12 +1,7 @@
 from typing import Any
 
-from nextquery.service.engine import (
-    ExplainQuestion,
-    Question,
-    ScoreQuestion,
-    SuggestOptions,
-    SuggestQuestion,
-)
+from nextquery.service.engine import ExplainQuestion, Question, ScoreQuestion, SuggestQuestion
+from nextquery.suggesters.asking import SuggestOptions
 
 
 def test_lists_made_in_the_same_way_are_made_together() -> None:

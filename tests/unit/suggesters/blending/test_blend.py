@@ -12,7 +12,8 @@ from nextquery import PreparedData, load
 from nextquery.artifacts import further_entries, open_artifact, publish
 from nextquery.errors import ArtifactError, InputError
 from nextquery.inference.settings import DecodeConfig
-from nextquery.service.engine import StatefulEngine, SuggestOptions, open_engine
+from nextquery.service.engine import StatefulEngine, open_engine
+from nextquery.suggesters.asking import SuggestOptions
 from nextquery.suggesters.base import (
     BatchScorer,
     Completer,
