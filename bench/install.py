@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 BASES = {
     "core": None,
     "counts": None,
-    **dict.fromkeys(("serve", "experiment", "redis", "excel", "opensearch"), "core"),
+    **dict.fromkeys(("serve", "experiment", "duckdb", "redis", "excel", "opensearch"), "core"),
     **dict.fromkeys(("onnx", "spark", "neural"), "core"),
     "train": "neural",
     "all": "train",

@@ -9,7 +9,8 @@ EXTRAS = {
     "train": ("torch", "tensorboard"),
     "experiment": ("lightgbm", "sklearn", "scipy", "rapidfuzz", "matplotlib"),
     "serve": ("fastapi", "uvicorn", "httptools", "prometheus_client", "fastapi_swagger"),
-    "spark": ("pyspark",),
+    "duckdb": ("duckdb", "pyarrow"),
+    "spark": ("pyspark", "pyarrow"),
     "redis": ("redis",),
     "excel": ("python_calamine",),
     "opensearch": ("opensearchpy",),
@@ -17,9 +18,9 @@ EXTRAS = {
 }
 """What each extra adds, by the name under which it is imported."""
 CORE = (
-    "polars", "pyarrow", "narwhals", "duckdb", "bm25s", "symspellpy", "safetensors", "phonenumbers",
+    "polars", "narwhals", "backports", "bm25s", "symspellpy", "safetensors", "phonenumbers",
 )  # fmt: skip
-"""What the core needs to read logs and fit; a service that only asks count models has it not."""
+"""What the core needs to read logs and fit; a service that only asks count models lacks it."""
 
 
 def extra_of(module: str) -> str | None:

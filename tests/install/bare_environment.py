@@ -42,6 +42,17 @@ class BareEnvironment:
             cwd=self.work, env=self.environment, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
+    def size(self) -> int:
+        """The bytes of all packages, as if they were not links."""
+        [site] = (self.python.parents[1] / "lib").glob("python*/site-packages")
+        done = subprocess.run(
+            ["du", "--summarize", "--dereference", "--bytes", str(site)],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return int(done.stdout.split()[0])
+
     @property
     def environment(self) -> dict[str, str]:
         """The variables of this process but for those that would show it other packages."""

@@ -17,6 +17,7 @@ COMMANDS = {
     "train": "train",
     "experiment": "experiment, study create, study report, inspect --figure",
     "serve": "serve, study serve",
+    "duckdb": "prepare and fit with --engine duckdb, for logs larger than memory",
     "spark": "prepare and fit with --engine spark",
     "redis": "serve --sessions redis://...",
     "excel": "prepare with .xlsx and .xls files",
@@ -52,7 +53,7 @@ def _installed() -> dict[str, Any]:
     from nextquery._version import __version__
     from nextquery.extras import EXTRAS, missing
 
-    modules = {"core": ("polars", "duckdb"), **EXTRAS}
+    modules = {"core": ("polars",), **EXTRAS}
     extras: dict[str, Any] = {}
     for name, needed in modules.items():
         lacks = list(missing(name)) if name in EXTRAS else []

@@ -142,13 +142,9 @@ class PreparedData:
             yield Session(session, users[0], queries)
 
     def _rows(self, split: str) -> Iterator[tuple[int, str, str]]:
-        import pyarrow.parquet as pq  # takes a while, and making a folder needs no reader
-
-        columns = ["session", "user", "query"]
-        for file in self.session_files(split):
-            with pq.ParquetFile(file) as parquet:
-                for batch in parquet.iter_batches(_ROWS_AT_A_TIME, columns=columns):
-                    yield from zip(*(column.to_pylist() for column in batch), strict=True)
+        rows = self.session_rows(split).select("session", "user", "query")
+        for batch in rows.collect_batches(chunk_size=_ROWS_AT_A_TIME, engine="streaming"):
+            yield from batch.iter_rows()
 
     def counts(self, name: str) -> pl.LazyFrame:
         """A count table: queries, words, word_pairs, followers or clicks, highest count first.

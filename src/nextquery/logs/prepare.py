@@ -232,7 +232,7 @@ def read_into(
             settings.read,
             work,
             lambda done, total: progress("reading", done / total),
-            engine.write_part,
+            engine,
         )
     if settings.engine != "spark" or len(addresses) < len(logs):
         raise InputError(f"{addresses[0]}: addresses need `engine=spark`, and no files beside them")

@@ -1,8 +1,7 @@
 """The table engine interface: Narwhals over Polars, DuckDB or Spark, and the table schemas."""
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -10,56 +9,55 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import narwhals as nw
 import polars as pl
-import pyarrow as pa
 
 from nextquery.logs.reading.open import LogFile
-from nextquery.logs.reading.rows import PartWriter, write_parquet
+from nextquery.logs.reading.rows import PartWriter
 
-INSTANT = pa.timestamp("us")
+INSTANT = pl.Datetime("us")
 
-TEXTS = pa.schema({"raw_id": pa.int64(), "query": pa.string(), "drop": pa.string()})
+TEXTS = pl.Schema({"raw_id": pl.Int64(), "query": pl.String(), "drop": pl.String()})
 """What a raw query becomes, and why its rows are left out (null: they are kept)."""
 
-USERS = pa.schema({"user_id": pa.int64(), "user": pa.int64()})
+USERS = pl.Schema({"user_id": pl.Int64(), "user": pl.Int64()})
 """The pseudonym of a user."""
 
-WORDS = pa.schema({"query_id": pa.int64(), "word": pa.string(), "next_word": pa.string()})
+WORDS = pl.Schema({"query_id": pl.Int64(), "word": pl.String(), "next_word": pl.String()})
 """The words of a query, each with the word after it (null for the last)."""
 
-CORRECTED = pa.schema({"query_id": pa.int64(), "query": pa.string(), "changes": pa.string()})
+CORRECTED = pl.Schema({"query_id": pl.Int64(), "query": pl.String(), "changes": pl.String()})
 """A query with its spelling corrected, and which words were changed."""
 
-JOURNAL = pa.schema(
+JOURNAL = pl.Schema(
     {
-        "place": pa.int64(),
-        "user": pa.string(),
+        "place": pl.Int64(),
+        "user": pl.String(),
         "time": INSTANT,
-        "query": pa.string(),
-        "click": pa.string(),
-        "drop": pa.string(),
+        "query": pl.String(),
+        "click": pl.String(),
+        "drop": pl.String(),
     }
 )
 """A row of the log after cleaning; `drop` says why its query was left out (null: it was kept)."""
 
-SESSIONS = pa.schema(
+SESSIONS = pl.Schema(
     {
-        "session": pa.int64(),
-        "position": pa.int32(),
-        "user": pa.string(),
+        "session": pl.Int64(),
+        "position": pl.Int32(),
+        "user": pl.String(),
         "time": INSTANT,
-        "query": pa.string(),
-        "clicks": pa.int32(),
+        "query": pl.String(),
+        "clicks": pl.Int32(),
     }
 )
 
-_COUNTED = {"count": pa.int64(), "users": pa.int64()}
-_IN_SESSIONS = {"session_count": pa.int64(), "session_users": pa.int64()}
+_COUNTED = {"count": pl.Int64(), "users": pl.Int64()}
+_IN_SESSIONS = {"session_count": pl.Int64(), "session_users": pl.Int64()}
 COUNTS = {
-    "queries": pa.schema({"query": pa.string(), **_COUNTED, **_IN_SESSIONS}),
-    "words": pa.schema({"word": pa.string(), **_COUNTED, **_IN_SESSIONS}),
-    "word_pairs": pa.schema({"first": pa.string(), "second": pa.string(), **_COUNTED}),
-    "followers": pa.schema({"anchor": pa.string(), "next": pa.string(), **_COUNTED}),
-    "clicks": pa.schema({"query": pa.string(), "url": pa.string(), **_COUNTED}),
+    "queries": pl.Schema({"query": pl.String(), **_COUNTED, **_IN_SESSIONS}),
+    "words": pl.Schema({"word": pl.String(), **_COUNTED, **_IN_SESSIONS}),
+    "word_pairs": pl.Schema({"first": pl.String(), "second": pl.String(), **_COUNTED}),
+    "followers": pl.Schema({"anchor": pl.String(), "next": pl.String(), **_COUNTED}),
+    "clicks": pl.Schema({"query": pl.String(), "url": pl.String(), **_COUNTED}),
 }
 """The count tables by name: their texts, how often they were typed, and by how many users.
 
@@ -178,8 +176,11 @@ class Engine(Protocol):
     """What the stages ask of an engine."""
 
     name: str
-    write_part: PartWriter
-    """How a part of a folder that `scan_encoded` reads is written."""
+
+    @property
+    def write_part(self) -> PartWriter:
+        """Writes a part of a folder that `scan_encoded` reads."""
+        ...
 
     def scan(self, folder: Path) -> Frame:
         """The rows of all Parquet files of a folder."""
@@ -189,7 +190,7 @@ class Engine(Protocol):
         """The same rows, computed once and read from then on."""
         ...
 
-    def apply(self, frame: Frame, function: BatchFunction, schema: pa.Schema, name: str) -> Frame:
+    def apply(self, frame: Frame, function: BatchFunction, schema: pl.Schema, name: str) -> Frame:
         """What `function` makes of the rows, batch by batch, kept."""
         ...
 
@@ -241,7 +242,7 @@ class Engine(Protocol):
         self,
         frame: Frame,
         file: Path,
-        schema: pa.Schema,
+        schema: pl.Schema,
         by: Sequence[str],
         texts: Mapping[str, Frame] = NO_TEXTS,
     ) -> int:
@@ -269,124 +270,6 @@ def count_rows_with_users(frame: Frame, keys: Sequence[str]) -> Frame:
     """`Engine.count_with_users` in expressions that every engine has."""
     by_user = frame.group_by("user_id", *keys).agg(count=nw.len())
     return by_user.group_by(*keys).agg(count=nw.col("count").sum(), users=nw.len())
-
-
-def apply_to_batches(
-    batches: Iterable[pa.RecordBatch], function: BatchFunction, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """What `function` makes of each batch, in the types of `schema`."""
-    for batch in batches:
-        result = function(pl.DataFrame(batch))
-        yield from result.to_arrow().select(schema.names).cast(schema).to_batches()
-
-
-def write_batches(batches: Iterable[pa.RecordBatch], file: Path, schema: pa.Schema) -> int:
-    """Write one Parquet file in row groups of one size, however the batches were cut."""
-    import pyarrow.parquet as pq  # takes a while, and the default engine does without it
-
-    file.parent.mkdir(parents=True, exist_ok=True)
-    count = 0
-    with pq.ParquetWriter(file, schema) as writer:
-        for table in _regroup(batches, schema):
-            writer.write_table(table, row_group_size=ROW_GROUP)
-            count += len(table)
-    return count
-
-
-def _regroup(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    pending = schema.empty_table()
-    for batch in batches:
-        pending = pa.concat_tables([pending, pa.Table.from_batches([batch]).cast(schema)])
-        while len(pending) >= ROW_GROUP:
-            yield pending.slice(0, ROW_GROUP)
-            pending = pending.slice(ROW_GROUP)
-    if len(pending):
-        yield pending
-
-
-class RelationalEngine(ABC):
-    """An `Engine` but for reading, keeping, numbering and writing tables."""
-
-    write_part: PartWriter = staticmethod(write_parquet)
-
-    @abstractmethod
-    def scan(self, folder: Path) -> Frame:
-        """The rows of all Parquet files of a folder."""
-
-    @abstractmethod
-    def materialise(self, frame: Frame, name: str) -> Frame:
-        """The same rows, in files of their own."""
-
-    @abstractmethod
-    def number(self, frame: Frame, column: str, key: str, in_text_order: bool) -> Frame:
-        """Distinct texts with an id each, kept."""
-
-    @abstractmethod
-    def write_rows(self, frame: Frame, file: Path, schema: pa.Schema) -> int:
-        """Write rows that have an order; returns how many there were."""
-
-    def encode(
-        self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
-    ) -> tuple[Frame, list[Frame]]:
-        """Number the distinct texts and join the numbers."""
-        dictionaries = []
-        for column, key in columns.items():
-            known = frame.filter(~nw.col(column).is_null()).select(column).unique()
-            dictionary = self.number(known, column, key, column not in unordered)
-            dictionaries.append(dictionary)
-            frame = frame.join(dictionary, on=column, how="left").drop(column)
-        return self.materialise(frame, "-".join(["encoded", *columns.values()])), dictionaries
-
-    def scan_encoded(
-        self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
-    ) -> tuple[Frame, list[Frame]]:
-        """`encode` of `scan`."""
-        return self.encode(self.scan(folder), columns, unordered)
-
-    def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
-        """Join the other columns of `table`."""
-        return frame.join(table, on=key, how="left")
-
-    def count_with_users(self, frame: Frame, keys: Sequence[str]) -> Frame:
-        """Group by user and ids, then by ids."""
-        return count_rows_with_users(frame, keys)
-
-    def sort_rows(self, frame: Frame, name: str) -> Rows:
-        """The rows as they are: the windows of `ordered` sort them."""
-        return self.materialise(frame, name)
-
-    def by_users(
-        self,
-        rows: Rows,
-        function: Callable[[Rows], tuple[Frame, ...]],
-        names: Sequence[str],
-    ) -> tuple[Frame, ...]:
-        """All rows at once: the engine keeps its memory in bounds itself."""
-        found = function(rows)
-        return tuple(self.materialise(*each) for each in zip(found, names, strict=True))
-
-    def ordered(self, expression: nw.Expr) -> nw.Expr:
-        """The expression over a user's rows by time and row."""
-        return expression.over("user_id", order_by=["time", "row"])
-
-    def write(
-        self,
-        frame: Frame,
-        file: Path,
-        schema: pa.Schema,
-        by: Sequence[str],
-        texts: Mapping[str, Frame] = NO_TEXTS,
-    ) -> int:
-        """Join the texts, sort the rows and write them."""
-        for key, table in texts.items():
-            frame = self.lookup(frame, table, key)
-        names, downwards = sort_keys(by)
-        rows = frame.sort(names, descending=downwards).select(*schema.names)
-        return self.write_rows(rows, file, schema)
-
-    def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
-        """Run them one after the other: each uses all cores."""
-        return first(), second()
 
 
 AUTO = "auto"

@@ -4,17 +4,10 @@ from pathlib import Path
 
 import duckdb
 import narwhals as nw
-import pyarrow as pa
+import polars as pl
 
-from nextquery.logs.engines.base import (
-    ROW_GROUP,
-    BatchFunction,
-    Frame,
-    RelationalEngine,
-    allowed_memory,
-    apply_to_batches,
-    write_batches,
-)
+from nextquery.logs.engines.base import ROW_GROUP, BatchFunction, Frame, allowed_memory
+from nextquery.logs.engines.relational import RelationalEngine, apply_to_batches, write_batches
 
 _MOST_MEMORY = 2048
 """MB. What does not fit is spilled to disk: that is what this engine is for."""
@@ -43,14 +36,14 @@ class DuckdbEngine(RelationalEngine):
         """The same rows, in a file of their own."""
         return self._keep(frame.to_native(), name)
 
-    def apply(self, frame: Frame, function: BatchFunction, schema: pa.Schema, name: str) -> Frame:
+    def apply(self, frame: Frame, function: BatchFunction, schema: pl.Schema, name: str) -> Frame:
         """What `function` makes of the rows, batch by batch."""
         batches = frame.to_native().to_arrow_reader(ROW_GROUP)
         file = self._file(name)
         write_batches(apply_to_batches(batches, function, schema), file, schema)
         return self.scan(file.parent)
 
-    def write_rows(self, frame: Frame, file: Path, schema: pa.Schema) -> int:
+    def write_rows(self, frame: Frame, file: Path, schema: pl.Schema) -> int:
         """Write the rows of a query, row group by row group."""
         return write_batches(frame.to_native().to_arrow_reader(ROW_GROUP), file, schema)
 

@@ -1,8 +1,9 @@
-"""Opening an engine by its name; each is imported when it is asked for, since Spark is optional."""
+"""Open an engine by its name; each is imported when it is asked for, as two are extras."""
 
 from pathlib import Path
 
-from nextquery.errors import InputError, MissingDependencyError
+from nextquery.errors import InputError
+from nextquery.extras import require
 from nextquery.logs.engines.base import Engine
 
 ENGINES = ("polars", "duckdb", "spark")
@@ -15,15 +16,13 @@ def open_engine(name: str, work: Path, spark_master: str = "local[*]") -> Engine
 
         return PolarsEngine()
     if name == "duckdb":
+        require("duckdb")
         from nextquery.logs.engines.duckdb import DuckdbEngine
 
         return DuckdbEngine(work)
     if name == "spark":
-        try:
-            from nextquery.logs.engines.spark import SparkEngine
-        except ModuleNotFoundError:
-            raise MissingDependencyError(
-                "the engine spark needs the extra: pip install 'nextquery[spark]'"
-            ) from None
+        require("spark")
+        from nextquery.logs.engines.spark import SparkEngine
+
         return SparkEngine(work, spark_master)
     raise InputError(f"`engine` {name}: not one of {', '.join(ENGINES)}")

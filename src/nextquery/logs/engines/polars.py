@@ -7,7 +7,6 @@ from pathlib import Path
 import narwhals as nw
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 from nextquery.logs.engines.base import (
@@ -23,8 +22,8 @@ from nextquery.logs.engines.base import (
     sort_keys,
     sort_rows,
 )
-from nextquery.logs.reading.rows import PartWriter, read_arrow, unify, write_arrow
 
+_REPEATING = ("user", "query", "click")
 _BATCH_ROWS = 1 << 15
 _PART_ROWS = 1 << 21
 """Rows that are taken together where it can be done by user, and those of one more user."""
@@ -34,20 +33,47 @@ class PolarsEngine:
     """Polars: for a log whose ids fit in memory."""
 
     name = "polars"
-    write_part: PartWriter = staticmethod(write_arrow)
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[Path, str], pl.Series] = {}
+        """For each folder of parts and column, an empty column of a type that numbers its texts.
+
+        Polars forgets the numbers when no column of the type is left.
+        """
+
+    def write_part(self, rows: pl.DataFrame, file: Path) -> None:
+        """Write a part as `file`.arrow, with numbers for the texts that repeat."""
+        numbers = [
+            pl.col(name).cast(self._categorical(file.parent, name)).to_physical()
+            for name in _REPEATING
+            if name in rows.columns
+        ]
+        parts = rows.with_columns(numbers)
+        parts.write_ipc(file.with_suffix(".arrow"), compression="uncompressed")
+
+    def _categorical(self, folder: Path, name: str) -> pl.Categorical:
+        texts = pl.Series(dtype=pl.Categorical(pl.Categories.random()))
+        kind = self._texts.setdefault((folder, name), texts).dtype
+        assert isinstance(kind, pl.Categorical)
+        return kind
 
     def scan(self, folder: Path) -> Frame:
         """The rows of all files of a folder."""
         files = sorted(folder.glob("*.arrow"))
-        if files:
-            return nw.from_native(pl.scan_ipc(files, glob=False))
-        return nw.from_native(pl.scan_parquet(sorted(folder.glob("*.parquet")), glob=False))
+        if not files:
+            return nw.from_native(pl.scan_parquet(sorted(folder.glob("*.parquet")), glob=False))
+        texts = [
+            pl.col(name).cat.to(self._categorical(folder, name)).cast(pl.String)
+            for parts, name in self._texts
+            if parts == folder
+        ]
+        return nw.from_native(pl.scan_ipc(files, glob=False).with_columns(texts))
 
     def materialise(self, frame: Frame, name: str) -> Frame:
         """The same rows, held in memory."""
         return nw.from_native(_collect(frame).lazy())
 
-    def apply(self, frame: Frame, function: BatchFunction, schema: pa.Schema, name: str) -> Frame:
+    def apply(self, frame: Frame, function: BatchFunction, schema: pl.Schema, name: str) -> Frame:
         """What `function` makes of the rows, several batches at a time."""
         rows = _collect(frame)
         batches = list(rows.iter_slices(_BATCH_ROWS)) or [rows]
@@ -66,13 +92,16 @@ class PolarsEngine:
     def scan_encoded(
         self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
     ) -> tuple[Frame, list[Frame]]:
-        """Take up the dictionaries that the files have, so that no row's text is looked at."""
+        """Take the numbers that the parts have, so that no row's text is looked at."""
         files = sorted(folder.glob("*.arrow"))
         if not files:
             return self.encode(self.scan(folder), columns, unordered)
-        table = read_arrow(files)
-        encoded = {name: unify(table[name]) for name in columns}
-        return _number(pl.DataFrame(table.drop_columns(list(columns))), encoded, columns, unordered)
+        rows = pl.scan_ipc(files, glob=False).collect()
+        encoded = {
+            name: (rows[name], self._categorical(folder, name).categories.to_series())
+            for name in columns
+        }
+        return _number(rows.drop(*columns), encoded, columns, unordered)
 
     def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
         """Take the other columns of `table` by index: it lies in the order of its ids."""
@@ -122,23 +151,22 @@ class PolarsEngine:
         self,
         frame: Frame,
         file: Path,
-        schema: pa.Schema,
+        schema: pl.Schema,
         by: Sequence[str],
         texts: Mapping[str, Frame] = NO_TEXTS,
     ) -> int:
         """Write the rows sorted; texts are looked up for one row group after the other."""
         rows = sort_rows(_collect(frame), *sort_keys(by))
         tables = {key: _collect(table).drop(key) for key, table in texts.items()}
-        types = pl.DataFrame(schema.empty_table()).schema
 
         def groups(*_: object) -> Iterator[pl.DataFrame]:
             for part in rows.iter_slices(ROW_GROUP):
                 for key, table in tables.items():
                     part = part.with_columns(table.select(pl.all().gather(part[key])).get_columns())
-                yield part.select(types.names()).cast(types)
+                yield part.select(schema.names()).cast(schema)
 
         file.parent.mkdir(parents=True, exist_ok=True)
-        register_io_source(groups, schema=types).sink_parquet(
+        register_io_source(groups, schema=schema).sink_parquet(
             file,
             compression="zstd",
             compression_level=1,
@@ -183,21 +211,24 @@ def _user_parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
         start = end
 
 
-def _encode(texts: pl.Series) -> pa.DictionaryArray:
-    return pa.chunked_array(texts.to_arrow()).dictionary_encode().combine_chunks()
+def _encode(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """The number of each text, and the distinct texts."""
+    categories = pl.Categories.random()
+    encoded = texts.cast(pl.Categorical(categories))  # the categories live as long as this
+    return encoded.to_physical(), categories.to_series()
 
 
 def _number(
     rows: pl.DataFrame,
-    encoded: Mapping[str, pa.DictionaryArray],
+    encoded: Mapping[str, tuple[pl.Series, pl.Series]],
     columns: Mapping[str, str],
     unordered: Collection[str],
 ) -> tuple[Frame, list[Frame]]:
-    """Rows with the ids of dictionary arrays, and the dictionaries."""
+    """Rows with the ids of encoded texts, and the dictionaries."""
     codes, dictionaries = [], []
     for name, key in columns.items():
-        ids = pl.Series(key, encoded[name].indices, dtype=pl.Int32)
-        texts = pl.Series(name, encoded[name].dictionary, dtype=pl.String)
+        numbers, texts = encoded[name]
+        ids, texts = numbers.cast(pl.Int32).alias(key), texts.alias(name)
         if name not in unordered:
             ids, texts = _in_text_order(ids, texts)
         codes.append(ids)

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import narwhals as nw
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.cloudpickle import dumps
@@ -19,12 +20,11 @@ from pyspark.sql.functions import monotonically_increasing_id
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from nextquery.errors import InputError, MissingDependencyError
-from nextquery.logs.engines.base import (
-    ROW_GROUP,
-    BatchFunction,
-    Frame,
+from nextquery.logs.engines.base import ROW_GROUP, BatchFunction, Frame
+from nextquery.logs.engines.relational import (
     RelationalEngine,
     apply_to_batches,
+    arrow_schema,
     write_batches,
 )
 
@@ -66,16 +66,16 @@ class SparkEngine(RelationalEngine):
         """The same rows, in files of their own."""
         return self._keep(frame.to_native(), name)
 
-    def apply(self, frame: Frame, function: BatchFunction, schema: pa.Schema, name: str) -> Frame:
+    def apply(self, frame: Frame, function: BatchFunction, schema: pl.Schema, name: str) -> Frame:
         """What `function` makes of the rows, batch by batch, on the workers."""
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return apply_to_batches(batches, function, schema)
 
-        rows = frame.to_native().mapInArrow(run, from_arrow_schema(schema))
+        rows = frame.to_native().mapInArrow(run, from_arrow_schema(arrow_schema(schema)))
         return self._keep(rows, name)
 
-    def write_rows(self, frame: Frame, file: Path, schema: pa.Schema) -> int:
+    def write_rows(self, frame: Frame, file: Path, schema: pl.Schema) -> int:
         """Sort on the workers, then copy the sorted parts into one file."""
         name = f"sorted-{file.parent.name}-{file.stem}"
         self.materialise(frame, name)

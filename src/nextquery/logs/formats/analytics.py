@@ -4,12 +4,15 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import narwhals as nw
 import polars as pl
 
+from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.formats.base import (
     STAGED_COLUMNS,
     JoinedFormat,
@@ -37,20 +40,41 @@ _STRING = r'"(?:[^"\\]|\\.)*"'
 _QUERIES = re.compile(rf'"(query|params|userToken)"\s*:\s*({_STRING})')
 """Bodies are cut after 1,000 characters, so that they are seldom whole JSON."""
 
-# Within half a minute: typed further, or shortened on the way to something else.
-_KEYSTROKES = """
-    SELECT row FROM (
-        SELECT row, query_id, lower(query) AS typed,
-               lower(lead(query) OVER w) AS later,
-               lower(lag(query) OVER w) AS earlier,
-               lead(time) OVER w - time <= INTERVAL 30 SECOND AS soon,
-               time - lag(time) OVER w <= INTERVAL 30 SECOND AS lately
-        FROM staged WHERE click IS NULL
-        WINDOW w AS (PARTITION BY "user" ORDER BY time, row)
-    ) AS queries
-    ANTI JOIN (FROM staged WHERE click IS NOT NULL) AS clicked USING (query_id)
-    WHERE soon AND (starts_with(later, typed) OR (lately AND starts_with(earlier, typed)))
-"""
+_TYPING_PAUSE = timedelta(seconds=30)
+_TYPED = pl.Schema({"row": pl.Int64(), "query_id": pl.String()})
+
+
+def find_typed(engine: Engine, queries: Frame, clicks: Frame) -> Frame:
+    """Queries that were typed further within half a minute, or shortened to type something else.
+
+    A query with a click was a search.
+    """
+
+    def neighbour(name: str, step: int) -> nw.Expr:
+        return nw.col(name).shift(step).over("user", order_by=["time", "row"])
+
+    rows = queries.select(
+        "row",
+        "query_id",
+        "query",
+        "time",
+        later=neighbour("query", -1),
+        later_time=neighbour("time", -1),
+        earlier=neighbour("query", 1),
+        earlier_time=neighbour("time", 1),
+    )
+    typed = engine.apply(rows, _select_typed, _TYPED, "typed")
+    return typed.join(clicks.select("query_id").unique(), on="query_id", how="anti")
+
+
+def _select_typed(batch: pl.DataFrame) -> pl.DataFrame:
+    typed, later, earlier = (
+        pl.col(name).str.to_lowercase() for name in ("query", "later", "earlier")
+    )
+    soon = pl.col("later_time") - pl.col("time") <= _TYPING_PAUSE
+    lately = pl.col("time") - pl.col("earlier_time") <= _TYPING_PAUSE
+    continued = later.str.starts_with(typed) | (lately & earlier.str.starts_with(typed))
+    return batch.filter(soon & continued).select(_TYPED.names())
 
 
 class AlgoliaFormat(DocumentFormat, JoinedFormat):
@@ -109,9 +133,9 @@ class AlgoliaFormat(DocumentFormat, JoinedFormat):
             pl.concat([queries.rejected, refused]).sort("line"),
         )
 
-    def join(self, staged: Path, rows: Path) -> JoinedRows:
+    def join(self, engine: Engine, staged: Path, rows: Path) -> JoinedRows:
         """Write the searches, each followed by its clicks, without those typed further."""
-        return join_clicks(staged, rows, _KEYSTROKES)
+        return join_clicks(engine, staged, rows, find_typed)
 
 
 def _click_rows(event: dict[str, Any]) -> Iterator[Row]:

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
+import narwhals as nw
 import polars as pl
 
 from nextquery.errors import LogError
-from nextquery.logs.engines.base import allowed_memory
+from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import BLOCK_BYTES, LineBlock, line_blocks
 from nextquery.logs.reading.open import UTF_8, LogFile, Sample
@@ -79,7 +80,7 @@ class JoinedFormat(LogFormat):
     """The columns of accepted rows that the join needs."""
 
     @abstractmethod
-    def join(self, staged: Path, rows: Path) -> JoinedRows:
+    def join(self, engine: Engine, staged: Path, rows: Path) -> JoinedRows:
         """Write the rows of the folder `staged`, joined, into the folder `rows`."""
 
 
@@ -184,36 +185,19 @@ _LONGEST_TEXT = 4000
 """Characters of a field that are staged: the join holds thousands of rows at once, and a query a
 quarter as long is dropped for its length."""
 
-_NOTHING = "SELECT row FROM staged WHERE false"
-# A query_id that was logged twice (a second page of results, say) has its clicks on the first.
-_QUERIES = """
-    CREATE VIEW queries AS FROM staged WHERE click IS NULL AND row NOT IN (FROM left_out);
-    CREATE VIEW clicks AS FROM staged WHERE click IS NOT NULL;
-    CREATE VIEW first_queries AS FROM queries WHERE query_id IS NOT NULL
-        QUALIFY row_number() OVER (PARTITION BY query_id ORDER BY row) = 1;
-"""
-_ROWS = """
-    SELECT user, time, query, click, row AS place,
-           row_number() OVER (ORDER BY query_row, click IS NOT NULL, row) AS row
-    FROM (
-        SELECT user, time, query, click, row, row AS query_row FROM queries
-        UNION ALL
-        SELECT q.user, q.time, q.query, c.click, c.row, q.row
-        FROM clicks AS c JOIN first_queries AS q USING (query_id)
-    )
-    ORDER BY query_row, click IS NOT NULL, place
-"""
-_REJECTED = f"""
-    SELECT file, line, reason, excerpt, place, user, time FROM (
-        SELECT file, line, '{rejects.UNKNOWN_QUERY}' AS reason, query_id[:60] AS excerpt,
-               row AS place, user, time
-        FROM clicks ANTI JOIN first_queries USING (query_id)
-        UNION ALL
-        SELECT file, line, '{rejects.TYPED_FURTHER}', query[:60], row, user, time
-        FROM staged WHERE row IN (FROM left_out)
-    )
-    ORDER BY place
-"""
+_JOINED = pl.Schema(
+    {
+        "user": pl.String(),
+        "time": pl.Datetime("us"),
+        "query": pl.String(),
+        "click": pl.String(),
+        "place": pl.Int64(),
+        "row": pl.Int64(),
+    }
+)
+
+FindTyped: TypeAlias = Callable[[Engine, Frame, Frame], Frame]
+"""Finds, among queries and clicks, the queries (`row`) that the visitor was still typing."""
 
 
 def stage_queries(queries: pl.DataFrame) -> pl.DataFrame:
@@ -229,28 +213,49 @@ def stage_clicks(clicks: pl.DataFrame) -> pl.DataFrame:
     return stage_queries(with_owner(clicks).with_columns(query=pl.lit(None, pl.String)))
 
 
-def join_clicks(staged: Path, rows: Path, left_out: str = _NOTHING) -> JoinedRows:
-    """Write the staged queries, each followed by its clicks; spills to disk if large.
+def join_clicks(
+    engine: Engine, staged: Path, rows: Path, find_typed: FindTyped | None = None
+) -> JoinedRows:
+    """Write the staged queries, each followed by its clicks, without those that `find_typed` finds.
 
-    `left_out` is a query over `staged` for the rows of queries that were only typed further.
+    A `query_id` that was logged twice (for a second page of results, say) has its clicks on the
+    first.
     """
-    import duckdb  # not loaded for logs of other formats
+    every = engine.scan(staged)
+    queries = every.filter(nw.col("click").is_null())
+    clicks = every.filter(~nw.col("click").is_null())
+    rejected = []
+    if find_typed:
+        typed = find_typed(engine, queries, clicks).select("row")
+        rejected.append(_reject(queries.join(typed, on="row", how="semi"), rejects.TYPED_FURTHER))
+        queries = queries.join(typed, on="row", how="anti")
+    first = queries.filter(
+        ~nw.col("query_id").is_null(), nw.col("row") == nw.col("row").min().over("query_id")
+    )
+    searches = first.select("query_id", "user", "time", "query", query_row=nw.col("row"))
+    clicked = clicks.select("query_id", "click", place=nw.col("row")).join(
+        searches, on="query_id", how="inner"
+    )
+    columns = ("user", "time", "query", "click", "place", "query_row", "is_click")
+    asked = queries.with_columns(
+        place=nw.col("row"), query_row=nw.col("row"), is_click=nw.lit(0, nw.Int64)
+    )
+    joined = nw.concat(
+        [asked.select(columns), clicked.with_columns(is_click=nw.lit(1, nw.Int64)).select(columns)]
+    )
+    order = ["query_row", "is_click", "place"]
+    number = nw.col("place").cum_count().over(order_by=order)
+    numbered = joined.with_columns(row=number.cast(nw.Int64))
+    written = engine.write(numbered, rows / "part-00000.parquet", _JOINED, ["row"])
+    unknown = clicks.join(searches.select("query_id"), on="query_id", how="anti")
+    rejected.append(_reject(unknown, rejects.UNKNOWN_QUERY))
+    return JoinedRows(written, pl.concat(rejected).sort("place"))
 
-    most = min(512, allowed_memory() >> 21)  # MB, and at most half of what the process may take
-    with duckdb.connect() as base:
-        base.execute(f"SET memory_limit = '{most}MB'; SET temp_directory = {_literal(staged)}")
-        _view(base, staged)
-        base.execute(f"CREATE TABLE left_out AS SELECT row FROM ({left_out})")
-        base.execute(_QUERIES)
-        written = base.execute(f"COPY ({_ROWS}) TO {_literal(rows / 'part-00000.parquet')}")
-        return JoinedRows(written.fetchall()[0][0], base.sql(_REJECTED).pl())
 
-
-def _view(base: Any, staged: Path) -> None:
-    files = ", ".join(map(_literal, sorted(staged.glob("part-*.parquet"))))
-    base.execute(f"CREATE VIEW staged AS FROM read_parquet([{files}])")
-
-
-def _literal(path: Path) -> str:
-    escaped = str(path).replace("'", "''")
-    return f"'{escaped}'"
+def _reject(rows: Frame, reason: str) -> pl.DataFrame:
+    """Staged rows as rejected rows; a click has no text but its `query_id`."""
+    shown = "query_id" if reason == rejects.UNKNOWN_QUERY else "query"
+    excerpt = nw.col(shown).str.head(60)
+    chosen = rows.select("file", "line", "user", "time", place=nw.col("row"), excerpt=excerpt)
+    found: pl.DataFrame = chosen.collect("polars").to_native()
+    return found.with_columns(reason=pl.lit(reason))

@@ -4,11 +4,11 @@ import codecs
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import polars as pl
 
@@ -20,11 +20,13 @@ from nextquery.logs.reading.rows import HeaderlessLayout, ParsedRows, Row, rows_
 from nextquery.logs.reading.times import USUAL, parse_times
 from nextquery.logs.settings import ReadSettings
 
-if TYPE_CHECKING:
-    import duckdb
-
 _DEEPEST = 8
 """No format has a field below so many objects."""
+_LINE_BY_LINE = 250
+"""Lines that are not halved again to find those that Polars cannot decode."""
+_MOST_BRACKETS = 500
+"""In a line that Polars may decode: very deep nesting overflows its stack."""
+_SURROGATE = r"\\u[dD][89a-fA-F]"
 
 
 def sample_objects(sample: Sample) -> list[dict[str, Any]]:
@@ -58,23 +60,29 @@ def _paths(value: Mapping[str, Any], prefix: str = "", depth: int = 1) -> Iterab
             yield from _paths(inner, f"{prefix}{name}.", depth + 1)
 
 
+Keys: TypeAlias = tuple[str, ...]
+"""The keys that lead to a field: of the object, of the object inside, ..."""
+
+
 def extract_fields(lines: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFrame:
-    """Add a string column for each path, and reasons for lines that are no JSON object.
+    """Add a string column for each path, and reasons for lines that are not a JSON object.
 
     Only scalars count: where a path leads to an object or a list, the field is missing.
     """
-    variants = {name: _variants(path, lines["text"]) for name, path in paths.items()}
-    places = [place for group in variants.values() for place in group]
-    found = _look_up(lines.select("text"), places)
-    values = {
-        name: pl.coalesce(_scalar(places.index(place)) for place in group)
-        for name, group in variants.items()
+    spellings = {name: _spellings(path, lines["text"]) for name, path in paths.items()}
+    wanted = list(dict.fromkeys(keys for group in spellings.values() for keys in group))
+    # A line with a reason may be anything, even empty, which the decoder would skip.
+    texts = lines.select(pl.when(pl.col("reason").is_null()).then("text").otherwise(pl.lit("{}")))
+    values = _look_up(texts.to_series(), wanted)
+    fields = {
+        name: pl.coalesce(pl.col(str(wanted.index(keys))) for keys in group)
+        for name, group in spellings.items()
     }
     fault = pl.when(~pl.col("is_object")).then(pl.lit(rejects.NOT_JSON))
-    fields = found.select(fault.alias("fault"), **values)
+    found = values.select(fault.alias("fault"), **fields)
     has_nul = pl.any_horizontal(pl.col(*paths).str.contains("\0", literal=True).fill_null(False))
     return (
-        pl.concat([lines, fields], how="horizontal")
+        pl.concat([lines, found], how="horizontal")
         .with_columns(
             pl.coalesce("reason", "fault", pl.when(has_nul).then(pl.lit(rejects.NUL_BYTE)))
         )
@@ -82,49 +90,137 @@ def extract_fields(lines: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFram
     )
 
 
-@cache
-def _database() -> "duckdb.DuckDBPyConnection":
-    """One database for all blocks, since opening one takes longer than parsing many lines."""
-    import duckdb  # not loaded for logs that are no JSON
+def _look_up(texts: pl.Series, wanted: Sequence[Keys]) -> pl.DataFrame:
+    """Columns 0, 1, ... with the scalars that the keys lead to, and is_object.
 
-    return duckdb.connect(config={"threads": 1})
+    Polars decodes many lines at once and refuses all of them for a bad one. Halves are tried then,
+    and what remains is decoded line by line, with the same values.
+    """
+    if not len(texts):
+        return _look_up_each(texts, wanted)
+    odd = _needs_care(texts)
+    if odd.any():
+        values = [_look_up(texts.filter(~odd), wanted), _look_up_each(texts.filter(odd), wanted)]
+        order = pl.concat([(~odd).arg_true(), odd.arg_true()])
+        return pl.concat(values)[order.arg_sort()]
+    schema = _nested_schema(wanted)
+    if schema is not None:
+        try:
+            decoded = texts.str.json_decode(schema)
+        except pl.exceptions.PolarsError:
+            pass
+        else:
+            if len(decoded) == len(texts):  # blank lines are skipped
+                is_object = pl.col("object").is_not_null().alias("is_object")
+                columns = (_value_at(keys).alias(str(n)) for n, keys in enumerate(wanted))
+                return decoded.alias("object").to_frame().select(*columns, is_object)
+        if len(texts) > _LINE_BY_LINE:
+            middle = len(texts) // 2
+            halves = texts[:middle], texts[middle:]
+            return pl.concat([_look_up(half, wanted) for half in halves])
+    return _look_up_each(texts, wanted)
 
 
-def _look_up(texts: pl.DataFrame, places: list[str]) -> pl.DataFrame:
-    """Columns is_object, values and kinds; the two lists follow `places`."""
-    wanted = ", ".join("'" + place.replace("'", "''") + "'" for place in places)
-    with _database().cursor() as connection:
-        connection.register("texts", texts.to_arrow())
-        found: pl.DataFrame = connection.sql(
-            f"""
-            SELECT coalesce(json_type(object) = 'OBJECT', false) AS is_object,
-                   json_extract_string(object, [{wanted}]) AS values,
-                   json_type(object, [{wanted}]) AS kinds
-            FROM (SELECT CASE WHEN json_valid(text) THEN text END AS object FROM texts)
-            """
-        ).pl()
-    return found
+def _needs_care(texts: pl.Series) -> pl.Series:
+    """Whether Polars reads a text wrongly: it takes half a character for NUL, and recurses."""
+    brackets = texts.str.count_matches("[", literal=True) + texts.str.count_matches(
+        "{", literal=True
+    )
+    return texts.str.contains(_SURROGATE) | (brackets > _MOST_BRACKETS)
 
 
-def _scalar(position: int) -> pl.Expr:
-    kind = pl.col("kinds").list.get(position)
-    return pl.when(~kind.is_in(["OBJECT", "ARRAY", "NULL"])).then(
-        pl.col("values").list.get(position)
+def _nested_schema(wanted: Sequence[Keys]) -> pl.Struct | None:
+    """The type of an object that has a text at each place; None if one lies within another."""
+    tree: dict[str, Any] = {}
+    for keys in wanted:
+        inner = tree
+        for key in keys[:-1]:
+            inner = inner.setdefault(key, {})
+            if inner is None:
+                return None
+        if inner.setdefault(keys[-1], None) is not None:
+            return None
+    return _struct(tree)
+
+
+def _struct(tree: Mapping[str, Any]) -> pl.Struct:
+    return pl.Struct(
+        {key: pl.String() if inner is None else _struct(inner) for key, inner in tree.items()}
     )
 
 
-def _variants(path: str, texts: pl.Series) -> list[str]:
-    """The places where a field may stand: nested or dotted, bare or under `_source`.
+def _value_at(keys: Keys) -> pl.Expr:
+    value = pl.col("object")
+    for key in keys:
+        value = value.struct.field(key)
+    return value
+
+
+def _look_up_each(texts: pl.Series, wanted: Sequence[Keys]) -> pl.DataFrame:
+    rows = [_look_up_one(text, wanted) for text in texts]
+    schema = {str(number): pl.String() for number in range(len(wanted))}
+    return pl.DataFrame(rows, {**schema, "is_object": pl.Boolean()}, orient="row")
+
+
+def _look_up_one(text: str, wanted: Sequence[Keys]) -> tuple[Any, ...]:
+    try:
+        value = _EXACT_DECODER.decode(text)
+        text.encode()
+    except (ValueError, RecursionError):
+        value = None
+    scalars = [_scalar_at(value, keys) for keys in wanted]
+    try:
+        "".join(filter(None, scalars)).encode()
+    except UnicodeEncodeError:  # half a character
+        return (*[None] * len(wanted), False)
+    return *scalars, isinstance(value, dict)
+
+
+def _scalar_at(value: Any, keys: Keys) -> str | None:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else None
+
+
+def _number_text(written: str) -> str:
+    """A number as Polars writes it, so that it is the same whichever way it was read."""
+    try:
+        return str(pl.Series([written]).str.json_decode(pl.String()).item())
+    except pl.exceptions.PolarsError:
+        return written
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _first_values(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of a key that occurs twice the first value, as Polars has it."""
+    return dict(reversed(pairs))
+
+
+_EXACT_DECODER = json.JSONDecoder(
+    parse_int=_number_text,
+    parse_float=_number_text,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_first_values,
+)
+
+
+def _spellings(path: str, texts: pl.Series) -> list[Keys]:
+    """Where a field may be: nested or dotted, bare or under `_source`.
 
     Spellings whose key occurs in none of the texts are left out, since each costs time.
     """
-    roots = ["", "_source."] if _occurs("_source", texts) else [""]
-    found = []
+    roots: list[Keys] = [(), ("_source",)] if _occurs("_source", texts) else [()]
+    found: list[Keys] = []
     for choice in path.split("|"):
-        spellings = [".".join(f'"{key}"' for key in choice.split("."))]
+        spellings: list[Keys] = [tuple(choice.split("."))]
         if "." in choice and _occurs(choice, texts):
-            spellings.append(f'"{choice}"')
-        found += [f"$.{root}{spelling}" for spelling in spellings for root in roots]
+            spellings.append((choice,))
+        found += [root + spelling for spelling in spellings for root in roots]
     return found
 
 

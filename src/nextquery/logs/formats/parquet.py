@@ -1,24 +1,27 @@
 """Parquet logs: batches of typed columns become accepted and rejected rows.
 
-The columns may be text, bytes, numbers or times; a row's number stands in for the line that it does
-not have. Repeated texts stay a dictionary until a batch of bounded size is taken out, so that a
-small file that unpacks to a large one costs no more memory than any other.
+The columns may be text, bytes, numbers or times; a row's number stands for its line. Repeated texts
+share their bytes until a batch of bounded size is cut off, so that a small file that unpacks to a
+large one takes no more memory than any other.
 """
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import base64
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from tempfile import NamedTemporaryFile
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from nextquery.errors import LogError
 from nextquery.logs.formats.base import FileBlock, LogFormat, find_columns
+from nextquery.logs.formats.parquet_footer import Footer, find_arrow_schema, read_footer
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import BLOCK_BYTES, LONGEST_LINE
 from nextquery.logs.reading.open import Sample, check_file
@@ -26,12 +29,17 @@ from nextquery.logs.reading.rows import ParsedRows, cast_to_text, validate_rows
 from nextquery.logs.reading.times import parse_times, resolve_times
 from nextquery.logs.settings import ReadSettings
 
+PARQUET_MAGIC = b"PAR1"
 _BATCH_ROWS = 100_000
 _NO_TEXT = pl.lit(None, pl.String)
 _LARGEST_CHUNK, _LARGEST_RATIO = 256 << 20, 1000
 """A column of a row group that unpacks to more bytes than both allow is refused."""
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_LATEST_SECOND = 2**33  # the year 2242: what lies beyond is out of range, whatever it is
+_UNITS_PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
+_OFFSET = re.compile(rb"[+-]\d\d:?\d\d")
+_LATEST_SECOND = 2**33  # the year 2242: later times are out of range anyway
+
+FileColumns: TypeAlias = Mapping[str, pl.Expr]
+"""Which columns to read, by the name that they get."""
 
 
 class ParquetFormat(LogFormat):
@@ -42,7 +50,7 @@ class ParquetFormat(LogFormat):
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
         """The mark at the start of the file."""
-        marked = sample.start.startswith(b"PAR1")
+        marked = sample.start.startswith(PARQUET_MAGIC)
         return "it starts with the mark of a Parquet file" if marked else None
 
     def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
@@ -60,72 +68,106 @@ def read_batches(
 
     With each batch comes the share of the file that has been read with it.
     """
-    for share, frame in read_parts(path, _record_batches(path, columns)):
+
+    def choose(footer: Footer, schema: pl.Schema) -> FileColumns:
+        wanted = find_columns(path, columns, footer.names)
+        _check_types(path, schema, wanted)
+        return {meaning: pl.col(name) for meaning, name in wanted.items()}
+
+    for share, frame in read_parts(path, choose):
         yield share, frame if "click" in frame.columns else frame.with_columns(click=_NO_TEXT)
 
 
 def read_parts(
-    path: Path, batches: Iterator[tuple[int, pa.RecordBatch]]
+    path: Path, choose: Callable[[Footer, pl.Schema], FileColumns]
 ) -> Iterator[tuple[float, pl.DataFrame]]:
-    """Batches of a file (each with the number of all rows) in bounded parts, numbered by `line`."""
+    """The columns that `choose` names, in parts of bounded size, with the row number as `line`.
+
+    With each part comes the share of the file that has been read with it.
+    """
     check_file(path)
     try:
-        first = 1
-        for total, batch in batches:
-            for part in _bounded(batch):
-                frame = _as_frame(part, first)
-                first += part.num_rows
-                yield min(1.0, (first - 1) / max(total, 1)), frame
-    except (OSError, ValueError, LookupError, MemoryError, pa.ArrowException) as error:
-        reason = "".join(filter(str.isprintable, str(error)))[:200] or type(error).__name__
-        raise LogError(f"{path}: cannot be read as Parquet ({reason})") from None
+        footer = read_footer(path)
+        _check_names(path, footer)
+        with _opened_by_polars(path) as source:
+            columns = choose(footer, pl.Schema(pl.read_parquet_schema(source)))
+            if not columns:
+                return
+            rows = pl.scan_parquet(source, glob=False).select(**columns)
+            tops = {name for column in columns.values() for name in column.meta.root_names()}
+            count = _rows_per_batch(path, footer, tops)
+            for start in range(0, footer.rows, count):
+                batch = rows.slice(start, count).collect(engine="streaming")
+                batch = batch.with_row_index("line", start + 1).cast({"line": pl.Int64})
+                for part in _bounded(batch):
+                    yield min(1.0, part.item(-1, "line") / footer.rows), _decode(part)
+    except PARQUET_ERRORS as error:
+        reason = " ".join("".join(filter(str.isprintable, str(error))).split())[:200]
+        raise LogError(
+            f"{path}: cannot be read as Parquet ({reason or type(error).__name__})"
+        ) from None
 
 
-def _record_batches(
-    path: Path, columns: Mapping[str, str] | None
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches with columns called by their meaning; texts are dictionaries still."""
-    import pyarrow.parquet as pq  # not loaded for logs of other formats
-
-    with pa.OSFile(os.fsencode(path), "rb") as source:
-        schema = pq.read_schema(source)
-        wanted = find_columns(path, columns, schema.names)
-        _check_types(path, schema, wanted)
-        names = sorted(set(wanted.values()))
-        texts = [name for name in names if is_text(schema.field(name).type)]
-        for total, batch in iterate_batches(path, source, names, texts):
-            chosen = [batch.column(name) for name in wanted.values()]
-            yield total, pa.record_batch(chosen, list(wanted))
+PARQUET_ERRORS = (
+    OSError, ValueError, LookupError, MemoryError, OverflowError,
+    pl.exceptions.PolarsError, pl.exceptions.PanicException,
+)  # fmt: skip
+"""What reading a damaged file may raise; Polars panics at some."""
 
 
-def iterate_batches(
-    path: Path, source: Any, names: Sequence[str], texts: Sequence[str]
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Some columns of an open file, `texts` as dictionaries, and the number of all rows."""
-    import pyarrow.parquet as pq  # not loaded for logs of other formats
+@contextmanager
+def _opened_by_polars(path: Path) -> Iterator[Path]:
+    """The file, or a copy of it in which times with an offset, such as +05:30, are in UTC.
 
-    with pq.ParquetFile(source, read_dictionary=texts, pre_buffer=False) as file:
-        rows = _rows_per_batch(path, file.metadata, names)
-        for batch in file.iter_batches(rows, columns=names):
-            yield file.metadata.num_rows, batch
+    Polars panics at time zones that it has no name for. They are in Arrow's own description of the
+    columns, which nobody looks at under another name; the numbers are UTC anyway.
+    """
+    if not _has_odd_zone(path):
+        yield path
+        return
+    with NamedTemporaryFile(suffix=".parquet") as copy:
+        with path.open("rb") as stream:
+            shutil.copyfileobj(stream, copy)
+        position = find_arrow_schema(path)
+        copy.seek(position)
+        copy.write(b"X")
+        copy.flush()
+        yield Path(copy.name)
 
 
-def _rows_per_batch(path: Path, metadata: Any, names: Iterable[str]) -> int:
+def _has_odd_zone(path: Path) -> bool:
+    description = pl.read_parquet_metadata(path).get("ARROW:schema")
+    if description is None:
+        return False
+    if _OFFSET.search(base64.b64decode(description)):
+        return True
+    try:
+        pl.read_parquet_schema(path)
+    except pl.exceptions.PanicException as error:
+        return "time zone" in str(error)
+    return False
+
+
+def _check_names(path: Path, footer: Footer) -> None:
+    twice = sorted({name for name in footer.names if footer.names.count(name) > 1})
+    if twice:
+        raise LogError(f"{path}: has several columns called {', '.join(map(repr, twice))}")
+
+
+def _rows_per_batch(path: Path, footer: Footer, names: Iterable[str]) -> int:
     """How many rows make up a block, by the size that the file states for its columns."""
     widest = 1.0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        chunks = [group.column(index) for index in range(group.num_columns)]
-        sizes = [chunk for chunk in chunks if _belongs(chunk.path_in_schema, names)]
-        for chunk in sizes:
-            unpacked, packed = chunk.total_uncompressed_size, max(1, chunk.total_compressed_size)
-            if unpacked > _LARGEST_CHUNK and unpacked > _LARGEST_RATIO * packed:
+    for group in footer.groups:
+        chunks = [chunk for chunk in group if _belongs(chunk.path, names)]
+        for chunk in chunks:
+            packed = max(1, chunk.packed)
+            if chunk.unpacked > _LARGEST_CHUNK and chunk.unpacked > _LARGEST_RATIO * packed:
                 raise LogError(
-                    f"{path}: column {chunk.path_in_schema!r} unpacks to {unpacked:,} bytes from "
+                    f"{path}: column {chunk.path!r} unpacks to {chunk.unpacked:,} bytes from "
                     f"{packed:,}; that is no log"
                 )
-        size = sum(chunk.total_uncompressed_size for chunk in sizes)
-        widest = max(widest, size / max(1, group.num_rows))
+        size = sum(chunk.unpacked for chunk in chunks)
+        widest = max(widest, size / max(1, group[0].rows if group else 1))
     return int(min(_BATCH_ROWS, max(1, 4 * BLOCK_BYTES / widest)))
 
 
@@ -134,26 +176,23 @@ def _belongs(path: str, names: Iterable[str]) -> bool:
     return any(path == name or path.startswith(f"{name}.") for name in names)
 
 
-def _bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _bounded(batch: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """The rows of a batch in parts whose texts are together no more than a block of bytes."""
-    sizes = sum((_byte_lengths(column) for column in batch.columns), np.zeros(batch.num_rows))
+    sizes = np.zeros(len(batch))
+    for column in batch.get_columns():
+        if is_text(column.dtype):
+            sizes += _byte_lengths(column).fill_null(0).to_numpy()
     block = np.floor(np.cumsum(sizes) / BLOCK_BYTES)
-    cuts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), batch.num_rows]
+    cuts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(batch)]
     for start, end in pairwise(cuts):
         if start < end:
             yield batch.slice(start, end - start)
 
 
-def _byte_lengths(column: pa.Array) -> Any:
-    if pa.types.is_dictionary(column.type):
-        if not is_text(column.type.value_type):
-            return np.zeros(len(column))
-        lengths = pc.binary_length(column.dictionary).take(column.indices)
-    elif is_text(column.type):
-        lengths = pc.binary_length(column)
-    else:
-        return np.zeros(len(column))
-    return lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(float)
+def _byte_lengths(texts: pl.Series) -> pl.Series:
+    if isinstance(texts.dtype, pl.Categorical | pl.Enum):
+        return texts.cat.len_bytes()
+    return texts.bin.size() if texts.dtype == pl.Binary else texts.str.len_bytes()
 
 
 def parse_batch(batch: pl.DataFrame, time_zone: str) -> ParsedRows:
@@ -176,63 +215,52 @@ def parse_batch(batch: pl.DataFrame, time_zone: str) -> ParsedRows:
     return validate_rows(fields.with_columns(text=shown, reason=fault), times)
 
 
-def _check_types(path: Path, schema: pa.Schema, wanted: Mapping[str, str]) -> None:
+def _check_types(path: Path, schema: pl.Schema, wanted: Mapping[str, str]) -> None:
     for meaning, name in wanted.items():
-        found = schema.field(name).type
-        plain = found.value_type if pa.types.is_dictionary(found) else found
-        if not (is_value(plain) or (meaning == "time" and _is_moment(plain))):
+        kind = schema[name]
+        if not (is_value(kind) or (meaning == "time" and is_moment(kind))):
             kinds = "text, numbers or times" if meaning == "time" else "text or numbers"
-            raise LogError(f"{path}: column {name!r} is a {found}; {meaning} must be {kinds}")
+            raise LogError(f"{path}: column {name!r} is a {kind}; {meaning} must be {kinds}")
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a type of Arrow holds texts or bytes."""
-    types = pa.types
-    string = types.is_string(kind) or types.is_large_string(kind)
-    bytes_ = types.is_binary(kind) or types.is_large_binary(kind)
-    return bool(string or bytes_ or types.is_fixed_size_binary(kind))
+def is_text(kind: pl.DataType) -> bool:
+    """Whether a column of this type has texts or bytes."""
+    return isinstance(kind, pl.String | pl.Binary | pl.Categorical | pl.Enum)
 
 
-def is_value(kind: pa.DataType) -> bool:
-    """Whether a type of Arrow holds texts or numbers."""
-    types = pa.types
-    number = types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind)
-    return is_text(kind) or number or types.is_boolean(kind) or types.is_null(kind)
+def is_value(kind: pl.DataType) -> bool:
+    """Whether a column of this type has texts or numbers."""
+    number = kind.is_integer() or kind.is_float() or isinstance(kind, pl.Boolean | pl.Null)
+    return is_text(kind) or number
 
 
-def _is_moment(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+def is_moment(kind: pl.DataType) -> bool:
+    """Whether a column of this type has times or dates."""
+    return isinstance(kind, pl.Datetime | pl.Date)
 
 
-def _as_frame(batch: pa.RecordBatch, first: int) -> pl.DataFrame:
-    columns = [_decoded(column) for column in batch.columns]
-    frame = pl.DataFrame(pa.record_batch(columns, batch.schema.names))
-    return frame.with_row_index("line", first).cast({"line": pl.Int64})
-
-
-def _decoded(column: pa.Array) -> pa.Array:
-    """A column without dictionary, and times in microseconds, without a zone or in UTC."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if not pa.types.is_timestamp(column.type):
-        return column
-    # What Polars has no name for is a zone, too, such as +05:30; the numbers are UTC anyway.
-    most = _LATEST_SECOND * _PER_SECOND[column.type.unit]
-    numbers = pc.max_element_wise(
-        pc.min_element_wise(column.cast(pa.int64()), most, skip_nulls=False),
-        -most,
-        skip_nulls=False,
-    )
-    zone = None if column.type.tz is None else "UTC"
-    known = numbers.cast(pa.timestamp(column.type.unit, zone))
-    return known.cast(pa.timestamp("us", zone), safe=False)
+def _decode(batch: pl.DataFrame) -> pl.DataFrame:
+    """Texts without dictionaries, and times in microseconds, without a zone or in UTC."""
+    columns = []
+    for name, kind in batch.schema.items():
+        column = pl.col(name)
+        if isinstance(kind, pl.Categorical | pl.Enum):
+            column = column.cast(pl.String)
+        elif isinstance(kind, pl.Datetime):
+            # Not every zone has a name that Polars knows; the numbers are UTC anyway.
+            most = _LATEST_SECOND * _UNITS_PER_SECOND[kind.time_unit]
+            known = column.to_physical().clip(-most, most).cast(pl.Datetime(kind.time_unit))
+            zone = None if kind.time_zone is None else "UTC"
+            column = known.cast(pl.Datetime("us")).dt.replace_time_zone(zone)
+        columns.append(column)
+    return batch.select(columns)
 
 
 def read_times(times: pl.Series, texts: pl.Series, time_zone: str) -> pl.DataFrame:
     """Times of any type as `parse_times` gives them."""
     if not isinstance(times.dtype, pl.Datetime):
         return parse_times(texts, time_zone)
-    nothing = pl.repeat(None, len(times), dtype=pl.Datetime("us"), eager=True)
+    no_times = pl.repeat(None, len(times), dtype=pl.Datetime("us"), eager=True)
     if times.dtype.time_zone is None:
-        return resolve_times(times, nothing, time_zone)
-    return resolve_times(nothing, times.dt.replace_time_zone(None), time_zone)
+        return resolve_times(times, no_times, time_zone)
+    return resolve_times(no_times, times.dt.replace_time_zone(None), time_zone)

@@ -1,15 +1,14 @@
 """OpenSearch User Behavior Insights 1.3, as NDJSON and as Parquet."""
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from nextquery.logs.engines.base import Engine
 from nextquery.logs.formats.base import (
     STAGED_COLUMNS,
     FileBlock,
@@ -22,12 +21,14 @@ from nextquery.logs.formats.base import (
 )
 from nextquery.logs.formats.json import extract_fields, sample_paths
 from nextquery.logs.formats.parquet import (
+    PARQUET_MAGIC,
+    FileColumns,
     is_text,
     is_value,
-    iterate_batches,
     read_parts,
     read_times,
 )
+from nextquery.logs.formats.parquet_footer import Footer, read_footer
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import LONGEST_LINE, LineBlock
 from nextquery.logs.reading.open import Sample
@@ -45,86 +46,67 @@ _TIME = "time_text"
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where a field stands: nested columns, and perhaps a path in the JSON of the last."""
+class _Position:
+    """Where a field is: nested columns, and perhaps a path in the JSON of the last."""
 
     columns: tuple[str, ...]
     inside: str = ""
-    is_text: bool = False
+
+    def column(self) -> pl.Expr:
+        """The values of the field."""
+        column = pl.col(self.columns[0])
+        for name in self.columns[1:]:
+            column = column.struct.field(name)
+        return column
 
 
 def column_names(path: Path) -> set[str]:
     """The names of a Parquet file's columns; none if it cannot be read."""
-    import pyarrow.parquet as pq  # not loaded for logs of other formats
-
     try:
-        with pa.OSFile(os.fsencode(path), "rb") as source:
-            return set(pq.read_schema(source).names)
-    except (OSError, ValueError, LookupError, MemoryError, pa.ArrowException):
+        return set(read_footer(path).names)
+    except (OSError, ValueError):
         return set()
 
 
 def read_fields(path: Path, paths: Mapping[str, str]) -> Iterator[tuple[float, pl.DataFrame]]:
     """Rows of texts and reasons as `extract_fields` gives them, and the share read so far.
 
-    `time` holds the times as the file has them, beside their text.
+    `time` has the times as they are in the file, next to their text.
     """
-    for share, frame in read_parts(path, _batches(path, paths)):
+
+    def choose(footer: Footer, schema: pl.Schema) -> FileColumns:
+        """One column for each field that the file has, under the field's name or `name:path`."""
+        columns = {}
+        for field, choices in paths.items():
+            position = _find(schema, choices.split("|"), field == _TIME)
+            if position:
+                name = f"{field}:{position.inside}" if position.inside else field
+                columns[name] = position.column()
+        return columns
+
+    for share, frame in read_parts(path, choose):
         yield share, _as_fields(frame, paths)
 
 
-def _batches(path: Path, paths: Mapping[str, str]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """One column for each field that the file has, under the field's name or `name:path`."""
-    import pyarrow.parquet as pq  # not loaded for logs of other formats
-
-    with pa.OSFile(os.fsencode(path), "rb") as source:
-        schema = pq.read_schema(source)
-        found = {
-            f"{field}:{place.inside}" if place.inside else field: place
-            for field, choices in paths.items()
-            if (place := _find(schema, choices.split("|"), field == _TIME))
-        }
-        tops = sorted({place.columns[0] for place in found.values()})
-        texts = sorted({".".join(place.columns) for place in found.values() if place.is_text})
-        for total, batch in iterate_batches(path, source, tops, texts):
-            columns = [_column(batch, place.columns) for place in found.values()]
-            yield total, pa.record_batch(columns, list(found))
-
-
-def _find(schema: pa.Schema, choices: list[str], is_time: bool) -> _Place | None:
-    """The first place that holds a value, or a time where one is wanted."""
+def _find(schema: pl.Schema, choices: list[str], is_time: bool) -> _Position | None:
+    """The first position of a value, or of a time where one is wanted."""
     for choice in choices:
-        if choice in schema.names:
-            kind = _plain(schema.field(choice).type)
-            if is_value(kind) or (is_time and pa.types.is_temporal(kind)):
-                return _Place((choice,), is_text=is_text(kind))
+        if choice in schema:
+            kind = schema[choice]
+            if is_value(kind) or (is_time and kind.is_temporal()):
+                return _Position((choice,))
         top, *rest = choice.split(".")
-        if not rest or top not in schema.names:
+        if not rest or top not in schema:
             continue
-        kind = _plain(schema.field(top).type)
+        kind = schema[top]
         if is_text(kind):
-            return _Place((top,), "|".join(each.partition(".")[2] for each in choices), True)
+            return _Position((top,), "|".join(choice.partition(".")[2] for choice in choices))
         for name in rest:
-            is_struct = pa.types.is_struct(kind)
-            kind = kind.field(name).type if is_struct and _has(kind, name) else pa.null()
-        if is_value(_plain(kind)) and not pa.types.is_null(kind):
-            return _Place((top, *rest), is_text=is_text(_plain(kind)))
+            fields = dict(kind.to_schema()) if isinstance(kind, pl.Struct) else {}
+            kind = cast(pl.DataType, fields.get(name, pl.Null()))
+        if is_value(kind) and kind != pl.Null:
+            return _Position((top, *rest))
     return None
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _has(kind: pa.StructType, name: str) -> bool:
-    return bool(kind.get_field_index(name) >= 0)
-
-
-def _column(batch: pa.RecordBatch, place: tuple[str, ...]) -> pa.Array:
-    column = batch.column(place[0])
-    for name in place[1:]:
-        column = pc.struct_field(column, [name])
-    return column
 
 
 def _as_fields(frame: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFrame:
@@ -204,9 +186,9 @@ class UbiFormat(JoinedFormat):
         parse = partial(_parse_block, settings.time_zone)
         return read_line_blocks(sample.file, parse, settings.encoding)
 
-    def join(self, staged: Path, rows: Path) -> JoinedRows:
+    def join(self, engine: Engine, staged: Path, rows: Path) -> JoinedRows:
         """Write the staged queries, each followed by its clicks."""
-        return join_clicks(staged, rows)
+        return join_clicks(engine, staged, rows)
 
 
 def _parse_block(time_zone: str, block: LineBlock) -> ParsedRows:
@@ -231,7 +213,7 @@ def _parse_fields(fields: pl.DataFrame, time_zone: str) -> ParsedRows:
 
 
 def _is_parquet(sample: Sample) -> bool:
-    return sample.start.startswith(b"PAR1")
+    return sample.start.startswith(PARQUET_MAGIC)
 
 
 def _divide(fields: pl.DataFrame, times: pl.DataFrame) -> ParsedRows:

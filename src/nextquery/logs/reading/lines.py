@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 LONGEST_LINE = 1 << 20
 BLOCK_BYTES = 16 << 20
@@ -29,15 +28,17 @@ class LineBlock:
     data: bytes
 
     def frame(self) -> pl.DataFrame:
-        """One row per line: `line` is its number, `text` its bytes without the line end."""
-        data = np.frombuffer(self.data, dtype=np.uint8)
-        offsets = np.zeros(self.count + 1, dtype=np.int64)
-        offsets[1:] = np.flatnonzero(data == ord("\n")) + 1
-        lines = pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(), self.count, [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
-        )
+        """One row per line: `line` is its number, `text` its text, or bytes that are not UTF-8."""
         numbers = pl.int_range(self.first, self.first + self.count, dtype=pl.Int64, eager=True)
-        return pl.DataFrame({"line": numbers, "text": pl.Series(lines)})
+        return pl.DataFrame({"line": numbers, "text": _split_lines(self.data)})
+
+
+def _split_lines(data: bytes) -> pl.Series:
+    try:
+        text = pl.Series([data], dtype=pl.Binary).cast(pl.String)
+    except pl.exceptions.PolarsError:
+        return pl.Series(data.split(b"\n")[:-1], dtype=pl.Binary)
+    return text.str.split("\n").explode()[:-1]
 
 
 def line_blocks(chunks: Iterable[bytes]) -> Iterator[LineBlock]:

@@ -1,23 +1,30 @@
 """Opening a log file: decompression, encodings, and a sample of its start."""
 
+import bz2
 import codecs
+import gzip
 import hashlib
 import json
-import os
 import re
 import stat
+import sys
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import BinaryIO, Self, cast
 
 import numpy as np
-import pyarrow as pa
 
 from nextquery.errors import InputError, LogError
 from nextquery.logs.reading.lines import LONGEST_LINE
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 UTF_8 = "utf-8"
 LARGEST_OBJECT = 16 << 20
@@ -259,13 +266,11 @@ class LogFile:
         self.path = path
         check_file(path)
         try:
-            self._raw: Any = pa.OSFile(os.fsencode(path), "rb")  # a name may be any bytes
+            self._raw = path.open("rb")
         except OSError as error:
             raise LogError(f"{path}: cannot be opened ({error})") from None
         self.compression = _compression(self._raw)
-        self._stream: Any = (
-            pa.CompressedInputStream(self._raw, self.compression) if self.compression else self._raw
-        )
+        self._stream = _unpacked(self._raw, self.compression)
 
     def chunks(self, size: int) -> Iterator[bytes]:
         """The unpacked bytes in pieces of `size`, the last one shorter."""
@@ -281,13 +286,13 @@ class LogFile:
             raise error if known else LogError(f"{self.path}: {error}") from None
 
     def position(self) -> int:
-        """How many bytes of the file, as it lies on disk, have been read."""
-        return int(self._raw.tell())
+        """How many bytes of the file, compressed as it is, have been read."""
+        return self._raw.tell()
 
     def _read(self, size: int) -> bytes:
         try:
-            return bytes(self._stream.read(size))
-        except (OSError, pa.ArrowException) as error:
+            return self._stream.read(size)
+        except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:
             kind = self.compression or "plain"
             raise LogError(
                 f"{self.path}: the {kind} data is truncated or damaged ({error}); "
@@ -340,10 +345,20 @@ def check_file(path: Path) -> None:
         raise LogError(f"{path}: a pipe or device, which may never end; write it to a file first")
 
 
-def _compression(raw: Any) -> str | None:
-    start = bytes(raw.read(4))
+def _compression(raw: BinaryIO) -> str | None:
+    start = raw.read(4)
     raw.seek(0)
     return next((name for magic, name in _MAGIC if start.startswith(magic)), None)
+
+
+def _unpacked(raw: BinaryIO, compression: str | None) -> BinaryIO:
+    if compression == "gzip":
+        return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+    if compression == "bz2":
+        return cast(BinaryIO, bz2.BZ2File(raw))
+    if compression == "zstd":
+        return cast(BinaryIO, zstd.ZstdFile(raw))
+    return raw
 
 
 _SAMPLE_BYTES = 64 << 10

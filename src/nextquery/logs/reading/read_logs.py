@@ -10,6 +10,8 @@ from pathlib import Path
 
 import polars as pl
 
+from nextquery.logs.engines.base import Engine
+from nextquery.logs.engines.polars import PolarsEngine
 from nextquery.logs.formats.base import JoinedFormat, LogFormat
 from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
 from nextquery.logs.reading.open import Sample, hash_content, stamp, take_sample
@@ -96,11 +98,12 @@ def read_logs(
     settings: ReadSettings,
     work: Path,
     progress: Progress | None = None,
-    write: PartWriter = write_parquet,
+    engine: Engine | None = None,
 ) -> ReadResult:
-    """Read all files into `work`; `progress` hears of bytes read and bytes in all.
+    """Read all files into `work`; `progress` is called with bytes read and bytes in all.
 
-    `write` writes the parts, except those of a format that is joined, which are Parquet.
+    The parts are written for `engine`, or else as Parquet, and so are those of a format that is
+    joined.
     """
     check_settings(settings)
     samples = [take_sample(path, settings.encoding) for path in paths]
@@ -110,8 +113,9 @@ def read_logs(
     work.mkdir(parents=True, exist_ok=True)
     with RejectedRows(work / REJECTED, settings.excerpts) as rejected:
         if isinstance(choice.format, JoinedFormat):
-            accepted = _read_and_join(blocks, choice.format, work, rejected, settings)
+            accepted = _read_and_join(blocks, choice.format, work, rejected, settings, engine)
         else:
+            write = engine.write_part if engine else write_parquet
             folder = _PartFolder(work / "rows", CANONICAL, write)
             accepted = _read(blocks, folder, rejected, settings)
     return read_result(choice, accepted, rejected, settings, files)
@@ -199,6 +203,7 @@ def _read_and_join(
     work: Path,
     rejected: RejectedRows,
     settings: ReadSettings,
+    engine: Engine | None,
 ) -> int:
     """Stage the rows of all blocks, then let the format join them."""
     staged, rows = work / "staged", work / "rows"
@@ -207,7 +212,9 @@ def _read_and_join(
         folder = _PartFolder(staged, format.staged_columns, write_parquet)
         if not _read(blocks, folder, rejected, settings):
             return 0
-        joined = format.join(staged, rows)
+        # The staged rows are on this machine, so that Spark has nothing to distribute.
+        on_disk = engine is not None and engine.name == "duckdb"
+        joined = format.join(engine if engine and on_disk else PolarsEngine(), staged, rows)
         rejected.add(joined.rejected)
         return joined.written
     finally:

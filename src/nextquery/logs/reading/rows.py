@@ -1,11 +1,10 @@
 """Parsed lines and texts become rows of the canonical table, or rejected rows with a reason."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 import polars as pl
-import pyarrow as pa
 
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import LONGEST_LINE
@@ -14,36 +13,10 @@ from nextquery.logs.reading.times import parse_times
 PartWriter: TypeAlias = Callable[[pl.DataFrame, Path], None]
 """Writes rows to a file whose name it completes."""
 
-_REPEATING = ("user", "query", "click")
-
 
 def write_parquet(rows: pl.DataFrame, file: Path) -> None:
     """Write a part as `file`.parquet."""
     rows.write_parquet(file.with_suffix(".parquet"), compression="uncompressed", statistics=False)
-
-
-def write_arrow(rows: pl.DataFrame, file: Path) -> None:
-    """Write a part as `file`.arrow, texts that repeat as a dictionary and numbers."""
-    table = rows.to_arrow()
-    for place, name in enumerate(table.column_names):
-        if name in _REPEATING:
-            table = table.set_column(place, name, table[name].dictionary_encode())
-    with pa.ipc.new_file(file.with_suffix(".arrow"), table.schema) as writer:
-        writer.write_table(table)
-
-
-def read_arrow(files: Sequence[Path]) -> pa.Table:
-    """The parts as one table in the order of the rows; each part still has its dictionaries."""
-    tables = []
-    for file in files:
-        with pa.memory_map(str(file)) as source:
-            tables.append(pa.ipc.open_file(source).read_all())
-    return pa.concat_tables(tables)
-
-
-def unify(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """The column with one dictionary for all parts, in the order in which texts first appear."""
-    return column.unify_dictionaries().combine_chunks()
 
 
 CANONICAL = ("user", "time", "query", "click", "row")

@@ -14,7 +14,6 @@ from typing import BinaryIO, Literal, cast, get_args
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
 from nextquery.artifacts import replaced_file
 from nextquery.errors import InputError
@@ -41,12 +40,12 @@ class Pieces:
     """A table of pieces, to which more can be added."""
 
     def __init__(self) -> None:
-        self._parts: list[pa.LargeStringArray] = []
+        self._parts: list[pl.Series] = []
         self._count = 0
 
-    def add(self, texts: Iterable[str] | pa.LargeStringArray) -> int:
-        """Add texts, and say at which place the first of them stands."""
-        part = texts if isinstance(texts, pa.LargeStringArray) else as_strings(list(texts))
+    def add(self, texts: Iterable[str] | pl.Series) -> int:
+        """Add texts, and return the index of the first of them."""
+        part = texts if isinstance(texts, pl.Series) else pl.Series(list(texts), dtype=pl.String)
         self._parts.append(part)
         self._count += len(part)
         return self._count - len(part)
@@ -57,14 +56,11 @@ class Pieces:
         other._parts, other._count = list(self._parts), self._count
         return other
 
-    def joined(self, columns: Sequence[Places]) -> pa.LargeStringArray:
-        """Row by row, the pieces at the places that the columns say, without anything between."""
-        places = np.stack(columns, axis=1)
-        taken = pa.concat_arrays(self._parts).take(pl.Series(places.reshape(-1)).to_arrow())
-        _, ends, letters = taken.buffers()
-        every = np.frombuffer(ends, dtype=np.int64, count=places.size + 1)
-        starts = np.ascontiguousarray(every[:: len(columns)])
-        return pa.LargeStringArray.from_buffers(len(places), pa.py_buffer(starts), letters)
+    def joined(self, columns: Sequence[Places]) -> pl.Series:
+        """Row by row, the pieces at the indices that the columns have, joined to one text."""
+        pieces = pl.concat(self._parts, rechunk=True)
+        texts = [pieces.gather(column).alias(str(n)) for n, column in enumerate(columns)]
+        return pl.DataFrame(texts).select(pl.concat_str(pl.all())).to_series()
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ class QueryPieces:
         number = drawn["slip_number"].to_numpy()
         slipped = np.flatnonzero(number >= 0)
         if len(slipped):
-            right = pieces.joined([column[slipped] for column in texts]).to_pylist()
+            right = pieces.joined([column[slipped] for column in texts]).to_list()
             wrong = [slip(*each) for each in zip(right, number[slipped].tolist(), strict=True)]
             extra = np.arange(len(slipped))
             texts[0][slipped] = pieces.add(wrong) + extra
@@ -132,12 +128,6 @@ def _intents(lexicon: Lexicon, entity: int) -> tuple[str, ...]:
 
 def _address(text: str) -> str:
     return f"{text.replace(' ', '-')}.example"
-
-
-def as_strings(texts: pl.Series | list[str]) -> pa.LargeStringArray:
-    """Texts as Arrow has them."""
-    # By way of Polars: Arrow would import pandas to see whether this is one of its columns.
-    return pl.Series(texts, dtype=pl.String).to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def slip(text: str, number: int) -> str:
@@ -381,8 +371,8 @@ def make_log(
     )
     pieces, texts, address = query_pieces(log.lexicon).places(log.queries)
     queries = log.queries.drop("first", "second", "third", "slip_number").with_columns(
-        text=pl.Series(pieces.joined(texts)),
-        url=pl.Series(pieces.joined([address])),
+        text=pieces.joined(texts),
+        url=pieces.joined([address]),
         slip=log.queries["slip_number"] >= 0,
     )
     return SyntheticLog(queries, log.hidden)
@@ -429,9 +419,7 @@ def _different_texts(log: DrawnLog, query_pieces: QueryPieces) -> pl.DataFrame:
     drawn = log.queries.select(columns).unique(maintain_order=True)
     drawn = drawn.with_columns(pl.lit(0).alias(name) for name in others)
     pieces, texts, _ = query_pieces.places(drawn)
-    return pl.DataFrame(
-        {"text": pl.Series(pieces.joined(texts)), "slip": drawn["slip_number"] >= 0}
-    )
+    return pl.DataFrame({"text": pieces.joined(texts), "slip": drawn["slip_number"] >= 0})
 
 
 def _summary(log: DrawnLog, distinct_queries: int) -> LogSummary:
@@ -485,9 +473,9 @@ class _LineMaker:
             for day in range(self._first_day, last_day + 1)
         )
 
-    def parts(self) -> Iterator[pa.Buffer]:
+    def parts(self) -> Iterator[bytes]:
         """The lines, as bytes to write one after the other."""
-        waiting: deque[Future[pa.Buffer]] = deque()
+        waiting: deque[Future[bytes]] = deque()
         with ThreadPoolExecutor(2) as pool:
             for start in range(0, len(self._order), _SESSIONS):
                 waiting.append(pool.submit(self._lines, start))
@@ -496,7 +484,7 @@ class _LineMaker:
             while waiting:
                 yield waiting.popleft().result()
 
-    def _lines(self, start: int) -> pa.Buffer:
+    def _lines(self, start: int) -> bytes:
         sessions = self._order[start : start + _SESSIONS]
         queries = self._queries[_ranges(self._starts[sessions], self._ends[sessions])]
         pieces, texts, address = self._texts.places(queries)
@@ -526,13 +514,12 @@ class _LineMaker:
                 np.full(len(query), self._line_end),
             ]
         )
-        return lines.buffers()[2]
+        return str(lines.str.join().item()).encode()
 
 
-def _user_names(first: int, last: int) -> pa.LargeStringArray:
+def _user_names(first: int, last: int) -> pl.Series:
     numbers = pl.int_range(first + _FIRST_USER, last + _FIRST_USER + 1, eager=True)
-    names = pl.DataFrame({"number": numbers}).select(pl.format("{}\t", "number")).to_series()
-    return as_strings(names)
+    return pl.DataFrame({"number": numbers}).select(pl.format("{}\t", "number")).to_series()
 
 
 def _ranges(starts: Integers, ends: Integers) -> Integers:

@@ -8,7 +8,8 @@ import narwhals as nw
 import polars as pl
 import pytest
 
-from nextquery.errors import InputError
+from nextquery.errors import InputError, MissingDependencyError
+from nextquery.extras import EXTRAS
 from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.engines.open import open_engine
 
@@ -58,6 +59,8 @@ def test_parts_come_back_as_ids_and_dictionaries(engine: Engine, tmp_path: Path)
         engine.write_part(part, folder / f"part-{number:05}")
     span = engine.scan(folder).select(last=nw.col("time").max()).collect("polars").item()
     assert span == datetime(2006, 3, 1, 3)
+    read = engine.scan(folder).sort("row").collect("polars").to_native()
+    assert read.select(rows.columns).equals(rows)
     ids = {"user": "user_id", "query": "query_id", "click": "url_id"}
     coded, dictionaries = engine.scan_encoded(folder, ids, unordered=("user", "query"))
     table = coded.sort("row").collect("polars")
@@ -78,3 +81,16 @@ def test_side_by_side_gives_both_results_and_the_first_error(engine: Engine) -> 
         engine.side_by_side(lambda: 1, fail)
     with pytest.raises(InputError, match="no"):
         engine.side_by_side(fail, lambda: 1)
+
+
+def test_an_unknown_engine_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="`engine` abacus: not one of polars, duckdb, spark"):
+        open_engine("abacus", tmp_path)
+
+
+def test_an_engine_without_its_extra_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EXTRAS, "duckdb", ("no_such_module",))
+    with pytest.raises(MissingDependencyError, match=r"pip install 'nextquery\[duckdb\]'"):
+        open_engine("duckdb", tmp_path)

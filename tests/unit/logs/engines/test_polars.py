@@ -5,14 +5,13 @@ from pathlib import Path
 
 import narwhals as nw
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from nextquery.logs.engines import polars
 from nextquery.logs.engines.base import Frame, Rows
 from nextquery.logs.engines.polars import PolarsEngine
 
-SCHEMA = pa.schema({"text": pa.string(), "count": pa.int64()})
+SCHEMA = pl.Schema({"text": pl.String(), "count": pl.Int64()})
 
 
 def _frame(**columns: Sequence[object]) -> nw.LazyFrame[pl.LazyFrame]:

@@ -3,15 +3,24 @@
 from datetime import datetime
 from pathlib import Path
 
+import narwhals as nw
 import polars as pl
+import pytest
 
+from nextquery.logs.engines.base import Engine, Frame
+from nextquery.logs.engines.open import open_engine
 from nextquery.logs.formats.base import STAGED_COLUMNS, join_clicks, stage_clicks
 from nextquery.logs.reading import rejects
 
 TEN = datetime(2025, 2, 18, 10)
 
 
-def test_clicks_stand_after_their_query_and_what_is_left_out_is_named(tmp_path: Path) -> None:
+def find_re(engine: Engine, queries: Frame, clicks: Frame) -> Frame:
+    return queries.filter(nw.col("query") == "re")
+
+
+@pytest.mark.parametrize("name", ["polars", "duckdb"])
+def test_clicks_follow_their_query_and_what_is_left_out_is_named(tmp_path: Path, name: str) -> None:
     rows = [
         (None, None, None, "x", 1, "a", "log", 1),
         ("u", TEN, "re", None, 2, None, "log", 2),
@@ -28,7 +37,9 @@ def test_clicks_stand_after_their_query_and_what_is_left_out_is_named(tmp_path: 
     staged.mkdir()
     joined.mkdir()
     frame.write_parquet(staged / "part-00000.parquet")
-    done = join_clicks(staged, joined, "SELECT row FROM staged WHERE query = 're'")
+    engine = open_engine(name, tmp_path / "work")
+    done = join_clicks(engine, staged, joined, find_re)
+    engine.close()
     assert done.written == 2
     assert done.rejected.select("file", "line", "reason", "excerpt").rows() == [
         ("log", 2, rejects.TYPED_FURTHER, "re"),
@@ -36,6 +47,7 @@ def test_clicks_stand_after_their_query_and_what_is_left_out_is_named(tmp_path: 
     ]
     written = pl.read_parquet(joined)
     assert written.select("query", "click").rows() == [("red", None), ("red", "x")]
+    assert written.select("row", "place").rows() == [(1, 3), (2, 1)]
 
 
 def test_a_staged_click_has_no_text_of_its_own() -> None:

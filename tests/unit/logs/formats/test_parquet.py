@@ -81,7 +81,7 @@ def test_missing_column_is_named(tmp_path: Path) -> None:
 
 
 def test_column_of_lists_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"is a .*list.*; query must be text or numbers"):
+    with pytest.raises(LogError, match=r"is a List\(String\); query must be text or numbers"):
         parse(tmp_path, {"user": ["a"], "time": [MOMENT], "query": [["red", "shoes"]]})
 
 
@@ -133,7 +133,7 @@ def test_bytes_that_are_no_time_are_not_understood(tmp_path: Path) -> None:
 def test_a_duration_is_refused(tmp_path: Path, column: str) -> None:
     columns: dict[str, Any] = {"user": ["a"], "time": [MOMENT], "query": ["red"]}
     columns[column] = pa.array([timedelta(days=1)])
-    with pytest.raises(LogError, match=rf"column '{column}' is a duration\[us\]; {column} must be"):
+    with pytest.raises(LogError, match=rf"column '{column}' is a Duration\(.*\); {column} must be"):
         parse_table(tmp_path, pa.table(columns))
 
 

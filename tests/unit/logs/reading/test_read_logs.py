@@ -119,8 +119,8 @@ def test_hundred_megabyte_line_is_skipped_in_little_memory(tmp_path: Path) -> No
     tracemalloc.stop()
     assert (result.rows_accepted, result.reasons) == (201, {rejects.TOO_LONG: 1})
     assert [row["line"] for row in rejected(tmp_path)] == [202]
-    # Two blocks and a line of the limit: the 100 MB never stand in memory together.
-    assert peak < 40 << 20
+    # A few blocks of 16 MB, never all 100 MB.
+    assert peak < 50 << 20
 
 
 def test_too_many_bad_rows_stop_the_job(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def test_pieces_are_joined_row_by_row(texts: list[str], data: st.DataObject) -> 
     assert pieces.add(texts) == 0
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     right = ["".join(texts[place] for place in row) for row in rows]
-    assert pieces.joined(columns).to_pylist() == right
+    assert pieces.joined(columns).to_list() == right
 
 
 def test_a_copy_has_the_pieces_and_leaves_the_table_alone() -> None:
@@ -26,7 +26,7 @@ def test_a_copy_has_the_pieces_and_leaves_the_table_alone() -> None:
     other = pieces.copy()
     assert other.add(["blue"]) == 2
     assert pieces.add(["green"]) == 2
-    assert other.joined([np.array([2, 1])]).to_pylist() == ["blue", "boots"]
+    assert other.joined([np.array([2, 1])]).to_list() == ["blue", "boots"]
 
 
 def test_a_slip_is_one_letter_inside_a_word() -> None:

@@ -63,7 +63,7 @@ def test_searches_are_rows_and_all_else_is_set_aside() -> None:
         (2, rejects.NOT_A_SEARCH),
         (5, rejects.EMPTY_QUERY),
         (6, rejects.NO_USER),
-        (7, rejects.NOT_JSON),
+        (7, rejects.MALFORMED_TEXT),
         (8, rejects.NOT_JSON),
     ]
 

@@ -1,0 +1,153 @@
+"""What DuckDB and Spark have in common: tables in files, batches as Arrow."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import narwhals as nw
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nextquery.logs.engines.base import (
+    NO_TEXTS,
+    ROW_GROUP,
+    BatchFunction,
+    Frame,
+    Rows,
+    T,
+    U,
+    count_rows_with_users,
+    sort_keys,
+)
+from nextquery.logs.reading.rows import PartWriter, write_parquet
+
+_ARROW_TYPES: Mapping[pl.DataType, pa.DataType] = {
+    pl.Int64(): pa.int64(),
+    pl.Int32(): pa.int32(),
+    pl.String(): pa.string(),
+    pl.Datetime("us"): pa.timestamp("us"),
+}
+
+
+def arrow_schema(schema: pl.Schema) -> pa.Schema:
+    """The same columns in the types of Arrow."""
+    return pa.schema({name: _ARROW_TYPES[kind] for name, kind in schema.items()})
+
+
+def apply_to_batches(
+    batches: Iterable[pa.RecordBatch], function: BatchFunction, schema: pl.Schema
+) -> Iterator[pa.RecordBatch]:
+    """What `function` makes of each batch, in the types of `schema`."""
+    types = arrow_schema(schema)
+    for batch in batches:
+        result = function(pl.DataFrame(batch))
+        yield from result.to_arrow().select(types.names).cast(types).to_batches()
+
+
+def write_batches(batches: Iterable[pa.RecordBatch], file: Path, schema: pl.Schema) -> int:
+    """Write one Parquet file in row groups of one size, however the batches were cut."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    count = 0
+    types = arrow_schema(schema)
+    with pq.ParquetWriter(file, types) as writer:
+        for table in _regroup(batches, types):
+            writer.write_table(table, row_group_size=ROW_GROUP)
+            count += len(table)
+    return count
+
+
+def _regroup(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    pending = schema.empty_table()
+    for batch in batches:
+        pending = pa.concat_tables([pending, pa.Table.from_batches([batch]).cast(schema)])
+        while len(pending) >= ROW_GROUP:
+            yield pending.slice(0, ROW_GROUP)
+            pending = pending.slice(ROW_GROUP)
+    if len(pending):
+        yield pending
+
+
+class RelationalEngine(ABC):
+    """An `Engine` but for reading, keeping, numbering and writing tables."""
+
+    write_part: PartWriter = staticmethod(write_parquet)
+
+    @abstractmethod
+    def scan(self, folder: Path) -> Frame:
+        """The rows of all Parquet files of a folder."""
+
+    @abstractmethod
+    def materialise(self, frame: Frame, name: str) -> Frame:
+        """The same rows, in files of their own."""
+
+    @abstractmethod
+    def number(self, frame: Frame, column: str, key: str, in_text_order: bool) -> Frame:
+        """Distinct texts with an id each, kept."""
+
+    @abstractmethod
+    def write_rows(self, frame: Frame, file: Path, schema: pl.Schema) -> int:
+        """Write rows that have an order; returns how many there were."""
+
+    def encode(
+        self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
+    ) -> tuple[Frame, list[Frame]]:
+        """Number the distinct texts and join the numbers."""
+        dictionaries = []
+        for column, key in columns.items():
+            known = frame.filter(~nw.col(column).is_null()).select(column).unique()
+            dictionary = self.number(known, column, key, column not in unordered)
+            dictionaries.append(dictionary)
+            frame = frame.join(dictionary, on=column, how="left").drop(column)
+        return self.materialise(frame, "-".join(["encoded", *columns.values()])), dictionaries
+
+    def scan_encoded(
+        self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
+    ) -> tuple[Frame, list[Frame]]:
+        """`encode` of `scan`."""
+        return self.encode(self.scan(folder), columns, unordered)
+
+    def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
+        """Join the other columns of `table`."""
+        return frame.join(table, on=key, how="left")
+
+    def count_with_users(self, frame: Frame, keys: Sequence[str]) -> Frame:
+        """Group by user and ids, then by ids."""
+        return count_rows_with_users(frame, keys)
+
+    def sort_rows(self, frame: Frame, name: str) -> Rows:
+        """The rows as they are: the windows of `ordered` sort them."""
+        return self.materialise(frame, name)
+
+    def by_users(
+        self,
+        rows: Rows,
+        function: Callable[[Rows], tuple[Frame, ...]],
+        names: Sequence[str],
+    ) -> tuple[Frame, ...]:
+        """All rows at once: the engine keeps its memory in bounds itself."""
+        frames = function(rows)
+        return tuple(self.materialise(*named) for named in zip(frames, names, strict=True))
+
+    def ordered(self, expression: nw.Expr) -> nw.Expr:
+        """The expression over a user's rows by time and row."""
+        return expression.over("user_id", order_by=["time", "row"])
+
+    def write(
+        self,
+        frame: Frame,
+        file: Path,
+        schema: pl.Schema,
+        by: Sequence[str],
+        texts: Mapping[str, Frame] = NO_TEXTS,
+    ) -> int:
+        """Join the texts, sort the rows and write them."""
+        for key, table in texts.items():
+            frame = self.lookup(frame, table, key)
+        names, downwards = sort_keys(by)
+        rows = frame.sort(names, descending=downwards).select(*schema.names())
+        return self.write_rows(rows, file, schema)
+
+    def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
+        """Run them one after the other: each uses all cores."""
+        return first(), second()
