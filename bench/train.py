@@ -33,7 +33,7 @@ from nextquery.config import load_config
 from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.loss import CandidateSampler
-from nextquery.model.recurrence import recurrence_kernels, times_transposed
+from nextquery.model.recurrence import times_transposed
 from nextquery.model.settings import ModelConfig, RunConfig
 from nextquery.text.batching import cut
 from nextquery.text.corpus import EncodedSessions
@@ -64,7 +64,6 @@ def main(quick: bool) -> dict[str, Any]:
             found[f"{size}: {trainer}"] = _figures(ours) | _ratios(ours, others)
     return {
         "threads": torch.get_num_threads(),
-        "compiled": recurrence_kernels() is not None,
         "batch_words": BATCH_WORDS,
         "warm_up_steps": WARM_UP,
         "results": found,

@@ -1,4 +1,5 @@
-// The C interface of the kernels: plain arrays and two records, nothing that needs a Python header.
+// The C interface of the kernels: records of plain arrays, nothing that needs a Python header.
+// `inference/native.py` declares the same records; change both and increase NEXTQUERY_ABI.
 //
 // Matrices are (outputs, inputs). "Packed" is the layout of `pack_matrix`: panels of 16 outputs,
 // input by input. All arrays belong to the caller.
@@ -7,30 +8,21 @@
 
 #include <stdint.h>
 
-#define NEXTQUERY_ABI 5
-#define NEXTQUERY_TRAINING_ABI 1  // of `Recurrence`, which only training uses
+#define NEXTQUERY_ABI 6
 
 enum { BLOCK = 64, PANEL = 16 };
-
-// A matrix (outputs, inputs): packed in 32 bits or, for fast mode, rounded to whole numbers.
-typedef struct {
-    const float *packed;            // layout of `pack_matrix`, or null
-    const int16_t *rounded;         // layout of `pack_matrix_16`, or null
-    const float *scale;             // (outputs in whole blocks): of the rounded numbers
-    int64_t largest;                // what rows are rounded to, so that no sum overflows
-} Matrix;
 
 // The decoder of one model (Eq. 7 to 10). Sizes: d_e, d_h; V words, `width` = V in whole blocks.
 typedef struct {
     int64_t words, width, word_size, state_size;
     const float *word_vectors;      // (V, d_e), or null: the model is not factored
-    Matrix word_inputs;             // (3 d_h + d_e, d_e): I_r, I_u, I, E_o
+    const float *word_inputs;       // packed (3 d_h + d_e, d_e): I_r, I_u, I, E_o
     const float *input_table;       // not factored: (V, 3 d_h)
     const float *previous_table;    // not factored: (V, d_e)
     const float *gate_bias;         // (3 d_h) or null
-    Matrix gates;                   // (2 d_h, d_h): H_r, H_u
-    Matrix candidate;               // (d_h, d_h): H
-    Matrix output_state;            // (d_e, d_h): H_o
+    const float *gates;             // packed (2 d_h, d_h): H_r, H_u
+    const float *candidate;         // packed (d_h, d_h): H
+    const float *output_state;      // packed (d_e, d_h): H_o
     const float *output_start;      // (d_e): b_o
     const float *output_vectors;    // (V, d_e): o_v as in the file
     const float *added;             // (width): biases of words, minus infinity for impossible ones
@@ -38,8 +30,8 @@ typedef struct {
     const int8_t *rough_vectors;    // layout of `pack_matrix_8`, or null: no fast mode
     const float *rough_scale;       // (width)
     const int32_t *rough_sums;      // (width)
-    Matrix attention_query;         // (d_h, d_h + d_e): A_q, or none: no copying
-    Matrix attention_output;        // (d_e, d_h): C_o
+    const float *attention_query;   // packed (d_h, d_h + d_e): A_q, or null: no copying
+    const float *attention_output;  // packed (d_e, d_h): C_o
     const float *copy_gate;         // (2 d_h + d_e + 1): v, b
 } Decoder;
 
@@ -52,10 +44,10 @@ typedef struct {
     const float *source_states;     // (sources, d_h): h_j
     const float *source_keys;       // (sources, d_h): A_k h_j / sqrt(d_h)
     const float *source_scores;     // (sources): r_age(j)
-    const int64_t *source_places;   // (sources): which own word
-    const int64_t *first_own;       // (contexts + 1)
-    const int64_t *own_words;       // (own): ids, ascending in each context
-    int64_t most_own;               // the largest number of own words of a context
+    const int64_t *source_columns;   // (sources): which of the words below
+    const int64_t *first_copied;       // (contexts + 1)
+    const int64_t *copied_words;       // (copied): ids, distinct and ascending in each context
+    int64_t most_copied;               // the largest number of words of a context
 } Contexts;
 
 // What `predict` writes for each row, and `best`, `score` and `extend` read. The logits themselves
@@ -66,7 +58,7 @@ typedef struct {
     float *block_best;              // (rows, width / BLOCK): the largest logit of each block
     float *omega;                   // (rows, d_e)
     float *normaliser;              // (rows)
-    float *log_pointer;             // (rows, most_own)
+    float *log_pointer;             // (rows, most_copied)
     float *log_softmax_share;       // (rows)
 } Prediction;
 
@@ -129,27 +121,10 @@ typedef struct {
     double *ended_totals;           // (room)
 } Search;
 
-// All steps of packed sequences (Eq. 3) and their gradients: sorted longest first, the rows of step 1
-// of all sequences, then those of step 2 of the sequences that have one, and so on.
-typedef struct {
-    int64_t size, steps, parts;     // d; threads that share the sequences
-    const int64_t *rows;            // (steps): how many sequences have each step
-    const float *gate_matrix;       // packed (2 d, d): H_r, H_u; for the gradient its transpose
-    const float *candidate_matrix;  // packed (d, d): H; for the gradient its transpose
-    const float *projected;         // (total, 3 d): I_r w, I_u w, I w
-    const float *start;             // (sequences, d)
-    float *before, *gates, *kept, *candidates, *states;  // (total, d), gates (total, 2 d)
-    const float *state_slopes;      // (total, d): d loss / d states
-    float *input_slopes;            // (total, 3 d): d loss / d projected
-    float *start_slopes;            // (sequences, d): zero before, d loss / d start after
-} Recurrence;
-
 // One set of kernels; `kernels.h` has the definitions, compiled once per instruction set.
 typedef struct {
     void (*pack_matrix)(const float *, int64_t, int64_t, float *);
     void (*pack_matrix_8)(const float *, int64_t, int64_t, int8_t *, float *, int32_t *);
-    int64_t (*pack_matrix_16)(const float *, int64_t, int64_t, int16_t *, float *);
-    int64_t sixteen_bits;           // whether products of 16 bits are quicker than of 32
     void (*product)(const float *, int64_t, const float *, int64_t, int64_t, const float *,
                     float *, int64_t);
     void (*advance)(const Decoder *, const Contexts *, int64_t, const float *, const int64_t *,
@@ -164,9 +139,6 @@ typedef struct {
     const int32_t *(*followers)(Pairs *, int64_t);
     int64_t (*step)(const Decoder *, const Contexts *, int64_t, const Rules *, Search *);
     void (*ended)(Search *, int64_t);
-    void (*pack_transposed)(const float *, int64_t, int64_t, float *);
-    void (*recur)(Recurrence *);
-    void (*recur_back)(Recurrence *);
 } Kernels;
 
 #endif

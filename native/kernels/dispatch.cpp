@@ -76,15 +76,6 @@ void nextquery_pack_matrix_8(const float *matrix, int64_t outputs, int64_t input
     chosen->pack_matrix_8(matrix, outputs, inputs, packed, scale, sums);
 }
 
-// Whether fast mode's gates are quicker in 16 bits with the chosen kernels.
-int64_t nextquery_sixteen_bits() { return chosen->sixteen_bits; }
-
-// Returns the largest number that rows may be rounded to.
-int64_t nextquery_pack_matrix_16(const float *matrix, int64_t outputs, int64_t inputs,
-                                 int16_t *packed, float *scale) {
-    return chosen->pack_matrix_16(matrix, outputs, inputs, packed, scale);
-}
-
 void nextquery_product(const float *rows, int64_t count, const float *packed, int64_t outputs,
                        int64_t inputs, const float *bias, float *out) {
     chosen->product(rows, count, packed, outputs, inputs, bias, out, outputs);
@@ -121,20 +112,6 @@ int64_t nextquery_step(const Decoder *model, const Contexts *batch, int64_t fast
 
 // What ended, once the caller has said which doubtful extensions are refused.
 void nextquery_ended(Search *search, int64_t contexts) { chosen->ended(search, contexts); }
-
-int64_t nextquery_training_abi() { return NEXTQUERY_TRAINING_ABI; }
-
-// The packed layout of the transpose of a matrix (inputs, outputs).
-void nextquery_pack_transposed(const float *matrix, int64_t outputs, int64_t inputs,
-                               float *packed) {
-    chosen->pack_transposed(matrix, outputs, inputs, packed);
-}
-
-// `states` and all that the gradient needs, from `projected` and `start`.
-void nextquery_recur(Recurrence *run) { chosen->recur(run); }
-
-// `input_slopes` and `start_slopes`, from `state_slopes` and what `nextquery_recur` wrote.
-void nextquery_recur_back(Recurrence *run) { chosen->recur_back(run); }
 
 // Pairs of words; null if there is no memory for them. The arrays must outlive them.
 Pairs *nextquery_pairs_open(const uint64_t *keys, int64_t words, const uint64_t *common,

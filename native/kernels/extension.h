@@ -97,9 +97,9 @@ void gather_seen(const ContextPart &part, int64_t beam, Candidates &found) {
                 offer(row, second);
         }
         if (batch->first_source != nullptr)
-            for (int64_t own = batch->first_own[part.context];
-                 own < batch->first_own[part.context + 1]; ++own) {
-                const int64_t word = batch->own_words[own];
+            for (int64_t own = batch->first_copied[part.context];
+                 own < batch->first_copied[part.context + 1]; ++own) {
+                const int64_t word = batch->copied_words[own];
                 const bool common =
                     word < model->words
                         ? has(after, word)

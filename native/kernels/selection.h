@@ -219,7 +219,7 @@ void correct_row(void *argument, int64_t r) {
 void predict(const Decoder *model, const Contexts *batch, int64_t fast, const float *hidden,
              const float *previous, Prediction *out) {
     const int64_t d = model->state_size, e = model->word_size, rows = out->rows;
-    multiply(hidden, rows, model->output_state, e, d, model->output_start, out->omega, e);
+    product(hidden, rows, model->output_state, e, d, model->output_start, out->omega, e);
     for (int64_t r = 0; r < rows; ++r) {
         float *omega = out->omega + r * e;
         if (batch->output_inputs != nullptr) {
@@ -239,13 +239,13 @@ void predict(const Decoder *model, const Contexts *batch, int64_t fast, const fl
 // The place of a word among the own words of a context, -1 for none.
 inline int64_t own_place(const Contexts *batch, int64_t context, int64_t word) {
     if (batch->first_source == nullptr) return -1;
-    int64_t low = batch->first_own[context], stop = batch->first_own[context + 1], high = stop;
+    int64_t low = batch->first_copied[context], stop = batch->first_copied[context + 1], high = stop;
     while (low < high) {
         const int64_t middle = (low + high) / 2;
-        if (batch->own_words[middle] < word) low = middle + 1;
+        if (batch->copied_words[middle] < word) low = middle + 1;
         else high = middle;
     }
-    return low < stop && batch->own_words[low] == word ? low - batch->first_own[context] : -1;
+    return low < stop && batch->copied_words[low] == word ? low - batch->first_copied[context] : -1;
 }
 
 // What the softmax gives a word of the vocabulary, without its end of the mixture.
@@ -262,7 +262,7 @@ inline double log_probability(const Decoder *model, const Contexts *batch, const
     const double made =
         word < model->words ? generated(model, batch, in, row, word) : -INFINITY;
     if (place < 0) return made;
-    const double copied = in->log_pointer[row * batch->most_own + place];
+    const double copied = in->log_pointer[row * batch->most_copied + place];
     const double high = made > copied ? made : copied, low = made > copied ? copied : made;
     return high + log1p(exp(low - high));
 }
@@ -322,10 +322,10 @@ double find_best(const Decoder *model, const Contexts *batch, int64_t fast, cons
     found.used = kept;
     for (int64_t r = first; r < stop; ++r) {
         const int64_t context = in->contexts[r];
-        for (int64_t own = batch->first_own[context]; own < batch->first_own[context + 1]; ++own)
+        for (int64_t own = batch->first_copied[context]; own < batch->first_copied[context + 1]; ++own)
             found.add(before_totals[r - first] +
-                          log_probability(model, batch, in, r, batch->own_words[own]),
-                      r, batch->own_words[own]);
+                          log_probability(model, batch, in, r, batch->copied_words[own]),
+                      r, batch->copied_words[own]);
     }
     sort_found(found.items, found.used);
     return rest;

@@ -2,7 +2,7 @@
 #ifndef NEXTQUERY_STEPS_H
 #define NEXTQUERY_STEPS_H
 
-#include "rounded.h"
+#include "products.h"
 
 namespace NEXTQUERY_SET {
 namespace {
@@ -42,7 +42,7 @@ const float *word_inputs(const Decoder *model, const int64_t *words, const int64
         }
     }
     if (model->word_vectors != nullptr)
-        multiply(vectors, count, model->word_inputs, wide, e, nullptr, inputs, wide);
+        product(vectors, count, model->word_inputs, wide, e, nullptr, inputs, wide);
     return inputs;
 }
 
@@ -78,7 +78,7 @@ void advance(const Decoder *model, const Contexts *batch, int64_t rows, const fl
     float *kept = gates + rows * 2 * d;
     for (int64_t i = 0; i < families; ++i)
         memcpy(before + i * d, hidden + parents[first[i]] * d, d * 4);
-    multiply(before, families, model->gates, 2 * d, d, nullptr, recalled, 2 * d);
+    product(before, families, model->gates, 2 * d, d, nullptr, recalled, 2 * d);
     const float *bias = model->gate_bias;
     const auto session = [&](int64_t r) {
         return batch->step_inputs == nullptr ? nullptr : batch->step_inputs + contexts[r] * 3 * d;
@@ -90,7 +90,7 @@ void advance(const Decoder *model, const Contexts *batch, int64_t rows, const fl
         open_gates(recalled + parent[r] * 2 * d, in, bias, session(r), 2 * d, gate);
         for (int64_t i = 0; i < d; ++i) kept[r * d + i] = gate[i] * old[i];
     }
-    multiply(kept, rows, model->candidate, d, d, nullptr, hidden_out, d);
+    product(kept, rows, model->candidate, d, d, nullptr, hidden_out, d);
     for (int64_t r = 0; r < rows; ++r) {
         const float *in = inputs + word[r] * wide + 2 * d, *update = gates + r * 2 * d + d;
         const float *old = before + parent[r] * d, *more = session(r);
@@ -134,16 +134,16 @@ void attend(const Decoder *model, const Contexts *batch, int64_t rows, const flo
         else
             memcpy(here + r * (d + e) + d, previous + r * e, e * 4);
     }
-    multiply(here, rows, model->attention_query, d, d + e, nullptr, asked, d);
+    product(here, rows, model->attention_query, d, d + e, nullptr, asked, d);
     memset(seen, 0, rows * d * 4);
     for (int64_t r = 0; r < rows; ++r) {
         const int64_t context = out->contexts[r];
         const int64_t first = batch->first_source[context];
         const int64_t count = batch->first_source[context + 1] - first;
-        float *pointer = out->log_pointer + r * batch->most_own;
-        for (int64_t own = 0; own < batch->most_own; ++own) pointer[own] = 0.0f;
+        float *pointer = out->log_pointer + r * batch->most_copied;
+        for (int64_t own = 0; own < batch->most_copied; ++own) pointer[own] = 0.0f;
         if (count == 0) {
-            for (int64_t own = 0; own < batch->most_own; ++own) pointer[own] = -INFINITY;
+            for (int64_t own = 0; own < batch->most_copied; ++own) pointer[own] = -INFINITY;
             out->log_softmax_share[r] = 0.0f;
             continue;
         }
@@ -158,17 +158,17 @@ void attend(const Decoder *model, const Contexts *batch, int64_t rows, const flo
             const float share = weights[j] / total;
             const float *state = batch->source_states + (first + j) * d;
             for (int64_t i = 0; i < d; ++i) seen[r * d + i] += share * state[i];
-            pointer[batch->source_places[first + j]] += share;
+            pointer[batch->source_columns[first + j]] += share;
         }
         const float gate = dot(here + r * (d + e), model->copy_gate, d + e) +
                            dot(seen + r * d, model->copy_gate + d + e, d) +
                            model->copy_gate[2 * d + e];
         const float copied = log_sigmoid(gate);
         out->log_softmax_share[r] = log_sigmoid(-gate);
-        for (int64_t own = 0; own < batch->most_own; ++own)
+        for (int64_t own = 0; own < batch->most_copied; ++own)
             pointer[own] = copied + logf(pointer[own] > 1e-30f ? pointer[own] : 1e-30f);
     }
-    multiply(seen, rows, model->attention_output, e, d, nullptr, added, e);
+    product(seen, rows, model->attention_output, e, d, nullptr, added, e);
     for (int64_t i = 0; i < rows * e; ++i) out->omega[i] += added[i];
 }
 

@@ -38,6 +38,8 @@ def doctor(
         typer.echo(json.dumps(found, indent=2))
         return
     typer.echo(f"Python {found['python']} ({sys.executable}), {found['cores']} cores")
+    native = found["native"]
+    typer.echo(f"  compiled library: {native['instructions'] or one_line(native['problem'])}")
     for name, facts in found["extras"].items():
         if facts["missing"]:
             lacks = ", ".join(facts["missing"])
@@ -59,7 +61,16 @@ def _installed() -> dict[str, Any]:
         lacks = list(missing(name)) if name in EXTRAS else []
         seconds, failure = (None, None) if lacks else _import(needed)
         extras[name] = {"missing": lacks, "import_seconds": seconds, "failure": failure}
-    return {"nextquery": __version__, "extras": extras}
+    return {"nextquery": __version__, "native": _compiled_library(), "extras": extras}
+
+
+def _compiled_library() -> dict[str, str]:
+    """The instruction set that decoding uses, or why NumPy is used instead."""
+    from nextquery.inference.native import load_native
+
+    library, problem = load_native()
+    instructions = "" if library is None else library.instructions().decode()
+    return {"instructions": instructions, "problem": problem}
 
 
 def _import(modules: tuple[str, ...]) -> tuple[float | None, str | None]:

@@ -1,53 +1,48 @@
-"""The compiled library `nextquery-native`: loading, version check, calls."""
+"""The compiled library `nextquery-native`: its C interface and its one loader.
+
+Decoding is the only user. Training has no kernels of its own: they made `small` 1.1 times as fast.
+"""
 
 import ctypes
 import os
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.inference.weights import Floats
+Floats = NDArray[np.float32]
 
-ABI = 5
+ABI = 6
+"""The version of the C interface (`NEXTQUERY_ABI` in native/kernels/decoder.h)."""
+INSTALL = "`pip install ./native` in a checkout"
 
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 _ALIGNED = 64
-_BLOCK = 64
 
 
 def _record(name: str, *fields: tuple[Any, str]) -> type[ctypes.Structure]:
-    """A C record from types and names, several names of one type between spaces."""
-    pairs = [(each, kind) for kind, names in fields for each in names.split()]
+    """A C record from types and names; names of one type are separated by spaces."""
+    pairs = [(name, kind) for kind, names in fields for name in names.split()]
     return type(name, (ctypes.Structure,), {"_fields_": pairs})
 
 
-MatrixRecord = _record(
-    "MatrixRecord",
-    (_POINTER, "packed rounded scale"),
-    (_INTEGER, "largest"),
-)
 DecoderRecord = _record(
     "DecoderRecord",
     (_INTEGER, "words width word_size state_size"),
-    (_POINTER, "word_vectors"),
-    (MatrixRecord, "word_inputs"),
-    (_POINTER, "input_table previous_table gate_bias"),
-    (MatrixRecord, "gates candidate output_state"),
-    (_POINTER, "output_start output_vectors added exact_vectors rough_vectors"),
-    (_POINTER, "rough_scale rough_sums"),
-    (MatrixRecord, "attention_query attention_output"),
-    (_POINTER, "copy_gate"),
+    (_POINTER, "word_vectors word_inputs input_table previous_table gate_bias"),
+    (_POINTER, "gates candidate output_state output_start output_vectors added"),
+    (_POINTER, "exact_vectors rough_vectors rough_scale rough_sums"),
+    (_POINTER, "attention_query attention_output copy_gate"),
 )
 ContextsRecord = _record(
     "ContextsRecord",
     (_INTEGER, "contexts"),
     (_POINTER, "step_inputs output_inputs first_source source_states source_keys source_scores"),
-    (_POINTER, "source_places first_own own_words"),
-    (_INTEGER, "most_own"),
+    (_POINTER, "source_columns first_copied copied_words"),
+    (_INTEGER, "most_copied"),
 )
 PredictionRecord = _record(
     "PredictionRecord",
@@ -81,17 +76,15 @@ class Library:
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
-        self.abi = self._function("abi", [], _INTEGER)
+        abi = self._function("abi", [], _INTEGER)()
+        if abi != ABI:
+            raise OSError(f"its ABI number is {abi}, this version of nextquery needs {ABI}")
         self.instructions = self._function("instructions", [], ctypes.c_char_p)
         self._use = self._function("use", [ctypes.c_char_p], _INTEGER)
         self._threads = self._function("threads", [_INTEGER])
         sizes = [_INTEGER, _INTEGER]
         self._pack_matrix = self._function("pack_matrix", [_POINTER, *sizes, _POINTER])
         self._pack_matrix_8 = self._function("pack_matrix_8", [_POINTER, *sizes, *[_POINTER] * 3])
-        self._pack_matrix_16 = self._function(
-            "pack_matrix_16", [_POINTER, *sizes, *[_POINTER] * 2], _INTEGER
-        )
-        self._sixteen_bits = self._function("sixteen_bits", [], _INTEGER)
         self.product = self._function(
             "product", [_POINTER, _INTEGER, _POINTER, *sizes, *[_POINTER] * 2]
         )
@@ -116,12 +109,12 @@ class Library:
         return function
 
     def use(self, instructions: str | None) -> bool:
-        """For tests: other kernels, if this processor has them; None: the best that it has."""
+        """For tests: the kernels of another instruction set, if possible; None: the best."""
         name = None if instructions is None else instructions.encode()
         return bool(self._use(name))
 
     def use_threads(self, count: int) -> None:
-        """At most so many work on a step, and only on one of a large model."""
+        """Threads that share a step of a large model, at most."""
         self._threads(count)
 
     def packed(self, matrix: Floats, outputs: int = 0) -> Floats:
@@ -135,30 +128,14 @@ class Library:
         self._pack_matrix(address(matrix), rows, inputs, address(packed))
         return packed
 
-    @property
-    def rounds(self) -> bool:
-        """Whether products of 16 bits are quicker than of 32 with the chosen kernels."""
-        return bool(self._sixteen_bits())
-
-    def packed_16(self, matrix: Floats) -> "tuple[NDArray[Any], Floats, int]":
-        """A matrix in whole numbers, the scale of every row, and what rows may be rounded to."""
-        rows, inputs = matrix.shape
-        outputs = rows + -rows % _BLOCK
-        packed = aligned(outputs * (inputs + inputs % 2), np.int16)
-        packed[rows // 16 * 16 * (inputs + inputs % 2) :] = 0
-        scale = np.zeros(outputs, dtype=np.float32)
-        matrix = np.ascontiguousarray(matrix)
-        places = address(packed), address(scale)
-        return packed, scale, self._pack_matrix_16(address(matrix), rows, inputs, *places)
-
     def packed_8(self, matrix: Floats, outputs: int) -> "tuple[NDArray[Any], Floats, NDArray[Any]]":
-        """The same in 8 bits, with the scale and the sum of every row."""
+        """The same in 8-bit integers, with the scale and the sum of every row."""
         rows, inputs = matrix.shape
         packed = aligned(outputs * (inputs + -inputs % 4), np.int8)
         packed[rows // 16 * 16 * (inputs + -inputs % 4) :] = 0
         scale, sums = np.zeros(outputs, dtype=np.float32), np.zeros(outputs, dtype=np.int32)
         matrix = np.ascontiguousarray(matrix)
-        arrays = (address(each) for each in (packed, scale, sums))
+        arrays = (address(array) for array in (packed, scale, sums))
         self._pack_matrix_8(address(matrix), rows, inputs, *arrays)
         return packed, scale, sums
 
@@ -171,27 +148,40 @@ def aligned(size: int, kind: Any) -> NDArray[Any]:
 
 
 def address(array: NDArray[Any]) -> int:
-    """Where the numbers of an array are."""
-    place: int = array.__array_interface__["data"][0]
-    return place
+    """The address of an array's first number."""
+    first: int = array.__array_interface__["data"][0]
+    return first
+
+
+class Native(NamedTuple):
+    """The compiled library, or why NumPy is used instead."""
+
+    library: Library | None
+    problem: str = ""
 
 
 @cache
-def native_library() -> Library | None:
-    """The kernels, None where they are not installed or belong to another version."""
+def load_native() -> Native:
+    """Open the installed library, once per process; the only place that does."""
     try:
         path: str = import_module("nextquery_native").library_path()
+    except ImportError:
+        return Native(None, f"not installed; NumPy computes instead. Install it: {INSTALL}")
+    try:
         library = Library(path)
-    except (ImportError, OSError, AttributeError):
-        return None
-    if library.abi() != ABI:
-        return None
+    except (OSError, AttributeError) as error:
+        return Native(None, f"cannot be used ({error}); NumPy computes instead. Fix: {INSTALL}")
     library.use_threads(usual_threads())
-    return library
+    return Native(library)
+
+
+def native_library() -> Library | None:
+    """The compiled library; None where it is not installed or has another ABI number."""
+    return load_native().library
 
 
 def usual_threads() -> int:
-    """What OpenMP's programs take: OMP_NUM_THREADS, otherwise every core this process may use."""
+    """As many as OpenMP programs use: OMP_NUM_THREADS, otherwise every core of this process."""
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if first.isdecimal():
         return int(first)

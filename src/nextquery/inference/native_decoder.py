@@ -20,7 +20,6 @@ from nextquery.inference.native import (
     ContextsRecord,
     DecoderRecord,
     Library,
-    MatrixRecord,
     PredictionRecord,
     RulesRecord,
     SearchRecord,
@@ -330,21 +329,22 @@ class PackedWeights:
 
     def record(self, mode: Mode) -> ctypes.Structure:
         """The record of a decoder with the output layer of a mode."""
-        if mode == "fast":
-            rounded = self._in_16_bits if self.library.rounds else self._in_32_bits
-            return DecoderRecord(**self._common, **rounded, **self._rough)
-        return DecoderRecord(**self._common, **self._in_32_bits, **self._exact)
+        output = self._rough if mode == "fast" else self._exact
+        return DecoderRecord(**self._common, **output)
 
     @cached_property
-    def _common(self) -> dict[str, Any]:
+    def _common(self) -> dict[str, int]:
         network, config = self.network, self.network.config
+        weights = network.weights
         fields = {
             "words": len(network.vocabulary),
             "width": self.width,
             "word_size": config.embedding_size,
             "state_size": config.query_size,
             "gate_bias": self._plain("decoder.bias"),
-            "output_state": self._packed(network.weights["output_state.weight"]),
+            "gates": self._packed(weights["decoder.gates"]),
+            "candidate": self._packed(weights["decoder.candidate"]),
+            "output_state": self._packed(weights["output_state.weight"]),
             "output_start": self._plain("output_state.bias"),
             "output_vectors": self._keep(np.ascontiguousarray(network.output_matrix)),
             "added": self._keep(self._bias),
@@ -352,36 +352,23 @@ class PackedWeights:
         return fields | self._word_inputs() | (self._copying() if config.copying else {})
 
     def _word_inputs(self) -> dict[str, int]:
-        if self.network.config.factored:
-            return {"word_vectors": self._plain("word_vectors.weight")}
-        tables = ("input_table", "previous_table")
-        return {key: self._plain(name) for key, name in zip(tables, WORD_INPUTS, strict=True)}
+        if not self.network.config.factored:
+            tables = ("input_table", "previous_table")
+            return {key: self._plain(name) for key, name in zip(tables, WORD_INPUTS, strict=True)}
+        matrices = [self.network.weights[name] for name in WORD_INPUTS]
+        return {
+            "word_vectors": self._plain("word_vectors.weight"),
+            "word_inputs": self._packed(np.concatenate(matrices)),
+        }
 
-    def _copying(self) -> dict[str, Any]:
+    def _copying(self) -> dict[str, int]:
         weights = self.network.weights
         gate = np.concatenate([weights["copying.gate.weight"][0], weights["copying.gate.bias"]])
         return {
+            "attention_query": self._packed(weights["copying.query.weight"]),
             "attention_output": self._packed(weights["copying.output.weight"]),
             "copy_gate": self._keep(gate),
         }
-
-    def _of_states(self) -> "dict[str, Floats]":
-        """The matrices whose products only states and gates are made of."""
-        weights, config = self.network.weights, self.network.config
-        found = {"gates": weights["decoder.gates"], "candidate": weights["decoder.candidate"]}
-        if config.factored:
-            found["word_inputs"] = np.concatenate([weights[name] for name in WORD_INPUTS])
-        if config.copying:
-            found["attention_query"] = weights["copying.query.weight"]
-        return found
-
-    @cached_property
-    def _in_32_bits(self) -> dict[str, ctypes.Structure]:
-        return {name: self._packed(matrix) for name, matrix in self._of_states().items()}
-
-    @cached_property
-    def _in_16_bits(self) -> dict[str, ctypes.Structure]:
-        return {name: self._rounded(matrix) for name, matrix in self._of_states().items()}
 
     @cached_property
     def _exact(self) -> dict[str, int]:
@@ -397,13 +384,8 @@ class PackedWeights:
         names = ("rough_vectors", "rough_scale", "rough_sums")
         return {name: self._keep(each) for name, each in zip(names, packed, strict=True)}
 
-    def _packed(self, matrix: Floats) -> ctypes.Structure:
-        return MatrixRecord(packed=self._keep(self.library.packed(matrix)))
-
-    def _rounded(self, matrix: Floats) -> ctypes.Structure:
-        packed, scale, largest = self.library.packed_16(matrix)
-        places = {"rounded": self._keep(packed), "scale": self._keep(scale)}
-        return MatrixRecord(**places, largest=largest)
+    def _packed(self, matrix: Floats) -> int:
+        return self._keep(self.library.packed(matrix))
 
     def _plain(self, name: str) -> int:
         array = self.network.weights.get(name)
@@ -542,10 +524,10 @@ def _contexts_record(batch: HREDBatch) -> ctypes.Structure:
             "source_states": address(sources.states),
             "source_keys": address(sources.keys),
             "source_scores": address(sources.age_scores),
-            "source_places": address(sources.columns),
-            "first_own": address(sources.table.first),
-            "own_words": address(sources.table.words),
-            "most_own": sources.table.most,
+            "source_columns": address(sources.columns),
+            "first_copied": address(sources.table.first),
+            "copied_words": address(sources.table.words),
+            "most_copied": sources.table.most,
         }
     return ContextsRecord(**fields)
 

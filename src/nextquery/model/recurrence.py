@@ -1,9 +1,11 @@
-"""The gated recurrent unit of Eq. 3, in PyTorch and with the compiled kernels."""
+"""The gated recurrent unit of Eq. 3 in PyTorch, and matrix products that oneDNN computes faster.
 
-import ctypes
+`GRU.step` is one step by autograd: the reference, and what starts sessions and decoders.
+`GRU.run` is all steps of packed sequences with the gradient written out, which training needs: each
+matrix's gradient is one product instead of one per step.
+"""
+
 from collections.abc import Sequence
-from functools import cache
-from importlib import import_module
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -13,7 +15,7 @@ from torch.autograd import Function
 from torch.nn import functional
 
 _WORTHWHILE = 1 << 26
-"""Multiplications from which on oneDNN gains more than its start and the filling up cost."""
+"""Multiplications from which on oneDNN is faster, its start and the padding included."""
 _WORTH_PACKING = 512
 """Rows and columns from which on a matrix outgrows the nearest cache, and its layout matters."""
 _HAS_ONEDNN = torch._C._has_mkldnn and all(
@@ -22,7 +24,7 @@ _HAS_ONEDNN = torch._C._has_mkldnn and all(
 
 
 def round_size(size: int) -> int:
-    """The next of the few sizes that oneDNN is given.
+    """The next of the few sizes that oneDNN gets: it keeps a program per number of rows.
 
     >>> [round_size(size) for size in (1, 5, 33, 130, 700, 5700)]
     [1, 8, 48, 160, 704, 5760]
@@ -52,13 +54,13 @@ def transposed_times(left: Tensor, right: Tensor) -> Tensor:
         return left.t() @ right
     left, right = _filled_with_zeros(left), _filled_with_zeros(right)
     if left.shape[1] > 2 * right.shape[1]:
-        # The other way round is quicker by more than it takes to turn the result.
+        # The other order is faster, the transposition of the result included.
         return _linear(right.t(), left.t()).t().contiguous()
     return _linear(left.t(), right.t())
 
 
 class PackedMatrix:
-    """A matrix (columns, inner), laid out once for many products with up to so many `rows`."""
+    """A matrix (columns, inner), laid out once for many products with at most `rows` rows."""
 
     def __init__(self, matrix: Tensor, rows: int) -> None:
         self._matrix = matrix
@@ -90,8 +92,10 @@ class Linear(nn.Linear):
         rows = input.flatten(0, -2)
         if not _suits(rows, self.weight):
             return super().forward(input)
-        found: Tensor = _Linear.apply(rows, self.weight, self.bias)  # type: ignore[no-untyped-call]
-        return found.view(*input.shape[:-1], -1)
+        outputs: Tensor = _Linear.apply(  # type: ignore[no-untyped-call]
+            rows, self.weight, self.bias
+        )
+        return outputs.view(*input.shape[:-1], -1)
 
 
 class _Linear(Function):
@@ -101,13 +105,13 @@ class _Linear(Function):
         return times_transposed(rows, matrix, bias)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         rows, matrix = ctx.saved_tensors
-        (slope,), wanted = slopes, ctx.needs_input_grad
+        (grad,), wanted = grads, ctx.needs_input_grad
         return (
-            times_transposed(slope, matrix.t()) if wanted[0] else None,
-            transposed_times(slope, rows) if wanted[1] else None,
-            slope.sum(dim=0) if wanted[2] else None,
+            times_transposed(grad, matrix.t()) if wanted[0] else None,
+            transposed_times(grad, rows) if wanted[1] else None,
+            grad.sum(dim=0) if wanted[2] else None,
         )
 
 
@@ -117,12 +121,12 @@ def _suits(left: Tensor, right: Tensor) -> bool:
 
 
 def _computes(matrix: Tensor) -> bool:
-    """Whether oneDNN takes this kind of numbers where they are."""
+    """Whether oneDNN computes with this type on this device."""
     return _HAS_ONEDNN and matrix.dtype == torch.float32 and matrix.device.type == "cpu"
 
 
 def _onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`left right^T + bias`; the rows of `left` are filled up with whatever is there."""
+    """`left right^T + bias`; `left` is padded with rows of any content."""
     rows, filled = len(left), round_size(len(left))
     if rows < filled:
         larger = left.new_empty((filled, left.shape[1]))
@@ -143,23 +147,8 @@ def _filled_with_zeros(matrix: Tensor) -> Tensor:
 
 
 def _linear(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
-    found: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
-    return found
-
-
-ABI = 1
-_PANEL = 16
-_INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
-
-
-class _Run(ctypes.Structure):
-    _fields_ = (
-        *((name, _INTEGER) for name in ("size", "steps", "parts")),
-        *((name, _POINTER) for name in ("rows", "gate_matrix", "candidate_matrix", "projected")),
-        *((name, _POINTER) for name in ("start", "before", "gates", "kept", "candidates")),
-        *((name, _POINTER) for name in ("states", "state_slopes", "input_slopes")),
-        ("start_slopes", _POINTER),
-    )
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
+    return product
 
 
 class Steps(NamedTuple):
@@ -171,110 +160,7 @@ class Steps(NamedTuple):
     """What the reset gate kept of it."""
     candidates: Tensor
     gates: Tensor
-    """(total, 2 d): `r_n` beside `u_n`."""
-
-
-class RecurrenceKernels:
-    """The functions of the shared library that training uses."""
-
-    def __init__(self, path: str) -> None:
-        library = ctypes.CDLL(path)
-        self.abi = library.nextquery_training_abi
-        self._recur, self._recur_back = library.nextquery_recur, library.nextquery_recur_back
-        self._pack, self._pack_transposed = (
-            library.nextquery_pack_matrix,
-            library.nextquery_pack_transposed,
-        )
-        self.abi.restype, self.abi.argtypes = _INTEGER, ()
-        for function in (self._recur, self._recur_back):
-            function.restype, function.argtypes = None, (ctypes.POINTER(_Run),)
-        for function in (self._pack, self._pack_transposed):
-            function.restype, function.argtypes = None, (_POINTER, _INTEGER, _INTEGER, _POINTER)
-        library.nextquery_threads.argtypes = (_INTEGER,)
-        library.nextquery_threads(torch.get_num_threads())
-
-    def forward(
-        self,
-        projected: Tensor,
-        start: Tensor,
-        matrices: tuple[Tensor, Tensor],
-        sizes: Sequence[int],
-    ) -> tuple[Tensor, ...]:
-        """All steps from `projected` (total, 3 d) and `start` (sequences, d): `Steps`, the states.
-
-        `matrices` are `H_r` above `H_u` (2 d, d), and `H` (d, d).
-        """
-        total, d = len(projected), start.shape[1]
-        projected, start = projected.contiguous(), start.contiguous()
-        before, kept, candidates = (start.new_empty((total, d)) for _ in range(3))
-        made = Steps(before, kept, candidates, start.new_empty((total, 2 * d)))
-        states = start.new_empty((total, d))
-        packed = [self._packed(matrix) for matrix in matrices]
-        run, rows = _run(d, sizes, packed)
-        run.projected, run.start = projected.data_ptr(), start.data_ptr()
-        run.states = states.data_ptr()
-        _point(run, made)
-        self._recur(run)
-        del rows
-        return (*made, states)
-
-    def backward(
-        self,
-        slopes: Tensor,
-        made: Steps,
-        matrices: tuple[Tensor, Tensor],
-        sizes: Sequence[int],
-        sequences: int,
-    ) -> tuple[Tensor, Tensor]:
-        """The gradients of `projected` (total, 3 d) and `start`, from that of the states."""
-        total, d = slopes.shape
-        slopes = slopes.contiguous()
-        inputs, start = slopes.new_empty((total, 3 * d)), slopes.new_zeros((sequences, d))
-        packed = [self._packed_transpose(matrix) for matrix in matrices]
-        run, rows = _run(d, sizes, packed)
-        run.state_slopes, run.input_slopes = slopes.data_ptr(), inputs.data_ptr()
-        run.start_slopes = start.data_ptr()
-        _point(run, made)
-        self._recur_back(run)
-        del rows
-        return inputs, start
-
-    def _packed(self, matrix: Tensor) -> Tensor:
-        outputs, inputs = matrix.shape
-        packed = matrix.new_empty(-(-outputs // _PANEL) * _PANEL * inputs)
-        matrix = matrix.contiguous()  # a copy must live until it is read
-        self._pack(matrix.data_ptr(), outputs, inputs, packed.data_ptr())
-        return packed
-
-    def _packed_transpose(self, matrix: Tensor) -> Tensor:
-        inputs, outputs = matrix.shape
-        packed = matrix.new_empty(-(-outputs // _PANEL) * _PANEL * inputs)
-        matrix = matrix.contiguous()  # a copy must live until it is read
-        self._pack_transposed(matrix.data_ptr(), outputs, inputs, packed.data_ptr())
-        return packed
-
-
-def _run(d: int, sizes: Sequence[int], packed: list[Tensor]) -> tuple[_Run, object]:
-    rows = (_INTEGER * len(sizes))(*sizes)
-    parts = max(1, min(torch.get_num_threads(), sizes[0] if sizes else 1))
-    gates, candidate = packed
-    address = ctypes.addressof(rows)
-    return _Run(d, len(sizes), parts, address, gates.data_ptr(), candidate.data_ptr()), rows
-
-
-def _point(run: _Run, made: Steps) -> None:
-    for name, tensor in made._asdict().items():
-        setattr(run, name, tensor.data_ptr())
-
-
-@cache
-def recurrence_kernels() -> RecurrenceKernels | None:
-    """The kernels, None where they are not installed or belong to another version."""
-    try:
-        kernels = RecurrenceKernels(import_module("nextquery_native").library_path())
-    except (ImportError, OSError, AttributeError):
-        return None
-    return kernels if kernels.abi() == ABI else None
+    """(total, 2 d): `r_n` and `u_n`."""
 
 
 class GRU(nn.Module):
@@ -335,99 +221,95 @@ class _Packed(Function):
         candidate_matrix: Tensor,
         sizes: tuple[int, ...],
     ) -> Tensor:
-        kernels, matrices = _kernels(state), (gate_matrix, candidate_matrix)
-        forward = _forward if kernels is None else kernels.forward
-        made = forward(projected, state, matrices, sizes)
-        *needed, states = made
-        ctx.save_for_backward(*needed, *matrices)
+        matrices = (gate_matrix, candidate_matrix)
+        steps, states = _forward(projected, state, matrices, sizes)
+        ctx.save_for_backward(*steps, *matrices)
         ctx.sizes, ctx.sequences = sizes, len(state)
         return states
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         before, kept, candidates, gates, gate_matrix, candidate_matrix = ctx.saved_tensors
-        kernels, d = _kernels(before), before.shape[1]
-        backward = _backward if kernels is None else kernels.backward
-        inputs, start = backward(
-            slopes[0],
+        d = before.shape[1]
+        grad_inputs, grad_start = _backward(
+            grads[0],
             Steps(before, kept, candidates, gates),
             (gate_matrix, candidate_matrix),
             ctx.sizes,
             ctx.sequences,
         )
         return (
-            inputs,
-            start,
-            transposed_times(inputs[:, : 2 * d], before),
-            transposed_times(inputs[:, 2 * d :], kept),
+            grad_inputs,
+            grad_start,
+            transposed_times(grad_inputs[:, : 2 * d], before),
+            transposed_times(grad_inputs[:, 2 * d :], kept),
             None,
         )
 
 
-def _kernels(states: Tensor) -> RecurrenceKernels | None:
-    """The compiled kernels, where they compute this kind of numbers."""
-    suits = states.dtype == torch.float32 and states.device.type == "cpu"
-    return recurrence_kernels() if suits else None
-
-
 def _forward(
     projected: Tensor, state: Tensor, matrices: tuple[Tensor, Tensor], sizes: Sequence[int]
-) -> tuple[Tensor, ...]:
-    """The steps by PyTorch: what `RecurrenceKernels.forward` computes."""
+) -> tuple[Steps, Tensor]:
+    """All steps: what the gradient needs of them, and the states (total, d).
+
+    `matrices` are `H_r` above `H_u` (2 d, d), and `H` (d, d).
+    """
     total, d = len(projected), state.shape[1]
     before, states, kept, candidates = (state.new_empty((total, d)) for _ in range(4))
-    gates = state.new_empty((total, 2 * d))  # r_n beside u_n
+    gates = state.new_empty((total, 2 * d))  # r_n and u_n
     rows_per_step = sizes[0] if sizes else 0
     gate_product, candidate_product = (PackedMatrix(matrix, rows_per_step) for matrix in matrices)
     for rows in _steps(sizes):
         previous = before[rows].copy_(state[: rows.stop - rows.start])
         gate_product.add_product(projected[rows, : 2 * d], previous, out=gates[rows])
         reset, update = gates[rows].sigmoid_().chunk(2, dim=1)
-        here, candidate = kept[rows], candidates[rows]
-        torch.mul(reset, previous, out=here)
-        candidate_product.add_product(projected[rows, 2 * d :], here, out=candidate)
+        torch.mul(reset, previous, out=kept[rows])
+        candidate = candidates[rows]
+        candidate_product.add_product(projected[rows, 2 * d :], kept[rows], out=candidate)
         state = torch.lerp(previous, candidate.tanh_(), update, out=states[rows])
-    return (*Steps(before, kept, candidates, gates), states)
+    return Steps(before, kept, candidates, gates), states
 
 
 def _backward(
-    slopes: Tensor,
-    made: Steps,
+    grads: Tensor,
+    steps: Steps,
     matrices: tuple[Tensor, Tensor],
     sizes: Sequence[int],
     sequences: int,
 ) -> tuple[Tensor, Tensor]:
-    """The gradients by PyTorch: what `RecurrenceKernels.backward` computes."""
-    total, d = slopes.shape
-    inputs = slopes.new_empty((total, 3 * d))  # d loss / d projected
-    carried = slopes.new_zeros((0, d))  # d loss / d state, from the step behind
+    """The gradients of `projected` (total, 3 d) and of the first state, from the states'."""
+    total, d = grads.shape
+    grad_inputs = grads.new_empty((total, 3 * d))  # d loss / d projected
+    carried = grads.new_zeros((0, d))  # d loss / d state, from the step after
     rows_per_step = sizes[0] if sizes else 0
-    gate_product, candidate_product = (PackedMatrix(each.t(), rows_per_step) for each in matrices)
+    gate_product, candidate_product = (
+        PackedMatrix(matrix.t(), rows_per_step) for matrix in matrices
+    )
     for rows in reversed(_steps(sizes)):
-        slope = slopes[rows].clone()
-        slope[: len(carried)] += carried
-        reset, update = made.gates[rows].chunk(2, dim=1)
-        candidate, previous = made.candidates[rows], made.before[rows]
-        reset_slope, update_slope, candidate_slope = inputs[rows].chunk(3, dim=1)
-        taken = slope * update
-        _tanh_slope(taken, candidate, out=candidate_slope)
-        _sigmoid_slope((candidate - previous).mul_(slope), update, out=update_slope)
-        kept_slope = candidate_product.product(candidate_slope)
-        _sigmoid_slope(kept_slope * previous, reset, out=reset_slope)
-        passed = slope.sub_(taken).addcmul_(kept_slope, reset)
-        carried = gate_product.add_product(passed, inputs[rows, : 2 * d], out=passed)
+        grad = grads[rows].clone()
+        grad[: len(carried)] += carried
+        reset, update = steps.gates[rows].chunk(2, dim=1)
+        candidate, previous = steps.candidates[rows], steps.before[rows]
+        grad_reset, grad_update, grad_candidate = grad_inputs[rows].chunk(3, dim=1)
+        taken = grad * update
+        _tanh_backward(taken, candidate, out=grad_candidate)
+        _sigmoid_backward((candidate - previous).mul_(grad), update, out=grad_update)
+        grad_kept = candidate_product.product(grad_candidate)
+        _sigmoid_backward(grad_kept * previous, reset, out=grad_reset)
+        passed = grad.sub_(taken).addcmul_(grad_kept, reset)
+        carried = gate_product.add_product(passed, grad_inputs[rows, : 2 * d], out=passed)
     # Sequences without a step have no influence through this recurrence.
-    return inputs, functional.pad(carried, (0, 0, 0, sequences - len(carried)))
+    return grad_inputs, functional.pad(carried, (0, 0, 0, sequences - len(carried)))
 
 
-def _sigmoid_slope(slope: Tensor, value: Tensor, out: Tensor) -> None:
-    """`slope value (1 - value)`: back through a sigmoid."""
-    torch.ops.aten.sigmoid_backward.grad_input(slope, value, grad_input=out)
+def _sigmoid_backward(grad: Tensor, value: Tensor, out: Tensor) -> None:
+    """`grad value (1 - value)`: back through a sigmoid."""
+    torch.ops.aten.sigmoid_backward.grad_input(grad, value, grad_input=out)
 
 
-def _tanh_slope(slope: Tensor, value: Tensor, out: Tensor) -> None:
-    """`slope (1 - value^2)`: back through a tanh."""
-    torch.ops.aten.tanh_backward.grad_input(slope, value, grad_input=out)
+def _tanh_backward(grad: Tensor, value: Tensor, out: Tensor) -> None:
+    """`grad (1 - value^2)`: back through a tanh."""
+    torch.ops.aten.tanh_backward.grad_input(grad, value, grad_input=out)
 
 
 def _steps(sizes: Sequence[int]) -> list[slice]:

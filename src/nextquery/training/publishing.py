@@ -37,8 +37,6 @@ class RunFacts:
     """An id that no other run has."""
     perplexity: Mapping[int | None, Perplexity]
     """On the validation sessions, by the number of earlier queries given; None: all."""
-    compiled: bool = False
-    """Whether the recurrence was that of `nextquery-native`, whose last bits differ."""
     usefulness: UsefulnessLoss | None = None
     """Of the usefulness head on the validation sessions; None: the model has none."""
 
@@ -53,7 +51,6 @@ class RunFacts:
             "peak_memory_bytes": self.peak_memory_bytes,
             "processes": self.processes,
             "threads": self.threads,
-            "compiled": self.compiled,
             "device": self.device,
             "run": self.run,
             "validation_nll": self.perplexity[None].nll,

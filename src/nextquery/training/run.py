@@ -25,7 +25,6 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED, initialise_as_authors, take_word_vectors
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.loss import CandidateSampler
-from nextquery.model.recurrence import recurrence_kernels
 from nextquery.model.settings import KIND, RunConfig, TrainConfig
 from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_sessions
 from nextquery.text.vectors import read_word_vectors
@@ -96,23 +95,19 @@ def remove(folder: Path) -> None:
         shutil.rmtree(away, ignore_errors=True)
 
 
-def run_id(folder: Path, threads: int, compiled: bool, say: Callable[[str], None]) -> str:
+def run_id(folder: Path, threads: int, say: Callable[[str], None]) -> str:
     """The id of the run in a folder, made if it has none.
 
-    Says if it had other threads before, or compiled kernels and has none now, or the reverse.
+    Says if the run began with another number of threads or with the training kernels of 0.1.
     """
     stored = _stored(folder)
     before = stored.get("threads", threads)
     if before != threads:
         say(f"this run began with {before} threads; with {threads} its weights differ a little")
-    if "run" in stored and bool(stored.get("compiled")) != compiled:
-        began, goes_on = ("without", "with") if compiled else ("with", "without")
-        say(
-            f"this run began {began} the compiled kernels of nextquery-native; it goes on "
-            f"{goes_on} them, and its weights differ a little"
-        )
+    if stored.get("compiled"):
+        say("this run began with compiled kernels; without them its weights differ a little")
     if "run" not in stored:
-        stored = {"run": uuid.uuid4().hex, "threads": threads, "compiled": compiled}
+        stored = {"run": uuid.uuid4().hex, "threads": threads}
         write_text(folder / RUN, json.dumps(stored) + "\n")
     return str(stored["run"])
 
@@ -226,8 +221,7 @@ class Run:
         """Encode the sessions, build the model, and take up the newest checkpoint if any."""
         config = self._config.train
         if self._processes.leads:
-            compiled = recurrence_kernels() is not None
-            self._id = run_id(self.folder, torch.get_num_threads(), compiled, say)
+            self._id = run_id(self.folder, torch.get_num_threads(), say)
         sessions, validation = self._encode()
         torch.manual_seed(config.seed)
         model = HRED(self._config.model, self._vocabulary)
@@ -445,7 +439,6 @@ def _facts(
         peak_memory_bytes=peak if sys.platform == "darwin" else peak * 1024,
         processes=processes.count,
         threads=torch.get_num_threads(),
-        compiled=recurrence_kernels() is not None,
         device=str(processes.device),
         run=run,
         perplexity=contexts,

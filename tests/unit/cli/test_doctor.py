@@ -41,7 +41,8 @@ def test_what_is_missing_is_told_with_what_to_install() -> None:
     lines = CliRunner().invoke(app, ["doctor"]).stdout.splitlines()
 
     assert lines[0].startswith("Python ")
-    assert [line.split()[:2] for line in lines[1:]] == [
+    assert lines[1].startswith("  compiled library: ")
+    assert [line.split()[:2] for line in lines[2:]] == [
         ["installed", "core"], ["installed", "redis"], ["installed", "excel"], ["missing", "spark"],
     ]  # fmt: skip
     assert "pip install 'nextquery[spark]'   (lacks no_such_module)" in lines[-1]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.errors import ConfigError
+from nextquery.errors import InputError
 from nextquery.inference.settings import MOST_BEAM, DecodeConfig, override
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "inference.md"
@@ -19,7 +19,7 @@ def test_overrides_are_typed() -> None:
     "text", ["beam", "beam=0", "nothing=1", "min_words=20", "top_p=2", "mode=quick"]
 )
 def test_bad_settings_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(InputError):
         override(DecodeConfig(), {}, [text])
 
 

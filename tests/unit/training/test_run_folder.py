@@ -46,7 +46,7 @@ def test_a_count_model_is_no_finished_run(tmp_path: Path) -> None:
 
 
 def test_a_finished_run_is_not_resumed(out: Path) -> None:
-    finish(out, run_id(folder_of_run(out), 1, False, silent))
+    finish(out, run_id(folder_of_run(out), 1, silent))
     remove(folder_of_run(out))
     with pytest.raises(ArtifactError, match="this run is finished"):
         check_folders(out, resume=True)
@@ -54,14 +54,14 @@ def test_a_finished_run_is_not_resumed(out: Path) -> None:
 
 
 def test_a_run_killed_before_its_clean_up_is_finished(out: Path) -> None:
-    finish(out, run_id(folder_of_run(out), 1, False, silent))
+    finish(out, run_id(folder_of_run(out), 1, silent))
     with pytest.raises(ArtifactError, match="this run is finished"):
         check_folders(out, resume=True)
     assert [path.name for path in out.parent.iterdir()] == ["m"]
 
 
 def test_a_run_killed_in_its_clean_up_is_finished(out: Path) -> None:
-    run = run_id(folder_of_run(out), 1, False, silent)
+    run = run_id(folder_of_run(out), 1, silent)
     finish(out, run)
     folder_of_run(out).rename(out.with_name(".m.training.0123abcd.finished"))
     with pytest.raises(ArtifactError, match="this run is finished"):
@@ -70,7 +70,7 @@ def test_a_run_killed_in_its_clean_up_is_finished(out: Path) -> None:
 
 
 def test_a_run_that_would_replace_another_ones_model_goes_on(out: Path) -> None:
-    run_id(folder_of_run(out), 1, False, silent)
+    run_id(folder_of_run(out), 1, silent)
     finish(out, "the run before")
     check_folders(out, resume=True)
     assert folder_of_run(out).is_dir()
@@ -95,18 +95,16 @@ def test_only_own_remains_are_removed(out: Path) -> None:
 
 def test_an_id_stays_and_other_threads_are_said(out: Path) -> None:
     said: list[str] = []
-    first = run_id(folder_of_run(out), 1, False, said.append)
-    assert run_id(folder_of_run(out), 1, False, said.append) == first
+    first = run_id(folder_of_run(out), 1, said.append)
+    assert run_id(folder_of_run(out), 1, said.append) == first
     assert said == []
-    assert run_id(folder_of_run(out), 2, False, said.append) == first
+    assert run_id(folder_of_run(out), 2, said.append) == first
     assert said == ["this run began with 1 threads; with 2 its weights differ a little"]
 
 
-@pytest.mark.parametrize("began", [False, True])
-def test_a_run_that_gains_or_loses_its_kernels_says_so(out: Path, began: bool) -> None:
+def test_a_run_of_the_compiled_training_kernels_is_resumed_with_a_notice(out: Path) -> None:
     said: list[str] = []
-    run_id(folder_of_run(out), 1, began, said.append)
-    run_id(folder_of_run(out), 1, not began, said.append)
+    (folder_of_run(out) / RUN).write_text('{"run": "0af3", "threads": 1, "compiled": true}')
+    assert run_id(folder_of_run(out), 1, said.append) == "0af3"
     (text,) = said
-    words = ("began with the", "goes on without") if began else ("began without", "goes on with")
-    assert all(each in text for each in words)
+    assert "began with compiled kernels" in text

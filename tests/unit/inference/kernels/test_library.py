@@ -1,6 +1,7 @@
 """The compiled kernels by themselves: packing, and what happens where they are missing."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,10 +11,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from nextquery.cli.main import app
 from nextquery.inference import native
-from nextquery.inference.native import Library, address, aligned, native_library
+from nextquery.inference.native import Library, address, aligned, load_native, native_library
+from nextquery.inference.settings import DecodeConfig
 from nextquery.inference.weights import Floats
+
+from ..conftest import predictor_of, random_model
 
 
 @pytest.fixture
@@ -107,7 +113,7 @@ def test_a_fork_has_threads_of_its_own(threaded: Library) -> None:
     program = """
 import os, sys, warnings
 sys.path.insert(0, sys.argv[1])
-from test_library import large_product, threads_of_this_process
+from tests.unit.inference.kernels.test_library import large_product, threads_of_this_process
 from nextquery.inference.native import native_library
 warnings.simplefilter("ignore")  # of forks beside threads: that is what is tried
 kernels = native_library()
@@ -119,8 +125,8 @@ if child == 0:
     os._exit(0 if same and threads_of_this_process() >= 3 else 3)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    here = Path(__file__).parent
-    ended = subprocess.run([sys.executable, "-c", program, str(here)], timeout=120, check=False)
+    root = Path(__file__).parents[4]
+    ended = subprocess.run([sys.executable, "-c", program, str(root)], timeout=120, check=False)
     assert ended.returncode == 0
 
 
@@ -132,31 +138,65 @@ def test_as_many_threads_as_openmp_takes(
     assert native.usual_threads() == (expected or len(os.sched_getaffinity(0)))
 
 
-def test_where_they_are_missing_or_of_another_version_there_are_none(
-    monkeypatch: pytest.MonkeyPatch, kernels: Library
-) -> None:
-    monkeypatch.setitem(sys.modules, "nextquery_native", None)
-    assert native_library.__wrapped__() is None
-    nowhere = SimpleNamespace(library_path=lambda: "/nowhere/kernels.so")
-    monkeypatch.setitem(sys.modules, "nextquery_native", nowhere)
-    assert native_library.__wrapped__() is None
-    monkeypatch.undo()
-    assert native_library.__wrapped__() is not None
-    monkeypatch.setattr(native, "ABI", 99)
-    assert native_library.__wrapped__() is None
+@pytest.fixture
+def old_library(tmp_path: Path) -> str:
+    """A library of an earlier version: another ABI number and none of the functions."""
+    compiler = shutil.which("cc") or shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    source, target = tmp_path / "old.c", tmp_path / "old.so"
+    source.write_text("long long nextquery_abi(void) { return 5; }\n")
+    subprocess.run([compiler, "-shared", "-fPIC", str(source), "-o", str(target)], check=True)
+    return str(target)
 
 
-@pytest.mark.parametrize("inputs", [4, 7])
-def test_sixteen_bits_are_within_half_a_step_and_no_sum_overflows(
-    kernels: Library, inputs: int
+@pytest.fixture
+def reloading() -> Iterator[None]:
+    load_native.cache_clear()
+    yield
+    load_native.cache_clear()
+
+
+def installed(path: str) -> SimpleNamespace:
+    return SimpleNamespace(library_path=lambda: path)
+
+
+@pytest.mark.usefixtures("reloading")
+def test_a_library_of_another_version_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, old_library: str
 ) -> None:
-    matrix = np.random.default_rng(1).standard_normal((21, inputs)).astype(np.float32)
-    packed, scale, largest = kernels.packed_16(matrix)
-    pairs = -(-inputs // 2)
-    whole = packed.reshape(4, pairs, 16, 2).transpose(0, 2, 1, 3).reshape(64, pairs * 2)
-    np.testing.assert_allclose(whole[:21, :inputs] * scale[:21, None], matrix, atol=scale.max() / 2)
-    assert not whole[21:].any()
-    assert not whole[:, inputs:].any()
-    most = int(np.abs(whole.astype(np.int64)).sum(axis=1).max())
-    assert 0 < largest * most < 2**31
-    assert largest == min(2**15 - 1, (2**31 - 1) // most)
+    monkeypatch.setitem(sys.modules, "nextquery_native", installed(old_library))
+    assert native_library() is None
+    assert f"its ABI number is 5, this version of nextquery needs {native.ABI}" in (
+        load_native().problem
+    )
+    printed = CliRunner().invoke(app, ["doctor"]).stdout
+    assert printed.count("its ABI number is 5") == 1
+    model = predictor_of(random_model())
+    assert model.suggest_many([model.encoder.encode(["w1"])], 3, DecodeConfig())[0]
+
+
+@pytest.mark.usefixtures("reloading")
+@pytest.mark.parametrize(
+    ("module", "problem"),
+    [(None, "not installed"), (installed("/nowhere/kernels.so"), "cannot be used")],
+    ids=["missing", "broken"],
+)
+def test_without_a_library_numpy_computes(
+    monkeypatch: pytest.MonkeyPatch, module: SimpleNamespace | None, problem: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "nextquery_native", module)
+    assert native_library() is None
+    assert problem in load_native().problem
+
+
+def test_not_compiled_means_numpy_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the compiled library was opened")
+
+    monkeypatch.setattr(native, "load_native", refuse)
+    predictor = predictor_of(random_model(copy=True, usefulness=True), compiled=False)
+    state = predictor.encoder.extend(predictor.encoder.encode(["w1", "w2 w3"]), "w4")
+    assert predictor.suggest_many([state], 3, DecodeConfig(usefulness=1.0))[0]
+    assert predictor.complete(state, "w", 3, DecodeConfig())
+    assert predictor.score_many([state], [["w5"]])[0]
