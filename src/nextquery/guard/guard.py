@@ -16,16 +16,16 @@ from nextquery.artifacts import Artifact
 from nextquery.artifacts.files import FileStamp, file_stamp, read_plain_text
 from nextquery.errors import InputError
 from nextquery.guard.blocklist import Blocklist, read_blocklist
-from nextquery.guard.tables import (
+from nextquery.guard.fingerprints import (
     Keys,
-    Tables,
     in_sorted,
-    open_tables,
     pair_key,
     pair_keys,
     text_key,
     text_keys,
 )
+from nextquery.guard.quality import Flaw
+from nextquery.guard.tables import Tables, open_tables
 from nextquery.logs.privacy import LONGEST_QUERY, SUSPECT, looks_personal
 from nextquery.normalise import normalise_query
 
@@ -213,6 +213,18 @@ class Guard:
                 if not common[0]:
                     return Reason.RARE_PAIR
         return Reason.RARE_QUERY if self.tables.rare_queries.has(text_key(text, secret)) else None
+
+    def flaw(self, text: str, own: OwnText = NOTHING_TYPED) -> Flaw | None:
+        """Why a normalised query does not read like a typed one; known ones do."""
+        typed = self.tables.typed_text
+        if typed is None or not self._enforced or text in self.tables.queries:
+            return None
+        return typed.flaw(text, own.words, own.pairs)
+
+    @property
+    def judges_text(self) -> bool:
+        """Whether it tells texts that read like typed queries from others."""
+        return self._enforced and self.tables.typed_text is not None
 
     # The same rules in the form that a decoder asks them: many words at once, as keys.
 

@@ -8,8 +8,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from nextquery.guard.fingerprints import pair_key, text_key
 from nextquery.guard.guard import Guard, looks_typed
-from nextquery.guard.tables import Tables, pair_key, text_key
+from nextquery.guard.tables import Tables
 from nextquery.logs.spelling import (
     ALONE_LENGTH,
     ALONE_RATIO,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import marisa_trie
 import numpy as np
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from nextquery.artifacts import Artifact, read_artifact, write_text
 from nextquery.artifacts.arrays import load_array, load_record_trie, load_trie, require
 from nextquery.errors import ArtifactError
+from nextquery.guard.fingerprints import Keys, RareSet, pair_keys, text_keys
+from nextquery.guard.quality import SHORT_WORD, TypedText, together_key
 from nextquery.logs.spelling import MIN_TARGET_USERS
 
 if TYPE_CHECKING:
@@ -23,113 +25,15 @@ if TYPE_CHECKING:
 
     from nextquery.logs.data_folder import PreparedData
 
-Keys = NDArray[np.uint64]
-
-_BITS_A_MEMBER = 16
-_EMPTY_BITS = 64
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-_SALTS = tuple(map(int, _MIX))
-_ALL_BITS = (1 << 64) - 1
-
-
-def text_keys(texts: Iterable[str], secret: bytes) -> Keys:
-    """A 64-bit keyed hash of each text."""
-    digests = (hashlib.blake2b(text.encode(), digest_size=8, key=secret).digest() for text in texts)
-    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64, copy=False)
-
-
-def pair_keys(first: Keys, second: Keys) -> Keys:
-    """The keys of ordered pairs, elementwise with broadcasting, from the keys of their parts."""
-    return _scramble(_scramble(first) * _ODD + second)
-
-
-def text_key(text: str, secret: bytes) -> int:
-    """What `text_keys` gives for one text: arrays of one number take five times as long."""
-    return int.from_bytes(
-        hashlib.blake2b(text.encode(), digest_size=8, key=secret).digest(), "little"
-    )
-
-
-def pair_key(first: int, second: int) -> int:
-    """What `pair_keys` gives for one pair."""
-    return _scrambled((_scrambled(first) * int(_ODD) + second) & _ALL_BITS)
-
-
-class RareSet:
-    """A Bloom filter over 64-bit keys with two probes and 16 bits a member."""
-
-    def __init__(self, bits: NDArray[np.uint8]) -> None:
-        self.bits = bits
-
-    @classmethod
-    def build(cls, keys: Keys) -> RareSet:
-        """A filter that holds `keys`."""
-        size = _EMPTY_BITS + len(keys) * _BITS_A_MEMBER
-        bits = np.zeros((size + 7) // 8, dtype=np.uint8)
-        for byte, bit in _probes(keys, len(bits)):
-            np.bitwise_or.at(bits, byte, bit)
-        return cls(bits)
-
-    def is_sound(self) -> bool:
-        """Whether it has the bytes of a filter: at least those of an empty one."""
-        return self.bits.dtype == np.uint8 and len(self.bits) >= _EMPTY_BITS // 8
-
-    def save(self, path: Path) -> None:
-        """Write the filter's bits."""
-        np.save(path, self.bits, allow_pickle=False)
-
-    def has(self, key: int) -> bool:
-        """What `contains` says of one key."""
-        size = len(self.bits) * 8
-        places = (_scrambled(key ^ salt) % size for salt in _SALTS)
-        return all(self.bits[place >> 3] >> (place & 7) & 1 for place in places)
-
-    def contains(self, keys: Keys) -> NDArray[np.bool_]:
-        """Whether each key is a member (never wrong on members)."""
-        found = np.ones(keys.shape, dtype=np.bool_)
-        for byte, bit in _probes(keys, len(self.bits)):
-            found &= (self.bits[byte] & bit) != 0
-        return found
-
-
-def in_sorted(keys: Keys, ordered: Keys) -> NDArray[np.bool_]:
-    """Whether each of `keys` is in the sorted array `ordered`."""
-    if len(ordered) == 0:
-        return np.zeros(keys.shape, dtype=np.bool_)
-    place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-    return np.asarray(ordered[place] == keys)
-
-
-def _probes(keys: Keys, size: int) -> list[tuple[NDArray[np.intp], NDArray[np.uint8]]]:
-    """The (byte, bit) places of each key, one pair of arrays a probe."""
-    probes = []
-    for salt in _MIX:
-        place = _scramble(keys ^ salt) % np.uint64(size * 8)
-        bit = np.left_shift(np.uint8(1), (place & np.uint64(7)).astype(np.uint8))
-        probes.append(((place >> np.uint64(3)).astype(np.intp), bit))
-    return probes
-
-
-def _scramble(keys: Keys) -> Keys:
-    """The finaliser of splitmix64: every input bit reaches every output bit."""
-    keys = (keys ^ (keys >> np.uint64(30))) * _MIX[0]
-    keys = (keys ^ (keys >> np.uint64(27))) * _MIX[1]
-    return keys ^ (keys >> np.uint64(31))
-
-
-def _scrambled(key: int) -> int:
-    """What `_scramble` makes of one key."""
-    key = ((key ^ key >> 30) * _SALTS[0]) & _ALL_BITS
-    key = ((key ^ key >> 27) * _SALTS[1]) & _ALL_BITS
-    return key ^ key >> 31
-
-
 FOLDER = "guard"
 COUNT_FORMAT = "<Q"
 COUNT_WIDTH = 8
 LONGEST_KEY = 64
 """What BLAKE2b takes."""
+LONGEST_TOGETHER = 8
+"""Words of a longer query say little about each other."""
+CALIBRATED = 20_000
+"""About this many typed queries set the threshold of fluency."""
 _NO_KEYS = np.empty(0, dtype=np.uint64)
 
 
@@ -152,6 +56,8 @@ class Tables:
     """How often each of `words` was typed, by its id; empty: spelling is not corrected."""
     pair_counts: Keys = field(default_factory=lambda: _NO_KEYS)
     """How often each of `common_pairs` was typed; empty: spelling is not corrected."""
+    typed_text: TypedText | None = None
+    """What the text-quality gate knows; None in models of earlier versions, which have no gate."""
 
     def count(self, query: str) -> int:
         """How often the background holds a known query, 0 if it is not known."""
@@ -174,6 +80,8 @@ class Tables:
         require(bool((pairs[1:] >= pairs[:-1]).all()), "common_pairs are out of order")
         for name, filter_ in (("pairs", self.rare_pairs), ("queries", self.rare_queries)):
             require(filter_.is_sound(), f"rare_{name} is no filter")
+        if self.typed_text is not None:
+            self.typed_text.check()
 
 
 def open_tables(model: Path | Artifact) -> Tables:
@@ -184,17 +92,20 @@ def open_tables(model: Path | Artifact) -> Tables:
 def _read_tables(artifact: Artifact) -> Tables:
     if not artifact.files(FOLDER):
         raise ArtifactError(f"{artifact.path}: has no {FOLDER}/; make the model again")
-    min_users, secret = _settings(artifact)
+    settings = _settings(artifact)
+    words = load_trie(artifact, f"{FOLDER}/words.marisa")
+    pairs = load_array(artifact, f"{FOLDER}/common_pairs.npy", "u")
     tables = Tables(
-        min_users=min_users,
-        secret=secret,
+        min_users=settings.min_users,
+        secret=settings.secret,
         queries=load_record_trie(artifact, f"{FOLDER}/queries.marisa", COUNT_FORMAT, COUNT_WIDTH),
-        words=load_trie(artifact, f"{FOLDER}/words.marisa"),
-        common_pairs=load_array(artifact, f"{FOLDER}/common_pairs.npy", "u"),
+        words=words,
+        common_pairs=pairs,
         rare_pairs=RareSet(load_array(artifact, f"{FOLDER}/rare_pairs.npy", "u")),
         rare_queries=RareSet(load_array(artifact, f"{FOLDER}/rare_queries.npy", "u")),
         word_counts=_counts(artifact, "word_counts.npy"),
         pair_counts=_counts(artifact, "pair_counts.npy"),
+        typed_text=_read_typed_text(artifact, settings, words, pairs),
     )
     artifact.check_once("guard", tables.check)
     return tables
@@ -207,19 +118,54 @@ def _counts(artifact: Artifact, name: str) -> Keys:
     return load_array(artifact, f"{FOLDER}/{name}", "u")
 
 
-def _settings(artifact: Artifact) -> tuple[int, bytes]:
-    """K and the key of the fingerprints."""
+@dataclass(frozen=True)
+class _Settings:
+    """What `settings.json` says."""
+
+    min_users: int
+    secret: bytes
+    least_fluency: float | None = None
+    """None in models of earlier versions, which have no text-quality gate."""
+    corrections: Mapping[str, str] = field(default_factory=dict)
+
+
+def _settings(artifact: Artifact) -> _Settings:
     name = f"{FOLDER}/settings.json"
     try:
         settings = json.loads(artifact.file(name).read_text(encoding="utf-8"))
-        min_users, secret = settings["min_users"], bytes.fromhex(settings["key"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        found = _Settings(settings["min_users"], bytes.fromhex(settings["key"]))
+        if "least_fluency" in settings:
+            found = _Settings(
+                found.min_users,
+                found.secret,
+                float(settings["least_fluency"]),
+                {str(word): str(text) for word, text in settings["corrections"].items()},
+            )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtifactError(
             f"{artifact.path / name}: cannot be read ({error}); make the model again"
         ) from None
-    if type(min_users) is not int or min_users < 1 or len(secret) > LONGEST_KEY:
+    fits = type(found.min_users) is int and found.min_users >= 1
+    if not fits or len(found.secret) > LONGEST_KEY:
         raise ArtifactError(f"{artifact.path / name}: not as it should be; make the model again")
-    return min_users, secret
+    return found
+
+
+def _read_typed_text(
+    artifact: Artifact, settings: _Settings, words: Any, pairs: Keys
+) -> TypedText | None:
+    if settings.least_fluency is None:
+        return None
+    return TypedText(
+        words,
+        settings.secret,
+        load_array(artifact, f"{FOLDER}/word_positions.npy", "i"),
+        pairs,
+        load_array(artifact, f"{FOLDER}/pair_users.npy", "i"),
+        load_array(artifact, f"{FOLDER}/together.npy", "u"),
+        settings.least_fluency,
+        settings.corrections,
+    )
 
 
 def write_tables(data: PreparedData, folder: Path) -> None:
@@ -227,12 +173,21 @@ def write_tables(data: PreparedData, folder: Path) -> None:
     target = folder / FOLDER
     target.mkdir()
     secret = _secret(data)
-    settings = {"min_users": data.min_users, "key": secret.hex()}
-    write_text(target / "settings.json", json.dumps(settings, indent=2) + "\n")
-    _write_known(data, target)
-    _write_pairs(data, secret, target)
+    words = _write_known(data, target)
+    pairs, users = _write_pairs(data, secret, target)
     rare = text_keys(_rare_queries(data), secret)
     RareSet.build(rare).save(target / "rare_queries.npy")
+    typed = count_typed_text(data, words, secret, pairs, users)
+    np.save(target / "word_positions.npy", typed.counts, allow_pickle=False)
+    np.save(target / "pair_users.npy", typed.pair_users, allow_pickle=False)
+    np.save(target / "together.npy", typed.together, allow_pickle=False)
+    settings = {
+        "min_users": data.min_users,
+        "key": secret.hex(),
+        "least_fluency": typed.least_fluency,
+        "corrections": dict(typed.corrections),
+    }
+    write_text(target / "settings.json", json.dumps(settings, indent=2) + "\n")
     data.artifact.check_current()  # the last that is read of it: all came from one folder
 
 
@@ -242,7 +197,8 @@ def _secret(data: PreparedData) -> bytes:
     return hashlib.blake2b(sums.encode(), digest_size=16, person=b"nextquery.guard").digest()
 
 
-def _write_known(data: PreparedData, target: Path) -> None:
+def _write_known(data: PreparedData, target: Path) -> marisa_trie.Trie:
+    """Write the queries and words of K users; return the words."""
     import polars as pl
 
     rows = data.counts("queries").filter(pl.col("users") >= data.min_users).sort("query")
@@ -260,13 +216,15 @@ def _write_known(data: PreparedData, target: Path) -> None:
             # What fewer users typed may have been planted: nothing is corrected to it.
             counts_by_id[trie[word]] = count if users >= MIN_TARGET_USERS else 1
         np.save(target / "word_counts.npy", counts_by_id, allow_pickle=False)
+    return trie
 
 
 def _corrects_spelling(data: PreparedData) -> bool:
     return bool(data.artifact.entry("settings").get("spelling"))
 
 
-def _write_pairs(data: PreparedData, secret: bytes, target: Path) -> None:
+def _write_pairs(data: PreparedData, secret: bytes, target: Path) -> tuple[Keys, NDArray[np.int64]]:
+    """Write the pairs of adjacent words; return the keys and users of those of K users."""
     import polars as pl
 
     pairs = _pair_users(data)
@@ -276,13 +234,85 @@ def _write_pairs(data: PreparedData, secret: bytes, target: Path) -> None:
         keys, left_on="second", right_on="word", suffix="_second", maintain_order="left"
     )
     found = pair_keys(joined["key"].to_numpy(), joined["key_second"].to_numpy())
-    rare = (joined["users"] < data.min_users).to_numpy()
+    users = joined["users"].cast(pl.Int64).to_numpy()
+    rare = users < data.min_users
     order = np.argsort(found[~rare], kind="stable")
-    np.save(target / "common_pairs.npy", found[~rare][order], allow_pickle=False)
+    common, common_users = found[~rare][order], users[~rare][order]
+    np.save(target / "common_pairs.npy", common, allow_pickle=False)
     if _corrects_spelling(data):
         counts = joined["count"].to_numpy()[~rare][order].astype(np.uint64)
         np.save(target / "pair_counts.npy", counts, allow_pickle=False)
     RareSet.build(found[rare]).save(target / "rare_pairs.npy")
+    return common, common_users
+
+
+def count_typed_text(
+    data: PreparedData,
+    words: marisa_trie.Trie,
+    secret: bytes,
+    pairs: Keys,
+    pair_users: NDArray[np.int64],
+) -> TypedText:
+    """Count how the words of K users are used in the background; a user counts once per query."""
+
+    rows = data.search_rows("background").select("user", "query").unique().sort("query", "user")
+    queries = rows.select("query").collect(engine="streaming")["query"]
+    split = queries.str.split(" ")
+    counts = np.zeros(3 * len(words), dtype=np.int64)
+    every = (split.explode(), split.list.first(), split.list.last())
+    for column, used in enumerate(every):
+        for word, times in used.alias("word").value_counts().iter_rows():
+            if word in words:
+                counts[3 * words[word] + column] = times
+    together = _typed_together(data, secret)
+    corrections = _corrections(data)
+    typed = TypedText(words, secret, counts, pairs, pair_users, together, corrections=corrections)
+    sample = queries.unique().sort().gather_every(1 + len(queries) // CALIBRATED)
+    return typed.calibrated(sample.to_list())
+
+
+def _typed_together(data: PreparedData, secret: bytes) -> Keys:
+    """The keys of two words that K users typed in one short query, ascending."""
+    import polars as pl
+
+    word = pl.col("word")
+    plural = (word.str.len_chars() > SHORT_WORD) & word.str.ends_with("s")
+    rows = (
+        data.search_rows("background")
+        .select("user", "query")
+        .unique()
+        .select("user", "query", word=pl.col("query").str.split(" "))
+        .filter(word.list.len().is_between(2, LONGEST_TOGETHER))
+        .explode("word")
+        .with_columns(word=pl.when(plural).then(word.str.head(-1)).otherwise(word))
+    )
+    pairs = (
+        rows.join(rows, on=["user", "query"], suffix="_second")
+        .filter(word < pl.col("word_second"))
+        .group_by("word", "word_second")
+        .agg(users=pl.col("user").n_unique())
+        .filter(pl.col("users") >= data.min_users)
+        .collect(engine="streaming")
+    )
+    keys = [together_key(first, second, secret) for first, second, _ in pairs.iter_rows()]
+    return np.sort(np.array(keys, dtype=np.uint64))
+
+
+def _corrections(data: PreparedData) -> dict[str, str]:
+    """Misspelt words of K users that need no neighbour to be corrected, and what they stand for."""
+    from nextquery.logs.spelling import Counted, learn_spelling
+
+    words, pairs = (data.counts(table).collect() for table in ("words", "word_pairs"))
+    counts = {
+        row["word"]: Counted(row["count"], row["users"]) for row in words.iter_rows(named=True)
+    }
+    beside = {
+        (row["first"], row["second"]): Counted(row["count"], row["users"])
+        for row in pairs.iter_rows(named=True)
+        if row["users"] >= data.min_users and row["first"] in counts and row["second"] in counts
+    }
+    candidates = learn_spelling(sorted(counts), counts, beside).candidates
+    return {word: some[0].text for word, some in candidates.items() if some[0].alone}
 
 
 def _pair_users(data: PreparedData) -> pl.DataFrame:

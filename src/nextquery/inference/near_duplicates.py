@@ -70,6 +70,13 @@ def folding_key(text: str, language: str = AUTO) -> tuple[str, ...]:
     return tuple(sorted(set(_stems(spoken, carrying))))
 
 
+def content_words(text: str) -> list[str]:
+    """The words of a text that are not stop words of its language; all if there are no others."""
+    words = text.split()
+    idle = _STOP_WORDS.get(told_language(text), frozenset())
+    return [word for word in words if word not in idle] or words
+
+
 def told_language(text: str) -> str:
     """The language of a text by its script, or by stop words that only one language has.
 

@@ -20,7 +20,7 @@ from nextquery.inference.context import (
     SessionVocabulary,
 )
 from nextquery.inference.decoder import Decoder, NeuralModel
-from nextquery.inference.lists import Priors, behind, choose, rank
+from nextquery.inference.lists import ListGate, Priors, behind, choose, rank
 from nextquery.inference.rescoring import NO_HEAD, Rescorer, rank_by_use
 from nextquery.inference.rules import ContextRules, KnownQueries, VocabularyRules
 from nextquery.inference.search import BeamSearch, FinishedQuery, Sampler
@@ -39,6 +39,7 @@ class Predictor:
         self.model = model
         self.guard = guard
         self.encoder = ContextEncoder(model, limits)
+        self.gate = ListGate(guard)
         self._rules = VocabularyRules(guard, model.vocabulary)
         self._decoders: dict[Mode, Decoder[Any]] = {}
         self._priors: dict[Mode, Priors] = {}
@@ -75,9 +76,18 @@ class Predictor:
             raise InputError(NO_HEAD)
         generated = self._generate_all(contexts, config, config.wanted(n))
         lists = self._by_use(contexts, self._ranked(generated, config), config)
-        if config.known == "prefer" and config.strategy == "beam":
+        if self._gated(config):
+            lists = [
+                self.gate.select(queries, context.queries, n)
+                for context, queries in zip(contexts, lists, strict=True)
+            ]
+        elif config.known == "prefer" and config.strategy == "beam":
             lists = self._filled(contexts, lists, n, config)
         return [self._choose(queries, n, config) for queries in lists]
+
+    def _gated(self, config: DecodeConfig) -> bool:
+        """Whether only text of good quality is shown."""
+        return config.quality and self.gate.exists
 
     def _generate_all(
         self, contexts: Contexts, config: DecodeConfig, wanted: int
@@ -147,10 +157,10 @@ class Predictor:
         self, lists: Sequence[Sequence[FinishedQuery]], config: DecodeConfig
     ) -> list[list[FinishedQuery]]:
         """The lists ordered by specificity and by whether queries are known, if either counts."""
-        if not config.specificity and config.known != "prefer":
+        if not config.specificity and config.known != "prefer" and not self._gated(config):
             return list(map(list, lists))
         priors: dict[str, float] = {}
-        if config.specificity:
+        if config.specificity or self._gated(config):
             self._decoder(config)
             table = self._priors[config.output_mode(len(self.model.vocabulary))]
             priors = table.of(query.text for queries in lists for query in queries)
@@ -221,6 +231,8 @@ class Predictor:
             vocabulary,
             read=(*self.encoder.read_part(context.queries), *typed),
             seen_pairs=config.known == "prefer",
+            quality=config.quality,
+            completes=bool(typed),
         )
 
     def _sample(self, context: ContextState[Any], config: DecodeConfig) -> list[FinishedQuery]:

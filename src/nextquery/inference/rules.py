@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.guard.blocklist import Blocklist, Reading, letters, read_many, read_word
+from nextquery.guard.fingerprints import Keys, in_sorted, pair_keys
 from nextquery.guard.guard import Guard, OwnText, Reason
-from nextquery.guard.tables import Keys, in_sorted, pair_keys
+from nextquery.guard.quality import Flaw
 from nextquery.inference.context import SessionVocabulary
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 
@@ -130,13 +131,23 @@ class VocabularyRules:
         *,
         read: Sequence[str] | None = None,
         seen_pairs: bool = False,
+        quality: bool = False,
+        completes: bool = False,
     ) -> "ContextRules":
-        """The rules of one context; with `seen_pairs` words may only stand as they once stood.
+        """The rules of one context; with `seen_pairs` only known pairs of words are allowed.
 
-        `read` is what the model reads of the queries, all of them if left out.
+        `read` is what the model reads of the queries, all of them if left out. With `quality`,
+        finished queries must pass the text-quality gate; when the rules are for what `completes` a
+        typed beginning, one word of the session will do.
         """
         return ContextRules(
-            self, queries, own, queries if read is None else read, seen_pairs=seen_pairs
+            self,
+            queries,
+            own,
+            queries if read is None else read,
+            seen_pairs=seen_pairs,
+            quality=quality,
+            completes=completes,
         )
 
 
@@ -182,6 +193,8 @@ class ContextRules:
         read: Sequence[str],
         *,
         seen_pairs: bool = False,
+        quality: bool = False,
+        completes: bool = False,
     ) -> None:
         self.shared = rules
         # A log without any pair says nothing about which words go together.
@@ -192,6 +205,7 @@ class ContextRules:
         self._read = tuple(read)
         self.shared_blocked = rules.blocked()
         self._after: dict[int, Ids] = {}
+        self._quality, self._completes = quality, completes
 
     @cached_property
     def blocked(self) -> BlockedWords:
@@ -261,7 +275,12 @@ class ContextRules:
 
     def takes(self, text: str) -> bool:
         """Whether a finished query may be shown in this session."""
-        return text not in self._queries and bool(self._guard.allows(text, self._own_text))
+        if text in self._queries:
+            return False
+        flaw = self._guard.flaw(text, self._own_text) if self._quality else None
+        if flaw is not None and not (flaw is Flaw.FRAGMENT and self._completes):
+            return False
+        return bool(self._guard.allows(text, self._own_text))
 
     def is_blocked(self, words: Sequence[int]) -> bool:
         """Whether the last of some words completes something blocked; counted if so."""

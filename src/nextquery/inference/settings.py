@@ -66,6 +66,10 @@ class DecodeConfig(Section):
     known: Known = "prefer"
     """Known queries (typed by at least K users): no matter; ranked higher, and new ones made only
     of words that have stood side by side; or nothing else."""
+    quality: bool = True
+    """Show generated text only if it reads like a typed query, limit suggestions that only drop
+    words, and show the most frequent queries only where the session makes them likelier. False: the
+    lists of the paper's decoding. Models of earlier versions lack the tables for it."""
     diversity: float = Field(default=0.0, ge=0.0, le=1.0)
     """How much unlikeness to the suggestions above counts against likelihood; 0: not at all."""
     fold: bool = True
@@ -95,11 +99,12 @@ class DecodeConfig(Section):
     def wanted(self, n: int) -> int:
         """How many of the likeliest queries decide a list of `n`: all if they are reordered.
 
-        >>> DecodeConfig().wanted(5), DecodeConfig(specificity=0.0, known="free").wanted(5)
+        >>> as_in_the_paper = DecodeConfig(specificity=0.0, known="free", quality=False)
+        >>> DecodeConfig().wanted(5), as_in_the_paper.wanted(5)
         (10, 5)
         """
         reordered = self.specificity > 0 or self.known == "prefer" or self.diversity > 0
-        reordered = reordered or self.usefulness > 0
+        reordered = reordered or self.usefulness > 0 or self.quality
         return self.beam if reordered or self.length_normalised else min(n, self.beam)
 
     @model_validator(mode="after")

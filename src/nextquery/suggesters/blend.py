@@ -22,10 +22,10 @@ from nextquery.artifacts import (
 )
 from nextquery.config import Section
 from nextquery.errors import ArtifactError, InputError
+from nextquery.guard.fingerprints import Keys
 from nextquery.guard.guard import Guard
 from nextquery.guard.tables import FOLDER as GUARD
-from nextquery.guard.tables import Keys
-from nextquery.inference.lists import Priors, behind, choose, rank
+from nextquery.inference.lists import ListGate, Priors, behind, choose, rank
 from nextquery.inference.rescoring import NO_HEAD, rank_by_use
 from nextquery.inference.search import FinishedQuery
 from nextquery.inference.settings import DecodeConfig
@@ -203,6 +203,7 @@ class Blend:
         self.guard = trained.guard
         self.config = trained.config.model_copy(update={"specificity": specificity})
         self.parts = Parts(trained, members, mixture)
+        self._gate = ListGate(trained.guard)
         self._artifact = artifact
         self._trained = trained
 
@@ -280,8 +281,9 @@ class Blend:
         pools = [_pool(own, others, config) for own, others in zip(written, offered, strict=True)]
         scores = self._scores(trained, pools, written)
         texts = list(dict.fromkeys(text for pool in pools for text in pool))
-        priors = self.parts.log_priors(texts) if config.specificity else {}
-        ask = _Ask(n, config, priors)
+        gated = config.quality and self._gate.exists
+        priors = self.parts.log_priors(texts) if config.specificity or gated else {}
+        ask = _Ask(n, config, priors, gated)
         return [
             self._list(state.queries, self._row(state, others), pool, scored, ask)
             for state, others, pool, scored in zip(states, offered, pools, scores, strict=True)
@@ -335,6 +337,8 @@ class Blend:
             seen = {each.text for each in ranked if self._has_seen_pairs(each.text, own)}
             fine = [each for each in ranked if each.text in seen]
             ranked = behind(fine, [each for each in ranked if each.text not in seen], config)
+        if ask.gated:
+            ranked = self._gate.select(ranked, queries, ask.n)
         return choose(ranked, ask.n, config, pool.__getitem__, self._trained.query_vectors)
 
     @property
@@ -438,6 +442,8 @@ class _Ask:
     n: int
     config: DecodeConfig
     priors: Mapping[str, float]
+    gated: bool = False
+    """Whether only text of good quality is shown."""
 
 
 def _pool(

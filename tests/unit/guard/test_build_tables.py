@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from nextquery.artifacts import publish
-from nextquery.guard.tables import Tables, open_tables, pair_keys, text_keys, write_tables
+from nextquery.guard.fingerprints import pair_keys, text_keys
+from nextquery.guard.tables import Tables, open_tables, write_tables
 from nextquery.logs.data_folder import PreparedData
 
 from .conftest import DataMaker

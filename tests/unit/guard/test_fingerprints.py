@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.guard.tables import RareSet, pair_key, pair_keys, text_key, text_keys
+from nextquery.guard.fingerprints import RareSet, pair_key, pair_keys, text_key, text_keys
 
 
 def test_one_key_is_judged_as_many_are() -> None:

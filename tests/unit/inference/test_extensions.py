@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from nextquery.guard.fingerprints import RareSet, pair_keys, text_keys
 from nextquery.guard.guard import Guard
-from nextquery.guard.tables import RareSet, Tables, pair_keys, text_keys
+from nextquery.guard.tables import Tables
 from nextquery.inference.context import ContextBatch
 from nextquery.inference.rules import Extensions, LivePrefixes, VocabularyRules, allowed_extensions
 from nextquery.text.vocabulary import END_OF_QUERY

@@ -8,8 +8,9 @@ import marisa_trie
 import numpy as np
 import pytest
 
+from nextquery.guard.fingerprints import RareSet, pair_keys, text_keys
 from nextquery.guard.guard import Guard, Reason
-from nextquery.guard.tables import RareSet, Tables, pair_keys, text_keys
+from nextquery.guard.tables import Tables
 from nextquery.inference.output import ArrayPrediction
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig

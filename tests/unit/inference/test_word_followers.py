@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nextquery.guard.tables import pair_keys, text_keys
+from nextquery.guard.fingerprints import pair_keys, text_keys
 from nextquery.inference.native import address, native_library
 from nextquery.inference.rules import FollowerTable
 

@@ -32,7 +32,7 @@ from nextquery.suggesters.neural import NeuralSuggester
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, Vocabulary
 
 CONTEXT = ("oslo hotels", "rome flights")
-FREE = DecodeConfig(specificity=0.0, known="free", fold=False, max_words=2, beam=300)
+FREE = DecodeConfig(specificity=0.0, known="free", fold=False, max_words=2, beam=300, quality=False)
 """A beam that holds every query of two words: nothing is cut off."""
 
 ToyState = list[tuple[str, ...]]

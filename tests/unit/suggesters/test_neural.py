@@ -21,14 +21,17 @@ from nextquery import load
 from nextquery.inference.settings import DecodeConfig
 model = load(sys.argv[1])
 context, n = json.loads(sys.argv[2]), 8
+any_text = DecodeConfig(quality=False)  # an untrained model writes no query that people type
+def with_(**values):
+    return any_text.model_copy(update=values)
 state = model.extend(model.encode(context[:-1]), context[-1])
 print(json.dumps({
-    "suggest": [each.text for each in model.suggest(context, n)],
-    "after": [each.text for each in model.suggest_after([state], n)[0]],
-    "fast": [each.text for each in model.suggest(context, n, config=DecodeConfig(mode="fast"))],
-    "sample": len(model.suggest(context, n, config=DecodeConfig(strategy="sample"))),
-    "diverse": [each.text for each in model.suggest(context, n, config=DecodeConfig(diversity=.5))],
-    "complete": [each.text for each in model.complete(context, context[0][:1], n)],
+    "suggest": [each.text for each in model.suggest(context, n, config=any_text)],
+    "after": [each.text for each in model.suggest_after([state], n, config=any_text)[0]],
+    "fast": [each.text for each in model.suggest(context, n, config=with_(mode="fast"))],
+    "sample": len(model.suggest(context, n, config=with_(strategy="sample"))),
+    "diverse": [each.text for each in model.suggest(context, n, config=with_(diversity=.5))],
+    "complete": [each.text for each in model.complete(context, context[0][:1], n, config=any_text)],
     "score": [each.log_likelihood for each in model.score(context, context)],
     "explain": [each.update for each in model.explain(context)],
     "neighbours": [each.text for each in model.neighbours(context[0].split()[0], 2, words=True)],

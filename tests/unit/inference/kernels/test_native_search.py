@@ -9,8 +9,9 @@ from weakref import ref
 import numpy as np
 import pytest
 
+from nextquery.guard.fingerprints import RareSet
 from nextquery.guard.guard import Guard
-from nextquery.guard.tables import RareSet, Tables
+from nextquery.guard.tables import Tables
 from nextquery.inference.context import ContextBatch
 from nextquery.inference.decoder import Ended, SearchStart
 from nextquery.inference.native import Library, native_library

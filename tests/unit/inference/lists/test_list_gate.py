@@ -1,0 +1,66 @@
+"""Which queries of a ranked list are shown."""
+
+import marisa_trie
+import numpy as np
+import pytest
+
+from nextquery.guard.guard import Guard
+from nextquery.guard.quality import TypedText, singular, together_key
+from nextquery.guard.tables import COUNT_FORMAT, Tables
+from nextquery.inference.lists import ListGate
+from nextquery.inference.search import FinishedQuery
+
+SECRET = b"secret"
+TOGETHER = [("paris", "hotel"), ("hotel", "cheap"), ("paris", "map")]
+FREQUENT = [(f"frequent {number}", (1000 - number,)) for number in range(99)]
+KNOWN = [*FREQUENT, ("google", (9999,)), ("louvre tickets", (3,))]
+
+
+@pytest.fixture
+def gate() -> ListGate:
+    keys = sorted(together_key(singular(a), singular(b), SECRET) for a, b in TOGETHER)
+    none = np.empty(0, dtype=np.uint64)
+    typed = TypedText(
+        marisa_trie.Trie(), SECRET, none.astype(np.int64), none, none.astype(np.int64),
+        np.array(keys, dtype=np.uint64),
+    )  # fmt: skip
+    queries = marisa_trie.RecordTrie(COUNT_FORMAT, KNOWN)
+    return ListGate(Guard(Tables(secret=SECRET, queries=queries, typed_text=typed)))
+
+
+def shown(gate: ListGate, session: list[str], *queries: tuple[str, float, float]) -> list[str]:
+    ranked = [FinishedQuery(text, likely, 3, log_prior=prior) for text, likely, prior in queries]
+    return [query.text for query in gate.select(ranked, session, 5)]
+
+
+def test_new_words_must_have_been_typed_with_earlier_ones(gate: ListGate) -> None:
+    texts = ("cheap paris hotel", "paris maps", "paris lyrics", "paris hotel lyrics", "rome lyrics")
+    list_ = shown(gate, ["paris hotels"], *((text, -5.0, -20.0) for text in texts))
+    assert list_ == ["cheap paris hotel", "paris maps"]
+
+
+def test_a_known_query_is_related_if_the_session_makes_it_much_likelier(gate: ListGate) -> None:
+    assert shown(gate, ["paris"], ("louvre tickets", -6.0, -8.1)) == ["louvre tickets"]
+    assert shown(gate, ["paris"], ("louvre tickets", -6.0, -7.9)) == []
+
+
+def test_a_frequent_query_must_be_likely_and_likelier_than_without_the_session(
+    gate: ListGate,
+) -> None:
+    assert shown(gate, ["paris"], ("google", -4.0, -4.6)) == ["google"]
+    assert shown(gate, ["paris"], ("google", -4.0, -4.4)) == []
+    assert shown(gate, ["paris"], ("google", -4.6, -9.0)) == []
+
+
+def test_two_in_five_only_drop_or_rearrange_words(gate: ListGate) -> None:
+    session = ["cheap paris hotels map"]
+    texts = ["cheap paris", "paris hotels", "paris map", "cheap map", "hotels map"]
+    assert shown(gate, session, *((text, -3.0, -20.0) for text in texts)) == texts[:2]
+
+
+def test_what_was_typed_is_not_shown_in_another_form(gate: ListGate) -> None:
+    assert shown(gate, ["hotels in paris", "map"], ("paris hotel", -1.0, -20.0)) == []
+
+
+def test_without_a_session_the_list_stays(gate: ListGate) -> None:
+    assert shown(gate, [], ("google", -4.0, -4.0)) == ["google"]
