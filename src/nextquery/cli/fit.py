@@ -52,7 +52,7 @@ def fit(
     from nextquery.guard.guard import read_hits
     from nextquery.logs.data_folder import PreparedData
     from nextquery.logs.inspect import emptiness
-    from nextquery.suggesters.fit import fit_kind, model_class
+    from nextquery.suggesters.fit import empty_reason, fit_kind, model_class
 
     model_type = model_class(kind)
     chosen = from_overrides(model_type.settings_type, settings or [])
@@ -67,10 +67,15 @@ def fit(
     seconds = time.perf_counter() - start
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     advice = [*_chosen(chosen, fitted.settings), *(item.text for item in emptiness(prepared))]
-    advice = [in_options(text, {"min_users": "--min-users"}) for text in advice]
+    empty = empty_reason(fitted, prepared, check)
+    if empty is not None:
+        advice.append(f"{out} has no suggestions: {empty}.")
+    options = {"min_users": "--min-users", "hits": "--hits", "trending_days": "trending_days"}
+    advice = [in_options(text, options) for text in advice]
     if as_json:
         used = fitted.settings.model_dump(mode="json")
         summary = {"kind": kind, "model": str(out), "settings": used, "advice": advice}
+        summary["empty"] = empty is not None
         typer.echo(json.dumps({**summary, "seconds": seconds, "bytes": size}))
     else:
         typer.echo(f"fitted {kind} in {seconds:.1f} s: {out} ({size / 1e6:.1f} MB)")

@@ -3,13 +3,14 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from nextquery.errors import InputError
 from nextquery.normalise import join_words
 from nextquery.records import Suggestion
+from nextquery.settings import check_limits, setting
 from nextquery.suggesters.base import BatchSuggester, Guarded, Suggester
 
 
@@ -17,18 +18,27 @@ from nextquery.suggesters.base import BatchSuggester, Guarded, Suggester
 class ExportSettings:
     """How much leaves the model."""
 
-    queries: int = 10_000
+    queries: int = setting(10_000, least=1)
     """The most frequent queries that are written."""
-    next_queries: int = 8
-    """How many next queries each of them gets, at most."""
+    next_queries: int = setting(8, least=1, most=50)
+    """Next queries of each, at most."""
 
     def __post_init__(self) -> None:
-        for name in ("queries", "next_queries"):
-            if getattr(self, name) < 1:
-                raise InputError(f"`{name}` {getattr(self, name)}: must be at least 1")
+        check_limits(self)
 
 
 BATCH = 64
+
+
+@dataclass(frozen=True)
+class NextQuery:
+    """A query that may come next."""
+
+    text: str
+    score: float
+    """The model's; comparable within one list only."""
+    count: int = 0
+    """How often it was typed in the log; 0 for one that a model made up."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,7 @@ class ExportedQuery:
 
     text: str
     count: int
-    following: tuple[Suggestion, ...]
+    following: tuple[NextQuery, ...]
 
 
 def exported_queries(model: Suggester, settings: ExportSettings) -> Iterator[ExportedQuery]:
@@ -46,12 +56,16 @@ def exported_queries(model: Suggester, settings: ExportSettings) -> Iterator[Exp
     Only queries that at least K users typed are known at all.
     """
     frequent = frequent_queries(model, settings.queries)
+    tables = cast("Guarded", model).guard.tables
     for start in range(0, len(frequent), BATCH):
         part = frequent[start : start + BATCH]
         lists = _lists(model, [(text,) for text, _ in part], settings.next_queries)
         for (text, count), following in zip(part, lists, strict=True):
-            shown = (replace(each, text=join_words(each.text)) for each in following)
-            yield ExportedQuery(join_words(text), count, tuple(shown))
+            shown = tuple(
+                NextQuery(join_words(item.text), item.score, tables.count(item.text))
+                for item in following
+            )
+            yield ExportedQuery(join_words(text), count, shown)
 
 
 def frequent_queries(model: Suggester, most: int) -> list[tuple[str, int]]:
@@ -89,7 +103,10 @@ def write_json(queries: Iterable[ExportedQuery], folder: Path) -> None:
         {
             "query": query.text,
             "count": query.count,
-            "next": [{"query": item.text, "score": item.score} for item in query.following],
+            "next": [
+                {"query": item.text, "score": item.score, "count": item.count}
+                for item in query.following
+            ],
         }
         for query in queries
     )
@@ -164,28 +181,36 @@ def write_meilisearch(queries: Iterable[ExportedQuery], folder: Path) -> None:
 def write_completion(queries: Iterable[ExportedQuery], folder: Path) -> None:
     """A completion field with the query before as its category context: ADJ without Python.
 
-    Elasticsearch and OpenSearch share it. Every query is offered without context under `*`; every
-    next query under the query that it follows, the better the heavier.
+    Elasticsearch and OpenSearch share it. Every query is offered without context under `*` and
+    weighs its count; every next query is offered under the query that it follows, the better the
+    heavier, and all of them are heavier than any without context.
     """
+    queries = list(queries)
+    longest = max((len(query.following) for query in queries), default=0)
+    heaviest = max((query.count for query in queries), default=0)
+    heaviest = min(heaviest, _LARGEST_WEIGHT - longest)
     suggest = {"type": "completion", "contexts": [{"name": "previous", "type": "category"}]}
     properties = {"suggest": suggest, "query": {"type": "keyword"}, "count": {"type": "long"}}
     _write({"mappings": {"properties": properties}}, folder / "index.json")
 
     def lines() -> Iterable[dict[str, Any]]:
         for query in queries:
-            yield from _completion(query.text, query.text, ANYWHERE, query.count)
-            for place, item in enumerate(query.following):
-                weight = len(query.following) - place
-                yield from _completion(f"{query.text}\t{item.text}", item.text, query.text, weight)
+            weight = min(query.count, heaviest)
+            yield from _completion(query.text, query, ANYWHERE, weight)
+            for position, item in enumerate(query.following):
+                weight = heaviest + longest - position
+                yield from _completion(f"{query.text}\t{item.text}", item, query.text, weight)
 
     _write_lines(lines(), folder / "bulk.ndjson")
 
 
-def _completion(key: str, text: str, previous: str, weight: int) -> Iterable[dict[str, Any]]:
+def _completion(
+    key: str, query: ExportedQuery | NextQuery, previous: str, weight: int
+) -> Iterable[dict[str, Any]]:
+    """The action and the document of a query; `count` is how often it was typed."""
     yield {"index": {"_index": INDEX, "_id": _id(key)}}
-    weight = min(weight, _LARGEST_WEIGHT)
-    field = {"input": [text], "weight": weight, "contexts": {"previous": [previous]}}
-    yield {"query": text, "count": weight, "suggest": field}
+    field = {"input": [query.text], "weight": weight, "contexts": {"previous": [previous]}}
+    yield {"query": query.text, "count": query.count, "suggest": field}
 
 
 ENGINES: dict[str, Callable[[Iterable[ExportedQuery], Path], None]] = {

@@ -1,16 +1,15 @@
 import json
 from pathlib import Path
 
-from nextquery.export.engines import ExportedQuery
+from nextquery.export.engines import ExportedQuery, NextQuery
 from nextquery.export.static import StaticLists, shard_characters, shard_of, write_static
-from nextquery.records import Suggestion
 
 QUERIES = [
     *[
         ExportedQuery(
             f"query {n}",
             10,
-            (Suggestion("next", -1.0, ""), Suggestion(f"query {n + 1}", -2.0, "")),
+            (NextQuery("next", -1.0), NextQuery(f"query {n + 1}", -2.0)),
         )
         for n in range(50)
     ],
@@ -42,7 +41,7 @@ def test_an_unknown_query_has_no_list(tmp_path: Path) -> None:
 
 
 def test_words_of_scripts_without_spaces_are_written_together(tmp_path: Path) -> None:
-    following = (Suggestion("\u5317\u4eac", -1.0, ""), Suggestion("tea", -2.0, ""))
+    following = (NextQuery("\u5317\u4eac", -1.0), NextQuery("tea", -2.0))
     write_static([ExportedQuery("\u4fbf\u5b9c\u9152\u5e97", 5, following)], tmp_path)
     broken = "\u4fbf\u5b9c \u9152\u5e97"
     assert StaticLists(tmp_path).suggest(["\u5317\u4eac", broken]) == ["tea"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import InputError
-from nextquery.export.engines import ExportedQuery
+from nextquery.export.engines import ExportedQuery, NextQuery
 from nextquery.export.export import export_model
 from nextquery.export.static import measure_static, write_static
 from nextquery.records import Session, Suggestion
@@ -34,7 +34,7 @@ class Given:
 
 
 def exported(text: str, *following: str) -> ExportedQuery:
-    return ExportedQuery(text, 1, tuple(Suggestion(each, 0.0, "") for each in following))
+    return ExportedQuery(text, 1, tuple(NextQuery(each, 0.0) for each in following))
 
 
 def test_it_counts_by_hand(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from nextquery.cli.main import app
@@ -41,3 +42,36 @@ def test_a_log_that_lacks_nothing_gets_no_advice(
 ) -> None:
     data = prepared(tiny_log(SHARED)).path
     assert _fitted(data, "adjacency", tmp_path / "model").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "reason"),
+    [
+        ("rescue", (), "the log has no clicks"),
+        ("rescue", ("--hits",), "no known query without hits is followed by one that has some"),
+        (
+            "popularity",
+            ("--set", "trending_days=90"),
+            "the log has 1 day, and a trend",
+        ),
+    ],
+)
+def test_an_empty_model_says_why(
+    kind: str, more: tuple[str, ...], reason: str, prepared: Any, tiny_log: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "titles").write_text("something else\n")
+    if more == ("--hits",):
+        more = ("--hits", str(tmp_path / "titles"))
+    data = prepared(tiny_log(SHARED)).path
+    told = _fitted(data, kind, tmp_path / "model", *more).stderr
+    assert f"model has no suggestions: {reason}" in told
+    told = json.loads(_fitted(data, kind, tmp_path / "model", *more, "--json").stdout)
+    assert told["empty"] is True
+
+
+def test_a_rescue_with_hits_is_not_empty(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
+    (tmp_path / "titles").write_text("red boots\n")
+    data = prepared(tiny_log(SHARED)).path
+    words = ("--hits", str(tmp_path / "titles"), "--json")
+    told = json.loads(_fitted(data, "rescue", tmp_path / "model", *words).stdout)
+    assert (told["empty"], told["advice"]) == (False, [])
