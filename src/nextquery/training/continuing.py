@@ -1,8 +1,8 @@
-"""Going on from a trained model: its weights, word by word, and the sessions that are new since.
+"""Continuing from a trained model: its weights, word by word, and the sessions that are new since.
 
 Fine-tuning costs what is new: an epoch is the sessions after the model's last one and, so that the
 rest is not forgotten, some of the older ones (replay). Where nothing is new, as after somebody's
-removal, an epoch is all that is left. Knows the model folder and session times; knows no loop.
+removal, an epoch is all that is left.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,16 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
 from nextquery.model.settings import KIND
 from nextquery.text.corpus import EncodedSessions
-from nextquery.text.vocabulary import UNKNOWN
+from nextquery.text.vocabulary import SPECIAL, UNKNOWN
 
 WORD_PROJECTIONS = ("encoder_input", "decoder_input", "output_word")
-FRESH = {"epochs": 1, "warmup_steps": 0, "word_vectors": ""}
-"""What is not taken from the earlier run's settings: one pass, from weights that are there."""
+FRESH = {"epochs": 1, "warmup_steps": 20, "word_vectors": ""}
+"""What is not taken from the earlier run's settings: one pass, from weights that are there. The
+optimiser begins without moments, so that its first steps would be too large without warm-up."""
+_SIMILAR = 10
+"""A new word begins as the mean of at most this many."""
+_RARE = 20
+"""At least this many of the rarest words make the mean of a word that is used like no other."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,8 @@ class Chosen:
     sessions: EncodedSessions
     new: int
     replayed: int
+    background: EncodedSessions
+    """All of them, from which these were chosen."""
 
 
 def choose_sessions(
@@ -89,7 +96,7 @@ def choose_sessions(
         session_ends=sessions.session_ends[kept],
         ids=sessions.ids[kept],
     )
-    return Chosen(chosen, int(new.sum()), len(drawn))
+    return Chosen(chosen, int(new.sum()), len(drawn), sessions)
 
 
 def _are_new(
@@ -105,14 +112,19 @@ def _are_new(
 
 
 @torch.no_grad()
-def take_weights(model: HRED, earlier: HRED) -> int:
+def take_weights(model: HRED, earlier: HRED, sessions: EncodedSessions) -> int:
     """Give `model` the weights of an earlier one; returns how many of its words are new.
 
-    A row of a table over the vocabulary goes with its word; a word that the earlier model did not
-    know begins as its unknown word. What the earlier model has not (a usefulness head) stays as it
-    is; a model of another shape is refused.
+    A row of a table over the vocabulary goes with its word. A word that the earlier model did not
+    know begins as the mean of the words that are used most like it in `sessions`. (As copies of
+    the unknown word, N new words would take N times its probability from all others.) What the
+    earlier model does not have (a usefulness head) stays as it is; a model of another shape is
+    refused.
     """
-    rows = [earlier.vocabulary.id(word) for word in model.vocabulary.words]
+    rows = torch.tensor([earlier.vocabulary.id(word) for word in model.vocabulary.words])
+    new = np.flatnonzero(rows.numpy() == UNKNOWN)
+    new = new[new != UNKNOWN]
+    similar = similar_words(sessions, new)
     known = dict(earlier.named_parameters())
     tables = _word_tables(model)
     for name, parameter in model.named_parameters():
@@ -122,12 +134,76 @@ def take_weights(model: HRED, earlier: HRED) -> int:
         if source is None or source.shape[1:] != parameter.shape[1:]:
             raise ConfigError(f"the earlier model has another shape ({name}): keep its `config`")
         if name in tables:
-            parameter.copy_(source[torch.tensor(rows)])
+            parameter.copy_(source[rows])
+            for word, (words, shares) in similar.items():
+                weights = torch.tensor(shares, dtype=parameter.dtype)
+                parameter[word] = torch.tensordot(weights, parameter[torch.tensor(words)], 1)
         elif source.shape == parameter.shape:
             parameter.copy_(source)
         else:
             raise ConfigError(f"the earlier model has another shape ({name}): keep its `config`")
-    return sum(row == UNKNOWN for row in rows) - 1
+    return len(new)
+
+
+Weighted = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Words, and their shares of 1."""
+
+
+def similar_words(sessions: EncodedSessions, new: NDArray[np.int64]) -> dict[int, Weighted]:
+    """The words that are used most like each of the `new` ones, with their shares.
+
+    Two words are used alike if the same words are before and after them in queries; contexts and
+    words that are frequent anyway count less. A word without any such is used like a rare one.
+    """
+    counts = sessions.word_counts()
+    old = np.setdiff1d(np.arange(len(SPECIAL), sessions.vocabulary_size), new)
+    old = old[counts[old] > 0]
+    if not len(new) or not len(old):
+        return {}
+    rarest = old[np.argsort(counts[old], kind="stable")[: max(_RARE, len(old) // 5)]]
+    rare = rarest, np.full(len(rarest), 1 / len(rarest))
+    words, contexts, times = _contexts(sessions, new)
+    is_new = np.isin(words, new)
+    by_context = np.argsort(contexts[~is_new], kind="stable")
+    old_words, old_contexts, old_times = (
+        values[~is_new][by_context] for values in (words, contexts, times)
+    )
+    new_words, new_contexts, new_times = (values[is_new] for values in (words, contexts, times))
+    found: dict[int, Weighted] = {}
+    for word in new.tolist():
+        alike = np.zeros(sessions.vocabulary_size)
+        for place in np.flatnonzero(new_words == word).tolist():
+            start, stop = np.searchsorted(
+                old_contexts, [new_contexts[place], new_contexts[place] + 1]
+            )
+            if start == stop:
+                continue
+            seen = np.minimum(old_times[start:stop], new_times[place])
+            share = seen / np.sqrt(old_times[start:stop].sum())
+            alike[old_words[start:stop]] += share / np.sqrt(counts[old_words[start:stop]])
+        best = np.argsort(-alike, kind="stable")[:_SIMILAR]
+        best = best[alike[best] > 0]
+        found[word] = (best, alike[best] / alike[best].sum()) if len(best) else rare
+    return found
+
+
+def _contexts(
+    sessions: EncodedSessions, new: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Words, contexts and how often they were seen together, of the contexts of new words.
+
+    A context is a neighbour and its side, as one number.
+    """
+    symbols = sessions.vocabulary_size
+    read = np.asarray(sessions.words)
+    read = np.where(read < symbols, read, UNKNOWN).astype(np.int64)
+    first, second = read[:-1], read[1:]
+    words = np.concatenate([first, second])
+    contexts = np.concatenate([second, first + symbols])
+    wanted = np.isin(contexts, np.unique(contexts[np.isin(words, new)]))
+    wanted &= words >= len(SPECIAL)
+    pairs, times = np.unique(words[wanted] * (2 * symbols) + contexts[wanted], return_counts=True)
+    return pairs // (2 * symbols), pairs % (2 * symbols), times
 
 
 def _word_tables(model: HRED) -> set[str]:

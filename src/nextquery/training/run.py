@@ -304,7 +304,7 @@ class Run:
     ) -> None:
         """Begin with the weights of the earlier model."""
         assert self._chosen is not None
-        new = take_weights(model, HRED.from_pretrained(continuation.path))
+        new = take_weights(model, HRED.from_pretrained(continuation.path), self._chosen.background)
         say(
             f"going on from {continuation.path}: {self._chosen.new:,} new sessions, "
             f"{self._chosen.replayed:,} older ones, {new:,} new words"

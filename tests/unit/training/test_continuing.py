@@ -1,5 +1,6 @@
 """Weights go with their words, and an epoch has what is new and some of what is not."""
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,15 @@ from nextquery.errors import ArtifactError, ConfigError
 from nextquery.logs.data_folder import PreparedData, continued_entry, data_entry, describe_forgotten
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
+from nextquery.records import Session
 from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_sessions
-from nextquery.text.vocabulary import UNKNOWN, Vocabulary
-from nextquery.training.continuing import Continuation, choose_sessions, take_weights
+from nextquery.text.vocabulary import Vocabulary
+from nextquery.training.continuing import (
+    Continuation,
+    choose_sessions,
+    similar_words,
+    take_weights,
+)
 
 SIZES = {"embedding_size": 4, "query_size": 5, "session_size": 6}
 
@@ -23,6 +30,11 @@ SIZES = {"embedding_size": 4, "query_size": 5, "session_size": 6}
 def model(words: list[str], seed: int, **settings: Any) -> HRED:
     torch.manual_seed(seed)
     return HRED(ModelConfig.model_validate({**SIZES, **settings}), Vocabulary(words))
+
+
+def in_numbers(made: HRED, queries: list[str], folder: Path) -> EncodedSessions:
+    session = Session(0, "u", tuple(queries))
+    return encode_sessions([session], made.vocabulary, SessionLimits(50, 30), folder / "encoded")
 
 
 @pytest.mark.parametrize(
@@ -35,15 +47,18 @@ def model(words: list[str], seed: int, **settings: Any) -> HRED:
         {"character_ngrams": 20, "tied": True},
     ],
 )
-def test_the_rows_of_words_move_with_them(settings: dict[str, Any]) -> None:
+def test_the_rows_of_words_move_with_them(settings: dict[str, Any], tmp_path: Path) -> None:
     before = model(["red", "blue"], 1, **settings)
     after = model(["blue", "green", "red"], 2, **settings)
-    assert take_weights(after, before) == 1
+    sessions = in_numbers(after, ["green red", "blue red", "red"], tmp_path)
+    assert take_weights(after, before, sessions) == 1
     old, new = before.output_matrix, after.output_matrix
     ids = {word: before.vocabulary.id(word) for word in ("red", "blue", "<eoq>")}
     for word, place in ids.items():
         assert torch.equal(new[after.vocabulary.id(word)], old[place])
-    assert torch.equal(new[after.vocabulary.id("green")], old[UNKNOWN])
+    # Of the known words only "blue" is used like "green": before "red".
+    own = after.output_vectors.weight
+    assert torch.allclose(own[after.vocabulary.id("green")], own[after.vocabulary.id("blue")])
     for text in ("red", "blue red"):
         vectors = []
         for each in (before, after):
@@ -52,18 +67,46 @@ def test_the_rows_of_words_move_with_them(settings: dict[str, Any]) -> None:
         assert torch.allclose(vectors[0], vectors[1])
 
 
-def test_a_coincidence_of_sizes_moves_nothing() -> None:
+def test_a_coincidence_of_sizes_moves_nothing(tmp_path: Path) -> None:
     """As many words as a state has numbers: matrices that are no word tables stay in order."""
     before, after = model(["red", "blue"], 1), model(["blue", "red"], 2)
     assert len(before.vocabulary) == before.config.query_size
-    take_weights(after, before)
+    take_weights(after, before, in_numbers(after, ["red"], tmp_path))
     assert torch.equal(after.decoder_start.weight, before.decoder_start.weight)
 
 
-def test_another_shape_is_refused_and_a_new_head_is_not() -> None:
+def test_another_shape_is_refused_and_a_new_head_is_not(tmp_path: Path) -> None:
+    sessions = in_numbers(model(["red"], 1), ["red"], tmp_path)
     with pytest.raises(ConfigError, match="another shape"):
-        take_weights(model(["red"], 1), model(["red"], 2, query_size=7))
-    take_weights(model(["red"], 1, usefulness=True), model(["red"], 2))
+        take_weights(model(["red"], 1), model(["red"], 2, query_size=7), sessions)
+    take_weights(model(["red"], 1, usefulness=True), model(["red"], 2), sessions)
+
+
+def test_new_words_begin_like_words_that_are_used_alike(tmp_path: Path) -> None:
+    words = ["cheap", "shoes", "boots", "paris", "sandals", "alone", "typed"]
+    queries = [
+        *("cheap shoes", "cheap boots", "boots cheap", "paris"),
+        *("cheap sandals", "alone", "typed typed typed"),
+    ]
+    vocabulary = model(words, 1)
+    ids = {word: vocabulary.vocabulary.id(word) for word in words}
+    new = np.array([ids["sandals"], ids["alone"]])
+    similar = similar_words(in_numbers(vocabulary, queries, tmp_path), new)
+    chosen, shares = similar[ids["sandals"]]
+    best = chosen[np.argsort(-shares)][0]
+    assert best == ids["shoes"], "after the same word and at the end of a query"
+    for _, shares in similar.values():
+        assert shares.sum() == pytest.approx(1)
+
+
+def test_a_word_that_is_used_like_no_other_begins_like_a_rare_one(tmp_path: Path) -> None:
+    made = model(["red", "blue", "odd"], 1)
+    ids = {word: made.vocabulary.id(word) for word in ("red", "blue", "odd")}
+    sessions = in_numbers(made, ["red blue odd"], tmp_path)
+    unended = replace(sessions, words=sessions.words[:3])  # nothing else is after "blue"
+    chosen, shares = similar_words(unended, np.array([ids["odd"]]))[ids["odd"]]
+    assert sorted(chosen.tolist()) == sorted([ids["red"], ids["blue"]])
+    assert shares.tolist() == [0.5, 0.5]
 
 
 @pytest.fixture
