@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nextquery.errors import InputError
-from nextquery.logs.reading.open import check_encoding
+from nextquery.logs.reading.encodings import check_encoding
 
 if TYPE_CHECKING:
     from nextquery.logs.privacy import Recogniser

@@ -27,7 +27,7 @@ def test_values_that_make_no_sense_are_refused(choice: dict[str, Any], message: 
 
 def test_the_command_line_reads_defaults_without_polars() -> None:
     code = (
-        "import sys; import nextquery.cli.main; "
+        "import sys; import nextquery.cli.prepare; "
         "print(sorted({'polars', 'pyarrow', 'duckdb', 'torch', 'numpy'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

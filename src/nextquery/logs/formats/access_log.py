@@ -14,7 +14,8 @@ import polars as pl
 
 from nextquery.logs.formats.base import LineFormat
 from nextquery.logs.reading import rejects
-from nextquery.logs.reading.open import UTF_8, Sample, decode_bytes
+from nextquery.logs.reading.encodings import UTF_8, decode_bytes
+from nextquery.logs.reading.open import Sample
 from nextquery.logs.reading.rows import HeaderlessLayout
 from nextquery.logs.reading.times import USUAL
 from nextquery.logs.settings import ReadSettings

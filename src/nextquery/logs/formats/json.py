@@ -1,10 +1,9 @@
 """JSON logs: one object per line, or documents with lists of objects."""
 
-import codecs
 import json
-import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,9 @@ import polars as pl
 from nextquery.errors import LogError
 from nextquery.logs.formats.base import FIELDS, REQUIRED, FileBlock, LineFormat, LogFormat
 from nextquery.logs.reading import rejects
-from nextquery.logs.reading.open import UTF_8, LogFile, Sample
+from nextquery.logs.reading.encodings import UTF_8
+from nextquery.logs.reading.json_objects import scan_objects
+from nextquery.logs.reading.open import LogFile, Sample
 from nextquery.logs.reading.rows import HeaderlessLayout, ParsedRows, Row, rows_frame, validate_rows
 from nextquery.logs.reading.times import USUAL, parse_times
 from nextquery.logs.settings import ReadSettings
@@ -270,10 +271,8 @@ class JsonLayout(HeaderlessLayout):
 
 
 _CHUNK = 1 << 20
-LARGEST_OBJECT = 16 << 20
 _BLOCK_ROWS = 50_000
-_BETWEEN = re.compile(r"[\s,\[\]}\ufeff]*")
-_DECODER = json.JSONDecoder()
+_SAMPLE_OBJECTS = 20
 
 
 class DocumentFormat(LogFormat):
@@ -324,79 +323,28 @@ def text_of(value: object) -> str | None:
 
 
 def sample_document(sample: Sample, list_name: str = "") -> list[dict[str, Any]]:
-    """The objects at the start of a file, if it starts like a JSON document of this kind."""
-    text = "\n".join(sample.lines)
-    found: list[dict[str, Any]] = []
-    place = _skip(text, 0, _wrapper(list_name))
-    while place < len(text) and len(found) < 20:
-        try:
-            value, place = _DECODER.raw_decode(text, place)
-        except (ValueError, RecursionError):
-            break
-        found += _unwrapped(value, list_name)
-        place = _skip(text, place, _wrapper(list_name))
-    return found
+    """The first objects of a file, if it starts like a JSON document of this kind."""
+    text = "\n".join(sample.lines).encode("utf-8", "surrogateescape")
+    objects: list[dict[str, Any]] = []
+    with suppress(LogError):  # the sample may be cut off
+        for _, value in scan_objects(iter([text]), list_name):
+            objects += _unwrapped(value, list_name)
+            if len(objects) >= _SAMPLE_OBJECTS:
+                break
+    return objects
 
 
 def read_objects(
     path: Path, list_name: str, encoding: str = UTF_8
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """All objects of a file, each with the bytes of the file that have been read by then."""
-    wrapper = _wrapper(list_name)
     with LogFile(path) as file:
-        decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
-        chunks = file.text(_CHUNK, encoding, lists=False)
-        text, place, ended, count, depth = "", 0, False, 0, 0
-        while True:
-            start, place = place, _skip(text, place, wrapper)
-            depth += _opened(text[start:place])
-            value, end = _decode(text, place)
-            if end < 0 or (end == len(text) and not ended):
-                if ended and place == len(text) and depth == 0:
-                    return
-                if ended or len(text) - place > LARGEST_OBJECT:
-                    raise LogError(
-                        f"{path}: is not JSON, or damaged or cut off, after {count:,} objects; "
-                        "export or copy it again"
-                    )
-                chunk = next(chunks, b"")
-                ended = not chunk
-                text, place = text[place:] + decode(chunk, ended), 0
-                continue
-            place = end
-            for found in _unwrapped(value, list_name):
-                count += 1
-                yield file.position(), found
-
-
-def _decode(text: str, place: int) -> tuple[Any, int]:
-    """The value at a place and where it ends; -1 if it is not whole or none."""
-    try:
-        return _DECODER.raw_decode(text, place)
-    except (ValueError, RecursionError):
-        return None, -1
-
-
-def _wrapper(name: str) -> re.Pattern[str] | None:
-    """The start of an object whose first field is the list of that name."""
-    return re.compile(rf'\{{\s*"{name}"\s*:\s*\[') if name else None
-
-
-def _skip(text: str, place: int, wrapper: re.Pattern[str] | None) -> int:
-    """Past what stands between objects."""
-    while True:
-        between = _BETWEEN.match(text, place)
-        assert between is not None  # it may be empty
-        opening = wrapper.match(text, between.end()) if wrapper else None
-        if opening is None:
-            return between.end()
-        place = opening.end()
-
-
-def _opened(between: str) -> int:
-    """How many lists and wrappers more are opened than closed in what stands between objects."""
-    opened = between.count("[") + between.count("{")
-    return opened - between.count("]") - between.count("}")
+        try:
+            for _, value in scan_objects(file.text(_CHUNK, encoding, lists=False), list_name):
+                for found in _unwrapped(value, list_name):
+                    yield file.position(), found
+        except LogError as error:
+            raise file.named(error) from None
 
 
 def _unwrapped(value: Any, list_name: str) -> list[dict[str, Any]]:

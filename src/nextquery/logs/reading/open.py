@@ -1,260 +1,25 @@
-"""Opening a log file: decompression, encodings, and a sample of its start."""
+"""Open log files, decompress them, sample and hash them."""
 
 import bz2
-import codecs
 import gzip
 import hashlib
-import json
-import re
 import stat
 import sys
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
-import numpy as np
-
-from nextquery.errors import InputError, LogError
+from nextquery.errors import LogError
+from nextquery.logs.reading.encodings import UTF_8, text_chunks
 from nextquery.logs.reading.lines import LONGEST_LINE
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
-
-UTF_8 = "utf-8"
-LARGEST_OBJECT = 16 << 20
-_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")
-_BETWEEN = re.compile(r"[\s,\[\]\ufeff]*")
-_LINE_ENDS = str.maketrans("\r\n", "  ")
-_DECODER = json.JSONDecoder()
-_LOOKED_AT = 64
-
-MALFORMED = "\udc80"
-"""Written for what cannot be decoded: half a character, which no UTF-8 has."""
-_MARKING = "nextquery-malformed"
-_CONTROLS = dict.fromkeys(range(0x80, 0xA0), MALFORMED)
-"""The C1 controls, which nobody types: latin-1 reads the quotation marks of cp1252 as these."""
-_MOJIBAKE = 4
-"""So many characters of UTF-8, and nothing else beyond ASCII, are no accident. In encodings of two
-bytes per character some are: there, so many different ones."""
-_SHIFTED_LINE_END = 0x0A00
-"""A line end of UTF-16 that is read from its second byte on; no character has this number."""
-_MOST_SHIFTS = 1000
-
-
-def _mark(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    return MALFORMED, error.end
-
-
-codecs.register_error(_MARKING, _mark)
-
-
-def check_encoding(name: str) -> None:
-    """Refuse an encoding that Python does not know, or that is none of texts."""
-    try:
-        is_text = getattr(codecs.lookup(name), "_is_text_encoding", True)
-        if is_text:  # some have a name and cannot read a log for all that: idna, undefined
-            codecs.getincrementaldecoder(name)(_MARKING).decode(b"", True)
-    except (LookupError, ValueError):
-        is_text = False
-    if not is_text:
-        raise InputError(
-            f"`encoding` {name!r} is unknown; use a name such as utf-8, utf-16 or cp1252"
-        )
-
-
-def text_chunks(
-    chunks: Iterator[bytes], encoding: str = UTF_8, *, lists: bool = True
-) -> Iterator[bytes]:
-    """The same text in UTF-8, and with `lists` a list of JSON objects as lines.
-
-    >>> b"".join(text_chunks(iter([b'[{"a": 1}, ', b'{"a": 2}]'])))
-    b'{"a": 1}\\n{"a": 2}\\n'
-    """
-    start, chunks = _peeked(chunks)
-    found = _encoding(start, encoding)
-    if found != UTF_8:
-        start, chunks = _peeked(_transcoded(chunks, found))
-    return _objects(chunks) if lists and _LIST.match(start) else chunks
-
-
-def _peeked(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The first bytes, and all chunks."""
-    waiting = [next(chunks, b"")]
-    return waiting[0][:_LOOKED_AT], _with_first(waiting, chunks)
-
-
-def _with_first(waiting: list[bytes], chunks: Iterator[bytes]) -> Iterator[bytes]:
-    yield waiting.pop()  # a chunk is large: nobody may keep it
-    yield from chunks
-
-
-def _encoding(start: bytes, given: str) -> str:
-    """UTF-16 has a mark, or every other byte is NUL as long as letters are Latin ones."""
-    if codecs.lookup(given).name not in (UTF_8, "utf-8-sig"):
-        return given
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    even, odd = start[:_LOOKED_AT:2], start[1:_LOOKED_AT:2]
-    for these, others, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
-        if len(these) > 3 and not any(these) and all(others):
-            return name
-    return UTF_8
-
-
-def _transcoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    name = codecs.lookup(encoding).name
-    try:
-        if name.startswith("utf-16"):
-            texts = _utf_16_texts(chunks, name)
-        elif name.startswith("utf-32"):
-            # Behind a missing byte all is malformed, and nobody can say how many rows that is.
-            texts = _texts(chunks, name, "strict")
-        else:
-            texts = _checked_texts(chunks, encoding)
-        for text in texts:
-            if text:
-                yield text.encode("utf-8", "surrogatepass")
-    except UnicodeError as error:
-        raise LogError(f"the text is not in the `encoding` {encoding} ({error})") from None
-
-
-def _texts(chunks: Iterator[bytes], encoding: str, errors: str) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder(encoding)(errors)
-    for chunk in chunks:
-        yield decoder.decode(chunk)
-    yield decoder.decode(b"", True)
-
-
-def _checked_texts(chunks: Iterator[bytes], encoding: str) -> Iterator[str]:
-    """Texts in an encoding of bytes; one that is UTF-8 in truth is refused."""
-    extends_ascii = is_ascii_superset(encoding)
-    if extends_ascii and codecs.lookup(encoding).name != "ascii":
-        chunks = _refuse_utf_8(chunks, encoding)
-    for text in _texts(chunks, encoding, _MARKING):
-        yield text.translate(_CONTROLS) if extends_ascii and not text.isascii() else text
-
-
-def is_ascii_superset(encoding: str) -> bool:
-    """Whether the bytes of ASCII mean the same in this encoding."""
-    plain = bytes(range(0x20, 0x7F)) + b"\t\n"
-    try:
-        return plain.decode(encoding) == plain.decode("ascii")
-    except UnicodeError:
-        return False
-
-
-def decode_bytes(data: bytes, encoding: str) -> str:
-    """Text in UTF-8 or else in the named encoding; `UnicodeDecodeError` where it is in neither.
-
-    >>> decode_bytes(b"caf\\xe9", "cp1252"), decode_bytes(b"caf\\xc3\\xa9", "cp1252")
-    ('café', 'café')
-    """
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        if not is_ascii_superset(encoding):
-            raise
-    text = data.decode(encoding)
-    if MALFORMED in text.translate(_CONTROLS):
-        raise UnicodeDecodeError(encoding, data, 0, len(data), "a control character")
-    return text
-
-
-def _refuse_utf_8(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    """The same chunks, unless all that is not ASCII in them is UTF-8."""
-    decoder = codecs.getincrementaldecoder(UTF_8)("strict")
-    single_bytes = len(b"\xc3\xa9".decode(encoding, "replace")) == 2
-    count, different = 0, set[str]()
-    for chunk in chunks:
-        try:
-            text = decoder.decode(chunk)
-        except UnicodeDecodeError:
-            yield chunk
-            break
-        count += len(text) - len(text.encode("ascii", "ignore"))
-        different |= {character for character in set(text) if not character.isascii()}
-        if (count if single_bytes else len(different)) >= _MOJIBAKE:
-            raise LogError(f"the text is UTF-8, not {encoding}; leave out `encoding`")
-        yield chunk
-    yield from chunks
-
-
-def _utf_16_texts(chunks: Iterator[bytes], name: str) -> Iterator[str]:
-    """Texts in UTF-16. Behind a missing or added byte they are read on from the next line."""
-    data = b""
-    while len(data) < 2 and (chunk := next(chunks, b"")):
-        data += chunk
-    if name == "utf-16":
-        marks = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-        if data and data[:2] not in marks:
-            raise UnicodeError("it does not start with a byte-order mark")
-        name, data = marks.get(data[:2], "utf-16-le"), data[2:]
-    little = name == "utf-16-le"
-    decoder, shifts, skipped = codecs.getincrementaldecoder(name)(_MARKING), 0, 0
-    for chunk in chain([data], chunks):
-        data = (b"" if chunk is data else data) + chunk
-        while len(data) > skipped:
-            data, skipped = data[skipped:], 0
-            units = np.frombuffer(data, "<u2" if little else ">u2", len(data) // 2)
-            shifted = units == _SHIFTED_LINE_END
-            if not shifted.any():
-                yield decoder.decode(data[: 2 * len(units)])
-                data = data[2 * len(units) :]
-                break
-            place = 2 * int(shifted.argmax())
-            yield decoder.decode(data[:place], True) + MALFORMED + "\n"
-            decoder.reset()
-            # The line end is the second byte of this unit and the one after it, or the byte before
-            # this unit and its first one.
-            data, skipped = data[place:], 3 if little else 1
-            shifts += 1
-            if shifts > _MOST_SHIFTS:
-                raise LogError("UTF-16 that is damaged throughout; convert the file to UTF-8")
-    yield decoder.decode(data[skipped:], True)
-
-
-def _objects(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """A list of objects, one per line, some lines at a time."""
-    lines: list[bytes] = []
-    decoder = codecs.getincrementaldecoder(UTF_8)("surrogateescape")
-    text, place, count, ended, depth = "", 0, 0, False, 0
-    while True:
-        between = _BETWEEN.match(text, place)
-        assert between is not None  # it may be empty
-        depth += between[0].count("[") - between[0].count("]")
-        place = between.end()
-        try:
-            _, end = _DECODER.raw_decode(text, place)
-        except (ValueError, RecursionError):
-            whole = ended and place == len(text) and depth == 0
-            if lines and (whole or not ended):
-                yield b"".join(lines)
-                lines = []
-            if whole:
-                return
-            if ended or len(text) - place > LARGEST_OBJECT:
-                raise LogError(
-                    f"a list of JSON that is damaged or cut off after {count:,} objects; "
-                    "export or copy it again"
-                ) from None
-            chunk = next(chunks, b"")
-            ended = not chunk
-            text, place = text[place:] + decoder.decode(chunk, ended), 0
-            continue
-        count += 1
-        # As it is written: what is not UTF-8 stays so, and the row is rejected.
-        written = text[place:end].translate(_LINE_ENDS)
-        lines.append(written.encode("utf-8", "surrogateescape") + b"\n")
-        place = end
-
 
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"BZh", "bz2"), (b"\x28\xb5\x2f\xfd", "zstd"))
 
@@ -282,8 +47,11 @@ class LogFile:
         try:
             yield from text_chunks(self.chunks(size), encoding, lists=lists)
         except LogError as error:
-            known = str(error).startswith(str(self.path))
-            raise error if known else LogError(f"{self.path}: {error}") from None
+            raise self.named(error) from None
+
+    def named(self, error: LogError) -> LogError:
+        """The error with the name of the file."""
+        return error if str(error).startswith(str(self.path)) else LogError(f"{self.path}: {error}")
 
     def position(self) -> int:
         """How many bytes of the file, compressed as it is, have been read."""

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from nextquery.errors import InputError, LogError
 from nextquery.logs.reading import rejects
-from nextquery.logs.reading.open import LogFile, check_encoding, text_chunks
+from nextquery.logs.reading.encodings import check_encoding, text_chunks
+from nextquery.logs.reading.open import LogFile
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
 from nextquery.logs.settings import ReadSettings
 
@@ -75,7 +76,7 @@ def test_a_list_that_is_cut_off_is_named_with_its_file(tmp_path: Path) -> None:
     log.write_text(json.dumps(OBJECTS)[:-9])  # within the second object
     with (
         LogFile(log) as file,
-        pytest.raises(LogError, match=r"log\.json: a list of JSON .* cut off after 1 objects"),
+        pytest.raises(LogError, match=r"log\.json: is not JSON.* cut off, after 1 objects"),
     ):
         list(file.text(64))
 
@@ -89,7 +90,7 @@ def test_a_text_in_another_encoding_than_named_is_one_error(encoding: str, data:
 @pytest.mark.parametrize("size", [11, 64, 10_000])
 @pytest.mark.parametrize("end", ['[{"a": 1}', '[{"a": 1},', '[{"a": 1}, ', '[{"a": 1}] [{"a": 2}'])
 def test_a_list_that_ends_between_two_objects_is_cut_off(end: str, size: int) -> None:
-    with pytest.raises(LogError, match=r"cut off after [12] objects"):
+    with pytest.raises(LogError, match=r"cut off, after [12] objects"):
         joined(end.encode(), size)
 
 

@@ -9,6 +9,7 @@ import pytest
 from nextquery.errors import LogError
 from nextquery.logs.formats import json as json_format
 from nextquery.logs.formats.json import read_objects, sample_document
+from nextquery.logs.reading import json_objects
 from nextquery.logs.reading.open import Sample
 
 OBJECTS: list[dict[str, Any]] = [{"a": n, "text": "é]},{" * n, "in": {"b": [1]}} for n in range(9)]
@@ -52,7 +53,7 @@ def test_a_damaged_document_is_named(tmp_path: Path, text: str) -> None:
 def test_an_object_without_end_takes_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_format, "LARGEST_OBJECT", 1000)
+    monkeypatch.setattr(json_objects, "LARGEST_OBJECT", 1000)
     monkeypatch.setattr(json_format, "_CHUNK", 500)
     path = tmp_path / "log.json"
     path.write_text('[{"a": "' + "x" * 100_000 + '"}]')
