@@ -110,6 +110,10 @@ def blend(
         list[str] | None,
         typer.Option("--set", help="A setting as key=value, e.g. specificity=0.2; may repeat."),
     ] = None,
+    returning: Annotated[
+        Path | None,
+        typer.Option(help="A model of returning visitors for the folder to include."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Blend a trained model with count models: one list of what it writes and what people typed.
@@ -125,7 +129,7 @@ def blend(
     chosen = from_overrides(BlendSettings, settings or [])
     start = time.perf_counter()
     with Console(stderr=True).status("learning the weights"):
-        made = make_blend(model, members, PreparedData(data), out, chosen)
+        made = make_blend(model, members, PreparedData(data), out, chosen, returning)
     seconds = time.perf_counter() - start
     rows = made.weights()
     if as_json:

@@ -20,6 +20,7 @@ from nextquery.service.engine import (
     SuggestQuestion,
 )
 from nextquery.service.feedback import FeedbackLog
+from nextquery.service.histories import History, ReturningVisitors, open_histories
 from nextquery.service.keys import ADMIN_KEYS_VARIABLE, KEYS_VARIABLE, KeyRing, RateLimit, read_keys
 from nextquery.service.monitoring import Metrics
 from nextquery.service.queue import Job, QueueFullError, cost
@@ -97,6 +98,7 @@ class Service:
     admin_keys: KeyRing
     rate: RateLimit
     feedback: FeedbackLog | None
+    visitors: ReturningVisitors
     on_ready: Callable[[], None] | None = None
     """Called when the models are loaded for the first time."""
     draining: bool = False
@@ -185,6 +187,14 @@ class Service:
         except SessionsUnavailableError:
             return True
         return now.deletions == stored.deletions
+
+    def again(
+        self, question: SuggestQuestion, history: History | None, shown: Sequence[Suggestion]
+    ) -> list[Suggestion] | None:
+        """The visitor's earlier queries that are likely now; None where no history is known."""
+        if history is None:
+            return None
+        return [] if self.control.killed else self.visitors.again(question.session, history, shown)
 
     def charge(
         self,
@@ -347,15 +357,17 @@ def _typed(queries: Sequence[str]) -> list[str]:
 def build_service(settings: ServiceSettings) -> Service:
     """The parts of a service; the models are not loaded yet."""
     metrics = Metrics()
+    visitors = ReturningVisitors(settings, open_histories(settings))
     folder = settings.feedback
     return Service(
         settings=settings,
         metrics=metrics,
-        models=Models(settings, metrics),
+        models=Models(settings, metrics, visitors),
         sessions=open_sessions(settings),
         control=Control(settings.control, settings.kill_switch),
         keys=read_keys(settings.keys_file, KEYS_VARIABLE),
         admin_keys=read_keys(settings.admin_keys_file, ADMIN_KEYS_VARIABLE),
         rate=RateLimit(settings.rate_per_second),
         feedback=FeedbackLog(folder, settings.feedback_mb) if folder else None,
+        visitors=visitors,
     )

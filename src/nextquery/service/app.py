@@ -323,7 +323,7 @@ class HotRoutes:
         scope["app"], scope["route"] = self._api, HotRoute(scope["path"])
         request = Request(scope, receive)
         owner = await owner_of(request, request.headers.get(API_HEADER))
-        body = (await handler(asked, request, owner)).model_dump_json().encode()
+        body = (await handler(asked, request, owner)).model_dump_json(exclude_unset=True).encode()
         headers = [(b"content-length", str(len(body)).encode()), (b"content-type", JSON)]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -416,6 +416,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     await asyncio.gather(*tasks, return_exceptions=True)
     await service.models.stop()
     await service.sessions.close()
+    await service.visitors.close()
     service.metrics.share(at_once=True)
 
 

@@ -30,6 +30,7 @@ from nextquery.service.engine import (
     WhyQuestion,
 )
 from nextquery.service.feedback import FeedbackLostError, Visitor
+from nextquery.service.histories import History
 from nextquery.service.monitoring import CONTENT_TYPE
 from nextquery.service.schemas import BusyError, ProblemError
 from nextquery.service.sessions import SessionsUnavailableError, StoredSession, session_key
@@ -47,13 +48,14 @@ NOT_LEARNT: dict[int | str, dict[str, Any]] = {409: {"model": schemas.ProblemDoc
 NOT_OPEN: dict[int | str, dict[str, Any]] = {403: {"model": schemas.ProblemDocument}}
 NOT_SERVED: dict[int | str, dict[str, Any]] = {404: {"model": schemas.ProblemDocument}}
 
+UserName = Annotated[str, PathParameter(pattern=r"^[A-Za-z0-9_.~-]{1,128}$")]
 TRENDS = "trends"
 """The name of the model whose list is `/v1/trends`."""
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["suggestions"])
 
 
-@router.post("/suggest", responses=NOT_LEARNT)
+@router.post("/suggest", responses=NOT_LEARNT, response_model_exclude_unset=True)
 async def suggest(
     asked: schemas.SuggestRequest, request: Request, owner: Owner
 ) -> schemas.SuggestAnswer:
@@ -62,6 +64,7 @@ async def suggest(
     read_texts(asked)
     stored = await service.stored(owner, asked.session_id)
     question = await _question(service, owner, asked, stored)
+    history = await service.visitors.history(owner, asked)
     visit = Visit(asked.session_id, owner, stored)
     chosen = trials.choose(asked.model, visit)
     _check_usefulness(service, chosen, asked)
@@ -70,13 +73,15 @@ async def suggest(
         [made] = await trials.lists(request, chosen, [(question, visit)])
     except ClientLeftError:  # not refused: the visitor went on to the results of the query
         await service.remember(owner, asked, asked.query, stored)
+        await service.visitors.remember(owner, asked, asked.query, history)
         raise
     if await service.remember(owner, asked, asked.query, stored):
         trials.record(request, made, question, visit)
-    return _list_answer(made, question)
+    await service.visitors.remember(owner, asked, asked.query, history)
+    return _list_answer(made, question, service.again(question, history, made.suggestions))
 
 
-@router.post("/suggest/batch", responses=NOT_LEARNT)
+@router.post("/suggest/batch", responses=NOT_LEARNT, response_model_exclude_unset=True)
 async def suggest_batch(
     asked: schemas.SuggestBatchRequest, request: Request, owner: Owner
 ) -> schemas.SuggestBatchAnswer:
@@ -85,6 +90,7 @@ async def suggest_batch(
     groups: dict[tuple[Chosen, SuggestOptions], dict[int, tuple[SuggestQuestion, Visit]]] = {}
     charged: list[SuggestQuestion] = []
     sessions: dict[str | None, StoredSession] = {}
+    histories: list[History | None] = []
     for index, item in enumerate(asked.requests):
         read_texts(item)
         await asyncio.sleep(0)  # other requests are served between long texts
@@ -93,6 +99,7 @@ async def suggest_batch(
         if item.session_id is not None and service.settings.sessions != "none":
             # A later request of the batch continues the session.
             sessions[item.session_id] = replace(stored, queries=question.session)
+        histories.append(await service.visitors.history(owner, item))
         visit = Visit(item.session_id, owner, stored)
         chosen = trials.choose(item.model, visit)
         _check_usefulness(service, chosen, item)
@@ -109,9 +116,14 @@ async def suggest_batch(
     for index, item in enumerate(asked.requests):  # only when all of them are answered
         if await service.remember(owner, item, item.query, made[index][2].stored):
             trials.record(request, *made[index])
-    return schemas.SuggestBatchAnswer(
-        answers=[_list_answer(*made[index][:2]) for index in sorted(made)]
-    )
+        await service.visitors.remember(owner, item, item.query, histories[index])
+    answers = []
+    for index, history in enumerate(histories):
+        result, question, _ = made[index]
+        again = service.again(question, history, result.suggestions)
+        answers.append(_list_answer(result, question, again))
+        await asyncio.sleep(0)
+    return schemas.SuggestBatchAnswer(answers=answers)
 
 
 @router.post("/score", responses=NOT_OPEN)
@@ -137,7 +149,7 @@ async def score(asked: schemas.ScoreRequest, request: Request, owner: Owner) -> 
     return schemas.ScoreAnswer(scores=scores, model=answered.model)
 
 
-@router.post("/complete")
+@router.post("/complete", response_model_exclude_unset=True)
 async def complete(
     asked: schemas.CompleteRequest, request: Request, owner: Owner
 ) -> schemas.CompleteAnswer:
@@ -159,9 +171,15 @@ async def complete(
             more = [(await service.ask(request, model, [each])).results[0] for each in similar]
             correction = rewriter.corrected_prefix(prefix, found, others)
             found = rewriter.merge(found, more, question.n)
-    return schemas.CompleteAnswer(
+    answer = schemas.CompleteAnswer(
         completions=_suggestions(found), corrected=_corrected(correction), model=model.name
     )
+    if (history := await service.visitors.history(owner, asked)) is not None:
+        own = (
+            [] if service.control.killed else service.visitors.completions(prefix, context, history)
+        )
+        answer.again = [schemas.Again(text=join_words(item.text)) for item in own]
+    return answer
 
 
 @router.post("/explain", responses=NOT_ABLE)
@@ -216,6 +234,24 @@ async def delete_session(
     except FeedbackLostError as error:
         monitoring.log_failure("feedback cannot be removed", error, reason=str(error))
         raise BusyError("Feedback cannot be removed now.", 10) from None
+    return Response(status_code=204)
+
+
+@router.get("/users/{user_id}", responses=NOT_ABLE)
+async def export_user(user_id: UserName, request: Request, owner: Owner) -> schemas.UserHistory:
+    """All that is kept of a user of this key; nothing of unknown ones."""
+    history = await service_of(request).visitors.export(owner, user_id)
+    searches = [
+        schemas.PastSearch(query=join_words(search.text), time=search.time, count=search.count)
+        for search in history.queries
+    ]
+    return schemas.UserHistory(searches=searches)
+
+
+@router.delete("/users/{user_id}", status_code=204, responses=NOT_ABLE)
+async def delete_user(user_id: UserName, request: Request, owner: Owner) -> Response:
+    """Forget what a user of this key searched for; unknown ones, too, give 204."""
+    await service_of(request).visitors.forget(owner, user_id)
     return Response(status_code=204)
 
 
@@ -283,14 +319,22 @@ def _check_usefulness(service: Service, chosen: Chosen, asked: schemas.SuggestRe
         raise ProblemError(409, "The model has no usefulness head: it was trained without clicks.")
 
 
-def _list_answer(made: MadeList, question: SuggestQuestion) -> schemas.SuggestAnswer:
-    return schemas.SuggestAnswer(
+def _list_answer(
+    made: MadeList, question: SuggestQuestion, again: Sequence[FoundSuggestion] | None
+) -> schemas.SuggestAnswer:
+    """An answer; without a known history it has no `again`."""
+    answer = schemas.SuggestAnswer(
         suggestions=_suggestions(made.suggestions, question.context),
         corrected=_corrected(question.correction),
         model=made.model,
         fallback=made.fallback,
         query_id=made.query_id,
     )
+    if again is not None:
+        answer.again = [
+            schemas.Again(text=join_words(item.text), probability=item.score) for item in again
+        ]
+    return answer
 
 
 def _corrected(correction: Correction | None) -> schemas.Corrected | None:

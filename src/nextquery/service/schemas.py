@@ -14,11 +14,13 @@ from nextquery.service.settings import (
     MAX_BATCH_REQUESTS,
     MAX_CANDIDATES,
     MAX_CONTEXT_QUERIES,
+    MAX_COUNT,
     MAX_QUERY_CHARACTERS,
     MAX_SUGGESTIONS,
     ServiceSettings,
 )
 from nextquery.suggesters.asking import SuggestOptions
+from nextquery.suggesters.returning import MAX_HISTORY
 
 MEDIA_TYPE = "application/problem+json"
 FAILED = "Look for the request id in the log."
@@ -180,7 +182,31 @@ Correct = Annotated[
 ]
 
 
-class SuggestRequest(InSession):
+class PastSearch(Asked):
+    """An earlier search of the visitor."""
+
+    query: Query
+    time: float = Field(ge=0, le=1e12, description="When it was last typed, seconds since 1970.")
+    count: Annotated[int, Field(ge=1, le=MAX_COUNT), BeforeValidator(_whole)] = 1
+
+
+class OfVisitor(InSession):
+    """A request that may say what the visitor searched for before."""
+
+    history: list[PastSearch] | None = Field(
+        default=None,
+        max_length=MAX_HISTORY,
+        description="Searches of this visitor before this one, newest first. They are used for "
+        "this answer and not kept. Without a model of returning visitors they are ignored.",
+    )
+    user_id: Identifier | None = Field(
+        default=None,
+        description="The site's own pseudonym of a signed-in visitor, instead of `history`: the "
+        "service keeps the searches, if its `user_days` is set (501 otherwise).",
+    )
+
+
+class SuggestRequest(OfVisitor):
     """Ask for the queries that may come next."""
 
     query: Query = Field(description="The query the user has just typed.")
@@ -238,7 +264,7 @@ class ScoreRequest(InSession):
     candidates: list[Query] = Field(min_length=1, max_length=MAX_CANDIDATES)
 
 
-class CompleteRequest(InSession):
+class CompleteRequest(OfVisitor):
     """Ask how a half-typed query may end."""
 
     prefix: Query
@@ -293,6 +319,24 @@ CorrectedText = Annotated[
 ]
 
 
+class Again(BaseModel):
+    """An earlier query of the visitor."""
+
+    text: str
+    probability: float | None = Field(
+        default=None, description="P(it is the next query); null for completions."
+    )
+
+
+OwnPast = Annotated[
+    list[Again],
+    Field(
+        description="Earlier queries of this visitor that are likely now, or that begin with the "
+        "prefix; left out if the request has neither `history` nor `user_id`."
+    ),
+]
+
+
 class SuggestAnswer(BaseModel):
     """What may come next."""
 
@@ -301,6 +345,7 @@ class SuggestAnswer(BaseModel):
     model: str = Field(description="The model that answered.")
     fallback: bool = Field(description="Whether the fallback answered for a late or busy model.")
     query_id: str = Field(description="Names this list in feedback.")
+    again: OwnPast = Field(default_factory=list)
 
 
 class SuggestBatchAnswer(BaseModel):
@@ -338,6 +383,13 @@ class CompleteAnswer(BaseModel):
     completions: list[Suggestion]
     corrected: CorrectedText = None
     model: str
+    again: OwnPast = Field(default_factory=list)
+
+
+class UserHistory(BaseModel):
+    """All that is kept of a user."""
+
+    searches: list[PastSearch] = Field(description="Newest first.")
 
 
 class QueryWeight(BaseModel):

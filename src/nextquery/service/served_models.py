@@ -9,6 +9,7 @@ from typing import Any
 from nextquery.errors import ArtifactError, NextqueryError
 from nextquery.service import monitoring
 from nextquery.service.engine import BlocklistState, Engine, Question, open_engine
+from nextquery.service.histories import ReturningVisitors
 from nextquery.service.monitoring import Metrics
 from nextquery.service.queue import Batcher, Job, cost
 from nextquery.service.settings import NamedModel, ServiceSettings
@@ -198,8 +199,11 @@ class ServedModel:
 class Models:
     """All models of a service; the first is the default, the fallback answers for it."""
 
-    def __init__(self, settings: ServiceSettings, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: ServiceSettings, metrics: Metrics, visitors: ReturningVisitors | None = None
+    ) -> None:
         self._metrics = metrics
+        self._visitors = visitors
         self.served = {
             named.name: ServedModel(named, settings, metrics) for named in settings.models
         }
@@ -256,6 +260,8 @@ class Models:
             try:
                 for model in self.all:
                     engines.append((model, await model.open()))
+                if self._visitors is not None:
+                    returning = await asyncio.to_thread(self._visitors.open_model)
             except BaseException:
                 self._metrics.reloads.labels("refused").inc()
                 for _, opened in engines:
@@ -263,6 +269,8 @@ class Models:
                 raise
             for model, engine in engines:
                 model.use(engine)
+            if self._visitors is not None:
+                self._visitors.use(returning)
             self._metrics.reloads.labels("loaded").inc()
             return {model.name: engine.version for model, engine in engines}
 

@@ -203,8 +203,8 @@ redis.call("PEXPIRE", KEYS[2], ARGV[1])
 without an expiry, and none that comes back after its deletion."""
 
 
-class RedisSessions:
-    """Sessions in Redis, shared by workers and machines: one list per session, expiring when idle.
+class RedisStore:
+    """A connection to Redis, shared by workers and machines.
 
     When Redis does not answer, the store says so at once for a second before it tries again, so
     that no request waits for a dead server twice.
@@ -215,7 +215,7 @@ class RedisSessions:
     DELETION_MS = 600_000
     """How long a deletion is remembered: longer than any request takes."""
 
-    def __init__(self, url: str, idle_seconds: float) -> None:
+    def __init__(self, url: str) -> None:
         try:
             import redis.asyncio
         except ModuleNotFoundError:
@@ -223,7 +223,6 @@ class RedisSessions:
                 "sessions in Redis need the extra: pip install 'nextquery[redis]'"
             ) from None
         self._errors: tuple[type[Exception], ...] = (redis.exceptions.RedisError, OSError)
-        self._idle_ms = int(idle_seconds * 1000)
         self._client: Any = redis.asyncio.Redis.from_url(
             url,
             decode_responses=True,
@@ -231,10 +230,32 @@ class RedisSessions:
             socket_connect_timeout=self.TIMEOUT,
             retry=None,
         )
+        self._closed_until = 0.0
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def _ask(self, answer: Awaitable[Any]) -> Any:
+        if time.monotonic() < self._closed_until:
+            cast("Any", answer).close()
+            raise SessionsUnavailableError
+        try:
+            return await answer
+        except self._errors as error:
+            self._closed_until = time.monotonic() + self.PAUSE
+            raise SessionsUnavailableError from error
+
+
+class RedisSessions(RedisStore):
+    """Sessions in Redis: one list per session, expiring when idle."""
+
+    def __init__(self, url: str, idle_seconds: float) -> None:
+        super().__init__(url)
+        self._idle_ms = int(idle_seconds * 1000)
         self._read = self._client.register_script(_READ)
         self._append = self._client.register_script(_APPEND)
         self._delete = self._client.register_script(_DELETE)
-        self._closed_until = 0.0
 
     async def append(
         self, session: str, query: str, seed: Sequence[str] = (), deletions: int = 0
@@ -256,21 +277,7 @@ class RedisSessions:
         """None: Redis holds them."""
         return 0
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
-
     @staticmethod
     def _names(session: str) -> list[str]:
         """The list of queries, and how often it was deleted."""
         return [f"nextquery:session:{session}", f"nextquery:session:{session}:deletions"]
-
-    async def _ask(self, answer: Awaitable[Any]) -> Any:
-        if time.monotonic() < self._closed_until:
-            cast("Any", answer).close()
-            raise SessionsUnavailableError
-        try:
-            return await answer
-        except self._errors as error:
-            self._closed_until = time.monotonic() + self.PAUSE
-            raise SessionsUnavailableError from error

@@ -20,6 +20,9 @@ MAX_PREFIX_CHARACTERS = 128
 MAX_CONTEXT_QUERIES = 100
 MAX_SESSION_BYTES = 4096
 """UTF-8 of the last queries of a session that are read and stored: older ones are left out."""
+MAX_HISTORY_BYTES = 16_384
+"""UTF-8 of the earlier queries of a visitor that are read: older ones are left out."""
+MAX_COUNT = 1_000_000
 MAX_SUGGESTIONS = 50
 MAX_CANDIDATES = 100
 MAX_BATCH_REQUESTS = 64
@@ -63,6 +66,16 @@ class ServiceSettings:
     """File of synonyms in Solr's format, for queries that no model knows and for completion."""
     rescue: Path | None = None
     """Rescue model whose suggestions come first after a query that had no results."""
+    returning: Path | None = None
+    """Model of returning visitors (`fit --kind returning`): answers get a group `again` of the
+    visitor's own earlier queries."""
+    again: int = setting(3, least=0, most=MAX_SUGGESTIONS, panel=LISTS)
+    """Most earlier queries of the visitor in an answer."""
+    again_threshold: float | None = setting(None, least=0, most=1, panel=LISTS)
+    """Least probability of an earlier query that is shown; by default as the model has it."""
+    user_days: int | None = setting(None, least=1, most=MAX_FEEDBACK_DAYS)
+    """Keep the searches of visitors who are named by `user_id` for this many days, where sessions
+    are kept; by default nothing is kept."""
     host: str = "127.0.0.1"
     """Address to listen on."""
     port: int = setting(8000, least=0, most=65_535)
@@ -147,6 +160,8 @@ class ServiceSettings:
             raise InputError(
                 f"`sessions` {self.sessions}: write 'memory', 'none' or redis://HOST:PORT/DB"
             )
+        if self.user_days is not None and self.sessions == "none":
+            raise InputError("`user_days`: histories are kept where sessions are; set `sessions`")
         if self.workers > 1 and self.sessions == "memory":
             raise InputError(
                 f"`workers` {self.workers}: workers do not share sessions in memory, so a session "

@@ -6,18 +6,23 @@ of Chinese, Japanese or Thai takes 5 microseconds a character.
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 
 from nextquery.normalise import normalise_query
-from nextquery.service.schemas import InSession, SuggestRequest
+from nextquery.service.schemas import InSession, PastSearch, SuggestRequest
 from nextquery.service.settings import (
+    MAX_HISTORY_BYTES,
     MAX_PREFIX_CHARACTERS,
     MAX_QUERY_CHARACTERS,
     MAX_SESSION_BYTES,
     MAX_WORD_CHARACTERS,
     text_bytes,
 )
+from nextquery.suggesters.returning import PastQuery, merge_history
 
+_PLAIN_QUERY = re.compile(r"[a-z0-9]{1,64}(?: [a-z0-9]{1,64})*")
+"""A normalised query of ASCII letters and digits."""
 BYTES_BEFORE_OTHERS = 4096
 """After so many bytes of a long list of texts, other requests are served first."""
 
@@ -51,6 +56,24 @@ def read_session(queries: Sequence[str]) -> list[str]:
         if text:
             kept.append(text)
     return kept[::-1]
+
+
+def read_history(searches: Sequence[PastSearch]) -> tuple[PastQuery, ...]:
+    """The earlier searches of a visitor, normalised, newest first and without repeats.
+
+    Beyond `MAX_HISTORY_BYTES` none is looked at.
+    """
+    kept: list[PastQuery] = []
+    left = MAX_HISTORY_BYTES
+    for search in searches:
+        left -= text_bytes(search.query)
+        if left < 0:
+            break
+        # Most texts come back as the service gave them: no need to normalise them again.
+        plain = _PLAIN_QUERY.fullmatch(search.query) is not None
+        if text := search.query if plain else read_query(search.query):
+            kept.append(PastQuery(text, search.time, search.count))
+    return merge_history(kept)
 
 
 def read_prefix(text: str) -> str | None:

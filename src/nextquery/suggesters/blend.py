@@ -42,6 +42,7 @@ from nextquery.suggesters.base import (
 )
 from nextquery.suggesters.count_suggester import CountSuggester, clean
 from nextquery.suggesters.loading import load, load_artifact
+from nextquery.suggesters.returning import Returning
 
 if TYPE_CHECKING:
     from nextquery.logs.data_folder import PreparedData
@@ -502,8 +503,12 @@ def make_blend(
     data: PreparedData,
     out: Path,
     settings: BlendSettings | None = None,
+    returning: Path | None = None,
 ) -> Blend:
-    """Learn the weights on the validation sessions of `data`, and publish the blend at `out`."""
+    """Learn the weights on the validation sessions of `data`, and publish the blend at `out`.
+
+    `returning` is a model of returning visitors, which the folder then includes for a service.
+    """
     settings = settings or BlendSettings()
     check_target(out, KIND)
     guard = Guard.open(base)
@@ -516,7 +521,7 @@ def make_blend(
     if not 1 <= len(members) <= MOST_MEMBERS:
         raise InputError(f"`members`: a blend has 1 to {MOST_MEMBERS} count models")
     mixture = learn_mixture(trained, others, _cases(data, settings))
-    publish_blend(out, base, members, mixture, settings)
+    publish_blend(out, base, members, mixture, settings, returning)
     blend = load(out)
     assert isinstance(blend, Blend)
     return blend
@@ -555,7 +560,12 @@ def learn_mixture(
 
 
 def publish_blend(
-    out: Path, base: Path, members: Sequence[Path], mixture: Mixture, settings: BlendSettings
+    out: Path,
+    base: Path,
+    members: Sequence[Path],
+    mixture: Mixture,
+    settings: BlendSettings,
+    returning: Path | None = None,
 ) -> None:
     """Write the folder of a blend whose weights are known."""
     first, *others = artifacts = [open_artifact(path) for path in (base, *members)]
@@ -571,6 +581,9 @@ def publish_blend(
     with publish(out, KIND, entries) as folder:
         first.copy_files(folder, first.files(GUARD))
         places = [BASE, *(f"{MEMBERS}/{place}" for place in range(len(others)))]
+        if returning is not None:
+            places.append(Returning.kind)
+            artifacts.append(open_artifact(returning, Returning.kind))
         for place, artifact in zip(places, artifacts, strict=True):
             artifact.copy_files(folder / place, artifact.manifest["files"])
             (folder / place / MANIFEST).write_bytes(artifact.manifest_bytes)
