@@ -16,8 +16,8 @@ from nextquery.evaluation.comparison import (
     mean_reciprocal,
     paired_t_test,
     paired_t_test_by_user,
-    rank_systems,
 )
+from nextquery.evaluation.ranked_system import RankedSystem
 from nextquery.evaluation.rankers import RankerTrainer, feature_names, train_all
 from nextquery.evaluation.scenario_features import (
     add_features,
@@ -90,7 +90,7 @@ def single_scores(parts: Parts) -> dict[str, Floats]:
     def ranked(learning: Sequence[RankedPart], test: RankedPart) -> dict[str, Floats]:
         trainer = RankerTrainer(learning[0], learning[1], range(1, SINGLE + 1))
         groups, _ = train_all(trainer, ["hred"], [])
-        return {name: groups[name].scores(test.features) for name in LEARNT}
+        return {name: groups[RankedSystem.parse(name)].scores(test.features) for name in LEARNT}
 
     return _by_halves(parts, ranked)
 
@@ -138,18 +138,21 @@ def _in_half(cases: CaseSet, half: int) -> np.ndarray:
     return np.array(own, dtype=np.bool_)
 
 
+def _reciprocal(cases: CaseSet, scores: Floats) -> Floats:
+    """The reciprocal rank of each case, averaged over the rows of scores."""
+    return mean_reciprocal(np.stack([cases.ranks(row) for row in scores]))
+
+
 def measured(
     cases: CaseSet, scores: Mapping[str, Mapping[str, Floats]], draws: Sequence[Floats]
 ) -> dict[str, Any]:
     """Whose cases they are, what each way of teaching reaches, and one way against the other."""
     users = [case.user for case in cases.cases]
     ranks = {
-        way: {
-            name: mean_reciprocal(each) for name, each in rank_systems(cases, found).ranks.items()
-        }
+        way: {name: _reciprocal(cases, values) for name, values in found.items()}
         for way, found in scores.items()
     }
-    drawn = [mean_reciprocal(rank_systems(cases, {"": each}).ranks[""]) for each in draws]
+    drawn = [_reciprocal(cases, values) for values in draws]
     return {
         **facts(cases),
         "mrr": {way: {name: _means(users, each) for name, each in found.items()}

@@ -122,12 +122,15 @@ def run_experiment(
     data: PreparedData | str | Path,
     models: Mapping[str, Any],
     out: str | Path,
+    *,
+    features: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> "ExperimentResults":
     """Compare models on the paper's scenarios; the report is written to the folder `out`.
 
-    `models` are model folders, or objects with `score(context, candidates)`, by name. `settings`
-    are the fields of `ExperimentSettings` (`scenarios`, `seeds`, ...).
+    `models` are model folders, or objects with `score(context, candidates)`, by name. `features`
+    are the same, but each only feeds one more ranker, `baseline+NAME`. `settings` are the fields of
+    `ExperimentSettings` (`scenarios`, `seeds`, ...).
 
     >>> data = prepare(LOG, "data", spelling=False)
     >>> fitted = fit(data, "popularity")
@@ -141,7 +144,8 @@ def run_experiment(
     from nextquery.evaluation.experiment import run_experiment as run
     from nextquery.evaluation.settings import ExperimentSettings
 
-    return run(_opened(data), Path(out), models, settings=ExperimentSettings(**settings))
+    chosen = ExperimentSettings(**settings)
+    return run(_opened(data), Path(out), models, features=features, settings=chosen)
 
 
 def _opened(data: PreparedData | str | Path) -> PreparedData:

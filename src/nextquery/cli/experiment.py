@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,13 +22,28 @@ Model = Annotated[
     list[str],
     typer.Option(
         help="A system under study: a model folder, or NAME=FOLDER; repeatable. "
-        "NAME=FOLDER,FOLDER is the mean of several models."
+        "NAME=FOLDER,FOLDER is the mean of several models, NAME=module:function a system of your "
+        "own."
     ),
 ]
 Out = Annotated[Path, typer.Option(help="The report folder; a run that stopped goes on there.")]
 FeatureFrom = Annotated[
     list[str] | None,
     typer.Option(help="A model of any kind whose score feeds one more ranker; repeatable."),
+]
+Features = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="module:function that gives objects with score(context, candidates), by name: each "
+        "feeds one more ranker; repeatable."
+    ),
+]
+Export = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="More files in trec/: seeds (a run of each seed), learning (the cases that rankers "
+        "learn from); repeatable."
+    ),
 ]
 Scenario = Annotated[
     list[str] | None,
@@ -79,7 +95,9 @@ Encoder = Annotated[
 ]
 Run = Annotated[
     list[str] | None,
-    typer.Option(help="NAME=FILE: a TREC run that others made of the test cases; repeatable."),
+    typer.Option(
+        help="NAME=FILE: a TREC run that others made of the test cases of a scenario; repeatable."
+    ),
 ]
 UsersApart = Annotated[
     list[str] | None,
@@ -117,6 +135,7 @@ def experiment(
     model: Model,
     out: Out,
     feature_from: FeatureFrom = None,
+    features: Features = None,
     scenario: Scenario = None,
     min_followers: MinFollowers = ExperimentSettings.min_followers,
     seeds: Seeds = ExperimentSettings.seeds,
@@ -129,6 +148,7 @@ def experiment(
     earlier_queries: EarlierQueries = ExperimentSettings.earlier_queries,
     encoder: Encoder = ExperimentSettings.encoder,
     run: Run = None,
+    export: Export = None,
     users_apart: UsersApart = None,
     fold_config: FoldConfig = None,
     folds: Folds = ExperimentSettings.folds,
@@ -166,7 +186,8 @@ def experiment(
         fold_configs=_fold_configs(fold_config or []),
         folds=folds,
         runs=_files("--run", run or []),
-        users_apart=_files("--users-apart", users_apart or []),
+        exports=tuple(export or ()),
+        users_apart=_single_files("--users-apart", users_apart or []),
         learning_curve=learning_curve or learning_curve_config is not None,
         learning_curve_config=learning_curve_config,
         generation_contexts=generation_contexts,
@@ -177,7 +198,7 @@ def experiment(
         PreparedData(data),
         out,
         _with_ensembles(model),
-        features=_named("--feature-from", feature_from or []),
+        features=_features(feature_from or [], features or []),
         settings=settings,
     )
     if as_json:
@@ -207,21 +228,45 @@ def _named(option_name: str, options: list[str]) -> dict[str, Path]:
     return found
 
 
+def _features(folders: list[str], functions: list[str]) -> "dict[str, SystemSource]":
+    """Systems that only feed a ranker, by name: model folders and objects with `score`."""
+    from nextquery.evaluation.systems import import_scorers
+
+    systems: dict[str, SystemSource] = {**_named("--feature-from", folders)}
+    for function in functions:
+        scorers = import_scorers("features", function)
+        taken = sorted(systems.keys() & scorers.keys())
+        if taken:
+            raise InputError(f"--features {function}: the name {taken[0]!r} is taken")
+        systems |= scorers
+    return systems
+
+
 def _with_ensembles(options: list[str]) -> "dict[str, SystemSource]":
     """Systems under study by name; an ensemble is several folders, and must be given a name."""
     found: dict[str, SystemSource] = {}
     for option in options:
         name, _, folders = option.partition("=")
-        several = "," in folders
-        new: Mapping[str, SystemSource] = (
-            {name: tuple(Path(each) for each in folders.split(","))}
-            if several
-            else _named("--model", [option])
-        )
+        new: Mapping[str, SystemSource]
+        if "," in folders:
+            new = {name: tuple(Path(each) for each in folders.split(","))}
+        elif re.fullmatch(r"[\w.]+:\w+", folders) and not Path(folders).exists():
+            new = {name: _own_system(folders)}
+        else:
+            new = _named("--model", [option])
         if found.keys() & new.keys():
             raise InputError(f"--model {option}: the name is taken; write NAME=FOLDER")
         found |= new
     return found
+
+
+def _own_system(function: str) -> "SystemSource":
+    from nextquery.evaluation.systems import import_scorers
+
+    scorers = import_scorers("model", function)
+    if len(scorers) != 1:
+        raise InputError(f"--model {function}: must give one object with score, not several")
+    return next(iter(scorers.values()))
 
 
 def _fold_configs(options: list[str]) -> dict[str, str]:
@@ -232,15 +277,27 @@ def _fold_configs(options: list[str]) -> dict[str, str]:
     return {name: config for name, _, config in pairs}
 
 
-def _files(option: str, given: list[str]) -> dict[str, Path]:
-    """Files by the name that stands before each."""
+def _single_files(option: str, given: list[str]) -> dict[str, Path]:
+    """One file by name."""
+    files = _files(option, given)
+    for name, paths in files.items():
+        if len(paths) > 1:
+            raise InputError(f"{option} {name}={paths[1]}: the name {name!r} is taken")
+    return {name: paths[0] for name, paths in files.items()}
+
+
+def _files(option: str, given: list[str]) -> dict[str, tuple[Path, ...]]:
+    """Files by the name before each; a name may be repeated."""
     pairs = [each.partition("=") for each in given]
     if not all(name and file for name, _, file in pairs):
         raise InputError(f"{option}: write NAME=FILE")
     missing = [file for _, _, file in pairs if not Path(file).is_file()]
     if missing:
         raise InputError(f"{option} {missing[0]}: no such file")
-    return {name: Path(file) for name, _, file in pairs}
+    files: dict[str, tuple[Path, ...]] = {}
+    for name, _, file in pairs:
+        files[name] = (*files.get(name, ()), Path(file))
+    return files
 
 
 def _line(name: str, found: "ScenarioResult") -> str:

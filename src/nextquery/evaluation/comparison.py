@@ -1,7 +1,12 @@
-"""Measures of rankings, differences between systems, and their significance."""
+"""Measures of rankings, differences between systems, and their significance.
+
+One person's cases are alike, so what is called significant is tested by user: intervals resample
+users, p-values are of the t-test over each user's sum of differences, corrected after Holm for all
+comparisons of the same cases. The same by case, as in the paper, is measured in addition.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -9,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from nextquery.evaluation.ranked_system import BASELINES, RankedSystem
+from nextquery.evaluation.ranked_system import ADJ, BASELINE, BASELINES, RankedSystem
 from nextquery.evaluation.steps import OPTIONAL
 from nextquery.ranking.cases import CaseSet, Floats, Integers
 
 RESAMPLES = 2000
+LEVEL = 0.01
+"""A corrected p-value below this is called significant, as in the paper."""
 _BLOCK = 100
 
 
@@ -37,47 +44,81 @@ def paired_t_test_by_user(first: Floats, second: Floats, users: Sequence[str]) -
     >>> round(paired_t_test_by_user(first, second, ["ann"] * 4 + ["bob", "cy"]), 3)
     0.329
     """
-    _, places = np.unique(np.array(users), return_inverse=True)
-    sums = np.bincount(places, weights=first - second).astype(np.float64)
+    sums = np.bincount(user_numbers(users), weights=first - second).astype(np.float64)
     return paired_t_test(sums, np.zeros(len(sums)))
 
 
-def bootstrap_interval(values: Floats, share: float = 0.95, seed: int = 0) -> tuple[float, float]:
+def user_numbers(users: Sequence[str]) -> Integers:
+    """The number of each case's user, from 0."""
+    return np.unique(np.array(users), return_inverse=True)[1].astype(np.int64)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values corrected for being several (Holm 1979).
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    corrected = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = highest
+    return corrected
+
+
+def bootstrap_interval(values: Floats, share: float = 0.95) -> tuple[float, float]:
     """The interval that holds the mean of `share` of the resamples of `values`."""
-    if not len(values):
-        return float("nan"), float("nan")
-    drawn = _times_drawn(len(values), seed)
-    blocks = (drawn[start : start + _BLOCK] for start in range(0, RESAMPLES, _BLOCK))
-    # Not a product of matrices, whose rounding may depend on the number of threads.
-    sums = [np.einsum("ij,j->i", block.astype(np.float64), values) for block in blocks]
-    tail = (1.0 - share) / 2.0
-    low, high = np.quantile(np.concatenate(sums) / len(values), [tail, 1.0 - tail])
+    low, high = bootstrap_intervals(values[None], None, share)[0]
     return float(low), float(high)
 
 
-@lru_cache(maxsize=1)
-def _times_drawn(cases: int, seed: int) -> NDArray[np.uint8]:
-    """How often each case is in each resample: the same for everything measured on the cases.
+def bootstrap_intervals(values: Floats, owners: Integers | None, share: float = 0.95) -> Floats:
+    """The interval (rows, 2) of the mean of each row of `values` (rows, cases).
 
-    A byte is enough: among more than 255 cases none is drawn 256 times, where one is expected.
+    Cases are drawn, or with `owners` the users that they belong to, with all their cases.
     """
-    generator = np.random.default_rng(seed)
-    rows = np.arange(_BLOCK)[:, None] * cases
+    if not values.shape[1]:
+        return np.full((len(values), 2), np.nan)
+    sums, sizes = values.T, np.ones(values.shape[1])  # (groups, rows), (groups,)
+    if owners is not None:
+        sums = np.stack([np.bincount(owners, weights=row) for row in values], axis=1)
+        sizes = np.bincount(owners).astype(np.float64)
+    drawn = _times_drawn(len(sizes))
+    table = np.column_stack([sums, sizes])
+    blocks = (drawn[start : start + _BLOCK] for start in range(0, RESAMPLES, _BLOCK))
+    totals = np.concatenate([block.astype(np.float64) @ table for block in blocks])
+    tail = (1.0 - share) / 2.0
+    ends = np.quantile(totals[:, :-1] / totals[:, -1:], [tail, 1.0 - tail], axis=0)
+    # A product of matrices may round otherwise with other threads.
+    return np.asarray(np.round(ends.T, 12))
+
+
+@lru_cache(maxsize=2)
+def _times_drawn(groups: int) -> NDArray[np.uint8]:
+    """How often each group is in each resample: the same for everything measured on the cases.
+
+    A byte is enough: among more than 255 groups none is drawn 256 times, where one is expected.
+    """
+    generator = np.random.default_rng(0)
+    rows = np.arange(_BLOCK)[:, None] * groups
     blocks = []
     for _ in range(RESAMPLES // _BLOCK):
-        places = generator.integers(0, cases, size=(_BLOCK, cases)) + rows
-        counts = np.bincount(places.ravel(), minlength=_BLOCK * cases)
-        blocks.append(counts.astype(np.uint8).reshape(_BLOCK, cases))
+        indices = generator.integers(0, groups, size=(_BLOCK, groups)) + rows
+        counts = np.bincount(indices.ravel(), minlength=_BLOCK * groups)
+        blocks.append(counts.astype(np.uint8).reshape(_BLOCK, groups))
     return np.concatenate(blocks)
 
 
 @dataclass(frozen=True)
 class Quality:
-    """The results of one system, with the 95% bootstrap interval of its MRR."""
+    """The results of one system, with 95% bootstrap intervals of its MRR."""
 
     cases: int
     mrr: float
+    """The mean over cases of each case's reciprocal rank, which is the mean over the seeds."""
     mrr_low: float
+    """Over cases."""
     mrr_high: float
     hit_1: float
     hit_5: float
@@ -85,55 +126,27 @@ class Quality:
     """The MRR of each seed's ranker; one number for a system that is not learnt."""
     seed_error: float | None = field(default=None, metadata=OPTIONAL)
     """How much of the MRR is chance of the seeds: the standard error of the mean over them."""
+    mrr_low_by_user: float | None = field(default=None, metadata=OPTIONAL)
+    """The interval over users."""
+    mrr_high_by_user: float | None = field(default=None, metadata=OPTIONAL)
+    run_mrr: float | None = field(default=None, metadata=OPTIONAL)
+    """The MRR of the run in `trec/`, which ranks by the mean of the seeds' scores; None where that
+    is `mrr`."""
 
-
-def quality(ranks: Integers) -> Quality:
-    """The quality of ranks of shape (seeds, cases): means over seeds, then over cases.
-
-    >>> found = quality(np.array([[1, 2, 4, 1]]))
-    >>> found.mrr, found.hit_1
-    (0.6875, 0.5)
-    """
-    reciprocal = mean_reciprocal(ranks)
-    low, high = bootstrap_interval(reciprocal)
-    by_seed = (1.0 / ranks).mean(axis=1)
-    return Quality(
-        cases=ranks.shape[1],
-        mrr=float(reciprocal.mean()),
-        mrr_low=low,
-        mrr_high=high,
-        hit_1=float((ranks <= 1).mean()),
-        hit_5=float((ranks <= 5).mean()),
-        mrr_by_seed=tuple(by_seed.tolist()),
-        seed_error=standard_error(by_seed),
-    )
-
-
-def standard_error(by_seed: Floats) -> float | None:
-    """The standard error of the mean of what each seed gives; None of a single seed.
-
-    >>> round(standard_error(np.array([0.50, 0.52, 0.54])), 4)
-    0.0115
-    """
-    return float(stats.sem(by_seed)) if len(by_seed) > 1 else None
-
-
-def mean_reciprocal(ranks: Integers) -> Floats:
-    """The reciprocal rank of each case, averaged over the seeds."""
-    return np.asarray((1.0 / ranks).mean(axis=0), dtype=np.float64)
-
-
-FEWEST_CASES = 30
-"""Below this many cases a mean is not reported."""
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval over users; over cases if it was not measured over users."""
+        if self.mrr_low_by_user is None or self.mrr_high_by_user is None:
+            return self.mrr_low, self.mrr_high
+        return self.mrr_low_by_user, self.mrr_high_by_user
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """System `a` against system `b` on the same cases.
+    """System `a` compared with system `b` on the same cases.
 
-    `relative` is MRR(a) / MRR(b) - 1, `difference` MRR(a) - MRR(b) with its 95% bootstrap interval,
-    `p` the two-sided paired t-test's; `p_by_user` takes all cases of a user together, which matters
-    where few people have many of the cases.
+    `relative` is MRR(a) / MRR(b) - 1, `difference` MRR(a) - MRR(b) with its 95% bootstrap interval
+    over cases, `p` of the two-sided paired t-test over cases.
     """
 
     a: str
@@ -144,8 +157,15 @@ class Comparison:
     difference_low: float
     difference_high: float
     p_by_user: float | None = field(default=None, metadata=OPTIONAL)
+    """All cases of a user taken together."""
     seed_error: float | None = field(default=None, metadata=OPTIONAL)
     """The standard error of `difference` over the seeds, which both systems have in common."""
+    difference_low_by_user: float | None = field(default=None, metadata=OPTIONAL)
+    difference_high_by_user: float | None = field(default=None, metadata=OPTIONAL)
+    p_holm: float | None = field(default=None, metadata=OPTIONAL)
+    """`p_by_user` corrected for all comparisons on these cases."""
+    significant: bool | None = field(default=None, metadata=OPTIONAL)
+    """Whether `p_holm` is below .01."""
 
 
 @dataclass(frozen=True)
@@ -158,81 +178,170 @@ class RankingResult:
     comparisons: tuple[Comparison, ...] = field(default=(), metadata=OPTIONAL)
 
 
+FEWEST_CASES = 30
+"""Below this many cases a mean is not reported."""
+
+Pair = tuple[RankedSystem, RankedSystem]
+
+
 @dataclass(frozen=True)
 class SystemRanks:
     """The ranks of the true next queries by system: (seeds, cases) each."""
 
     cases: CaseSet
-    ranks: Mapping[str, Integers]
+    ranks: Mapping[RankedSystem, Integers]
 
     def select(self, wanted: np.ndarray[Any, np.dtype[np.bool_]]) -> "SystemRanks":
         """The same systems on some of the cases."""
-        kept = {name: ranks[:, wanted] for name, ranks in self.ranks.items()}
+        kept = {system: ranks[:, wanted] for system, ranks in self.ranks.items()}
         return SystemRanks(self.cases.select(wanted), kept)
 
-    def summary(self, pairs: Iterable[tuple[str, str]]) -> RankingResult:
+    def summary(self, pairs: Iterable[Pair]) -> RankingResult:
         """The quality of every system and the comparisons asked for, or why there are none."""
         cases = len(self.cases)
         if cases < FEWEST_CASES:
             reason = f"{cases} cases; at least {FEWEST_CASES} are needed"
             return RankingResult(cases, too_few=reason)
-        systems = {name: quality(ranks) for name, ranks in self.ranks.items()}
         users = [case.user for case in self.cases.cases]
-        compared = tuple(compare(self.ranks, a, b, users) for a, b in pairs)
-        return RankingResult(cases, systems=systems, comparisons=compared)
+        systems = qualities(self.ranks, users)
+        return RankingResult(
+            cases,
+            systems={system.key: quality for system, quality in systems.items()},
+            comparisons=compare(self.ranks, list(pairs), users),
+        )
 
 
-def rank_systems(cases: CaseSet, scores: Mapping[str, Floats]) -> SystemRanks:
+def rank_systems(cases: CaseSet, scores: Mapping[RankedSystem, Floats]) -> SystemRanks:
     """Rank by scores of shape (candidates,) or (seeds, candidates)."""
     ranks = {
-        name: np.stack([cases.ranks(row) for row in np.atleast_2d(values)])
-        for name, values in scores.items()
+        system: np.stack([cases.ranks(row) for row in np.atleast_2d(values)])
+        for system, values in scores.items()
     }
     return SystemRanks(cases, ranks)
 
 
-def compare(ranks: Mapping[str, Integers], a: str, b: str, users: Sequence[str] = ()) -> Comparison:
-    """The difference between two systems over the same cases; `users` says whose each case is.
+def mean_reciprocal(ranks: Integers) -> Floats:
+    """The reciprocal rank of each case, averaged over the seeds."""
+    return np.asarray((1.0 / ranks).mean(axis=0), dtype=np.float64)
 
-    >>> ranks = {"adj": np.array([[2, 2, 1]]), "mine": np.array([[1, 2, 1]])}
-    >>> round(compare(ranks, "mine", "adj").relative, 3)
-    0.25
+
+def qualities(
+    ranks: Mapping[RankedSystem, Integers], users: Sequence[str]
+) -> dict[RankedSystem, Quality]:
+    """The quality of ranks of shape (seeds, cases): means over seeds, then over cases.
+
+    >>> [found] = qualities({ADJ: np.array([[1, 2, 4, 1]])}, list("abcd")).values()
+    >>> found.mrr, found.hit_1
+    (0.6875, 0.5)
     """
-    first, second = mean_reciprocal(ranks[a]), mean_reciprocal(ranks[b])
-    low, high = bootstrap_interval(first - second)
-    return Comparison(
-        a=a,
-        b=b,
-        relative=float(first.mean() / second.mean() - 1.0),
-        p=paired_t_test(first, second),
-        difference=float((first - second).mean()),
-        difference_low=low,
-        difference_high=high,
-        p_by_user=paired_t_test_by_user(first, second, users) if users else None,
-        seed_error=standard_error((1.0 / ranks[a] - 1.0 / ranks[b]).mean(axis=1)),
+    if not ranks:
+        return {}
+    reciprocal = np.stack([mean_reciprocal(found) for found in ranks.values()])
+    by_case = bootstrap_intervals(reciprocal, None)
+    by_user = bootstrap_intervals(reciprocal, user_numbers(users))
+    return {
+        system: Quality(
+            cases=found.shape[1],
+            mrr=float(reciprocal[row].mean()),
+            mrr_low=float(by_case[row, 0]),
+            mrr_high=float(by_case[row, 1]),
+            hit_1=float((found <= 1).mean()),
+            hit_5=float((found <= 5).mean()),
+            mrr_by_seed=tuple((1.0 / found).mean(axis=1).tolist()),
+            seed_error=standard_error((1.0 / found).mean(axis=1)),
+            mrr_low_by_user=float(by_user[row, 0]),
+            mrr_high_by_user=float(by_user[row, 1]),
+        )
+        for row, (system, found) in enumerate(ranks.items())
+    }
+
+
+def standard_error(by_seed: Floats) -> float | None:
+    """The standard error of the mean of what each seed gives; None of a single seed.
+
+    >>> round(standard_error(np.array([0.50, 0.52, 0.54])), 4)
+    0.0115
+    """
+    return float(stats.sem(by_seed)) if len(by_seed) > 1 else None
+
+
+def compare(
+    ranks: Mapping[RankedSystem, Integers], pairs: Sequence[Pair], users: Sequence[str]
+) -> tuple[Comparison, ...]:
+    """The differences between pairs of systems over the same cases.
+
+    `users` says whose each case is. All pairs are one family for Holm's correction.
+
+    >>> ranks = {ADJ: np.array([[2, 2, 1]]), BASELINE: np.array([[1, 2, 1]])}
+    >>> [found] = compare(ranks, [(BASELINE, ADJ)], ["ann", "bob", "cy"])
+    >>> round(found.relative, 3), found.significant
+    (0.25, False)
+    """
+    if not pairs:
+        return ()
+    reciprocal = {system: mean_reciprocal(found) for system, found in ranks.items()}
+    differences = np.stack([reciprocal[a] - reciprocal[b] for a, b in pairs])
+    by_case = bootstrap_intervals(differences, None)
+    by_user = bootstrap_intervals(differences, user_numbers(users))
+    p_by_user = [paired_t_test_by_user(row, np.zeros(len(row)), users) for row in differences]
+    p_holm = holm(p_by_user)
+    return tuple(
+        Comparison(
+            a=a.key,
+            b=b.key,
+            relative=float(reciprocal[a].mean() / reciprocal[b].mean() - 1.0),
+            p=paired_t_test(reciprocal[a], reciprocal[b]),
+            difference=float(differences[row].mean()),
+            difference_low=float(by_case[row, 0]),
+            difference_high=float(by_case[row, 1]),
+            p_by_user=p_by_user[row],
+            seed_error=standard_error((1.0 / ranks[a] - 1.0 / ranks[b]).mean(axis=1)),
+            difference_low_by_user=float(by_user[row, 0]),
+            difference_high_by_user=float(by_user[row, 1]),
+            p_holm=p_holm[row],
+            significant=p_holm[row] < LEVEL,
+        )
+        for row, (a, b) in enumerate(pairs)
     )
 
 
-def system_pairs(systems: Iterable[str]) -> list[tuple[str, str]]:
-    """The comparisons of the paper's tables: each ranker with ADJ and with its Baseline Ranker.
+def compared_pairs(systems: Iterable[RankedSystem], reference: str = "") -> list[Pair]:
+    """Every comparison that a table shows.
 
-    A system with the user's earlier queries is also compared with the same system without them.
+    Each ranker is compared with ADJ and with the ranker that has the same features without the
+    model; rankers with more features with the Baseline Ranker; a system with the user's earlier
+    queries with the same system without them. Every other model, and every run, is compared with
+    the model `reference` (usually HRED), alone and as a feature of the Baseline Ranker.
 
-    >>> system_pairs(["adj", "baseline", "baseline+mine", "mine"])
-    [('baseline', 'adj'), ('baseline+mine', 'adj'), ('baseline+mine', 'baseline')]
+    >>> mine, top = RankedSystem(model="mine"), RankedSystem("baseline", "mine")
+    >>> [f"{a.key} {b.key}" for a, b in compared_pairs([ADJ, BASELINE, top, mine], "mine")]
+    ['baseline adj', 'baseline+mine adj', 'baseline+mine baseline', 'adj mine']
     """
-    keys = list(systems)
-    parsed = [RankedSystem.parse(key) for key in keys]
-    rankers = [system for system in parsed if system.base]
-    pairs = [(system.key, "adj") for system in rankers]
-    for base in BASELINES:
-        pairs += [(system.key, base) for system in rankers if system.base == base and system.model]
+    present = list(systems)
+    rankers = [system for system in present if system.base]
+    alone = [system for system in present if not system.base]
+    pairs = [(system, ADJ) for system in rankers]
+    for base in map(RankedSystem, BASELINES):
+        pairs += [(system, base) for system in rankers if system.base == base.base and system.model]
     with_more_features = ("baseline_semantic", "baseline_earlier")
-    pairs += [(system.key, "baseline") for system in rankers if system.base in with_more_features]
+    pairs += [(system, BASELINE) for system in rankers if system.base in with_more_features]
     for form, compared_form in (("earlier", ""), ("earlier_sum", ""), ("earlier_lift", "lift")):
         pairs += [
-            (system.with_form(form).key, system.with_form(compared_form).key)
-            for system in parsed
+            (system.with_form(form), system.with_form(compared_form))
+            for system in present
             if system.model and not system.form
         ]
-    return [pair for pair in pairs if pair[0] in keys]
+    if reference:
+        pairs += [
+            (system, replace(system, model=reference))
+            for system in (*alone, *rankers)
+            if system.model not in ("", reference)
+        ]
+        # A ranker with one feature more has no chosen forms: compare it with the paper's one.
+        single = [
+            system
+            for system in rankers
+            if system.model not in ("", reference) and system.with_form("sum") not in present
+        ]
+        pairs += [(system, RankedSystem(system.base, reference, "sum")) for system in single]
+    return [pair for pair in dict.fromkeys(pairs) if pair[0] in present and pair[1] in present]

@@ -98,9 +98,10 @@ class ExperimentRun:
             rules,
             settings.seeds,
             settings.ranker_cases,
-            settings.runs,
+            settings.run_files(),
             read_user_groups(settings.users_apart),
             settings.test_users,
+            exports=frozenset(settings.exports),
         )
         labels, config = settings.boundary_labels, settings.learning_curve_config
         # What these files are recognised by; a missing one is refused before the first step.
@@ -147,7 +148,7 @@ class ExperimentRun:
     def learning_curve(self, folder: Path, models: Mapping[str, SystemSource]) -> LearningCurve:
         """How everything depends on the number of background sessions."""
         settings = CurveSettings(
-            replace(self._ranking, runs={}, groups={}, context_lengths=False),
+            replace(self._ranking, runs={}, groups={}, context_lengths=False, exports=frozenset()),
             self._settings.generation_contexts,
             self._settings.learning_curve_config,
         )
@@ -192,7 +193,9 @@ class ExperimentRun:
                 begin_scenario, name, evaluation, systems, self._ranking, self._out / "trec",
                 self._steps, train,
             )  # fmt: skip
-            begun[name] = self._store.begin(f"{prefix}{name}", ScenarioResult, start)
+            step = f"{prefix}{name}"
+            uses = scenario_files(step, self._settings)
+            begun[name] = self._store.begin(step, ScenarioResult, start, uses)
             self._begun.append(begun[name])
             for each in self._begun:
                 if each.ready():
@@ -287,9 +290,9 @@ CURVE_MODELS = "learning_curve"
 
 FREE = (
     *("scenarios", "visitors", "learning_curve"),
-    *("boundary_labels", "learning_curve_config", "runs", "users_apart", "encoder"),
+    *("boundary_labels", "learning_curve_config", "runs", "users_apart", "exports", "encoder"),
 )
-"""Settings that decide which steps there are, or whose files count by their content."""
+"""Settings that decide which steps there are, or what single steps use: those count by content."""
 ENCODED = 50
 """How many frequent words an encoder is recognised by."""
 
@@ -393,6 +396,20 @@ def _encoder_identity(name: str | None, encoder: Encoder | None, data: PreparedD
     return encoder_identity(name, encoder, data.words()[:ENCODED] or ["word"])
 
 
+def scenario_files(step: str, settings: ExperimentSettings) -> list[Any]:
+    """What a scenario uses besides the basis of all steps: files by their content."""
+    runs = [
+        [name, file_identity("runs", path)]
+        for name, paths in settings.run_files().items()
+        for path in paths
+        if path.name.split(".")[0] == step
+    ]
+    apart = {
+        name: file_identity("users_apart", path) for name, path in settings.users_apart.items()
+    }
+    return [runs, apart, sorted(settings.exports)]
+
+
 def _basis(
     data: PreparedData,
     sources: Mapping[str, SystemSource],
@@ -407,8 +424,6 @@ def _basis(
         return None
     return [
         data.artifact.manifest["files"],
-        {name: [path.name, file_identity("runs", path)] for name, path in settings.runs.items()},
-        {name: file_identity("users_apart", path) for name, path in settings.users_apart.items()},
         encoder,
         found,
         folded,

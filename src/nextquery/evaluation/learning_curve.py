@@ -83,19 +83,23 @@ class LearningCurve:
     points: tuple[CurvePoint, ...]
 
     def begins_to_pay(self, model: str, level: float = 0.01) -> int | None:
-        """The number of sessions from which on the model's gain is significant at every size."""
+        """The number of sessions from which on the model's gain is significant by user."""
         found = None
         for point in reversed(self.points):
             gain = point.gain(model)
-            if gain is None or gain.relative <= 0 or gain.p >= level:
+            if gain is None or gain.relative <= 0 or _p(gain) >= level:
                 break
             found = point.sessions
         return found
 
 
+def _p(gain: Comparison) -> float:
+    return gain.p if gain.p_by_user is None else gain.p_by_user
+
+
 @dataclass(frozen=True)
 class CurveSettings:
-    """What a learning curve can be told."""
+    """The settings of a learning curve."""
 
     ranking: RankingSettings
     contexts: int

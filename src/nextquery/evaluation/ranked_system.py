@@ -77,6 +77,10 @@ class RankedSystem:
         return replace(self, form=form)
 
 
+ADJ = RankedSystem(model="adj")
+BASELINE = RankedSystem("baseline")
+
+
 def label(key: str) -> str:
     """The name of a system in the report, by its key in `results.json`."""
     return RankedSystem.parse(key).label

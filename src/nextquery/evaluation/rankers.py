@@ -211,8 +211,8 @@ def feature_names(model: str, forms: Iterable[str]) -> tuple[str, ...]:
 
 def train_all(
     trainer: RankerTrainer, models: Collection[str], features: Iterable[str]
-) -> tuple[dict[str, RankerGroup], Mapping[str, dict[str, float]]]:
-    """Every learnt system by name, and the validation MRR of every set of forms by model.
+) -> tuple[dict[RankedSystem, RankerGroup], Mapping[str, dict[str, float]]]:
+    """Every learnt system, and the validation MRR of every set of forms by model.
 
     `baseline+NAME:sum` has the paper's feature alone, `baseline+NAME` the chosen forms;
     `baseline_authors` and `baseline_authors+NAME:sum` stand on the features of the authors' code,
@@ -250,7 +250,7 @@ def train_all(
             groups[RankedSystem("baseline_earlier", model)] = trainer.earlier_with(model, forms)
     for model in features:
         groups[RankedSystem("baseline", model)] = trainer.with_forms(model, ("sum",))
-    return {system.key: group for system, group in groups.items()}, choices
+    return groups, choices
 
 
 AT_ONCE = 2
@@ -275,11 +275,11 @@ class RankerJob:
 class TrainedRankers:
     """What a job gives."""
 
-    groups: dict[str, RankerGroup]
+    groups: dict[RankedSystem, RankerGroup]
     choices: dict[str, dict[str, float]]
     """By model: the validation MRR of every set of forms."""
     seconds: float = 0.0
-    """Processor time of the process that trained them, if that was one of their own."""
+    """CPU time of the process that trained them, if it was a separate one."""
 
 
 PROCESS = "nextquery.evaluation.ranker_process"

@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 
 from nextquery.evaluation.comparison import RankingResult, SystemRanks
-from nextquery.evaluation.ranked_system import RankedSystem
 from nextquery.evaluation.scenarios import SCENARIOS, Rules
 from nextquery.evaluation.steps import Steps
 from nextquery.evaluation.systems import Systems, write_user_subset
@@ -157,8 +156,8 @@ def by_last_click(found: SystemRanks, clicked: Set[int]) -> dict[str, RankingRes
     if not clicked:
         return {}
     marks = np.array([case.session in clicked for case in found.cases.cases], dtype=np.bool_)
-    useful = [s for s in map(RankedSystem.parse, found.ranks) if s.form == USEFUL]
-    pairs = [(system.key, system.with_form("").key) for system in useful]
+    useful = [system for system in found.ranks if system.form == USEFUL]
+    pairs = [(system, system.with_form("")) for system in useful]
     return {
         "clicked": found.select(marks).summary(pairs),
         "not_clicked": found.select(~marks).summary(pairs),

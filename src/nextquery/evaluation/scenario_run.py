@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,16 @@ from nextquery.errors import InputError
 from nextquery.evaluation.comparison import (
     FEWEST_CASES,
     Comparison,
+    Pair,
     Quality,
     RankingResult,
     SystemRanks,
     compare,
+    compared_pairs,
+    mean_reciprocal,
     rank_systems,
-    system_pairs,
 )
-from nextquery.evaluation.ranked_system import RankedSystem
+from nextquery.evaluation.ranked_system import ADJ, BASELINE, RankedSystem
 from nextquery.evaluation.rankers import RankerGroup, RankerJob, Train, TrainedRankers, train_here
 from nextquery.evaluation.scenario_features import (
     EARLIER,
@@ -33,8 +34,15 @@ from nextquery.evaluation.scenario_features import (
 )
 from nextquery.evaluation.scenarios import Noise, Rules
 from nextquery.evaluation.steps import OPTIONAL, Finish, Steps, finished
-from nextquery.evaluation.systems import Systems
-from nextquery.evaluation.trec import read_run, write_cases, write_qrels, write_run
+from nextquery.evaluation.systems import RESERVED, Systems
+from nextquery.evaluation.trec import (
+    Run,
+    read_run,
+    write_cases,
+    write_qrels,
+    write_ranks,
+    write_run,
+)
 from nextquery.logs.data_folder import UNSEEN_USERS
 from nextquery.logs.privacy import pseudonym
 from nextquery.ranking.cases import (
@@ -154,12 +162,14 @@ def _read(path: Path) -> frozenset[str]:
     return frozenset(str(pseudonym(user)) for user in users)
 
 
-def by_user_group(found: SystemRanks, groups: UserGroups) -> dict[str, RankingResult]:
+def by_user_group(
+    found: SystemRanks, groups: UserGroups, pairs: Sequence[Pair]
+) -> dict[str, RankingResult]:
     """Every system on the cases of each group's users."""
     users = [case.user for case in found.cases.cases]
     return {
         name: found.select(np.array([user in group for user in users], dtype=np.bool_)).summary(
-            system_pairs(found.ranks)
+            pairs
         )
         for name, group in groups.items()
     }
@@ -175,12 +185,9 @@ LENGTHS: Mapping[str, Callable[[int], bool]] = {
 CONTEXT_LENGTHS = (1, 2, 3)
 
 
-def by_session_length(found: SystemRanks) -> dict[str, RankingResult]:
+def by_session_length(found: SystemRanks, pairs: Sequence[Pair]) -> dict[str, RankingResult]:
     """Every system in short, medium and long sessions (Figure 5)."""
-    return {
-        name: found.select(of_length(found.cases, name)).summary(system_pairs(found.ranks))
-        for name in LENGTHS
-    }
+    return {name: found.select(of_length(found.cases, name)).summary(pairs) for name in LENGTHS}
 
 
 def session_lengths(cases: CaseSet) -> dict[str, float | None]:
@@ -225,20 +232,22 @@ def by_context_length(
     cases = part.cases.select(wanted)
     whole = FeatureTable(part.features.names, part.features.values[wanted[part.cases.owners]])
     found: dict[str, Mapping[str, Quality]] = {}
-    ranks: dict[str, Integers] = {}
-    ranker = RankedSystem("baseline", name).key
+    ranks: dict[RankedSystem, Integers] = {}
+    ranker, alone = RankedSystem("baseline", name), RankedSystem(model=name)
     for last in (*CONTEXT_LENGTHS, None):
         view = whole
         if last is not None:
             scores = scorer.score(cases, last=last, track=track)
             view = whole.with_columns({f"{name}:{form}": scores.form(form) for form in FORMS})
-        ranked = {ranker: group.scores(view), name: view.column(f"{name}:sum")}
+        ranked = {ranker: group.scores(view), alone: view.column(f"{name}:sum")}
         label = "all" if last is None else str(last)
         systems = rank_systems(cases, ranked)
         found[label] = systems.summary([]).systems
-        ranks[label] = systems.ranks[ranker]
+        ranks[RankedSystem(model=label)] = systems.ranks[ranker]
     users = [case.user for case in cases.cases]
-    compared = tuple(compare(ranks, "all", str(last), users) for last in CONTEXT_LENGTHS)
+    everything = RankedSystem(model="all")
+    pairs = [(everything, RankedSystem(model=str(last))) for last in CONTEXT_LENGTHS]
+    compared = compare(ranks, pairs, users)
     return ContextLengthResult(len(cases), queries=found, comparisons=compared)
 
 
@@ -265,14 +274,16 @@ class RankingSettings:
     """Rankers trained for each learnt system."""
     ranker_cases: int | None
     """At most this many cases of a split teach the rankers; None: all."""
-    runs: Mapping[str, Path] = field(default_factory=dict)
-    """Runs that others made, by system; the file's name begins with its scenario and a dot."""
+    runs: Mapping[str, Sequence[Path]] = field(default_factory=dict)
+    """Runs that others made, by system; a file's name begins with its scenario and a dot."""
     groups: UserGroups = field(default_factory=dict)
     """Users whose test cases are reported apart as well."""
     test_users: int | None = None
     """The test cases of so many users only; None: of everybody."""
     context_lengths: bool = True
     """Whether to score long sessions again with the model seeing fewer queries."""
+    exports: Set[str] = frozenset()
+    """`seeds`: also a run of each seed; `learning`: also the cases of all other splits."""
 
 
 def run_scenario(
@@ -283,7 +294,7 @@ def run_scenario(
     trec: Path,
     steps: Steps,
 ) -> ScenarioResult:
-    """All results of a scenario; the runs and qrels of its test part go to the folder `trec`."""
+    """All results of a scenario; the files about its test cases go to the folder `trec`."""
     return begin_scenario(name, evaluation, systems, settings, trec, steps, train_here)()
 
 
@@ -299,6 +310,7 @@ def begin_scenario(
     """The same in two halves: features at once, and what waits for the rankers when called."""
     title = f"new_{name}" if evaluation.new_visitors else name
     steps.begin(title)
+    runs = _read_runs(title, settings.runs, systems)
     cases = build_cases(
         name, evaluation, settings.rules, settings.ranker_cases, settings.test_users
     )
@@ -310,95 +322,106 @@ def begin_scenario(
         for split, found in cases.items()
         if len(found)
     }
+    learning = [run for run, read in runs.items() if read.covers(cases["training"])]
+    parts = {split: _with_runs(split, part, runs, learning) for split, part in parts.items()}
     steps.begin(f"{title}: rankers")
     folds = RANKER_FOLDS if evaluation.new_visitors else 1
-    jobs = [train(job) for job in _jobs(parts, systems, settings, folds)]
+    features = (*systems.features, *learning)
+    jobs = [train(job) for job in _jobs(parts, tuple(systems.models), features, settings, folds)]
 
     def finish() -> ScenarioResult:
         steps.begin(f"{title}: rankers")
         trained = [job.result() for job in jobs]
-        export = partial(_export, trec, title)
-        return _rank(title, facts, parts, trained, evaluation, systems, settings, steps, export)
+        scores = {
+            split: _scores(part, trained, systems, tuple(runs))
+            for split, part in parts.items()
+            if is_test(split)
+        }
+        ranked = {split: rank_systems(parts[split].cases, found) for split, found in scores.items()}
+        _export(trec, title, parts, scores["test"], ranked, settings.exports)
+        reference = next(iter(systems.models), "")
+        measured = {
+            split: _measure(found, scores[split], reference, tuple(runs), settings, evaluation)
+            for split, found in ranked.items()
+        }
+        groups = trained[0].groups
+        by_length = {}
+        if settings.context_lengths and not evaluation.new_visitors:
+            by_length = {
+                model: by_context_length(
+                    parts["test"],
+                    model,
+                    scorer,
+                    groups[RankedSystem("baseline", model)],
+                    steps.track("context length"),
+                )
+                for model, scorer in systems.scorers.items()
+            }
+        return replace(
+            facts,
+            systems=measured["test"].systems,
+            comparisons=measured["test"].comparisons,
+            by_session_length=measured["test"].by_session_length,
+            by_last_click=measured["test"].by_last_click,
+            by_user_group=measured["test"].by_user_group,
+            unseen_users=measured.get(UNSEEN_USERS),
+            rankers={system.key: _ranker_facts(group) for system, group in groups.items()},
+            form_choices=trained[0].choices,
+            ranker_seconds=round(sum(half.seconds for half in trained), 1),
+            single_features=single_features(parts["test"]),
+            by_context_length=by_length,
+        )
 
     return Finish(finish, lambda: all(job.done() for job in jobs))
 
 
-def _rank(
-    title: str,
-    facts: ScenarioResult,
-    parts: Mapping[str, RankedPart],
-    halves: Sequence[TrainedRankers],
-    evaluation: EvaluationData,
-    systems: Systems,
-    settings: RankingSettings,
-    steps: Steps,
-    export: Callable[[CaseSet, Mapping[str, Floats]], None],
-) -> ScenarioResult:
-    """Everything that trained rankers are needed for."""
-    scores = {
-        split: _scores(part, halves, systems) for split, part in parts.items() if is_test(split)
+def _read_runs(
+    scenario: str, files: Mapping[str, Sequence[Path]], systems: Systems
+) -> dict[str, Run]:
+    """The runs that others made of this scenario."""
+    taken = files.keys() & {*systems.models, *systems.features, *RESERVED}
+    if taken:
+        raise InputError(f"`runs` {min(taken)}: the name is taken; choose another")
+    return {
+        name: read_run(path)
+        for name, paths in files.items()
+        for path in paths
+        if path.name.split(".")[0] == scenario
     }
-    scores["test"] |= _foreign_scores(title, settings.runs, scores["test"], parts["test"].cases)
-    export(parts["test"].cases, scores["test"])
-    measured = {
-        split: _measure(parts[split].cases, found, settings, evaluation.clicked)
-        for split, found in scores.items()
-    }
-    groups = halves[0].groups
-    return replace(
-        facts,
-        systems=measured["test"].systems,
-        comparisons=measured["test"].comparisons,
-        by_session_length=measured["test"].by_session_length,
-        by_last_click=measured["test"].by_last_click,
-        by_user_group=measured["test"].by_user_group,
-        unseen_users=measured.get(UNSEEN_USERS),
-        rankers={system: _ranker_facts(group) for system, group in groups.items()},
-        form_choices=halves[0].choices,
-        ranker_seconds=round(sum(half.seconds for half in halves), 1),
-        single_features=single_features(parts["test"]),
-        by_context_length={}
-        if evaluation.new_visitors or not settings.context_lengths
-        else {
-            model: by_context_length(
-                parts["test"],
-                model,
-                scorer,
-                groups[RankedSystem("baseline", model).key],
-                steps.track("context length"),
-            )
-            for model, scorer in systems.scorers.items()
-        },
-    )
+
+
+def _with_runs(
+    split: str, part: RankedPart, runs: Mapping[str, Run], learning: Sequence[str]
+) -> RankedPart:
+    """The part with the scores of runs.
+
+    A run that has the training cases is a feature of a ranker and must have all cases.
+    """
+    columns = {}
+    for name, run in runs.items():
+        if name in learning or split == "test" or (is_test(split) and run.covers(part.cases)):
+            scores = run.of(part.cases)
+            lowest = scores[np.isfinite(scores)].min(initial=0.0) - 1.0
+            columns[f"{name}:sum"] = np.where(np.isneginf(scores), lowest, scores)
+    return RankedPart(part.cases, part.features.with_columns(columns))
 
 
 def _jobs(
-    parts: Mapping[str, RankedPart], systems: Systems, settings: RankingSettings, folds: int
+    parts: Mapping[str, RankedPart],
+    models: tuple[str, ...],
+    features: tuple[str, ...],
+    settings: RankingSettings,
+    folds: int,
 ) -> list[RankerJob]:
     """The rankers of each fold of users, taught by the other folds; one fold is everybody."""
     seeds = tuple(range(1, settings.seeds + 1))
-    found = []
+    jobs = []
     for fold in range(folds):
         training, validation = (
             parts[split].select(_others(parts[split].cases, fold, folds)) for split in LEARNING
         )
-        systems_taught = tuple(systems.models), tuple(systems.features)
-        found.append(RankerJob(training, validation, seeds, *systems_taught))
-    return found
-
-
-def _foreign_scores(
-    scenario: str, runs: Mapping[str, Path], own: Mapping[str, Floats], cases: CaseSet
-) -> dict[str, Floats]:
-    """The scores of runs that others made of this scenario."""
-    taken = sorted(runs.keys() & own.keys())
-    if taken:
-        raise InputError(f"`runs` {taken[0]}: the name is taken; choose another")
-    return {
-        system: read_run(path, cases)
-        for system, path in runs.items()
-        if path.name.split(".")[0] == scenario
-    }
+        jobs.append(RankerJob(training, validation, seeds, models, features))
+    return jobs
 
 
 def _others(cases: CaseSet, fold: int, folds: int) -> np.ndarray:
@@ -408,57 +431,77 @@ def _others(cases: CaseSet, fold: int, folds: int) -> np.ndarray:
 
 
 def _scores(
-    part: RankedPart, trained: Sequence[TrainedRankers], systems: Systems
-) -> dict[str, Floats]:
+    part: RankedPart, trained: Sequence[TrainedRankers], systems: Systems, runs: Sequence[str]
+) -> dict[RankedSystem, Floats]:
     """The scores of every system, learnt ones by the rankers that never saw the case's user."""
     if len(trained) == 1:
-        return system_scores(part, trained[0].groups, systems)
-    found: dict[str, Floats] = {}
+        return system_scores(part, trained[0].groups, systems, runs)
+    scores: dict[RankedSystem, Floats] = {}
     for fold, half in enumerate(trained):
         mine = ~_others(part.cases, fold, len(trained))
         rows = mine[part.cases.owners]
-        for system, scores in system_scores(part.select(mine), half.groups, systems).items():
-            shape = (*scores.shape[:-1], part.cases.rows)
-            found.setdefault(system, np.zeros(shape))[..., rows] = scores
-    return found
+        of_half = system_scores(part.select(mine), half.groups, systems, runs)
+        for system, values in of_half.items():
+            shape = (*values.shape[:-1], part.cases.rows)
+            scores.setdefault(system, np.zeros(shape))[..., rows] = values
+    return scores
 
 
 def system_scores(
-    part: RankedPart, groups: Mapping[str, RankerGroup], systems: Systems
-) -> dict[str, Floats]:
-    """The scores of every system on a part: the count models, the rankers, the models alone."""
+    part: RankedPart,
+    groups: Mapping[RankedSystem, RankerGroup],
+    systems: Systems,
+    runs: Sequence[str] = (),
+) -> dict[RankedSystem, Floats]:
+    """The scores of every system on a part: ADJ, the rankers, the models and the runs alone."""
     features = part.features
-    scores = {"adj": features.column("adj_count")}
+    scores = {ADJ: features.column("adj_count")}
     scores |= {system: group.scores(features) for system, group in groups.items()}
     for model in systems.models:
-        scores[model] = features.column(f"{model}:sum")
-        # A score's column has the key of the model that ranks by it alone.
-        keys = (RankedSystem(model=model, form=form).key for form in (*ALONE, USEFUL))
-        scores |= {key: features.column(key) for key in keys if key in features.names}
+        scores[RankedSystem(model=model)] = features.column(f"{model}:sum")
+        for system in (RankedSystem(model=model, form=form) for form in (*ALONE, USEFUL)):
+            # A score's column has the key of the model that ranks by it alone.
+            if system.key in features.names:
+                scores[system] = features.column(system.key)
     for model in systems.features:
-        scores[model] = features.column(f"{model}:sum")
-    scores["qvmm"] = features.column("qvmm")
+        scores[RankedSystem(model=model)] = features.column(f"{model}:sum")
+    scores[RankedSystem(model="qvmm")] = features.column("qvmm")
     for model in systems.count_models:
         if f"{model}:alone" in features.names:
-            scores[model] = features.column(f"{model}:alone")
+            scores[RankedSystem(model=model)] = features.column(f"{model}:alone")
+    for run in runs:
+        if f"{run}:sum" in features.names:
+            scores[RankedSystem(model=run)] = features.column(f"{run}:sum")
     return scores
 
 
 def _measure(
-    cases: CaseSet, scores: Mapping[str, Floats], settings: RankingSettings, clicked: Set[int]
+    ranked: SystemRanks,
+    scores: Mapping[RankedSystem, Floats],
+    reference: str,
+    runs: Sequence[str],
+    settings: RankingSettings,
+    evaluation: EvaluationData,
 ) -> SplitResult:
-    ranked = rank_systems(cases, scores)
-    foreign = [
-        (name, base) for name in settings.runs if name in scores for base in ("adj", "baseline")
-    ]
-    found = ranked.summary([*system_pairs(ranked.ranks), *foreign])
+    present = [RankedSystem(model=run) for run in runs if RankedSystem(model=run) in ranked.ranks]
+    pairs = compared_pairs(ranked.ranks, reference)
+    pairs += [(run, base) for run in present for base in (ADJ, BASELINE)]
+    found = ranked.summary(pairs)
+    by_mean_score = {
+        system.key: float(mean_reciprocal(ranked.cases.ranks(values.mean(axis=0))[None]).mean())
+        for system, values in scores.items()
+        if values.ndim == 2 and len(values) > 1
+    }
     return SplitResult(
         too_few=found.too_few,
-        systems=found.systems,
+        systems={
+            key: replace(quality, run_mrr=by_mean_score.get(key))
+            for key, quality in found.systems.items()
+        },
         comparisons=found.comparisons,
-        by_session_length=by_session_length(ranked),
-        by_last_click=by_last_click(ranked, clicked),
-        by_user_group=by_user_group(ranked, settings.groups),
+        by_session_length=by_session_length(ranked, pairs),
+        by_last_click=by_last_click(ranked, evaluation.clicked),
+        by_user_group=by_user_group(ranked, settings.groups, pairs),
     )
 
 
@@ -494,11 +537,30 @@ def _ranker_facts(group: RankerGroup) -> RankerFacts:
     )
 
 
-def _export(folder: Path, scenario: str, cases: CaseSet, systems: Mapping[str, Floats]) -> None:
-    """One run per system; of the learnt ones the first seed's, whose MRR is `mrr_by_seed[0]`."""
+def _export(
+    folder: Path,
+    scenario: str,
+    parts: Mapping[str, RankedPart],
+    scores: Mapping[RankedSystem, Floats],
+    ranked: Mapping[str, SystemRanks],
+    exports: Set[str],
+) -> None:
+    """The test cases, their qrels, one run per system, and the ranks of all cases.
+
+    A learnt system's run orders candidates by the mean score of its seeds.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    cases = parts["test"].cases
     write_qrels(folder / f"{scenario}.qrels", cases)
     write_cases(folder / f"{scenario}.cases.ndjson", cases)
-    for system, scores in systems.items():
-        name = system.replace(":", "_")
-        write_run(folder / f"{scenario}.{name}.run", cases, np.atleast_2d(scores)[0], name)
+    write_ranks(folder / f"{scenario}.ranks.parquet", ranked)
+    if "learning" in exports:
+        for split in parts.keys() - {"test"}:
+            write_cases(folder / f"{scenario}.{split}.cases.ndjson", parts[split].cases)
+    for system, values in scores.items():
+        name = system.key.replace(":", "_")
+        by_seed = np.atleast_2d(values)
+        write_run(folder / f"{scenario}.{name}.run", cases, by_seed.mean(axis=0), name)
+        if "seeds" in exports and len(by_seed) > 1:
+            for seed, row in enumerate(by_seed, start=1):
+                write_run(folder / f"{scenario}.{name}.seed-{seed}.run", cases, row, name)

@@ -1,6 +1,6 @@
-"""What an experiment can be told. Knows values and their limits."""
+"""The settings of an experiment and their limits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from nextquery.errors import InputError
 VISITORS = ("known", "new", "both")
 NEW_VISITOR_CASES = ("test", "all")
 RANKER_POSITIONS = ("last", "every")
+EXPORTS = ("seeds", "learning")
 MOST_EARLIER_QUERIES = 10
 HIGHEST_SEED = 2**32 - 1
 """The projections take 32-bit seeds only."""
@@ -16,7 +17,7 @@ HIGHEST_SEED = 2**32 - 1
 
 @dataclass(frozen=True)
 class ExperimentSettings:
-    """What an experiment can be told.
+    """The settings of an experiment.
 
     >>> ExperimentSettings(scenarios=("robust",), seeds=1).min_followers
     20
@@ -60,8 +61,12 @@ class ExperimentSettings:
     boundary_queries: int = 10_000
     """How many queries of the validation and of the test streams are looked at."""
     boundary_labels: Path | None = None
-    runs: Mapping[str, Path] = field(default_factory=dict)
-    """TREC runs that others made of the test cases, by the name of their system."""
+    runs: Mapping[str, Path | Sequence[Path]] = field(default_factory=dict)
+    """TREC runs that others made, by the name of their system: one file per scenario. A run that
+    also has the training and validation cases becomes a feature of a ranker, too."""
+    exports: tuple[str, ...] = ()
+    """More files in `trec/`: a run of each of the `seeds`, and the `learning` cases (training and
+    validation)."""
     users_apart: Mapping[str, Path] = field(default_factory=dict)
     """Files of user ids, one per line, by name: their test cases are reported apart as well."""
 
@@ -73,11 +78,11 @@ class ExperimentSettings:
         unknown = set(self.scenarios) - set(SCENARIOS)
         if unknown:
             raise InputError(f"`scenario` {min(unknown)!r}: must be one of {', '.join(SCENARIOS)}")
-        for path in self.runs.values():
-            if path.name.split(".")[0].removeprefix("new_") not in SCENARIOS:
-                raise InputError(
-                    f"`runs` {path}: its name must begin with its scenario, as next_query.mine.run"
-                )
+        unknown = set(self.exports) - set(EXPORTS)
+        if unknown:
+            raise InputError(f"`exports` {min(unknown)!r}: must be one of {', '.join(EXPORTS)}")
+        for name in self.runs:
+            self._check_run(name, tuple(SCENARIOS))
         if self.visitors not in VISITORS:
             raise InputError(f"`visitors` {self.visitors!r}: must be one of {', '.join(VISITORS)}")
         if self.new_visitor_cases not in NEW_VISITOR_CASES:
@@ -108,3 +113,27 @@ class ExperimentSettings:
             raise InputError("`min_followers` and `seeds` must be at least 1")
         if not 0 <= self.seed <= HIGHEST_SEED:
             raise InputError(f"`seed` {self.seed}: must be 0 to {HIGHEST_SEED}")
+
+    def run_files(self) -> dict[str, tuple[Path, ...]]:
+        """The files of each run, by the name of its system."""
+        return {
+            name: (files,) if isinstance(files, Path) else tuple(files)
+            for name, files in self.runs.items()
+        }
+
+    def _check_run(self, name: str, scenarios: Sequence[str]) -> None:
+        if not name or set(name) & set("+:"):
+            raise InputError(f"`runs` {name!r}: a name must not be empty or have + or : in it")
+        seen: dict[str, Path] = {}
+        for path in self.run_files()[name]:
+            scenario = path.name.split(".")[0]
+            if scenario.removeprefix("new_") not in scenarios:
+                raise InputError(
+                    f"`runs` {path}: its name must begin with its scenario, as next_query.mine.run"
+                )
+            if scenario in seen:
+                raise InputError(
+                    f"`runs` {name}: given twice for {scenario} ({seen[scenario]} and {path}); "
+                    "choose another name for one of them"
+                )
+            seen[scenario] = path

@@ -1,5 +1,6 @@
 """The systems of an experiment: fitted count models, given models, models of some users."""
 
+import importlib
 import json
 import re
 import shutil
@@ -277,12 +278,39 @@ def check_names(names: Sequence[str]) -> None:
         raise InputError(f"`model`: a name is given twice ({', '.join(names)})")
 
 
+def import_scorers(setting: str, name: str) -> dict[str, Scorer]:
+    """The systems that the function `module:function` gives.
+
+    It is called without arguments and gives an object with `score`, which is then called like the
+    function, or several of them by name.
+    """
+    module, _, function = name.partition(":")
+    try:
+        given = getattr(importlib.import_module(module), function)()
+    except (Exception, SystemExit) as error:  # a module may raise anything while it is imported
+        raise InputError(
+            f"`{setting}` {name}: {type(error).__name__}: {error}; it must be module:function, "
+            "importable from here, and callable without arguments"
+        ) from None
+    scorers = dict(given) if isinstance(given, Mapping) else {function: given}
+    for system, scorer in scorers.items():
+        if not isinstance(scorer, Scorer):
+            kind = type(scorer).__name__
+            raise InputError(
+                f"`{setting}` {name}: {system} is a {kind} without score(context, candidates)"
+            )
+    return scorers
+
+
 def identity(source: SystemSource) -> Any:
-    """What model folders are recognised by: their files' checksums; None for any other system."""
+    """What a system is recognised by when an experiment resumes; None: it cannot be.
+
+    Of model folders their files' checksums; of an object its text `identity`, if it has one.
+    """
     if isinstance(source, tuple):
         return [identity(each) for each in source]
     if not isinstance(source, Path):
-        return None
+        return getattr(source, "identity", None)
     return open_artifact(source, verify=False).manifest["files"]
 
 

@@ -1,34 +1,49 @@
-"""TREC run and qrels files, which the field's own tools read.
+"""Files about single cases: TREC runs and qrels, the cases themselves, and a table of ranks.
 
-Knows case sets and scores. Each case is a topic named by its session, its candidates are documents
-`c0`, `c1`, ... in the order of the case. Tools break ties each in their own way, so the score
-written is the place from the end of the ranked list: equal scores cannot occur.
+Each case is a topic named by its session, its candidates are documents `c0`, `c1`, ... in the order
+of the case. Tools break ties each in their own way, so the score written to a run is the position
+from the end of the ranked list: equal scores cannot occur.
 """
 
+import hashlib
 import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from nextquery.artifacts import write_text
-from nextquery.artifacts.files import read_plain_text
+from nextquery.artifacts.files import read_plain_text, replaced_file
 from nextquery.errors import InputError
+from nextquery.evaluation.comparison import SystemRanks
 from nextquery.ranking.cases import CaseSet, Floats
+
+
+def topics(cases: CaseSet) -> list[str]:
+    """The name of each case: its session, with its length where a session has several cases."""
+    repeated = Counter(case.session for case in cases.cases)
+    return [
+        f"{case.session}-{case.length}" if repeated[case.session] > 1 else str(case.session)
+        for case in cases.cases
+    ]
 
 
 def write_qrels(path: Path, cases: CaseSet) -> None:
     """Which candidate of each case the user really typed."""
-    lines = [f"{case.session} 0 c{case.target} 1\n" for case in cases.cases]
-    write_text(path, "".join(lines))
+    pairs = zip(topics(cases), cases.cases, strict=True)
+    write_text(path, "".join(f"{topic} 0 c{case.target} 1\n" for topic, case in pairs))
 
 
 def write_run(path: Path, cases: CaseSet, scores: Floats, system: str) -> None:
     """The candidates of each case, best first; ties go to the earlier candidate."""
     lines = []
-    for case, start, size in zip(cases.cases, cases.starts, cases.sizes, strict=True):
+    for topic, start, size in zip(topics(cases), cases.starts, cases.sizes, strict=True):
         order = np.argsort(-scores[start : start + size], kind="stable")
         lines += [
-            f"{case.session} Q0 c{candidate} {rank} {size - rank} {system}\n"
+            f"{topic} Q0 c{candidate} {rank} {size - rank} {system}\n"
             for rank, candidate in enumerate(order, start=1)
         ]
     write_text(path, "".join(lines))
@@ -36,45 +51,72 @@ def write_run(path: Path, cases: CaseSet, scores: Floats, system: str) -> None:
 
 def write_cases(path: Path, cases: CaseSet) -> None:
     """What a run is made from: context and candidates of each topic, one object per line."""
-    topics = (
+    objects = (
         {
-            "topic": str(case.session),
+            "topic": topic,
             "context": case.context,
             "candidates": case.candidates,
             **({"earlier": case.earlier} if case.earlier else {}),
         }
-        for case in cases.cases
+        for topic, case in zip(topics(cases), cases.cases, strict=True)
     )
-    write_text(path, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in topics))
+    write_text(path, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in objects))
 
 
-def read_run(path: Path, cases: CaseSet) -> Floats:
-    """The scores that a run gives to the candidates; those that it leaves out come last.
+@dataclass(frozen=True)
+class Run:
+    """A run that somebody else made, by topic and candidate."""
 
-    Topics of other cases are passed over. As in `trec_eval`, the score counts and not the rank.
-    """
-    topics = {str(case.session): number for number, case in enumerate(cases.cases)}
-    scores = np.full(cases.rows, -np.inf)
-    found = set()
+    path: Path
+    scores: Mapping[str, Mapping[int, float]]
+
+    def covers(self, cases: CaseSet) -> bool:
+        """Whether it has any of the topics."""
+        return not self.scores.keys().isdisjoint(topics(cases))
+
+    def of(self, cases: CaseSet) -> Floats:
+        """The scores of all candidates, flat; candidates that it leaves out come last.
+
+        A topic that it leaves out is an error: its case would be counted as a failure.
+        """
+        names = topics(cases)
+        missing = [topic for topic in names if topic not in self.scores]
+        if missing:
+            raise InputError(
+                f"{self.path}: lacks {len(missing):,} of {len(names):,} topics, such as "
+                f"{missing[0]}; a run orders the candidates of every topic in the .cases.ndjson"
+            )
+        values = np.full(cases.rows, -np.inf)
+        for topic, start, size in zip(names, cases.starts, cases.sizes, strict=True):
+            for candidate, score in self.scores[topic].items():
+                if candidate >= size:
+                    raise InputError(f"{self.path}: topic {topic} has no candidate c{candidate}")
+                values[start + candidate] = score
+        return values
+
+
+def read_run(path: Path) -> Run:
+    """Read a TREC run. As in `trec_eval`, the score counts and not the rank."""
+    scores: dict[str, dict[int, float]] = {}
     for number, line in enumerate(_lines(path), start=1):
         fields = line.split()
         if not fields:
             continue
         try:
             topic, _, document, _, score, _ = fields
-            place, value = int(document.removeprefix("c")), float(score)
+            candidate, value = int(document.removeprefix("c")), float(score)
         except ValueError:
-            raise InputError(f"{path}: line {number} is no line of a TREC run") from None
-        case = topics.get(topic)
-        if case is None:
-            continue
-        if not document.startswith("c") or not 0 <= place < cases.sizes[case] or np.isnan(value):
+            raise InputError(
+                f"{path}: line {number}: must be TOPIC Q0 cNUMBER RANK SCORE NAME"
+            ) from None
+        if not document.startswith("c") or candidate < 0:
             raise InputError(f"{path}: line {number}: topic {topic} has no candidate {document}")
-        scores[cases.starts[case] + place] = value
-        found.add(topic)
-    if not found:
-        raise InputError(f"{path}: has none of the {len(topics):,} topics; see the .cases.ndjson")
-    return scores
+        if np.isnan(value):
+            raise InputError(f"{path}: line {number}: the score of {document} is not a number")
+        if candidate in scores.setdefault(topic, {}):
+            raise InputError(f"{path}: line {number}: topic {topic} has {document} twice")
+        scores[topic][candidate] = value
+    return Run(path, scores)
 
 
 def _lines(path: Path) -> list[str]:
@@ -82,3 +124,38 @@ def _lines(path: Path) -> list[str]:
         return read_plain_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
+
+
+def write_ranks(path: Path, ranks: Mapping[str, SystemRanks]) -> None:
+    """The reciprocal rank of every case by split, system and seed, as Parquet for its owner only.
+
+    Seeds count from 1. A user is a hash: the same in all files, but not the one in the data folder.
+    """
+    tables = [
+        pl.DataFrame(
+            {
+                "split": split,
+                "case": topics(found.cases),
+                "user": [user_hash(case.user) for case in found.cases.cases],
+                "length": [case.length for case in found.cases.cases],
+                "system": system.key,
+                "seed": seed,
+                "reciprocal_rank": 1.0 / row,
+            }
+        )
+        for split, found in ranks.items()
+        for system, rows in found.ranks.items()
+        for seed, row in enumerate(rows, start=1)
+    ]
+    if tables:
+        with replaced_file(path, mode=0o600, make_folders=True) as stream:
+            pl.concat(tables).write_parquet(stream)
+
+
+def user_hash(user: str) -> str:
+    """A hash of a user that does not lead back to the data folder by itself.
+
+    >>> user_hash("ann")
+    '2559d11c24f2f5e5'
+    """
+    return hashlib.blake2b(user.encode(), digest_size=8, person=b"report").hexdigest()

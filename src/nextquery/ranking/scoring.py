@@ -1,16 +1,17 @@
-"""The score of any suggester for the candidates of many cases.
+"""The scores of any suggester for the candidates of many cases, in four forms.
 
-Knows the suggester protocol and the four forms in which a log-likelihood can serve as a feature.
-Does not know how a suggester arrives at its score. A suggester that scores many contexts at once
-(`score_many`) is given them in batches; a context that several cases share is given once.
+A suggester that scores many contexts at once (`score_many`) is given them in batches; a context
+that several cases share is given once.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from nextquery.errors import InputError
 from nextquery.normalise import normalise_query
 from nextquery.ranking.cases import CaseSet, Floats, Integers
 from nextquery.records import ScoredQuery
@@ -174,6 +175,43 @@ def _score_batch(
     scorer: Scorer, contexts: list[Context], lists: list[list[str]]
 ) -> list[list[ScoredQuery]]:
     if isinstance(scorer, BatchScorer):
-        return scorer.score_many(contexts, lists)
-    pairs = zip(contexts, lists, strict=True)
-    return [scorer.score(context, candidates) for context, candidates in pairs]
+        scores = scorer.score_many(contexts, lists)
+        if len(scores) != len(contexts):
+            raise InputError(
+                f"{type(scorer).__name__}.score_many: gives {len(scores)} lists for "
+                f"{len(contexts)} contexts; it must give one list for each"
+            )
+    else:
+        pairs = zip(contexts, lists, strict=True)
+        scores = [scorer.score(context, candidates) for context, candidates in pairs]
+    for candidates, row in zip(lists, scores, strict=True):
+        _check(scorer, candidates, row)
+    return scores
+
+
+def _check(scorer: Scorer, candidates: list[str], scores: object) -> None:
+    """Refuse what is not one `ScoredQuery` per candidate, in the order of the candidates."""
+    name = f"{type(scorer).__name__}.score"
+    if not isinstance(scores, Sequence):
+        raise InputError(f"{name}: gives a {type(scores).__name__}, not a list of ScoredQuery")
+    if len(scores) != len(candidates):
+        raise InputError(
+            f"{name}: gives {len(scores)} scores for {len(candidates)} candidates; "
+            "it must give one for each, in the same order"
+        )
+    for text, scored in zip(candidates, scores, strict=True):
+        if not isinstance(scored, ScoredQuery):
+            raise InputError(
+                f"{name}: gives a {type(scored).__name__} for {text!r}; it must give "
+                "ScoredQuery(text, log_likelihood, words) of nextquery.records"
+            )
+        if scored.text != text:
+            raise InputError(
+                f"{name}: gives the score of {scored.text!r} in the place of {text!r}; "
+                "scores must have the texts and the order of the candidates"
+            )
+        if math.isnan(scored.log_likelihood) or scored.log_likelihood == math.inf:
+            raise InputError(
+                f"{name}: the log-likelihood of {text!r} is {scored.log_likelihood}; "
+                "it must be a number, or -inf for an impossible candidate"
+            )

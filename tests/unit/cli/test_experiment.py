@@ -6,6 +6,7 @@ import pytest
 
 from nextquery.cli import experiment
 from nextquery.errors import InputError
+from nextquery.evaluation.systems import identity
 
 
 def test_a_folder_without_a_name_is_called_by_its_kind(served_models: dict[str, Path]) -> None:
@@ -34,8 +35,41 @@ def test_configs_and_runs_have_names(tmp_path: Path) -> None:
         experiment._fold_configs(["tiny"])
     file = tmp_path / "run.txt"
     file.write_text("1 Q0 a 1 2.0 x\n")
-    assert experiment._files("--run", [f"theirs={file}"]) == {"theirs": file}
+    twice = [f"theirs={file}", f"theirs={file}"]
+    assert experiment._files("--run", twice) == {"theirs": (file, file)}
+    with pytest.raises(InputError, match=r"--users-apart theirs=.*the name 'theirs' is taken"):
+        experiment._single_files("--users-apart", twice)
     with pytest.raises(InputError, match="--run: write NAME=FILE"):
         experiment._files("--run", [str(file)])
     with pytest.raises(InputError, match=r"--run .*gone.txt: no such file"):
         experiment._files("--run", [f"theirs={tmp_path / 'gone.txt'}"])
+
+
+def test_systems_of_ones_own_are_imported_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_systems.py").write_text(
+        "from nextquery.records import ScoredQuery\n"
+        "class Flat:\n"
+        "    identity = 'flat 1'\n"
+        "    def score(self, context, candidates):\n"
+        "        return [ScoredQuery(text, 0.0, 1) for text in candidates]\n"
+        "def flat(): return Flat()\n"
+        "def several(): return {'one': Flat(), 'two': Flat()}\n"
+        "def wrong(): return 3\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert list(experiment._features([], ["own_systems:flat", "own_systems:several"])) == [
+        "flat", "one", "two",
+    ]  # fmt: skip
+    model = experiment._with_ensembles(["mine=own_systems:flat"])["mine"]
+    assert identity(model) == "flat 1"
+    for function, problem in {
+        "own_systems:wrong": "wrong is a int without score",
+        "own_systems:gone": "has no attribute 'gone'",
+        "nowhere:flat": "No module named 'nowhere'",
+    }.items():
+        with pytest.raises(InputError, match=f"`features` {function}: .*{problem}"):
+            experiment._features([], [function])
+    with pytest.raises(InputError, match="must give one object"):
+        experiment._with_ensembles(["mine=own_systems:several"])

@@ -56,7 +56,19 @@ def quality(mrr: float) -> Quality:
 def comparison(a: str, b: str, p: float = 0.0004) -> Comparison:
     difference = MRR[a] - MRR[b]
     limits = difference - 0.01, difference + 0.01
-    return Comparison(a, b, MRR[a] / MRR[b] - 1, p, difference, *limits)
+    return Comparison(
+        a,
+        b,
+        MRR[a] / MRR[b] - 1,
+        p,
+        difference,
+        *limits,
+        p_by_user=p,
+        difference_low_by_user=difference - 0.02,
+        difference_high_by_user=difference + 0.02,
+        p_holm=2 * p,
+        significant=2 * p < 0.01,
+    )
 
 
 def made_scenario() -> ScenarioResult:
@@ -66,6 +78,7 @@ def made_scenario() -> ScenarioResult:
         comparison("baseline+hred", "adj"),
         comparison("baseline+hred:sum", "baseline"),
         comparison("baseline+hred", "baseline"),
+        comparison("adj", "hred", 0.02),
     )
     length = RankingResult(100, systems=systems, comparisons=comparisons)
     few = RankingResult(7, too_few="7 cases; at least 30 are needed")
@@ -141,7 +154,7 @@ def curve() -> LearningCurve:
     """Pays at the two largest of three sizes."""
 
     def point(sessions: int, p: float) -> CurvePoint:
-        pair = replace(comparison("baseline+hred:sum", "baseline"), p=p)
+        pair = replace(comparison("baseline+hred:sum", "baseline"), p=1.0, p_by_user=p)
         systems = {name: quality(mrr) for name, mrr in {**MRR, "qvmm": 0.28}.items()}
         alone = {"hred": CurveSystem(1.0, 0.4, 80.0), "adj": CurveSystem(0.5, 0.2, 900.0)}
         return CurvePoint(sessions, sessions // 10, systems, (pair,), alone)

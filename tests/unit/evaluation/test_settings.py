@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from nextquery.errors import InputError
@@ -18,6 +20,20 @@ def test_an_unknown_scenario_is_refused_by_name() -> None:
 def test_nothing_can_be_counted_with_less_than_one(name: str) -> None:
     with pytest.raises(InputError, match="at least 1"):
         ExperimentSettings(**{name: 0})  # type: ignore[arg-type]
+
+
+def test_a_run_has_one_file_per_scenario(tmp_path: Path) -> None:
+    first, second = tmp_path / "robust.a.run", tmp_path / "next_query.a.run"
+    settings = ExperimentSettings(runs={"a": [first, second], "b": first})
+    assert settings.run_files() == {"a": (first, second), "b": (first,)}
+    with pytest.raises(InputError, match=r"`runs` a: given twice for robust \(.*a.run and .*b.run"):
+        ExperimentSettings(runs={"a": [first, tmp_path / "robust.b.run"]})
+    with pytest.raises(InputError, match="its name must begin with its scenario"):
+        ExperimentSettings(runs={"a": tmp_path / "mine.run"})
+    with pytest.raises(InputError, match=r"'a\+b': a name must not be empty or have"):
+        ExperimentSettings(runs={"a+b": first})
+    with pytest.raises(InputError, match="`exports` 'all': must be one of seeds, learning"):
+        ExperimentSettings(exports=("all",))
 
 
 def test_rankers_learn_from_last_queries_or_every_one() -> None:

@@ -1,9 +1,11 @@
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
+from nextquery.errors import InputError
 from nextquery.ranking.cases import CaseSet, RankingCase
 from nextquery.ranking.scoring import LOWEST, CaseScorer, FoldScorer, log_likelihoods
 from nextquery.records import ScoredQuery
@@ -101,6 +103,30 @@ def test_likelihoods_alone_need_no_blank_context() -> None:
 
     assert log_likelihoods(scorer, cases()).tolist() == [13, 15, 5, 15, 16]
     assert () not in {context for context, _ in scorer.asked}
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda texts: [0.5 for _ in texts], "gives a float for 'one two'"),
+        (lambda texts: [ScoredQuery(texts[0], -1.0, 1)], "gives 1 scores for 2 candidates"),
+        (lambda texts: [ScoredQuery(t, math.nan, 1) for t in texts], "of 'one two' is nan"),
+        (lambda texts: [ScoredQuery(t, math.inf, 1) for t in texts], "of 'one two' is inf"),
+        (lambda texts: [ScoredQuery(t.upper(), 0.0, 1) for t in texts], "'ONE TWO' in the place"),
+        (lambda texts: None, "gives a NoneType, not a list"),
+    ],
+)
+def test_a_wrong_answer_of_a_scorer_is_named(
+    answer: Callable[[Sequence[str]], Any], message: str
+) -> None:
+    class Wrong:
+        def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+            found: list[ScoredQuery] = answer(candidates)
+            return found
+
+    case = RankingCase(1, ("a",), "a", ("one two", "three"), 0, 2)
+    with pytest.raises(InputError, match=f"^Wrong.score: .*{message}"):
+        CaseScorer(Wrong()).score(CaseSet((case,)))
 
 
 def test_no_score_is_asked_for_twice() -> None:

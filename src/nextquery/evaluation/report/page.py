@@ -12,6 +12,7 @@ from nextquery.evaluation.probes.ngrams import NgramPerplexity
 from nextquery.evaluation.ranked_system import RankedSystem, label
 from nextquery.evaluation.report import html, plots, tables
 from nextquery.evaluation.report.html import PLOTS, Cell, Row, heading, paragraph, plot, table
+from nextquery.evaluation.report.latex import write_tables
 from nextquery.evaluation.report.plots import colour, draw_gates, svg_plot
 from nextquery.evaluation.report.tables import interval, p_value
 from nextquery.evaluation.results import ExperimentResults, with_enough_cases
@@ -201,6 +202,7 @@ def write_report(out: Path, results: ExperimentResults) -> None:
         [html.section(anchor, title, body) for anchor, (title, body) in shown.items()],
     )
     write_text(out / "index.html", text)
+    write_tables(out, results)
 
 
 def _summary(results: ExperimentResults) -> str:
@@ -216,8 +218,12 @@ def _summary(results: ExperimentResults) -> str:
         "features, the measure, the test of significance, and so the relative gains.",
         "Not comparable: absolute MRRs. They depend on the log's size, on how many followers an "
         "anchor needs, and on how its queries were sampled and cleaned.",
-        "Intervals are 95% bootstrap intervals over cases; p-values are of the two-sided paired "
-        "t-test over cases, each case's reciprocal rank averaged over the rankers' seeds.",
+        "One person's cases are alike. So intervals are 95% bootstrap intervals over users, p is "
+        "of the paired t-test over users (two-sided, each user's sum of differences), corrected by "
+        "Holm's method for all comparisons of the scenario, and significant means that it is below "
+        ".01. The paper's test, over cases and not corrected, is given as well.",
+        "Each case's reciprocal rank is the mean over the rankers' seeds; after ± is how far other "
+        "seeds would move the mean (its standard error).",
     ]
     return html.bullets(lines) + html.heading("What is comparable") + html.bullets(comparable)
 
@@ -239,14 +245,14 @@ def _findings(name: str, found: ScenarioResult, models: Mapping[str, str]) -> li
             f"chose, by {_change(ours)}; {found.cases['test']:,} test cases."
         )
         if name in PAPER:
-            sentence += f" The paper reports {PAPER[name].gain('baseline'):+.1%}."
+            sentence += f" The paper's gain is {PAPER[name].gain_text('baseline')}."
         sentences.append(sentence)
     return sentences
 
 
 def _change(each: Comparison) -> str:
-    verdict = "significant" if each.p < 0.01 else "not significant at .01"
-    return f"{each.relative:+.1%} (p {tables.p_value(each.p)}, {verdict})"
+    verdict = "significant" if each.significant else "not significant"
+    return f"{each.relative:+.1%} ({tables.p_values(each)}, {verdict})"
 
 
 def _new_visitors(out: Path, results: ExperimentResults) -> str:
@@ -273,6 +279,7 @@ def _new_visitors(out: Path, results: ExperimentResults) -> str:
     for name, found in results.new_visitors.items():
         parts.append(html.heading(SCENARIOS[name].title))
         parts.append(tables.scenario(name, found, results))
+        parts.append(tables.other_systems(found, results))
     return "".join(parts)
 
 
@@ -307,6 +314,7 @@ def _scenarios(out: Path, results: ExperimentResults) -> str:
     for name, found in results.scenarios.items():
         parts.append(html.heading(SCENARIOS[name].title))
         parts.append(tables.scenario(name, found, results))
+        parts.append(tables.other_systems(found, results))
     plots.draw_length_shares(results, out / PLOTS / "length_shares.svg")
     parts.append(
         html.plot(
@@ -468,9 +476,11 @@ def _features(out: Path, results: ExperimentResults) -> str:
 def _run(results: ExperimentResults) -> str:
     links = html.bullets(
         [
-            "results.json holds every number of this page, and more.",
-            "trec/ holds runs and qrels of the test cases for the field's own tools; of the learnt "
-            "systems the first seed's run.",
+            "results.json has every number of this page, and more.",
+            "trec/ has runs and qrels of the test cases for other tools; a learnt system's run "
+            "orders by the mean score of its seeds, and run_mrr in results.json is its MRR. "
+            "SCENARIO.ranks.parquet has the reciprocal rank of every case by system and seed.",
+            "tables/ has the scenarios as LaTeX tables.",
         ]
     )
     return "".join(

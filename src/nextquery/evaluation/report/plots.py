@@ -123,7 +123,7 @@ def curve_table(curve: LearningCurve, models: tuple[str, ...]) -> str:
         for model in models:
             gain = point.gain(model)
             text = f"{gain.relative:+.1%}" if gain else "too few cases"
-            row.append(Cell(text, "", f"p = {gain.p:.2g}" if gain else ""))
+            row.append(Cell(text, "", f"p = {gain.p_by_user or gain.p:.2g}" if gain else ""))
         rows.append(row)
     return table(heads, rows)
 
@@ -138,7 +138,7 @@ def curve_sentences(curve: LearningCurve, models: tuple[str, ...]) -> list[str]:
         elif begins:
             paid = f"begins to pay at about {begins:,} background sessions."
         else:
-            paid = "does not pay (p < .01) at the largest size measured."
+            paid = "does not pay (p < .01 by user) at the largest size measured."
         trained = (
             " It was trained anew at every size."
             if model in curve.refitted
@@ -298,7 +298,7 @@ def draw_scenarios(
                 quality = found.systems[system]
                 shade = colour(system, models)
                 axes.plot(
-                    [quality.mrr_low, quality.mrr_high],
+                    list(quality.interval),
                     [place, place],
                     color=shade,
                     lw=5,
@@ -346,7 +346,7 @@ def _curve(axes: Axes, qualities: Sequence[Quality], system: str, models: Sequen
     places = range(len(qualities))
     means = [each.mrr for each in qualities]
     axes.plot(places, means, "o-", color=shade, label=label(system), lw=2)
-    lows, highs = [each.mrr_low for each in qualities], [each.mrr_high for each in qualities]
+    lows, highs = zip(*(each.interval for each in qualities), strict=True)
     axes.fill_between(places, lows, highs, color=shade, alpha=0.12, lw=0)
 
 

@@ -1,4 +1,4 @@
-"""The report's tables. Knows results and the paper's own; draws and measures nothing."""
+"""The tables of the report."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -53,8 +53,8 @@ def _system_row(
         _gain(found.comparison(system, _baseline_of(system))),
     ]
     if unseen:
-        other = unseen[system]
-        row.append(Cell(f"{other.mrr:.4f}", "", interval(other.mrr_low, other.mrr_high)))
+        other = unseen.get(system)  # a run need not have the cases of unseen users
+        row.append(Cell(f"{other.mrr:.4f}", "", mrr_interval(other)) if other else "")
     if name in PAPER:
         row.append(_paper_cell(name, system, results))
     return row
@@ -62,7 +62,7 @@ def _system_row(
 
 def _mrr_note(each: Quality) -> str:
     """The interval of an MRR, and how far other seeds would move it."""
-    bounds = interval(each.mrr_low, each.mrr_high)
+    bounds = mrr_interval(each)
     return bounds if each.seed_error is None else f"{bounds}; seeds ±{each.seed_error:.4f}"
 
 
@@ -74,7 +74,7 @@ def _paper_cell(name: str, system: str, results: ExperimentResults) -> Cell:
         return Cell("", "paper")
     paper = PAPER[name]
     key = published[system]
-    note = f"{paper.gain('adj'):+.1%} / {paper.gain('baseline'):+.1%}" if "+" in key else ""
+    note = f"{paper.gain_text('adj')} / {paper.gain_text('baseline')}" if "+" in key else ""
     return Cell(f"{paper.mrr[key]:.4f}", "paper", note)
 
 
@@ -92,8 +92,22 @@ def _forms_note(system: str, found: ScenarioResult) -> str:
 def _gain(each: Comparison | None) -> Cell:
     if each is None:
         return Cell("")
-    mark = "" if each.p >= 0.01 else "good" if each.relative > 0 else "bad"
-    return Cell(f"{each.relative:+.1%}", mark, f"p {p_value(each.p)}")
+    mark = "" if not each.significant else "good" if each.relative > 0 else "bad"
+    return Cell(f"{each.relative:+.1%}", mark, p_values(each))
+
+
+def other_systems(found: ScenarioResult, results: ExperimentResults) -> str:
+    """Every other model and run compared with the first model under study; "" if there are none."""
+    reference = next(iter(results.systems.models), "")
+    rows: list[Row] = []
+    for each in found.comparisons:
+        a, b = RankedSystem.parse(each.a), RankedSystem.parse(each.b)
+        if b.model == reference and a.model not in ("", reference):
+            limits = difference_interval(each)
+            change = Cell(f"{each.difference:+.4f}", "", limits)
+            rows.append([label(each.a), label(each.b), change, _gain(each)])
+    heads = ["System", f"compared with {label(reference)}", "difference of MRRs", "relative"]
+    return table(heads, rows) if rows else ""
 
 
 def length_gains(results: ExperimentResults) -> str:
@@ -119,7 +133,7 @@ def last_clicks(results: ExperimentResults) -> str:
             row: list[Cell | str] = [f"{SCENARIOS[name].title}, {label(system)}"]
             for group in groups.values():
                 quality = group.systems.get(system)
-                bounds = "" if quality is None else interval(quality.mrr_low, quality.mrr_high)
+                bounds = "" if quality is None else mrr_interval(quality)
                 row.append(Cell("too few" if quality is None else f"{quality.mrr:.3f}", "", bounds))
             base = RankedSystem.parse(system).with_form("").key
             compared = [find_comparison(each.comparisons, system, base) for each in groups.values()]
@@ -136,7 +150,7 @@ def user_groups(results: ExperimentResults) -> str:
         for group, measured in found.by_user_group.items():
             for system in results.main_systems:
                 quality = measured.systems.get(system)
-                bounds = "" if quality is None else interval(quality.mrr_low, quality.mrr_high)
+                bounds = "" if quality is None else mrr_interval(quality)
                 rows.append(
                     [
                         f"{SCENARIOS[name].title}, {group}, {label(system)}",
@@ -346,6 +360,24 @@ def settings(results: ExperimentResults) -> str:
 def interval(low: float, high: float) -> str:
     """A confidence interval."""
     return f"{low:.3f} to {high:.3f}"
+
+
+def mrr_interval(each: Quality) -> str:
+    """The interval of an MRR over users; over cases if it was not measured over users."""
+    return interval(*each.interval)
+
+
+def difference_interval(each: Comparison) -> str:
+    """The same of a difference of MRRs."""
+    if each.difference_low_by_user is None or each.difference_high_by_user is None:
+        return f"{each.difference_low:+.3f} to {each.difference_high:+.3f}"
+    return f"{each.difference_low_by_user:+.3f} to {each.difference_high_by_user:+.3f}"
+
+
+def p_values(each: Comparison) -> str:
+    """The corrected p-value by user, and that of the paper's test over cases."""
+    by_case = f"{p_value(each.p)} by case"
+    return f"p {by_case}" if each.p_holm is None else f"p {p_value(each.p_holm)}, {by_case}"
 
 
 def p_value(value: float) -> str:

@@ -5,6 +5,7 @@ import pytest
 
 from nextquery.errors import NextqueryError
 from nextquery.evaluation import rankers
+from nextquery.evaluation.ranked_system import BASELINE
 from nextquery.evaluation.rankers import RankerJob, RankerProcesses, train_here
 from nextquery.ranking.cases import CaseSet, RankingCase
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
@@ -43,10 +44,8 @@ def test_a_process_of_its_own_trains_the_same_rankers(
     assert apart.seconds > 0
     assert here.seconds == 0
     assert apart.choices == here.choices
-    assert np.array_equal(
-        apart.groups["baseline"].scores(test), here.groups["baseline"].scores(test)
-    )
-    assert apart.groups["baseline"].importances() == here.groups["baseline"].importances()
+    assert np.array_equal(apart.groups[BASELINE].scores(test), here.groups[BASELINE].scores(test))
+    assert apart.groups[BASELINE].importances() == here.groups[BASELINE].importances()
 
 
 def test_little_to_learn_from_is_learnt_at_once(job: RankerJob) -> None:

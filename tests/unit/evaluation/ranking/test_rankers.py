@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from nextquery.evaluation.ranked_system import RankedSystem
 from nextquery.evaluation.rankers import FORM_SETS, RankerTrainer, train_all
 from nextquery.ranking.cases import CaseSet, RankingCase
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
@@ -27,8 +28,9 @@ def part(cases: int, seed: int) -> RankedPart:
 
 def test_the_forms_that_help_on_the_validation_part_are_chosen() -> None:
     trainer = RankerTrainer(part(150, 1), part(80, 2), range(1, 5))
-    groups, choices = train_all(trainer, ["hred"], ["other"])
+    trained, choices = train_all(trainer, ["hred"], ["other"])
 
+    groups = {system.key: group for system, group in trained.items()}
     assert set(groups) == {"baseline", "baseline+hred:sum", "baseline+hred", "baseline+other"}
     assert "lift" in groups["baseline+hred"].forms
     assert groups["baseline+hred:sum"].forms == ("sum",)
@@ -43,7 +45,7 @@ def test_every_system_has_a_ranker_a_seed_and_the_shape_of_the_baseline() -> Non
     assert {len(group.rankers) for group in groups.values()} == {4}
     assert len({group.shape for group in groups.values()}) == 1
     test = part(50, 3)
-    assert groups["baseline+hred"].scores(test.features).shape == (4, 500)
+    assert groups[RankedSystem("baseline", "hred")].scores(test.features).shape == (4, 500)
 
 
 @pytest.mark.parametrize("helps", [True, False])
@@ -60,8 +62,9 @@ def test_earlier_queries_are_used_where_validation_gains_by_them(helps: bool) ->
         return RankedPart(made.cases, made.features.with_columns(columns | similar))
 
     trainer = RankerTrainer(with_earlier(150, 1), with_earlier(80, 2), [1, 2, 3])
-    groups, choices = train_all(trainer, ["hred"], [])
+    trained, choices = train_all(trainer, ["hred"], [])
 
+    groups = {system.key: group for system, group in trained.items()}
     chosen = groups["baseline+hred:earlier"]
     assert ("earlier_lift" in chosen.forms) == helps
     assert (chosen.forms == groups["baseline+hred"].forms) == (not helps)

@@ -1,8 +1,10 @@
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from nextquery.errors import InputError
 from nextquery.evaluation.scenario_features import as_new_visitors, read_evaluation_data
 from nextquery.evaluation.scenario_run import RankingSettings, run_scenario
 from nextquery.evaluation.scenarios import Rules
@@ -48,7 +50,8 @@ def test_a_scenario_from_cases_to_results(
     assert gain is not None
     assert gain.p_by_user is not None
     assert gain.p_by_user != gain.p
-    assert {file.suffix for file in tmp_path.iterdir()} == {".qrels", ".run", ".ndjson"}
+    suffixes = {".qrels", ".run", ".ndjson", ".parquet"}
+    assert {file.suffix for file in tmp_path.iterdir()} == suffixes
     assert len(list(tmp_path.glob("*.run"))) == len(found.systems)
 
 
@@ -62,7 +65,8 @@ def test_a_run_of_others_stands_beside_the_systems(
     settings = RankingSettings(Rules(), seeds=1, ranker_cases=200)
     with show_steps() as steps:
         first = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
-        theirs = {"theirs": tmp_path / "every_context.mine.run", "other": tmp_path / "robust.run"}
+        run, other = tmp_path / "every_context.mine.run", tmp_path / "robust.run"
+        theirs = {"theirs": (run,), "other": (other,)}
         some = {each.user for each in evaluation.sessions["test"][::3]}
         settings = RankingSettings(Rules(), 1, 200, theirs, {"some": some}, context_lengths=False)
         again = tmp_path / "again"
@@ -72,6 +76,7 @@ def test_a_run_of_others_stands_beside_the_systems(
     assert {(pair.a, pair.b) for pair in found.comparisons if pair.a == "theirs"} == {
         ("theirs", "adj"),
         ("theirs", "baseline"),
+        ("theirs", "mine"),
     }
     assert first.by_context_length["mine"].cases > 0
     assert not found.by_context_length, "it was not asked for"
@@ -126,3 +131,66 @@ def test_new_visitors_are_ranked_by_rankers_of_other_users(
     assert found.cases["test"] > 50
     assert not found.by_context_length
     assert (tmp_path / "new_every_context.qrels").is_file()
+
+
+@pytest.mark.slow
+def test_runs_agree_with_the_results_and_can_feed_a_ranker(
+    small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
+) -> None:
+    """A run of the learning cases, too, becomes a feature; one that lacks topics is refused."""
+    systems = Systems({"qvmm": qvmm}, {"mine": shared_words})
+    evaluation = read_evaluation_data(small_data)
+    exports = frozenset({"seeds", "learning"})
+    settings = RankingSettings(Rules(), 3, 150, context_lengths=False, exports=exports)
+    with show_steps() as steps:
+        first = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+        quality = first.systems["baseline+mine"]
+        assert mrr_of(tmp_path, "baseline+mine") == pytest.approx(quality.run_mrr)
+        for seed, expected in enumerate(quality.mrr_by_seed, start=1):
+            assert mrr_of(tmp_path, f"baseline+mine.seed-{seed}") == pytest.approx(expected)
+        assert first.systems["adj"].run_mrr is None
+        assert mrr_of(tmp_path, "adj") == pytest.approx(first.systems["adj"].mrr)
+
+        theirs = tmp_path / "every_context.theirs.run"
+        theirs.write_text(run_of_shared_words(tmp_path, shared_words))
+        settings = RankingSettings(Rules(), 3, 150, {"theirs": (theirs,)}, context_lengths=False)
+        found = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+
+        lines = theirs.read_text().splitlines(keepends=True)
+        theirs.write_text("".join(lines[: len(lines) // 2]))
+        with pytest.raises(InputError, match=r"lacks \d+ of"):
+            run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+
+    assert found.systems["theirs"].mrr == found.systems["mine"].mrr
+    top = found.systems["baseline+theirs"], found.systems["baseline+mine:sum"]
+    assert top[0].mrr_by_seed == top[1].mrr_by_seed
+    pairs = {(pair.a, pair.b): pair for pair in found.comparisons}
+    assert pairs["baseline+theirs", "baseline+mine:sum"].difference == 0.0
+    assert pairs["theirs", "mine"].p_holm == 1.0
+    assert pairs["baseline+theirs", "baseline"].difference_low_by_user is not None
+
+
+def mrr_of(folder: Path, system: str) -> float:
+    answers = {
+        topic: document
+        for topic, _, document, _ in map(
+            str.split, (folder / "every_context.qrels").read_text().splitlines()
+        )
+    }
+    ranks = [
+        int(rank)
+        for topic, _, document, rank, *_ in map(
+            str.split, (folder / f"every_context.{system}.run").read_text().splitlines()
+        )
+        if answers[topic] == document
+    ]
+    return sum(1 / rank for rank in ranks) / len(ranks)
+
+
+def run_of_shared_words(folder: Path, scorer: Scorer) -> str:
+    lines = []
+    for file in sorted(folder.glob("every_context.*cases.ndjson")):
+        for topic in map(json.loads, file.read_text().splitlines()):
+            for index, scored in enumerate(scorer.score(topic["context"], topic["candidates"])):
+                lines.append(f"{topic['topic']} Q0 c{index} 1 {scored.log_likelihood} theirs\n")
+    return "".join(lines)

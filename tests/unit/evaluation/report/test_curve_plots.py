@@ -21,7 +21,7 @@ def test_the_sentence_says_where_it_pays_and_what_was_fitted_anew(curve: Learnin
     ]
     trained = replace(curve, refitted=(*curve.refitted, "hred"), points=curve.points[:1])
     assert curve_sentences(trained, ("hred",)) == [
-        "HRED does not pay (p < .01) at the largest size measured. "
+        "HRED does not pay (p < .01 by user) at the largest size measured. "
         "It was trained anew at every size."
     ]
     from_the_first = replace(curve, points=curve.points[1:])

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from nextquery.evaluation.comparison import RankingResult
-from nextquery.evaluation.report import tables
+from nextquery.evaluation.report import latex, tables
 from nextquery.evaluation.results import ExperimentResults
 
 
@@ -13,10 +13,27 @@ def test_a_scenario_has_its_results_the_papers_and_unseen_users(results: Experim
     assert "Cases: training 500, validation 200, test 200." in text
     assert "(the paper: 37%)" in text
     assert '<td class="strong">0.5200<small>0.500 to 0.540</small></td>' in text
-    assert '<td class="good">+30.0%<small>p &lt; .001</small></td>' in text
+    assert '<td class="good">+30.0%<small>p &lt; .001, &lt; .001 by case</small></td>' in text
     assert "0.5749" in text  # the paper's MRR with HRED
     assert text.count("0.2500") == 5  # unseen users
     assert "score as sum, lift" in text
+
+
+def test_other_systems_are_compared_with_the_first_model(results: ExperimentResults) -> None:
+    text = tables.other_systems(results.scenarios["next_query"], results)
+
+    assert "<th>ADJ</th><td>HRED</td>" in text
+    assert "-0.1500<small>-0.170 to -0.130</small>" in text
+    assert "<td>-33.3%<small>p = 0.04, = 0.02 by case</small></td>" in text, "not significant"
+    assert tables.other_systems(results.scenarios["long_tail"], results) == ""
+
+
+def test_latex_has_marks_of_significance(results: ExperimentResults) -> None:
+    text = latex.scenario_table("Next query, 50% & more", results.scenarios["next_query"])
+
+    assert r"\caption{Next query, 50\% \& more: MRR on 200 test cases" in text
+    assert r"+ HRED & 0.5200 & [0.500, 0.540] & $+73.3\%^{**}$ & $+30.0\%^{**}$ \\" in text
+    assert r"HRED & 0.4500 & [0.430, 0.470] & -- & -- \\" in text
 
 
 def test_too_few_cases_say_so(results: ExperimentResults) -> None:
