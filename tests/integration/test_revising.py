@@ -64,7 +64,8 @@ def _user(line: str) -> str:
 def _settings(engine: str = "polars", **others: object) -> PrepareSettings:
     if engine == "spark" and not (util.find_spec("pyspark") and shutil.which("java")):
         pytest.skip("Spark needs the extra 'spark' and Java")
-    values: dict[str, object] = {"min_users": 2, "holdout_users": 0.1, **others}
+    limits = {"max_user_repeats": 1, "max_user_share": 0.001}
+    values: dict[str, object] = {"min_users": 2, "holdout_users": 0.1, **limits, **others}
     return PrepareSettings(engine=engine, spark_master="local[1]", **values)  # type: ignore[arg-type]
 
 

@@ -40,6 +40,7 @@ def inspect(
     """
     from dataclasses import asdict
 
+    from nextquery.cli.prepare import ADVISED
     from nextquery.logs.data_folder import PreparedData, read_data
     from nextquery.logs.inspect import describe, draw_lengths, problems
 
@@ -56,7 +57,7 @@ def inspect(
     facts, found = read_data(data, read)
     if figure:
         draw_lengths(facts, figure)
-    lacking = [in_options(item.text, {"min_users": "--min-users"}) for item in found]
+    lacking = [in_options(item.text, ADVISED) for item in found]
     if as_json:
         typer.echo(json.dumps(asdict(facts) | {"advice": lacking}, indent=2))
     else:
@@ -204,10 +205,10 @@ def forget(
 
     Example: `nextquery forget data/ --user 217 --user 993`
     """
-    from nextquery.cli.prepare import progress_bar
+    from nextquery.cli.prepare import progress_bar, read_names
     from nextquery.logs.revise import forget as run
 
-    users = [*(user or ()), *_listed(users_file)]
+    users = [*(user or ()), *read_names("users_file", users_file)]
     with progress_bar() as progress:
         revision = run(data, users, out, as_pseudonyms=pseudonyms, progress=progress)
     behind = {str(path): _forgotten_since(path, out or data) for path in model or ()}
@@ -251,18 +252,6 @@ def _approximate_line(path: Path) -> str:
     entry = open_artifact(path).manifest.get("data")
     users = approximately_forgotten(entry) if entry else 0
     return f"{path}: the removal of {users:,} users is approximate; train anew" if users else ""
-
-
-def _listed(file: Path | None) -> list[str]:
-    from nextquery.artifacts.files import read_plain_text
-
-    if file is None:
-        return []
-    try:
-        lines = read_plain_text(file, "utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"`users_file` {file}: cannot be read ({error})") from None
-    return [name for name in map(str.strip, lines) if name]
 
 
 def _summary(revision: "Revision", asked: int, out: Path) -> str:

@@ -105,6 +105,29 @@ KeepPersonalData = Annotated[
 KeepRobots = Annotated[
     bool, typer.Option("--keep-robots", help="Keep visitors with more queries than a person types.")
 ]
+ExcludeUsers = Annotated[
+    Path | None,
+    typer.Option(
+        "--exclude-users",
+        help="A file with users whose rows do not count, one per line: as the log names them, or "
+        "pseudonym:NUMBER as `inspect` does.",
+    ),
+]
+MaxUserRepeats = Annotated[
+    int,
+    typer.Option(
+        "--max-user-repeats",
+        help="Searches of one query by one user on one day that count in the background.",
+    ),
+]
+MaxUserShare = Annotated[
+    float,
+    typer.Option(
+        "--max-user-share",
+        help="Largest share of the background's searches that one user may have; 20 times the mean "
+        "is always allowed.",
+    ),
+]
 DropUrls = Annotated[
     bool, typer.Option("--drop-urls", help="Drop queries that look like addresses.")
 ]
@@ -153,6 +176,9 @@ def prepare(
     no_spelling: NoSpelling = not PrepareSettings.spelling,
     keep_personal_data: KeepPersonalData = PrepareSettings.keep_personal_data,
     keep_robots: KeepRobots = PrepareSettings.keep_robots,
+    exclude_users: ExcludeUsers = None,
+    max_user_repeats: MaxUserRepeats = PrepareSettings.max_user_repeats,
+    max_user_share: MaxUserShare = PrepareSettings.max_user_share,
     drop_urls: DropUrls = PrepareSettings.drop_urls,
     recogniser: Recogniser = "",
     engine: Engine = PrepareSettings.engine,
@@ -166,6 +192,8 @@ def prepare(
 
     Example: `nextquery prepare log.tsv.gz --out data/ --split-at 2006-05-01,2006-05-15,2006-05-23`
     """
+    from nextquery.logs.data_folder import read_data
+    from nextquery.logs.inspect import dominance
     from nextquery.logs.prepare import prepare as run
     from nextquery.logs.sources import fetched_logs
 
@@ -189,6 +217,9 @@ def prepare(
         spelling=not no_spelling,
         keep_personal_data=keep_personal_data,
         keep_robots=keep_robots,
+        exclude_users=tuple(read_names("exclude_users", exclude_users)),
+        max_user_repeats=max_user_repeats,
+        max_user_share=max_user_share,
         drop_urls=drop_urls,
         recogniser=_recogniser(recogniser) if recogniser else None,
         journal=not no_journal,
@@ -201,9 +232,33 @@ def prepare(
         fetched_logs(source, logs, indices, out, progress) as found,
     ):
         entries = run(found, out, settings, progress)
-    typer.echo(
-        json.dumps({"out": str(out), **entries}, indent=2) if as_json else _summary(out, entries)
-    )
+    advice = [in_options(item.text, ADVISED) for item in read_data(out, dominance)]
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), **entries, "advice": advice}, indent=2))
+    else:
+        typer.echo("\n".join([_summary(out, entries), *advice]))
+
+
+ADVISED = {
+    "min_users": "--min-users",
+    "exclude_users": "--exclude-users",
+    "where": "--where",
+    "columns": "--columns",
+}
+"""The options of settings that advice names."""
+
+
+def read_names(setting: str, file: Path | None) -> list[str]:
+    """The lines of a file that names users, without empty ones."""
+    from nextquery.artifacts.files import read_plain_text
+
+    if file is None:
+        return []
+    try:
+        lines = read_plain_text(file, "utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"`{setting}` {file}: cannot be read ({error})") from None
+    return [name for name in map(str.strip, lines) if name]
 
 
 def _recogniser(place: str) -> Callable[[str], bool]:
@@ -254,7 +309,7 @@ def _summary(out: Path, entries: Mapping[str, Any]) -> str:
         f"read as {settings['format']}: {settings['format_reason']}\n"
         f"{counts['rows_read']:,} rows read, {counts['rows_rejected']:,} rejected, "
         f"{dropped:,} dropped, {counts['users']:,} users\n"
-        f"{_robots(counts)}"
+        f"{_left_out(counts)}"
         f"{_sessions_cut(entries)}"
         f"sessions: {sessions}\n"
         f"{_single_searches(counts)}"
@@ -271,14 +326,16 @@ def _single_searches(counts: Mapping[str, Any]) -> str:
     return f"single searches: {single:,} ({share:.0%} of all sessions), which count, too\n"
 
 
-def _robots(counts: Mapping[str, Any]) -> str:
-    """A line about visitors that were left out, if there were any."""
-    users, rows = counts["robots"]["users"], counts["robots"]["rows"]
-    return (
-        f"{users:,} robots left out with {rows:,} rows (--keep-robots keeps them)\n"
-        if users
-        else ""
-    )
+def _left_out(counts: Mapping[str, Any]) -> str:
+    """Lines about visitors that do not count, or not with everything, if there are any."""
+    texts = {
+        "excluded": "{users:,} users excluded with {rows:,} rows",
+        "robots": "{users:,} likely bots left out with {rows:,} rows (--keep-robots keeps them)",
+        "limited": "{searches:,} searches of {users:,} users do not count: repeats of one day "
+        "(--max-user-repeats) or too large a share (--max-user-share)",
+    }
+    lines = [text.format(**counts[name]) for name, text in texts.items() if counts[name]["users"]]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _sessions_cut(entries: Mapping[str, Any]) -> str:
@@ -356,7 +413,6 @@ def _init_text(document: dict[str, Any], log: str, advice: "tuple[Advice, ...]")
     counts = document["counts"]
     sessions = ", ".join(f"{name} {count:,}" for name, count in counts["sessions"].items())
     known = document["seen_before"].get("test", 0.0)
-    options = {"min_users": "--min-users"}
     lines = [
         f"format    {document['format']}: {document['reason']}",
         f"rows      {counts['rows_read']:,} read, {counts['rows_rejected']:,} rejected, "
@@ -369,7 +425,7 @@ def _init_text(document: dict[str, Any], log: str, advice: "tuple[Advice, ...]")
         f"  nextquery prepare {log} --out DATA",
     ]
     for item in advice:
-        lines.append(f"  # {in_options(item.text, options)}")
+        lines.append(f"  # {in_options(item.text, ADVISED)}")
         if item.command:
             lines.append(f"  nextquery {item.command}")
     lines += ["  # Ask any of them what comes next.", '  nextquery suggest adjacency "A QUERY"']

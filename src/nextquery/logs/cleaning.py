@@ -1,7 +1,7 @@
 """Cleaning: rows become integer tables, texts are normalised, likely bots are dropped."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,13 @@ import polars as pl
 from nextquery.logs.counting import count_word_pairs, count_words, find_words
 from nextquery.logs.engines import base
 from nextquery.logs.engines.base import Engine, Frame
-from nextquery.logs.privacy import Recogniser, mark_personal, mark_personal_typed, pseudonyms
+from nextquery.logs.privacy import (
+    Recogniser,
+    mark_personal,
+    mark_personal_typed,
+    pseudonym,
+    pseudonyms,
+)
 from nextquery.logs.spelling import (
     MIN_PAIR_USERS,
     Counted,
@@ -96,6 +102,46 @@ def normalise_texts(texts: pl.Series) -> pl.Series:
 def _looks_like_url(raw: pl.Series, query: pl.Series) -> pl.Series:
     typed = raw.str.to_lowercase().str.contains(_URL_TYPED)
     return typed | query.str.contains(_URL_NORMALISED)
+
+
+PSEUDONYM = "pseudonym:"
+"""Before the pseudonym of a user, where users are otherwise named as in the log."""
+
+
+@dataclass(frozen=True)
+class ExcludedCounts:
+    """How many of the users to be excluded had rows, and how many rows."""
+
+    users: int = 0
+    rows: int = 0
+
+
+def as_pseudonyms(users: Iterable[str]) -> list[str]:
+    """The pseudonyms of users who are named as in the log or by pseudonym, in order.
+
+    >>> as_pseudonyms(["pseudonym:7", "pseudonym:7"])
+    ['7']
+    """
+    return sorted(
+        {
+            name.removeprefix(PSEUDONYM) if name.startswith(PSEUDONYM) else str(pseudonym(name))
+            for name in users
+        }
+    )
+
+
+def exclude_users(
+    engine: Engine, events: Events, users: Sequence[str]
+) -> tuple[Events, ExcludedCounts]:
+    """The events without those of `users` (see `as_pseudonyms`)."""
+    if not users:
+        return events, ExcludedCounts()
+    named = events.texts.users.filter(nw.col("user").is_in(as_pseudonyms(users)))
+    ids = engine.materialise(named.select("user_id"), "excluded_users")
+    theirs = events.rows.join(ids, on="user_id", how="semi")
+    left = engine.materialise(events.rows.join(ids, on="user_id", how="anti"), "included")
+    counts = ExcludedCounts(_count(theirs.select("user_id").unique()), _count(theirs))
+    return replace(events, rows=left), counts
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Statistics of a prepared log, and advice on settings and models for its size."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,10 @@ from typing import Any
 import polars as pl
 
 from nextquery.artifacts import replaced_file
+from nextquery.logs.cleaning import PSEUDONYM, ROWS
 from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.sessions import UserLimit
+from nextquery.logs.settings import PrepareSettings
 
 FOLLOWERS_NEEDED = (20, 5)
 """The paper takes anchors with 20 followers; small logs also look at 5."""
@@ -134,7 +137,7 @@ def draw_lengths(facts: LogFacts, file: Path) -> None:
 
 
 FEW_KNOWN = 0.25
-"""Below this share of known test queries, counts rarely have anything to say."""
+"""Below this share of known searches, counts rarely have anything to say."""
 HRED_SESSIONS = 20_000
 """Background sessions from which a trained model has enough to learn from."""
 EXPERIMENT_SESSIONS = 500
@@ -156,9 +159,10 @@ def advise(data: PreparedData, facts: LogFacts) -> tuple[Advice, ...]:
 
 
 def problems(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
-    """What a prepared log lacks, and what to do about it."""
-    yield from _too_little_known(data, facts.repetition.seen_before.get("test", 0.0), "later")
+    """What is wrong with a prepared log or missing in it, and what to do about it."""
+    yield from dominance(data)
     tested = facts.counts["sessions"].get("test", 0)
+    yield from _too_little_known(data, "test" if tested and "test" in data.splits else "background")
     if tested < EXPERIMENT_SESSIONS:
         yield Advice(
             f"{tested:,} test sessions are too few to tell models apart; "
@@ -172,9 +176,104 @@ def problems(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
 
 def emptiness(data: PreparedData) -> Iterator[Advice]:
     """Why a count model of this log would be empty or nearly so; quickly found."""
-    known = data.counts("queries").select(pl.col("count").sum()).collect().item()
-    every = data.search_rows("background").select(pl.len()).collect().item()
-    yield from _too_little_known(data, known / every if every else 0.0, "the background's")
+    yield from _too_little_known(data, "background")
+
+
+def dominance(data: PreparedData) -> Iterator[Advice]:
+    """Visitors and queries that would decide lists alone, placeholders, and users without a past.
+
+    Visitors are named by the pseudonyms that `exclude_users` takes, queries only if at least K
+    users typed them.
+    """
+    rows = _all_rows(data)
+    sizes = rows.group_by("user").agg(rows=pl.len().cast(pl.Int64)).collect(engine="streaming")
+    total, users = int(sizes["rows"].sum()), len(sizes)
+    if total >= _ENOUGH_ROWS and users > _ALL_DIFFERENT * total:
+        yield Advice(
+            f"{users:,} users in {total:,} rows: nearly every row has a user of its own, so that "
+            "there are no sessions. Choose the column that stays the same through a visit with "
+            "`columns=user=...,time=...,query=...`.",
+        )
+        return
+    settings = data.artifact.entry("settings")
+    excluded = set(settings.get("exclude_users", ()))
+    share = settings.get("max_user_share", PrepareSettings.max_user_share)
+    repeats = settings.get("max_user_repeats", PrepareSettings.max_user_repeats)
+    most = UserLimit(repeats, share).searches(total, users)
+    large = sizes.filter(pl.col("rows") > most).sort("rows", "user", descending=[True, False])
+    for user, count in large.head(_NAMED).iter_rows():
+        if f"{PSEUDONYM}{user}" not in excluded:
+            yield Advice(
+                f"One visitor has {count / total:.1%} of the rows ({count:,}; the mean is "
+                f"{total / users:.1f}): a shared address, a monitor or staff? To leave it out, "
+                f"write {PSEUDONYM}{user} into a file for `exclude_users`.",
+            )
+    yield from _one_visitor_queries(data, rows)
+
+
+def _one_visitor_queries(data: PreparedData, rows: pl.LazyFrame) -> Iterator[Advice]:
+    """Frequent queries that one visitor typed most of the time, and placeholders."""
+    by_user = rows.group_by("query", "user").agg(rows=pl.len().cast(pl.Int64))
+    queries = (
+        by_user.sort("rows", "user", descending=[True, False])
+        .group_by("query")
+        .agg(
+            pl.col("rows").sum(),
+            pl.col("user").first(),
+            pl.len().alias("users"),
+            top=pl.col("rows").first(),
+        )
+        .filter(
+            (pl.col("users") >= data.min_users)
+            & (pl.col("rows") >= _FREQUENT)
+            & ((pl.col("top") > _MOSTLY * pl.col("rows")) | pl.col("query").is_in(PLACEHOLDERS))
+        )
+        .sort("rows", "query", descending=[True, False])
+        .head(_NAMED)
+        .collect(engine="streaming")
+    )
+    column = _query_column(data)
+    for query, count, user, users, top in queries.iter_rows():
+        placeholder = query in PLACEHOLDERS
+        what = "looks like the label of a search box" if placeholder else "is mostly one visitor's"
+        mend = (
+            f"`where={column}!={query}` leaves it out"
+            if placeholder
+            else f"{PSEUDONYM}{user} in a file for `exclude_users` leaves that visitor out"
+        )
+        yield Advice(
+            f"The query {query!r} {what}: {count:,} rows of {users:,} users, {top:,} of them by "
+            f"one visitor. {mend}.",
+        )
+
+
+PLACEHOLDERS = (
+    *("search", "search here", "search site", "search this site", "site search", "type here"),
+    *("enter search", "enter search term", "enter search terms", "enter keyword", "query"),
+    *("enter keywords", "keyword", "keywords", "find", "suche", "suchen", "suchbegriff"),
+    *("suchbegriff eingeben", "recherche", "rechercher", "buscar", "busqueda", "busca"),
+    *("pesquisar", "cerca", "zoeken", "szukaj", "sok", "hledat", "поиск", "найти"),
+)
+"""Labels of search boxes, normalised."""
+_ENOUGH_ROWS, _ALL_DIFFERENT = 100, 0.9
+_NAMED = 3
+_FREQUENT, _MOSTLY = 20, 0.5
+
+
+def _all_rows(data: PreparedData) -> pl.LazyFrame:
+    """User and query of every accepted row, before bots and repeats are left out."""
+    if ROWS in data.artifact.manifest["files"]:
+        rows = pl.scan_parquet(data.file(ROWS), glob=False).filter(pl.col("drop").is_null())
+    else:
+        rows = pl.concat([data.search_rows(split) for split in data.splits])
+    return rows.select("user", "query")
+
+
+def _query_column(data: PreparedData) -> str:
+    """What the log calls the column of the query."""
+    settings = data.artifact.entry("settings")
+    columns = settings.get("columns") or {}
+    return str(columns.get("query", "Query" if settings.get("format") == "aol" else "query"))
 
 
 def has_clicks(data: PreparedData) -> bool:
@@ -182,18 +281,41 @@ def has_clicks(data: PreparedData) -> bool:
     return not data.counts("clicks").head(1).collect().is_empty()
 
 
-def _too_little_known(data: PreparedData, known: float, whose: str) -> Iterator[Advice]:
+def _too_little_known(data: PreparedData, split: str) -> Iterator[Advice]:
+    """Whether too few searches of a split are of known queries, and what a lower K would change."""
+    k = data.min_users
+    shares = known_shares(data, split, range(1, k + 1))
+    lower = [
+        f"{shares[level]:.1%} with `min_users={level}`"
+        for level in range(k - 1, 0, -1)
+        if f"{shares[level]:.1%}" != f"{shares[level + 1]:.1%}"
+    ]
+    gain = f"It would be {', '.join(lower)}; that shows what fewer people typed." if lower else ""
     if not data.counts("queries").head(1).collect().height:
         yield Advice(
-            f"No query was typed by {data.min_users} users: every count model would be empty. "
-            "Prepare it again with `min_users=1`, if everybody whose queries these are agreed.",
+            f"No query was typed by {k} users: every count model would be empty. "
+            + (gain or "The log is too small.")
         )
-    elif known < FEW_KNOWN and data.min_users > 1:
+    elif shares[k] < FEW_KNOWN:
+        whose = "the background's" if split == "background" else "later"
+        users = "at least one user" if k == 1 else f"{k} users"
         yield Advice(
-            f"Only {known:.1%} of {whose} queries are known: the log is small. A lower "
-            f"`min_users` than {data.min_users} keeps more of it, and shows what fewer people "
-            "typed.",
+            f"Only {shares[k]:.1%} of {whose} searches are of queries that {users} typed: the log "
+            f"is small. {gain or 'A lower K would not change that; collect more days.'}"
         )
+
+
+def known_shares(data: PreparedData, split: str, levels: Iterable[int]) -> dict[int, float]:
+    """The share of a split's searches whose query K users of the background typed, for each K."""
+    typed = data.search_rows("background").group_by("query")
+    users = typed.agg(pl.col("user").n_unique().alias("users"))
+    found = (
+        data.search_rows(split)
+        .join(users, on="query", how="left")
+        .select(_share(pl.col("users").fill_null(0) >= level).alias(str(level)) for level in levels)
+        .collect(engine="streaming")
+    )
+    return {int(name): float(value) for name, value in found.row(0, named=True).items()}
 
 
 def _models(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:

@@ -13,6 +13,7 @@ import polars as pl
 from nextquery.artifacts import publish, write_text
 from nextquery.errors import InputError, LogError
 from nextquery.logs.cleaning import (
+    PSEUDONYM,
     REJECTED_OWNERS,
     ROBOTS,
     ROWS,
@@ -22,7 +23,9 @@ from nextquery.logs.cleaning import (
     RowCounts,
     SpellingReport,
     Texts,
+    as_pseudonyms,
     correct_spelling,
+    exclude_users,
     leave_out_robots,
     read_events,
 )
@@ -39,8 +42,10 @@ from nextquery.logs.sessions import (
     SPLIT_CODES,
     SessionRows,
     SplitRule,
+    UserLimit,
     find_sessions,
     last_days_cuts,
+    limit_users,
     paper_cuts,
     parse_cuts,
     parse_days,
@@ -76,6 +81,7 @@ def write_tables(
     The rows are read here: while a caller held them, too, no `del` would give their memory back.
     """
     events, row_counts = read()
+    events, excluded = exclude_users(engine, events, settings.exclude_users)
     robots = RobotCounts()
     if not settings.keep_robots:
         people, robots = leave_out_robots(engine, events.rows, ROBOTS)
@@ -92,15 +98,23 @@ def write_tables(
         engine, ordered, rule.split(), settings.idle_minutes, settings.max_session_queries
     )
     del ordered
+    limit = UserLimit(settings.max_user_repeats, settings.max_user_share)
+    sessions, limited = limit_users(engine, sessions, limit)
     splits = (*SPLITS, UNSEEN_USERS) if settings.holdout_users else SPLITS
     sizes = _split_sizes(sessions.queries, splits)
-    _check_background(sizes)
+    _check_background(sizes, row_counts)
     progress("counting", 0)
     engine.side_by_side(
         partial(_write_sessions, engine, sessions.queries, texts, folder, splits),
         partial(_write_counts, engine, sessions, texts, folder, settings),
     )
-    counts = {**asdict(row_counts), "robots": asdict(robots), **sizes}
+    counts = {
+        **asdict(row_counts),
+        "excluded": asdict(excluded),
+        "robots": asdict(robots),
+        "limited": asdict(limited),
+        **sizes,
+    }
     return {"counts": counts, "spelling": asdict(report)}
 
 
@@ -136,12 +150,20 @@ def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _check_background(sizes: Mapping[str, Any]) -> None:
-    if not sizes["sessions"]["background"]:
+def _check_background(sizes: Mapping[str, Any], rows: RowCounts) -> None:
+    if sizes["sessions"]["background"]:
+        return
+    searches = sum(sizes["searches"].values())
+    if searches >= 100 and rows.users > 0.9 * searches:
         raise LogError(
-            "no session of two or more queries in the background: "
-            "the log is too short, or `split_at` or `split_days` leave nothing before them"
+            f"no session of two or more queries: {rows.users:,} users in {searches:,} searches, so "
+            "nearly every row has a user of its own; choose the column that stays the same through "
+            "a visit with `columns=user=...,time=...,query=...`"
         )
+    raise LogError(
+        "no session of two or more queries in the background: "
+        "the log is too short, or `split_at` or `split_days` leave nothing before them"
+    )
 
 
 def _write_counts(
@@ -283,6 +305,9 @@ def settings_entry(settings: PrepareSettings, read: ReadResult, rule: SplitRule)
     # Without the recogniser, which may hold what cannot be copied, such as a lock.
     values = asdict(replace(settings, recogniser=None))
     del values["recogniser"]
+    # The raw names of users are in no file of the data folder.
+    excluded = as_pseudonyms(settings.exclude_users)
+    values["exclude_users"] = [f"{PSEUDONYM}{name}" for name in excluded]
     if settings.recogniser is not None:
         values["recogniser"] = recogniser_name(settings.recogniser)
     reading = {**values.pop("read"), "format": read.format, "format_reason": read.reason}

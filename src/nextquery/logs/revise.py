@@ -161,7 +161,9 @@ _PREPARING = (
     *("keep_personal_data", "drop_urls", "keep_robots", "engine", "spark_master"),
 )
 _READING_LATER = ("encoding",)
-_PREPARING_LATER = ("max_session_queries",)
+_PREPARING_LATER = (
+    *("max_session_queries", "max_user_repeats", "max_user_share", "exclude_users"),
+)
 """Settings that folders of earlier versions do not name; these have the defaults."""
 
 
@@ -199,8 +201,13 @@ def recorded_settings(data: PreparedData, with_recogniser: bool) -> PrepareSetti
         split_days=found.get("split_days"),
         recogniser=find_recogniser(place) if place and with_recogniser else None,
         **{name: found[name] for name in _PREPARING},
-        **{name: found[name] for name in _PREPARING_LATER if name in found},
+        **{name: _recorded(found[name]) for name in _PREPARING_LATER if name in found},
     )
+
+
+def _recorded(value: Any) -> Any:
+    """A setting of a manifest as the settings class has it."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def gather(
@@ -374,7 +381,7 @@ def _make_tables(folder: Path, settings: PrepareSettings, progress: Progress) ->
         "counts": found["counts"],
         "settings": {
             "split_at": [time.isoformat() for time in rule.cuts],
-            "max_session_queries": settings.max_session_queries,
+            **{name: getattr(settings, name) for name in _PREPARING_LATER},
         },
         "spelling": found["spelling"],
     }

@@ -1,4 +1,7 @@
-"""Sessions and splits: rows of one user become sessions, sessions get a split."""
+"""Sessions and splits: rows of one user become sessions, sessions get a split.
+
+What one user adds to the background is limited, so that nobody decides alone what is suggested.
+"""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,7 +27,7 @@ class SessionRows:
     `queries` has one row per query: user_id, session, position, time, query_id, next_id (the query
     that follows, or null), clicks, split, starts, single (the session's only query), too_long (a
     run of queries reached `max_queries` before this one). `clicks` has one row per click: user_id,
-    query_id, url_id, split.
+    time, query_id, url_id, split.
     """
 
     queries: Frame
@@ -48,7 +51,7 @@ def find_sessions(
             *("user_id", "session", "position", "time", "query_id", "next_id", "clicks"),
             *("split", "starts", "single", "too_long"),
         )
-        return queries, clicked.select("user_id", "query_id", "url_id", "split")
+        return queries, clicked.select("user_id", "time", "query_id", "url_id", "split")
 
     queries, clicks = engine.by_users(ordered, cut, ["session_queries", "session_clicks"])
     return SessionRows(queries, clicks)
@@ -122,6 +125,125 @@ def number_queries(rows: Rows, engine: Engine) -> Rows:
     )
     rows = rows.with_columns(first=engine.ordered(nw.col("first").fill_null(strategy="forward")))
     return rows.with_columns(position=(nw.col("index") - nw.col("first")).cast(nw.Int32))
+
+
+@dataclass(frozen=True)
+class UserLimit:
+    """How much one user adds to the background."""
+
+    repeats: int
+    """Searches of one query on one day (UTC) that count: the first ones."""
+    share: float
+    """Of all searches, the share that one user may have; the newest count."""
+
+    def searches(self, searches: int, users: int) -> int:
+        """At most how many searches of one user count, of `searches` by `users` in all.
+
+        Where there are few users, each of them has a large share: 20 times the mean is allowed.
+
+        >>> UserLimit(5, 0.01).searches(20_000, 8_000)
+        200
+        >>> UserLimit(5, 0.01).searches(100, 10)
+        200
+        """
+        return max(int(self.share * searches), _TIMES_THE_MEAN * searches // max(users, 1), 1)
+
+
+_TIMES_THE_MEAN = 20
+
+
+@dataclass(frozen=True)
+class LimitCounts:
+    """How many users of the background were limited, and how many searches do not count."""
+
+    users: int = 0
+    searches: int = 0
+
+
+def limit_users(
+    engine: Engine, sessions: SessionRows, limit: UserLimit
+) -> tuple[SessionRows, LimitCounts]:
+    """The sessions without the searches of the background that are beyond the limit.
+
+    A session that loses a query closes up; if one query is left it is a single search.
+    """
+    background = nw.col("split") == SPLIT_CODES["background"]
+    rows = sessions.queries.filter(background).with_columns(day=nw.col("time").dt.date())
+    sizes = engine.materialise(rows.group_by("user_id").agg(searches=nw.len()), "user_sizes")
+    most = limit.searches(*_totals(sizes))
+    by_day = rows.group_by("user_id", "query_id", "day").agg(searches=nw.len())
+    repeating = by_day.filter(nw.col("searches") > limit.repeats).select("user_id")
+    busy = sizes.filter(nw.col("searches") > most).select("user_id")
+    limited = engine.materialise(nw.concat([repeating, busy]).unique(), "limited_users")
+    users = _count(limited)
+    if not users:
+        return sessions, LimitCounts()
+    theirs = engine.materialise(rows.join(limited, on="user_id", how="semi"), "their_searches")
+    kept = _first(theirs, limit.repeats, ["user_id", "query_id", "day"], _IN_ORDER)
+    newest = nw.col("one").cum_sum(reverse=True).over("user_id", order_by=_IN_ORDER)
+    kept = kept.with_columns(one=nw.lit(1)).with_columns(number=newest)
+    kept = engine.materialise(kept.filter(nw.col("number") <= most), "their_newest_searches")
+    closed = engine.materialise(_close_up(kept), "their_sessions")
+    columns = sessions.queries.collect_schema().names()
+    others = sessions.queries.join(limited, on="user_id", how="anti")
+    later = sessions.queries.filter(~background).join(limited, on="user_id", how="semi")
+    queries = nw.concat([frame.select(*columns) for frame in (others, later, closed)])
+    clicks = _limit_clicks(sessions.clicks, limited, kept, limit)
+    counts = LimitCounts(users, _count(theirs) - _count(closed))
+    return SessionRows(
+        engine.materialise(queries, "limited_queries"), engine.materialise(clicks, "limited_clicks")
+    ), counts
+
+
+_IN_ORDER = ["time", "session", "position"]
+
+
+def _first(rows: Frame, most: int, keys: list[str], order: list[str]) -> Frame:
+    """At most `most` rows for each combination of keys."""
+    number = nw.col("one").cum_sum().over(*keys, order_by=order)
+    numbered = rows.with_columns(one=nw.lit(1)).with_columns(number=number)
+    return numbered.filter(nw.col("number") <= most).drop("one", "number")
+
+
+def _close_up(rows: Frame) -> Frame:
+    """Renumber the queries of sessions that lost some; equal neighbours become one."""
+    before = nw.col("query_id").shift(1).over("session", order_by="position")
+    rows = rows.with_columns(before=before)
+    rows = rows.filter(nw.col("before").is_null() | (nw.col("before") != nw.col("query_id")))
+    rows = rows.with_columns(
+        number=nw.col("one").cum_sum().over("session", order_by="position"),
+        next_id=nw.col("query_id").shift(-1).over("session", order_by="position"),
+    )
+    starts = nw.col("number") == 1
+    return rows.with_columns(
+        position=(nw.col("number") - 1).cast(nw.Int32),
+        starts=starts,
+        single=starts & nw.col("next_id").is_null(),
+    )
+
+
+def _limit_clicks(clicks: Frame, limited: Frame, kept: Frame, limit: UserLimit) -> Frame:
+    """The clicks, those of limited users from their first kept search on, and few per day."""
+    background = nw.col("split") == SPLIT_CODES["background"]
+    columns = clicks.collect_schema().names()
+    since = kept.group_by("user_id").agg(since=nw.col("time").min())
+    theirs = clicks.filter(background).join(since, on="user_id")
+    theirs = theirs.filter(nw.col("time") >= nw.col("since"))
+    theirs = theirs.with_columns(day=nw.col("time").dt.date())
+    theirs = _first(theirs, limit.repeats, ["user_id", "query_id", "url_id", "day"], ["time"])
+    others = clicks.join(limited, on="user_id", how="anti")
+    later = clicks.filter(~background).join(limited, on="user_id", how="semi")
+    return nw.concat([frame.select(*columns) for frame in (others, later, theirs)])
+
+
+def _totals(sizes: Frame) -> tuple[int, int]:
+    found = sizes.select(searches=nw.col("searches").sum(), users=nw.len()).collect("polars")
+    ((searches, users),) = found.rows()
+    return int(searches or 0), int(users)
+
+
+def _count(frame: Frame) -> int:
+    return int(frame.select(nw.len()).collect("polars").item())
 
 
 PAPER_DAYS = (61, 14, 8, 9)

@@ -57,6 +57,7 @@ _LIMITS = {
     "max_session_queries": (2, 100_000),
     "vocabulary_size": (1, 10**9),
     "min_users": (1, 10**9),
+    "max_user_repeats": (1, 10**9),
 }
 
 
@@ -80,7 +81,16 @@ class PrepareSettings:
     keep_personal_data: bool = False
     drop_urls: bool = False
     keep_robots: bool = False
-    """Whether visitors that no person can be stay in (`stages/robots.py` has the rule)."""
+    """Whether likely bots stay in (`cleaning.RobotRule` is the rule)."""
+    exclude_users: tuple[str, ...] = ()
+    """Users whose rows do not count, as the log names them, or `pseudonym:NUMBER` as the data
+    folder does."""
+    max_user_repeats: int = 5
+    """Searches of one query by one user on one day that count in the background. In the AOL log
+    this leaves out 0.9% of the searches."""
+    max_user_share: float = 0.01
+    """The largest share of the background's searches that one user may have; of a user with more
+    the newest count. Twenty times the mean is always allowed."""
     recogniser: "Recogniser | None" = None
     """A site's own rule of what is personal, asked for every distinct query as typed."""
     journal: bool = True
@@ -95,6 +105,10 @@ class PrepareSettings:
                 raise InputError(f"`{name}`: must be {least} or more, and at most {most:,}")
         if self.split_at and self.split_days:
             raise InputError("`split_at` and `split_days` exclude each other; choose one")
+        if not 0 < self.max_user_share <= 1:
+            raise InputError(
+                f"`max_user_share` {self.max_user_share}: give a share above 0, at most 1"
+            )
         if not 0 <= self.holdout_users < 1:
             raise InputError(f"`holdout_users` {self.holdout_users}: give a share below 1")
         if self.keep_personal_data and self.recogniser is not None:

@@ -22,8 +22,8 @@ def test_a_nearly_empty_model_says_why(prepared: Any, tiny_log: Any, tmp_path: P
     data = prepared(tiny_log([*SHARED, *ALONE], min_users=2)).path
     told = _fitted(data, "adjacency", tmp_path / "model").stderr
 
-    assert "Only 13.0% of the background's queries are known" in told
-    assert "--min-users than 2" in told
+    assert "Only 13.0% of the background's searches are of queries that 2 users typed" in told
+    assert "It would be 100.0% with --min-users 1" in told
 
 
 def test_shortcuts_without_clicks_says_what_was_chosen(

@@ -12,9 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nextquery.logs.engines.base import Engine
+from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.engines.open import open_engine
-from nextquery.logs.sessions import find_sessions
+from nextquery.logs.sessions import (
+    LimitCounts,
+    SessionRows,
+    UserLimit,
+    find_sessions,
+    limit_users,
+)
 
 START = datetime(2024, 1, 1)
 Row = tuple[int, int, int, int | None]
@@ -31,6 +37,17 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
 def _sessions(
     engine: Engine, folder: Path, rows: list[Row], most: int = 500, split: nw.Expr | None = None
 ) -> list[dict[str, Any]]:
+    return _in_order(_found(engine, folder, rows, most, split).queries)
+
+
+def _in_order(queries: Frame) -> list[dict[str, Any]]:
+    table = queries.collect("polars").rows(named=True)
+    return sorted(table, key=lambda row: (row["session"], row["position"]))
+
+
+def _found(
+    engine: Engine, folder: Path, rows: list[Row], most: int = 500, split: nw.Expr | None = None
+) -> SessionRows:
     folder.mkdir(parents=True)
     frame = pl.DataFrame(
         [(user, START + timedelta(minutes=minute), *rest) for user, minute, *rest in rows],
@@ -45,9 +62,7 @@ def _sessions(
     frame.write_parquet(folder / "part-00000.parquet")
     ordered = engine.sort_rows(engine.scan(folder), "ordered")
     rule = nw.lit(0) if split is None else split
-    found = find_sessions(engine, ordered, rule, idle_minutes=30, max_queries=most)
-    table = found.queries.collect("polars").rows(named=True)
-    return sorted(table, key=lambda row: (row["session"], row["position"]))
+    return find_sessions(engine, ordered, rule, idle_minutes=30, max_queries=most)
 
 
 def _shape(found: list[dict[str, Any]]) -> list[tuple[int, int, int, int, int | None, bool]]:
@@ -124,6 +139,72 @@ def test_each_part_of_a_cut_session_is_in_the_split_of_its_first_query(
     late = (nw.col("time") >= START + timedelta(minutes=3)).cast(nw.Int64)
     found = _sessions(engine, tmp_path / "rows", rows, most=3, split=late)
     assert [row["split"] for row in found] == [0, 0, 0, 1, 1, 1]
+
+
+DAY = 24 * 60
+
+
+def test_a_user_s_repeats_of_a_day_count_up_to_the_limit(engine: Engine, tmp_path: Path) -> None:
+    repeated = [(1, 10 * n, 7 if n % 2 == 0 else 8 + n, 5) for n in range(7)]  # 7 9 7 11 7 13 7
+    rows: list[Row] = [*repeated, (1, DAY, 7, 5), (2, 0, 7, None), (2, 1, 7, None)]
+    sessions = _found(engine, tmp_path / "rows", rows)
+    limited, counts = limit_users(engine, sessions, UserLimit(2, 1.0))
+    assert _shape(_in_order(limited.queries)) == [
+        (0, 0, 7, 1, 9, False),
+        (0, 1, 9, 1, 7, False),
+        (0, 2, 7, 1, 11, False),
+        (0, 3, 11, 1, 13, False),
+        (0, 4, 13, 1, None, False),
+        (7, 0, 7, 1, None, True),  # the next day
+        (8, 0, 7, 0, None, True),
+    ]
+    assert counts == LimitCounts(1, 2)
+    clicks = limited.clicks.collect("polars").to_native()
+    assert clicks.filter(pl.col("query_id") == 7).height == 3, "two and one of the next day"
+    assert clicks.height == 6
+
+
+def test_what_a_limit_leaves_closes_up(engine: Engine, tmp_path: Path) -> None:
+    # 7 8 7 9 8 7 8: the third 7 and the third 8 go.
+    queries = (7, 8, 7, 9, 8, 7, 8)
+    rows: list[Row] = [(1, minute, query, None) for minute, query in enumerate(queries)]
+    rows += [(1, 100, 7, None), (1, 101, 4, None)]
+    limited, _ = limit_users(engine, _found(engine, tmp_path / "rows", rows), UserLimit(1, 1.0))
+    assert _shape(_in_order(limited.queries)) == [
+        (0, 0, 7, 0, 8, False),
+        (0, 1, 8, 0, 9, False),
+        (0, 2, 9, 0, None, False),
+        (7, 0, 4, 0, None, True),
+    ]
+
+
+def test_a_user_with_an_outsized_share_keeps_the_newest(engine: Engine, tmp_path: Path) -> None:
+    loud: list[Row] = [(1, 40 * n, n, 1) for n in range(150)]
+    rows = loud + [(user, 0, 7, None) for user in range(2, 52)]
+    sessions = _found(engine, tmp_path / "rows", rows)
+    # 200 searches of 51 users: twenty times the mean is 78.
+    limited, counts = limit_users(engine, sessions, UserLimit(5, 0.01))
+    theirs = [row["query_id"] for row in _in_order(limited.queries) if row["user_id"] == 1]
+    assert theirs == list(range(72, 150))
+    assert counts == LimitCounts(1, 72)
+    assert limited.clicks.collect("polars").to_native().height == 78
+
+
+def test_a_share_within_the_limit_is_left_alone(engine: Engine, tmp_path: Path) -> None:
+    rows: list[Row] = [(1, 40 * n, n, 1) for n in range(30)]
+    sessions = _found(engine, tmp_path / "rows", [*rows, (2, 0, 7, None)])
+    same, nobody = limit_users(engine, sessions, UserLimit(5, 0.01))
+    assert same is sessions
+    assert nobody == LimitCounts()
+
+
+def test_later_splits_are_not_limited(engine: Engine, tmp_path: Path) -> None:
+    rows: list[Row] = [(1, 40 * n, 7, 1) for n in range(4)]
+    late = (nw.col("time") >= START + timedelta(minutes=80)).cast(nw.Int8)
+    sessions = _found(engine, tmp_path / "rows", rows, split=late)
+    limited, _ = limit_users(engine, sessions, UserLimit(1, 1.0))
+    assert [row["session"] for row in _in_order(limited.queries)] == [0, 2, 3]
+    assert limited.clicks.collect("polars").to_native().height == 3
 
 
 def _by_hand(rows: list[Row], most: int) -> list[tuple[int, int, int, int]]:
