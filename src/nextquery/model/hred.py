@@ -19,6 +19,7 @@ from nextquery.model.copying import CopyAttention
 from nextquery.model.recurrence import GRU, Linear
 from nextquery.model.settings import KIND, ModelConfig
 from nextquery.model.stored import StoredModel
+from nextquery.model.transformer import Transformer
 from nextquery.text.vectors import Ints, NgramTable, WordVectors
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 
@@ -311,7 +312,7 @@ def initialise_as_authors(model: HRED) -> None:
 
 
 @torch.no_grad()
-def take_word_vectors(model: HRED, found: WordVectors) -> None:
+def take_word_vectors(model: "HRED | Transformer", found: WordVectors) -> None:
     """Begin with these vectors, reduced to the model's size and as long as those drawn at random.
 
     Words that are not among them keep their random vectors; if there are fewer numbers than the

@@ -1,12 +1,13 @@
-"""The likelihood of whole sessions (Eq. 11): HRED's steps run over a packed batch.
+"""The likelihood of whole sessions (Eq. 11): a network run over a packed batch.
 
-Knows how a batch is laid out and what each piece of the model is given. Every query of every
+Every query of every
 session is predicted. A target outside the vocabulary is one event: with copying, the copied word
 if an earlier query of the session has it; the unknown word otherwise.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,15 +15,33 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nextquery.artifacts import open_artifact
 from nextquery.model.copying import Layout, pointed
 from nextquery.model.hred import HRED, SessionInputs
 from nextquery.model.loss import Candidates, log_likelihood
 from nextquery.model.recurrence import round_size
+from nextquery.model.settings import KIND, TRANSFORMER, ModelConfig, TransformerConfig
+from nextquery.model.transformer import Transformer
 from nextquery.text.batching import Batch
-from nextquery.text.vocabulary import PADDING
+from nextquery.text.vocabulary import END_OF_QUERY, PADDING, Vocabulary
 
+SessionModel = HRED | Transformer
+_NETWORKS: dict[str, type[SessionModel]] = {KIND: HRED, TRANSFORMER: Transformer}
 _LEAST_COPY = 1e-30
 """A pointer's share below this counts as this: its logarithm must stay finite."""
+
+
+def new_model(config: ModelConfig | TransformerConfig, vocabulary: Vocabulary) -> SessionModel:
+    """Make the network that a configuration describes, with random weights."""
+    if isinstance(config, ModelConfig):
+        return HRED(config, vocabulary)
+    return Transformer(config, vocabulary)
+
+
+def open_model(folder: Path) -> SessionModel:
+    """Open the model folder of either network."""
+    artifact = open_artifact(folder, *_NETWORKS)
+    return _NETWORKS[artifact.kind].from_pretrained(artifact)
 
 
 @dataclass(frozen=True)
@@ -43,10 +62,24 @@ class Predictions:
     """(queries,): the log-odds that each query is useful, longest query first."""
 
 
-class SessionLikelihood(nn.Module):
-    """HRED as training sees it: a batch in, the log-likelihood of its words out."""
+@dataclass(frozen=True)
+class States:
+    """What a network computes over a batch, as copying and the softmax take it."""
 
-    def __init__(self, model: HRED, chunk: int, usefulness_weight: float = 0.0) -> None:
+    words: Tensor
+    """(symbols, d_h): the state at each encoder symbol."""
+    decoder: Tensor
+    """(positions, d_h): the state that predicts each target."""
+    previous: Tensor
+    """(positions, d_e): of the last word read (Eq. 10)."""
+    omega: Tensor
+    """(positions, d_e): Eq. 10, without copying."""
+
+
+class SessionLikelihood(nn.Module):
+    """A network as training sees it: a batch in, the log-likelihood of its words out."""
+
+    def __init__(self, model: SessionModel, chunk: int, usefulness_weight: float = 0.0) -> None:
         super().__init__()
         self.model = model
         self.chunk = chunk
@@ -114,13 +147,47 @@ def filled_up(candidates: Candidates) -> Candidates:
     )
 
 
-def tensor(model: HRED, array: NDArray) -> Tensor:  # type: ignore[type-arg]
+def tensor(model: SessionModel, array: NDArray) -> Tensor:  # type: ignore[type-arg]
     """The array on the model's device."""
-    return torch.from_numpy(array).to(model.decoder_start.weight.device)
+    return torch.from_numpy(array).to(next(model.parameters()).device)
 
 
-def predict(model: HRED, batch: Batch) -> Predictions:
-    """Encode the sessions and run the decoder with the true words as its inputs."""
+def predict(model: SessionModel, batch: Batch) -> Predictions:
+    """Read the sessions with the true words as inputs and predict every symbol."""
+    states = _hred_states(model, batch) if isinstance(model, HRED) else _states(model, batch)
+    predictions = Predictions(model.dropout(states.omega))
+    if model.copying is not None:
+        predictions = _with_copying(model, batch, states)
+    if model.usefulness is None:
+        return predictions
+    last = _rows(states.decoder, tensor(model, batch.decoder_ends))
+    return replace(predictions, usefulness=model.usefulness(last).squeeze(1))
+
+
+def _states(model: Transformer, batch: Batch) -> States:
+    """Run the Transformer over the sessions as sequences, one after the other."""
+    starts = np.cumsum(batch.token_counts) - batch.token_counts
+    words = np.empty(int(batch.token_counts.sum()), dtype=np.int64)
+    words[starts] = END_OF_QUERY
+    words[batch.encoder_tokens] = batch.encoder_words
+    first = batch.decoder_sizes[0]  # queries: their first symbols come after the one before them
+    words[batch.decoder_tokens[first:]] = batch.decoder_words
+    sessions = np.repeat(np.arange(batch.sessions), batch.token_counts)
+    positions = np.arange(len(words)) - starts[sessions]
+    tokens = (tensor(model, array) for array in (words, sessions, positions))
+    states = model(*tokens)
+    decoder_tokens = tensor(model, batch.decoder_tokens)
+    decoder = _rows(states, decoder_tokens)
+    return States(
+        words=_rows(states, tensor(model, batch.encoder_tokens)),
+        decoder=decoder,
+        previous=model.word_vectors(tensor(model, words)[decoder_tokens]),
+        omega=model.output(decoder),
+    )
+
+
+def _hred_states(model: HRED, batch: Batch) -> States:
+    """Encode the sessions and run the decoder."""
     words = tensor(model, batch.encoder_words)
     word_states = model.run_encoder(words, batch.encoder_sizes, batch.outside)
     contexts = _rows(_session_states(model, batch, word_states), tensor(model, batch.contexts))
@@ -129,13 +196,7 @@ def predict(model: HRED, batch: Batch) -> Predictions:
     omega = model.output_state(states) + previous
     if session.output is not None:
         omega = omega + _by_position(model, session.output, batch.decoder_sizes)
-    found = Predictions(model.dropout(omega))
-    if model.copying is not None:
-        found = _with_copying(model, batch, (word_states, states, previous, omega))
-    if model.usefulness is None:
-        return found
-    last = _rows(states, tensor(model, batch.decoder_ends))
-    return replace(found, usefulness=model.usefulness(last).squeeze(1))
+    return States(word_states, states, previous, omega)
 
 
 def _session_states(model: HRED, batch: Batch, word_states: Tensor) -> Tensor:
@@ -162,25 +223,22 @@ def _decoder_states(
     return torch.cat([start, rest]), torch.cat([nothing, previous])
 
 
-def _with_copying(
-    model: HRED, batch: Batch, parts: tuple[Tensor, Tensor, Tensor, Tensor]
-) -> Predictions:
+def _with_copying(model: SessionModel, batch: Batch, states: States) -> Predictions:
     assert model.copying is not None
-    word_states, states, previous, omega = parts
     grid = batch.copies
     sources, places = tensor(model, grid.sources), tensor(model, grid.places)
     layout = Layout(tensor(model, grid.targets).clamp(min=0), places)
     # Cells without a word have that of any; they are never looked at.
-    memory = model.copying.remember(_rows(word_states, sources.clamp(min=0)))
+    memory = model.copying.remember(_rows(states.words, sources.clamp(min=0)))
     age = tensor(model, grid.target_queries[:, :, None] - grid.source_queries[:, None, :])
     age = age.clamp(min=0) * (sources >= 0)[:, None, :]
-    attention = model.copying.attend(states, previous, memory, age, layout)
+    attention = model.copying.attend(states.decoder, states.previous, memory, age, layout)
     extended = tensor(model, batch.extended_targets)
     wanted = extended[layout.rows]
     same = (tensor(model, grid.source_words)[:, None, :] == wanted[:, :, None]) & (age > 0)
     copied = pointed(attention.weights, same).flatten()[places]
     return Predictions(
-        omega=model.dropout(omega + attention.output),
+        omega=model.dropout(states.omega + attention.output),
         rival=attention.gate + copied.clamp(min=_LEAST_COPY).log(),
         softmax_share=-functional.softplus(attention.gate),
         copied_only=(extended >= len(model.vocabulary)) & same.any(dim=-1).flatten()[places],

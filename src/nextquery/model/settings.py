@@ -1,12 +1,16 @@
 """Configuration of model and training, and the file names of a model folder (no torch here)."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from nextquery.config import Section
 
+KIND, TRANSFORMER = "hred", "transformer"
+"""The kinds of neural models."""
+WEIGHTS = "model.safetensors"
+VOCABULARY = "vocabulary.txt"
 _MOST_NUMBERS = 1 << 16
 """No machine has the memory for states or vectors of more numbers."""
 _MOST_UNITS = (1 << 31) - 1
@@ -71,6 +75,33 @@ class ModelConfig(Section):
             raise ValueError("tied = true needs factored = true: both use one vector per word")
         if self.character_ngrams and not self.factored:
             raise ValueError("character_ngrams needs factored = true: one vector per word")
+        return self
+
+
+class TransformerConfig(Section):
+    """The shape of the session Transformer; its output vectors are its input vectors."""
+
+    kind: Literal["transformer"] = "transformer"
+    """Always `transformer`."""
+    vocabulary_size: int = Field(default=90_000, ge=1)
+    """V without special symbols: the most frequent words of the data folder that are kept."""
+    embedding_size: int = Field(default=300, ge=1, le=_MOST_NUMBERS)
+    """d_e: numbers per word vector."""
+    model_size: int = Field(default=1000, ge=2, le=_MOST_NUMBERS)
+    """d: numbers in a state."""
+    layers: int = Field(default=2, ge=1, le=100)
+    """Blocks of attention and feed-forward layers."""
+    heads: int = Field(default=4, ge=1)
+    """Attention heads; each has an even share of the state."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Share of word-vector, branch and output-vector entries dropped while training."""
+    copying: bool = Field(default=False, alias="copy")
+    """Let the model point at words of the earlier queries, those outside V included."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.model_size % (2 * self.heads):
+            raise ValueError("model_size must be a multiple of twice the number of heads")
         return self
 
 
@@ -146,10 +177,20 @@ class TrainConfig(Section):
         return self.loss == "sampled" or large
 
 
+def _kind_of_model(values: Any) -> str:
+    """The network that a `[model]` section describes; HRED's has no `kind`."""
+    if isinstance(values, Mapping):
+        return str(values.get("kind", KIND))
+    return TRANSFORMER if isinstance(values, TransformerConfig) else KIND
+
+
 class RunConfig(Section):
     """What a config file of `nextquery train` holds."""
 
-    model: ModelConfig = ModelConfig()
+    model: Annotated[
+        Annotated[ModelConfig, Tag("hred")] | Annotated[TransformerConfig, Tag("transformer")],
+        Discriminator(_kind_of_model),
+    ] = ModelConfig()
     """The shape of the model."""
     train: TrainConfig = TrainConfig()
     """How it is trained."""
@@ -168,13 +209,13 @@ class RunConfig(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if isinstance(self.model, TransformerConfig):
+            for key, default in {"usefulness_weight": 0.0, "initialisation": "default"}.items():
+                if getattr(self.train, key) != default:
+                    raise ValueError(f"train.{key} is for HRED only: remove it")
+            return self
         if self.train.word_vectors and not self.model.factored:
             raise ValueError("train.word_vectors needs model.factored = true: one vector per word")
         if self.model.usefulness != (self.train.usefulness_weight > 0):
             raise ValueError("model.usefulness goes with train.usefulness_weight above 0: set that")
         return self
-
-
-KIND = "hred"
-WEIGHTS = "model.safetensors"
-VOCABULARY = "vocabulary.txt"

@@ -79,6 +79,13 @@ class Batch:
     sessions: int
     decoder_ends: Ints
     """(queries,): the position that predicts the end of each query, longest query first."""
+    encoder_tokens: Ints
+    """(symbols,): where each encoder symbol is when the sessions are sequences one after the other.
+    A sequence begins with an end-of-query symbol and leaves out that of its last query."""
+    decoder_tokens: Ints
+    """(positions,): where the symbol is, in the same sequences, that each target comes after."""
+    token_counts: Ints
+    """(sessions,): the length of each sequence."""
     useful: NDArray[np.float32] | None
     """(queries,): how useful each predicted query was, in the same order, if that is learnt."""
     outside: NgramTable | None = None
@@ -158,6 +165,8 @@ def build_batch(corpus: EncodedSessions, members: Ints, *, last_only: bool = Fal
     target_words = corpus.words[starts[target] + decoder.step].astype(np.int64)
     follows = decoder.step > 0
     inputs = corpus.words[starts[target[follows]] + decoder.step[follows] - 1].astype(np.int64)
+    # Where each query begins in the sequences: after the start symbol and the queries before it.
+    query_tokens = np.cumsum(lengths) - lengths
     size = corpus.vocabulary_size
     encoder_words, outside = _by_spelling(corpus, source_words)
     return Batch(
@@ -176,6 +185,9 @@ def build_batch(corpus: EncodedSessions, members: Ints, *, last_only: bool = Fal
         ),
         sessions=len(members),
         outside=outside,
+        encoder_tokens=query_tokens[source] + encoder.step + 1,
+        decoder_tokens=query_tokens[target] + decoder.step,
+        token_counts=np.bincount(session, weights=lengths).astype(np.int64),
         decoder_ends=decoder.last[decoder.order],
         useful=None if corpus.useful is None else np.asarray(corpus.useful[query[ordered]]),
     )

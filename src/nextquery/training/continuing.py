@@ -20,7 +20,8 @@ from nextquery.artifacts import open_artifact
 from nextquery.errors import ArtifactError, ConfigError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
-from nextquery.model.settings import KIND
+from nextquery.model.likelihood import SessionModel
+from nextquery.model.settings import KIND, TRANSFORMER
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import SPECIAL, UNKNOWN
 
@@ -49,7 +50,7 @@ class Continuation:
     @property
     def manifest(self) -> Mapping[str, Any]:
         """What the earlier model's folder says."""
-        return open_artifact(self.path, KIND, verify=False).manifest
+        return open_artifact(self.path, KIND, TRANSFORMER, verify=False).manifest
 
     @property
     def until(self) -> datetime | None:
@@ -112,7 +113,7 @@ def _are_new(
 
 
 @torch.no_grad()
-def take_weights(model: HRED, earlier: HRED, sessions: EncodedSessions) -> int:
+def take_weights(model: SessionModel, earlier: SessionModel, sessions: EncodedSessions) -> int:
     """Give `model` the weights of an earlier one; returns how many of its words are new.
 
     A row of a table over the vocabulary goes with its word. A word that the earlier model did not
@@ -206,10 +207,10 @@ def _contexts(
     return pairs // (2 * symbols), pairs % (2 * symbols), times
 
 
-def _word_tables(model: HRED) -> set[str]:
+def _word_tables(model: SessionModel) -> set[str]:
     """The parameters with a row per word."""
     tables = {"word_vectors.weight", "output_vectors.weight", "output_bias"}
-    if not model.config.factored:
+    if isinstance(model, HRED) and not model.config.factored:
         tables |= {f"{name}.matrix.weight" for name in WORD_PROJECTIONS}
     return tables
 

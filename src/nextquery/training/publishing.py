@@ -11,8 +11,8 @@ from typing import Any
 from nextquery.artifacts import publish
 from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData, continued_entry, data_entry, describe_forgotten
-from nextquery.model.hred import HRED
-from nextquery.model.settings import KIND, RunConfig
+from nextquery.model.likelihood import SessionModel
+from nextquery.model.settings import RunConfig, TransformerConfig
 from nextquery.training.continuing import describe
 from nextquery.training.trainer import EVENTS, METRICS, Perplexity, UsefulnessLoss, read_metrics
 
@@ -89,7 +89,7 @@ class Earlier:
 
 def publish_model(
     out: Path,
-    model: HRED,
+    model: SessionModel,
     config: RunConfig,
     data: PreparedData,
     run: Path,
@@ -106,7 +106,7 @@ def publish_model(
     }
     if earlier is not None:
         entries["earlier"] = earlier.entries()
-    with publish(out, KIND, entries) as partial:
+    with publish(out, model.kind, entries) as partial:
         model.write_files(partial)
         write_tables(data, partial)
         shutil.copyfile(run / METRICS, partial / METRICS)
@@ -164,7 +164,8 @@ def model_card(
     )
     size, peak = f"{parameters * 4 / 1e6:.1f} MB", f"{facts.peak_memory_bytes / 1e6:,.0f} MB"
     time = duration(facts.seconds)
-    return f"""# HRED query-suggestion model
+    network = "Transformer" if isinstance(config.model, TransformerConfig) else "HRED"
+    return f"""# {network} query-suggestion model
 
 Predicts the next query of a search session from the queries before it. Use it with
 `nextquery suggest`, `nextquery score` or `nextquery serve` on this folder.

@@ -23,7 +23,7 @@ from nextquery.errors import ArtifactError, TrainingError
 from nextquery.logs.counting import usefulness
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED, initialise_as_authors, take_word_vectors
-from nextquery.model.likelihood import SessionLikelihood
+from nextquery.model.likelihood import SessionLikelihood, SessionModel, new_model, open_model
 from nextquery.model.loss import CandidateSampler
 from nextquery.model.settings import KIND, RunConfig, TrainConfig
 from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_sessions
@@ -224,8 +224,8 @@ class Run:
             self._id = run_id(self.folder, torch.get_num_threads(), say)
         sessions, validation = self._encode()
         torch.manual_seed(config.seed)
-        model = HRED(self._config.model, self._vocabulary)
-        if config.initialisation == "authors":
+        model = new_model(self._config.model, self._vocabulary)
+        if config.initialisation == "authors" and isinstance(model, HRED):
             initialise_as_authors(model)
         likelihood = SessionLikelihood(model, config.chunk, config.usefulness_weight)
         likelihood = likelihood.to(self._processes.device)
@@ -287,7 +287,7 @@ class Run:
                     self._vocabulary,
                     limits,
                     folder / each,
-                    self._config.model.character_ngrams,
+                    getattr(self._config.model, "character_ngrams", 0),
                 ),
                 each,
             )
@@ -300,11 +300,11 @@ class Run:
         return background, validation
 
     def _go_on_from(
-        self, model: HRED, continuation: Continuation, say: Callable[[str], None]
+        self, model: SessionModel, continuation: Continuation, say: Callable[[str], None]
     ) -> None:
         """Begin with the weights of the earlier model."""
         assert self._chosen is not None
-        new = take_weights(model, HRED.from_pretrained(continuation.path), self._chosen.background)
+        new = take_weights(model, open_model(continuation.path), self._chosen.background)
         say(
             f"going on from {continuation.path}: {self._chosen.new:,} new sessions, "
             f"{self._chosen.replayed:,} older ones, {new:,} new words"
@@ -352,7 +352,7 @@ def _fixed_settings(config: RunConfig) -> dict[str, object]:
     }
 
 
-def _begin_with(model: HRED, path: Path, say: Callable[[str], None]) -> None:
+def _begin_with(model: SessionModel, path: Path, say: Callable[[str], None]) -> None:
     """Give the model the word vectors of a file, and say how many words it has."""
     found = read_word_vectors(path, set(model.vocabulary.words))
     take_word_vectors(model, found)
@@ -361,12 +361,12 @@ def _begin_with(model: HRED, path: Path, say: Callable[[str], None]) -> None:
 
 
 def _feed(
-    model: HRED, config: TrainConfig, sessions: EncodedSessions, processes: Processes
+    model: SessionModel, config: TrainConfig, sessions: EncodedSessions, processes: Processes
 ) -> Feed:
     """The batches, with sampled candidates if the loss is sampled; decides sparse gradients."""
     sampled = config.sampled(len(model.vocabulary))
     if model.word_vectors is not None:
-        model.word_vectors.sparse = sampled or not model.config.tied
+        model.word_vectors.sparse = sampled or model.output_vectors is not model.word_vectors
     if model.character_ngrams is not None:
         model.character_ngrams.sparse = True
     if sampled:
