@@ -26,7 +26,8 @@ from nextquery.errors import InputError
 from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
-from nextquery.model.settings import ModelConfig
+from nextquery.model.settings import ModelConfig, TransformerConfig
+from nextquery.model.transformer import Transformer
 from nextquery.normalise import normalise_query
 from nextquery.service.answering import build_service
 from nextquery.service.app import build_app
@@ -63,6 +64,18 @@ def _hred(data: PreparedData, folder: Path) -> None:
         write_tables(data, partial)
 
 
+def _transformer(data: PreparedData, folder: Path) -> None:
+    torch.manual_seed(1)
+    vocabulary = Vocabulary(data.counts("words").select("word").collect()["word"].sort())
+    config = TransformerConfig(embedding_size=8, model_size=16, heads=2, copy=True)
+    model = Transformer(config, vocabulary)
+    assert model.copying is not None
+    torch.nn.init.constant_(model.copying.gate.bias, -3.0)
+    with publish(folder, "transformer", model.manifest_entries()) as partial:
+        model.write_files(partial)
+        write_tables(data, partial)
+
+
 def _reranked(data: PreparedData, folder: Path) -> None:
     base = folder.with_name("base of reranked")
     fit_model(count_model("adjacency"), data).save(base)
@@ -82,6 +95,7 @@ MAKERS: dict[str, Callable[[PreparedData, Path], None]] = {
     **{kind: _fit(kind) for kind in COUNT_MODELS},
     "rescue": _rescue,
     "hred": _hred,
+    "transformer": _transformer,
     "blend": _blend,
     "reranked": _reranked,
 }
@@ -193,7 +207,7 @@ def test_scores(suggester: Suggester, context: list[str]) -> None:
     assert all(isfinite(item.log_likelihood) and item.log_likelihood <= 0 for item in scored)
     assert [item.words for item in scored] == [3, 2, 2, 3, 3, 1, 100]
     # A model that copies knows the words of the session, whatever its vocabulary.
-    copied = suggester.kind in ("hred", "blend") and any("zyzzyva" in query for query in context)
+    copied = suggester.kind in ("hred", "transformer", "blend") and any("zyzzyva" in query for query in context)
     unknown = () if copied else ("zyzzyva",)
     assert [item.unknown for item in scored][2:5] == [unknown, (), unknown]
 

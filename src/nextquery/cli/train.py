@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,6 +11,10 @@ import typer
 def train(
     data: Annotated[Path, typer.Argument(help="A folder made by `nextquery prepare`.")],
     out: Annotated[Path, typer.Option(help="The model folder to make.")],
+    kind: Annotated[
+        Literal["hred", "transformer"],
+        typer.Option(help="The network: HRED, or a Transformer over the queries of a session."),
+    ] = "hred",
     config: Annotated[
         str | None,
         typer.Option(help="tiny, small (default), paper, or a TOML file with the same keys."),
@@ -35,7 +39,7 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Train HRED; the model folder is self-contained.
+    """Train a neural model; the model folder is self-contained.
 
     Ctrl-C or SIGTERM saves and stops; the same command with `--resume` goes on. Several processes:
     `torchrun --nproc-per-node 2 -m nextquery train ...`
@@ -58,7 +62,7 @@ def train(
 
     continuation = None if earlier is None else Continuation(earlier, replay)
     if continuation is None or config is not None:
-        settings = load_config(RunConfig, config or "small", overrides or ())
+        settings = load_config(RunConfig, config_of(kind, config or "small"), overrides or ())
     else:
         settings = changed_config(RunConfig, continuation.settings(), overrides or ())
     prepared = PreparedData(data)
@@ -89,6 +93,14 @@ def train(
         typer.echo(json.dumps({"model": str(out), **facts}, indent=2))
         return
     typer.echo(_summary(out, facts))
+
+
+def config_of(kind: str, config: str) -> str:
+    """The shipped config of this name for a kind of network; a file says its kind itself."""
+    from nextquery.config import shipped_configs
+
+    named = f"{kind}-{config}"
+    return named if kind != "hred" and named in shipped_configs() else config
 
 
 def _summary(out: Path, facts: dict[str, object]) -> str:

@@ -35,6 +35,11 @@ class SessionVocabulary:
         self.distinct: tuple[int, ...] = tuple(sorted(set(map(self.id, words))))
         """The ids of all words that can be copied, each once, ascending."""
 
+    @property
+    def size(self) -> int:
+        """The number of ids: those of the vocabulary and of the words that it lacks."""
+        return len(self._vocabulary) + len(self.outside)
+
     def is_outside(self, word_id: int) -> bool:
         """Whether the vocabulary lacks the word."""
         return word_id >= len(self._vocabulary)

@@ -61,7 +61,7 @@ def weight_shapes(config: ModelConfig, words: int) -> dict[str, Shape]:
         found["output_session.weight"] = (d_e, d_s)
     if config.usefulness:
         found |= {"usefulness.weight": (1, d_h), "usefulness.bias": (1,)}
-    return found | (_copying(d_e, d_h) if config.copying else {})
+    return found | (copying_shapes(d_e, d_h) if config.copying else {})
 
 
 def _recurrence(name: str, size: int, biases: bool) -> dict[str, Shape]:
@@ -72,7 +72,8 @@ def _recurrence(name: str, size: int, biases: bool) -> dict[str, Shape]:
     }
 
 
-def _copying(d_e: int, d_h: int) -> dict[str, Shape]:
+def copying_shapes(d_e: int, d_h: int) -> dict[str, Shape]:
+    """The parameters of copying, with the same names in every network."""
     return {
         "copying.query.weight": (d_h, d_h + d_e),
         "copying.key.weight": (d_h, d_h),

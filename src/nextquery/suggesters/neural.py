@@ -16,7 +16,9 @@ from nextquery.inference.context import ContextLimits, ContextState
 from nextquery.inference.hred import HREDModel
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
-from nextquery.model.settings import KIND
+from nextquery.inference.transformer import TransformerModel
+from nextquery.model.settings import KIND, TRANSFORMER
+from nextquery.normalise import normalise_query
 from nextquery.records import Neighbour, QueryWeight, ScoredQuery, Suggestion
 from nextquery.suggesters.base import BatchScorer, Scorer
 
@@ -235,6 +237,49 @@ class HREDSuggester(NeuralSuggester):
     def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Floats]:
         """What `update_gates` gives for each context, computed together."""
         return update_gates_many(self._gated, self._predictor.encoder, contexts)
+
+
+class TransformerSuggester(NeuralSuggester):
+    """A trained session Transformer, which explains itself by its attention."""
+
+    kind = TRANSFORMER
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        model: TransformerModel,
+        predictor: Predictor,
+        config: DecodeConfig,
+    ) -> None:
+        super().__init__(artifact, predictor, config)
+        self._attentive = model
+
+    @classmethod
+    def load(
+        cls, folder: Path | Artifact, guard: Guard, config: DecodeConfig | None = None
+    ) -> "TransformerSuggester":
+        """Open a model folder behind its guard."""
+
+        def read(artifact: Artifact) -> "TransformerSuggester":
+            model = TransformerModel.from_pretrained(artifact)
+            predictor = Predictor(model, guard, ContextLimits.from_manifest(artifact.manifest))
+            return cls(artifact, model, predictor, config or DecodeConfig())
+
+        suggester = read_artifact(folder, read, TRANSFORMER)
+        suggester.prepare()
+        return suggester
+
+    def explain(self, context: Sequence[str]) -> list[QueryWeight]:
+        """How much the network attends to each query of the context, as shares of 1."""
+        encoder = self._predictor.encoder
+        texts = encoder.normalised(context)
+        [shares] = self._attentive.attention([encoder.read_part(texts)])
+        left = [0.0] * (len(texts) - len(shares)) + shares.tolist()
+        weights = []
+        for query in context:
+            share = left.pop(0) if normalise_query(query) else 0.0
+            weights.append(QueryWeight(query, share, share))
+        return weights
 
 
 def _asks_for_none(n: int) -> bool:

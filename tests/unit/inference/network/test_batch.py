@@ -3,7 +3,7 @@
 import numpy as np
 
 from nextquery.inference.context import ContextBatch, SessionVocabulary
-from nextquery.inference.hred_decoder import CopySources
+from nextquery.inference.copying import CopySources
 from nextquery.inference.predictor import Predictor
 
 from ..conftest import ModelMaker, hred_of, predictor_of
