@@ -135,7 +135,9 @@ def _model(size: str, copying: bool = False, configured: bool = False) -> HRED:
     }
     config = ModelConfig.model_validate(sizes | {"copy": copying})
     if configured:
-        config = load_config(RunConfig, size).model
+        shipped = load_config(RunConfig, size).model
+        assert isinstance(shipped, ModelConfig)
+        config = shipped
     return HRED(config, Vocabulary(f"w{index}" for index in range(words)))
 
 

@@ -138,6 +138,7 @@ def _train(log: Log, likelihood: SessionLikelihood, train: TrainConfig, checkpoi
 
 def _measured(log: Log, likelihood: SessionLikelihood) -> dict[str, Any]:
     perplexity = math.exp(measure(likelihood, log.validation, ALONE).nll)
+    assert isinstance(likelihood.model, HRED)
     found = intent_result(Scores(likelihood.model), log.aside)
     assert found is not None
     return {

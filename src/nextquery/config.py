@@ -105,7 +105,9 @@ def _toml_value(text: str) -> Any:
 
 def _first_problem(error: ValidationError) -> str:
     problem = error.errors()[0]
-    key = ".".join(str(part) for part in problem["loc"])
+    # Tags of unions are in parentheses and not part of the key.
+    parts = [str(part) for part in problem["loc"] if not str(part).startswith("(")]
+    key = ".".join(parts)
     if problem["type"] == "extra_forbidden":
         return f"unknown key {key!r}"
     return f"{key}: {problem['msg']} (given: {problem['input']!r})"

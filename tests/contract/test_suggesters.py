@@ -207,7 +207,9 @@ def test_scores(suggester: Suggester, context: list[str]) -> None:
     assert all(isfinite(item.log_likelihood) and item.log_likelihood <= 0 for item in scored)
     assert [item.words for item in scored] == [3, 2, 2, 3, 3, 1, 100]
     # A model that copies knows the words of the session, whatever its vocabulary.
-    copied = suggester.kind in ("hred", "transformer", "blend") and any("zyzzyva" in query for query in context)
+    copied = suggester.kind in ("hred", "transformer", "blend") and any(
+        "zyzzyva" in query for query in context
+    )
     unknown = () if copied else ("zyzzyva",)
     assert [item.unknown for item in scored][2:5] == [unknown, (), unknown]
 

@@ -54,15 +54,19 @@ def train(
     require("train")
     from nextquery.cli.signals import save_on_signals
     from nextquery.config import changed_config, load_config
+    from nextquery.errors import ConfigError
     from nextquery.logs.data_folder import PreparedData
-    from nextquery.model.settings import RunConfig
+    from nextquery.model.settings import TRANSFORMER, RunConfig, TransformerConfig
     from nextquery.training.continuing import Continuation
     from nextquery.training.distributed import processes
     from nextquery.training.run import train as run
 
     continuation = None if earlier is None else Continuation(earlier, replay)
     if continuation is None or config is not None:
-        settings = load_config(RunConfig, config_of(kind, config or "small"), overrides or ())
+        source = config_of(kind, config or "small")
+        settings = load_config(RunConfig, source, overrides or ())
+        if kind == TRANSFORMER and not isinstance(settings.model, TransformerConfig):
+            raise ConfigError(f'{source}: describes HRED; write kind = "transformer" under [model]')
     else:
         settings = changed_config(RunConfig, continuation.settings(), overrides or ())
     prepared = PreparedData(data)

@@ -180,15 +180,15 @@ class TrainConfig(Section):
 def _kind_of_model(values: Any) -> str:
     """The network that a `[model]` section describes; HRED's has no `kind`."""
     if isinstance(values, Mapping):
-        return str(values.get("kind", KIND))
-    return TRANSFORMER if isinstance(values, TransformerConfig) else KIND
+        return f"({values.get('kind', KIND)})"
+    return f"({TRANSFORMER})" if isinstance(values, TransformerConfig) else f"({KIND})"
 
 
 class RunConfig(Section):
     """What a config file of `nextquery train` holds."""
 
     model: Annotated[
-        Annotated[ModelConfig, Tag("hred")] | Annotated[TransformerConfig, Tag("transformer")],
+        Annotated[ModelConfig, Tag("(hred)")] | Annotated[TransformerConfig, Tag("(transformer)")],
         Discriminator(_kind_of_model),
     ] = ModelConfig()
     """The shape of the model."""

@@ -8,29 +8,32 @@ import pytest
 
 from nextquery.config import load_config, shipped_configs
 from nextquery.errors import ConfigError
-from nextquery.model.settings import ModelConfig, RunConfig, TrainConfig
+from nextquery.model.settings import ModelConfig, RunConfig, TrainConfig, TransformerConfig
 from nextquery.settings import descriptions
 
-NAMES = ["paper", "small", "tiny"]
+NAMES = ["paper", "small", "tiny", "transformer-small", "transformer-tiny"]
+NOT_FOR_TRANSFORMERS = ("initialisation", "usefulness_weight")
 
 
-def test_there_are_three() -> None:
+def test_the_shipped_configs_are_known() -> None:
     assert list(shipped_configs()) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_key_is_there_with_a_comment(name: str) -> None:
-    load_config(RunConfig, name)
+    config = load_config(RunConfig, name)
     lines = shipped_configs()[name].read_text(encoding="utf-8").splitlines()
     keys = [line.split(" = ")[0] for line in lines if re.match(r"\w+ = ", line)]
-    sections = (ModelConfig, TrainConfig)
+    sections = (type(config.model), TrainConfig)
     fields = [field.alias or key for s in sections for key, field in s.model_fields.items()]
+    if isinstance(config.model, TransformerConfig):
+        fields = [key for key in fields if key not in NOT_FOR_TRANSFORMERS]
     assert keys == fields
     for above, line in itertools.pairwise(lines):
         assert not re.match(r"\w+ = ", line) or above.startswith("# "), line
 
 
-@pytest.mark.parametrize("section", [ModelConfig, TrainConfig, RunConfig])
+@pytest.mark.parametrize("section", [ModelConfig, TransformerConfig, TrainConfig, RunConfig])
 def test_every_field_has_a_docstring(section: type[RunConfig]) -> None:
     assert list(descriptions(section)) == list(section.model_fields)
     assert all(descriptions(section).values())
@@ -39,6 +42,7 @@ def test_every_field_has_a_docstring(section: type[RunConfig]) -> None:
 def test_the_paper_config_is_the_paper() -> None:
     config = load_config(RunConfig, "paper")
     model = config.model
+    assert isinstance(model, ModelConfig)
     sizes = (model.vocabulary_size, model.embedding_size, model.query_size, model.session_size)
     assert sizes == (90_000, 300, 1000, 1500)
     assert (model.factored, model.zero_step, model.start_query) == (True, False, False)
@@ -70,16 +74,29 @@ def test_a_bad_value_is_named(override: str, named: str) -> None:
         load_config(RunConfig, "tiny", [override])
 
 
+@pytest.mark.parametrize(
+    "override",
+    ["model.query_size=8", "model.heads=3", "train.initialisation=authors", "model.kind=lstm"],
+)
+def test_a_transformer_has_keys_of_its_own(override: str) -> None:
+    with pytest.raises(ConfigError):
+        load_config(RunConfig, "transformer-tiny", [override])
+
+
 def test_tied_needs_factored() -> None:
     with pytest.raises(ConfigError, match="needs factored"):
         load_config(RunConfig, "tiny", ["model.tied=true", "model.factored=false"])
 
 
 def test_a_weight_makes_the_usefulness_head() -> None:
-    assert not load_config(RunConfig, "tiny").model.usefulness
-    assert load_config(RunConfig, "tiny", ["train.usefulness_weight=0.5"]).model.usefulness
+    def has_head(config: RunConfig) -> bool:
+        assert isinstance(config.model, ModelConfig)
+        return config.model.usefulness
+
+    assert not has_head(load_config(RunConfig, "tiny"))
+    assert has_head(load_config(RunConfig, "tiny", ["train.usefulness_weight=0.5"]))
     stored = load_config(RunConfig, "tiny", ["train.usefulness_weight=1"]).model_dump(by_alias=True)
-    assert RunConfig.model_validate(stored).model.usefulness
+    assert has_head(RunConfig.model_validate(stored))
     with pytest.raises(ConfigError, match=r"goes with train\.usefulness_weight"):
         load_config(RunConfig, "tiny", ["model.usefulness=true"])
 

@@ -12,6 +12,7 @@ from nextquery.errors import ChecksumError, TrainingError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.log import write_log
 from nextquery.model.hred import HRED
+from nextquery.model.likelihood import new_model
 from nextquery.model.settings import ModelConfig, RunConfig, TrainConfig
 from nextquery.text.vocabulary import Vocabulary
 from nextquery.training.run import _disk_errors, _feed, _memory_errors, identity, train
@@ -76,7 +77,7 @@ def test_what_a_resumed_run_may_be_given_anew(data: PreparedData) -> None:
     ],
 )
 def test_a_large_vocabulary_is_sampled(settings: dict[str, Any], sampled: bool) -> None:
-    model = HRED(SMALL.model, Vocabulary(f"w{n}" for n in range(SIZE - 3)))
+    model = new_model(SMALL.model, Vocabulary(f"w{n}" for n in range(SIZE - 3)))
     config = SMALL.train.model_copy(update=settings)
     feed = _feed(model, config, random_sessions(20, 1), ALONE)
     [*_, step] = feed.steps(feed.epoch(0), 0, 1)

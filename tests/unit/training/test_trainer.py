@@ -90,7 +90,7 @@ def test_a_step_of_the_warm_up_is_as_small_as_its_rate(tmp_path: Path) -> None:
         training = trainer(tmp_path / str(len(moved)), epochs=1, batch_words=10_000, **settings)
         training.run(None)
         assert training.position.step == 1
-        moved.append(training.likelihood.model.decoder_start.weight.detach().clone())
+        moved.append(training.likelihood.model.output_matrix.detach().clone())
     assert torch.equal(*moved)
 
 

@@ -15,7 +15,10 @@ def sources_of(
     """What can be copied, and the words of the first context."""
     states = predictor.encoder.encode_many(contexts)
     batch = ContextBatch(predictor.model.vocabulary, states)
-    return CopySources.of(hred_of(predictor).network, batch), batch.vocabularies[0]
+    network = hred_of(predictor).network
+    if not network.config.copying:
+        return None, batch.vocabularies[0]
+    return CopySources.of(network.weights, network.products, batch), batch.vocabularies[0]
 
 
 def test_sources_of_all_contexts_stand_one_behind_the_other(make_model: ModelMaker) -> None:
