@@ -55,7 +55,7 @@ class CurveWriter:
 
     def _model(self, step: int) -> HRED:
         folder = CheckpointFolder(self._training / "checkpoints", {})
-        run = json.loads((folder.place(step) / "run.json").read_text())
+        run = json.loads((folder.folder(step) / "run.json").read_text())
         keys = {key.partition(".")[::2]: value for key, value in run["identity"].items()}
         chosen = {key: value for (section, key), value in keys.items() if section == "model"}
         config = ModelConfig.model_validate(chosen)

@@ -62,8 +62,9 @@ inline void open_gates(const float *recalled, const float *in, const float *bias
     }
 }
 
-// `d_n` (rows, d_h) and `E_o w_n` (rows, d_e) from the parents' `d_{n-1}` and the words `w_n`. Rows
-// with the same parent share its products, rows with the same word those of the word.
+// `d_n` (rows, d_h) and `E_o w_n` (rows, d_e) from the parents' `d_{n-1}` and the words `w_n`: the GRU
+// step of the compiled search. Rows with the same parent share its products, rows with the same word
+// those of the word, which separate calls from Python could not.
 void advance(const Decoder *model, const Contexts *batch, int64_t rows, const float *hidden,
              const int64_t *parents, const int64_t *words, const int64_t *contexts,
              float *hidden_out, float *previous_out) {

@@ -76,7 +76,10 @@ class _Graph:
         return self.product(self.add("Gather", self.weight("word_vectors.weight"), words), matrix)
 
     def recurrence(self, name: Name, projected: Name, state: Name, size: int) -> Name:
-        """One step of the GRU of Eq. 3; `projected` is (rows, 3 d)."""
+        """One step of the GRU of Eq. 3 as ONNX operators; `projected` is (rows, 3 d).
+
+        ONNX's own GRU operator runs whole sequences; a decoder needs single steps.
+        """
         if f"{name}.bias" in self.network.weights:
             projected = self.add("Add", projected, self.weight(f"{name}.bias"))
         parts = self.array(f"{name}.parts", np.array([2 * size, size]))

@@ -1,33 +1,33 @@
-"""Cancellation of decoding whose client no longer waits."""
+"""Cancellation of decoding when nobody waits for the answer any more."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 
-class GivenUpError(Exception):
+class DecodingCancelledError(Exception):
     """Nobody waits for the answer any more."""
 
 
-_unwanted: ContextVar[Callable[[], bool] | None] = ContextVar("unwanted", default=None)
+_is_unwanted: ContextVar[Callable[[], bool] | None] = ContextVar("is_unwanted", default=None)
 
 
 @contextmanager
-def given_up_when(unwanted: Callable[[], bool]) -> Iterator[None]:
-    """In this block, `go_on` raises `GivenUpError` once `unwanted` says so.
+def cancel_when(is_unwanted: Callable[[], bool]) -> Iterator[None]:
+    """In this block, decoding stops before its next step once `is_unwanted` returns true.
 
-    >>> with given_up_when(lambda: False):
-    ...     go_on()
+    >>> with cancel_when(lambda: False):
+    ...     raise_if_cancelled()
     """
-    token = _unwanted.set(unwanted)
+    token = _is_unwanted.set(is_unwanted)
     try:
         yield
     finally:
-        _unwanted.reset(token)
+        _is_unwanted.reset(token)
 
 
-def go_on() -> None:
-    """Called before every step: raises if the work is not wanted any more."""
-    unwanted = _unwanted.get()
-    if unwanted is not None and unwanted():
-        raise GivenUpError
+def raise_if_cancelled() -> None:
+    """Called before every step: raise if the work is not wanted any more."""
+    is_unwanted = _is_unwanted.get()
+    if is_unwanted is not None and is_unwanted():
+        raise DecodingCancelledError

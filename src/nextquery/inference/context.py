@@ -33,7 +33,7 @@ class SessionVocabulary:
         )
         self._ids = {word: len(vocabulary) + n for n, word in enumerate(self.outside)}
         self.distinct: tuple[int, ...] = tuple(sorted(set(map(self.id, words))))
-        """The ids of all words that can be copied, each once, ascending."""
+        """The distinct ids of all words that can be copied, ascending."""
 
     @property
     def size(self) -> int:
@@ -45,11 +45,11 @@ class SessionVocabulary:
         return word_id >= len(self._vocabulary)
 
     def can_be_predicted(self, word_id: int) -> bool:
-        """Whether the model can give the word a probability of its own."""
+        """Whether the model gives this word, and not only the unknown word, a probability."""
         return not self.is_outside(word_id) or word_id in self.distinct
 
     def id(self, word: str) -> int:
-        """The id of a word, that of the unknown word if neither side knows it."""
+        """The id of a word, or that of the unknown word."""
         return self._ids.get(word, self._vocabulary.id(word))
 
     def word(self, word_id: int) -> str:

@@ -69,7 +69,11 @@ class SessionInputs(NamedTuple):
 
 
 class Recurrence:
-    """The gated recurrent unit of Eq. 3; inputs arrive multiplied by `I_r`, `I_u` and `I`."""
+    """The gated recurrent unit of Eq. 3; inputs arrive multiplied by `I_r`, `I_u` and `I`.
+
+    In NumPy because serving does not import PyTorch. Query and session encoders always run here,
+    the decoder only where `nextquery-native` is missing; tests compare the compiled one with it.
+    """
 
     def __init__(self, weights: Mapping[str, Floats], products: WeightProducts, name: str) -> None:
         self._products = products

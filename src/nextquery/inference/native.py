@@ -65,7 +65,7 @@ SearchRecord = _record(
     (_INTEGER, "predicted_rows"),
     (_POINTER, "predicted_contexts block_best omega normaliser log_pointer log_softmax_share"),
     (_INTEGER, "room"),
-    (_POINTER, "first found_rows found_words found_totals found_doubtful"),
+    (_POINTER, "first extension_rows extension_words extension_totals extension_doubtful"),
     (_INTEGER, "blocked rare"),
     (_POINTER, "refused ended_contexts ended_words ended_totals"),
 )
@@ -162,7 +162,7 @@ class Native(NamedTuple):
 
 @cache
 def load_native() -> Native:
-    """Open the installed library, once per process; the only place that does."""
+    """Open the installed library, once per process. Nothing else opens it."""
     try:
         path: str = import_module("nextquery_native").library_path()
     except ImportError:

@@ -53,22 +53,22 @@ class NativeVocabularyRules:
         """Those of the last blocklist, together with it: threads may ask with another one."""
 
     def record(self, rules: Sequence[ContextRules]) -> "tuple[ctypes.Structure, list[Any]]":
-        """The rules of a batch, and what must be kept as long as the record is used.
+        """The rules of a batch, and what must stay alive as long as the record is used.
 
         The record points into arrays and into the pairs, which are closed with this object.
         """
-        outside = [each.outside_keys for each in rules]
-        pairs = [[first << 32 | second for first, second in each.own_pairs] for each in rules]
+        outside = [context.outside_keys for context in rules]
+        pairs = [[first << 32 | second for first, second in context.own_pairs] for context in rules]
         arrays: list[NDArray[Any]] = [
             self._flags_of(rules[0]),
             _starts(map(len, outside)),
             np.concatenate(outside),
-            np.concatenate([_outside_flags(each) for each in rules]),
+            np.concatenate([_outside_flags(context) for context in rules]),
             _starts(map(len, pairs)),
-            np.array([pair for some in pairs for pair in some], dtype=np.uint64),
+            np.array([pair for context in pairs for pair in context], dtype=np.uint64),
         ]
         record = RulesRecord(
-            self.pairs, int(rules[0].seen_only), *self._rare, *(address(each) for each in arrays)
+            self.pairs, int(rules[0].seen_only), *self._rare, *(address(array) for array in arrays)
         )
         return record, [*arrays, self]
 
@@ -125,7 +125,7 @@ class Sizes(NamedTuple):
     contexts: int
     rows: int
     longest: int
-    own: int
+    copied: int
     """The most words that a context can copy."""
 
 
@@ -142,7 +142,7 @@ class Workspace:
 
     def __init__(self, sizes: Sizes, model: ModelSizes) -> None:
         self.sizes = sizes
-        contexts, rows, longest, own = sizes
+        contexts, rows, longest, copied = sizes
         self.words, *self._whole = _arrays(
             np.int64, rows * longest, rows * longest, rows, rows, rows, rows
         )
@@ -151,7 +151,7 @@ class Workspace:
         self.hidden, _, self.previous, *self._floats = floats = _arrays(
             *(np.float32, rows * model.state_size, rows * model.state_size),
             *(rows * model.word_size, rows * model.blocks, rows * model.word_size),
-            *(rows, rows * own, rows),
+            *(rows, rows * copied, rows),
         )
         self.last = self._whole[1]
         self._addresses = [
@@ -172,7 +172,7 @@ class Workspace:
         rows, length = live.words.shape
         stage = _STARTED if prefixes.previous is None else _ADVANCED
         state = (beam, longest, stage, rows, length, 0, 0)
-        self.record = SearchRecord(*state, *self._addresses, rows, *self._predicted, **self._found)
+        self.record = SearchRecord(*state, *self._addresses, rows, *self._predicted, **self._room)
         self.words[: rows * longest].reshape(rows, longest)[:, :length] = live.words
         self.totals[:rows], self.contexts[:rows] = live.totals, live.contexts
         if length:
@@ -184,30 +184,32 @@ class Workspace:
     def grow(self) -> None:
         """Four times the room for extensions; nothing else changes."""
         self._make_room(4 * self.record.room)
-        for name, value in self._found.items():
+        for name, value in self._room.items():
             setattr(self.record, name, value)
 
     def _make_room(self, room: int) -> None:
         contexts, _, longest, _ = self.sizes
-        self.first, self.found_rows, self.found_words, self.ended_contexts, self.ended_words = (
-            _arrays(np.int64, contexts + 1, room, room, room, room * longest)
-        )
-        self.found_totals, self.ended_totals = _arrays(np.float64, room, room)
+        sizes = (contexts + 1, room, room, room, room * longest)
+        self.first, self.extension_rows, self.extension_words, *ended = _arrays(np.int64, *sizes)
+        self.ended_contexts, self.ended_words = ended
+        self.extension_totals, self.ended_totals = _arrays(np.float64, room, room)
         self.doubtful, self.refused = _arrays(np.uint8, room, room)
-        names = (
-            *("first", "found_rows", "found_words", "ended_contexts", "ended_words"),
-            *("found_totals", "ended_totals", "found_doubtful", "refused"),
-        )
-        arrays = (
-            *(self.first, self.found_rows, self.found_words, self.ended_contexts),
-            *(self.ended_words, self.found_totals, self.ended_totals, self.doubtful, self.refused),
-        )
-        places = zip(names, map(address, arrays), strict=True)
-        self._found = {"room": room, **dict(places)}
+        arrays = {
+            "first": self.first,
+            "extension_rows": self.extension_rows,
+            "extension_words": self.extension_words,
+            "extension_totals": self.extension_totals,
+            "extension_doubtful": self.doubtful,
+            "refused": self.refused,
+            "ended_contexts": self.ended_contexts,
+            "ended_words": self.ended_words,
+            "ended_totals": self.ended_totals,
+        }
+        self._room = {"room": room, **{name: address(array) for name, array in arrays.items()}}
 
 
 def _arrays(kind: Any, *sizes: int) -> list[NDArray[Any]]:
-    """Arrays one behind the other, each beginning at a cache line."""
+    """Arrays in one block of memory, aligned to cache lines."""
     line = 64 // np.dtype(kind).itemsize
     starts = np.cumsum([0, *(size + -size % line for size in sizes)]).tolist()
     memory = aligned(starts[-1], kind)
@@ -215,7 +217,7 @@ def _arrays(kind: Any, *sizes: int) -> list[NDArray[Any]]:
 
 
 class Workspaces:
-    """The memory of searches that are over, for those to come. Several threads may take some."""
+    """The memory of finished searches, reused by later ones; safe for several threads."""
 
     def __init__(self, model: ModelSizes) -> None:
         self._model = model
@@ -225,7 +227,7 @@ class Workspaces:
         return len(self._free)
 
     def take(self, sizes: Sizes) -> Workspace:
-        """Some that is large enough; what is found too small is made anew."""
+        """A workspace that is large enough: one of a finished search, or a new one."""
         try:
             space = self._free.pop()
         except IndexError:
@@ -258,15 +260,15 @@ class NativeSteps:
         self._kernel, self._config = kernel, config
         self._rules, live, sources = start.rules, start.live, start.state.batch.sources
         contexts, longest = len(start.rules), max(config.max_words, live.length)
-        own = 0 if sources is None else sources.table.most
-        sizes = Sizes(contexts, max(contexts * config.beam, len(live)), longest, own)
+        copied = 0 if sources is None else sources.table.most
+        sizes = Sizes(contexts, max(contexts * config.beam, len(live)), longest, copied)
         self._space: Workspace | None = kernel.workspaces.take(sizes)
         self._space.begin(start, config.beam, longest)
 
     def next(self, bounds: Sequence[float]) -> Iterable[Ended] | None:
         """What ends in the next step, None if no prefix is left.
 
-        Prefixes that are no likelier than the bound of their context are given up before it.
+        Prefixes that are no more likely than the bound of their context are dropped before it.
         """
         kernel, space = self._kernel, self._space
         if space is None:
@@ -302,14 +304,14 @@ class NativeSteps:
             guard.count(Reason.RARE_PAIR, record.rare)
 
     def _judge(self, space: Workspace) -> None:
-        """Ask the blocklist about words together with what stands before them."""
+        """Ask the blocklist about words together with the words before them."""
         record, contexts = space.record, len(self._rules)
         words = ctypes.c_int64 * record.length
-        for place in np.flatnonzero(space.doubtful[: int(space.first[contexts])]).tolist():
-            row = int(space.found_rows[place])
+        for index in np.flatnonzero(space.doubtful[: int(space.first[contexts])]).tolist():
+            row = int(space.extension_rows[index])
             before = words.from_address(record.words + 8 * row * record.longest)
             rules = self._rules[int(space.contexts[row])]
-            space.refused[place] = rules.is_blocked((*before, int(space.found_words[place])))
+            space.refused[index] = rules.is_blocked((*before, int(space.extension_words[index])))
         self._kernel.library.ended(ctypes.byref(record), contexts)
 
 
@@ -382,7 +384,7 @@ class PackedWeights:
         packed = self.library.packed_8(self.network.output_matrix, self.width)
         page_out(self.network.output_matrix)
         names = ("rough_vectors", "rough_scale", "rough_sums")
-        return {name: self._keep(each) for name, each in zip(names, packed, strict=True)}
+        return {name: self._keep(array) for name, array in zip(names, packed, strict=True)}
 
     def _packed(self, matrix: Floats) -> int:
         return self._keep(self.library.packed(matrix))
@@ -402,13 +404,13 @@ class NativePrediction(Prediction):
     def __init__(self, decoder: "NativeDecoder", batch: HREDBatch, contexts: Ids) -> None:
         self.rows = rows = len(contexts)
         self._decoder, self._batch, self._contexts = decoder, batch, contexts
-        own = 0 if batch.sources is None else batch.sources.table.most
+        copied = 0 if batch.sources is None else batch.sources.table.most
         width, size = decoder.packed.width, decoder.packed.network.config.embedding_size
-        sizes = (rows * width // BLOCK, rows * size, rows, rows * own, rows)
+        sizes = (rows * width // BLOCK, rows * size, rows, rows * copied, rows)
         starts = (0, *accumulate(sizes))
         self._buffer = _taken(decoder.buffers, starts[-1])
-        places = (address(self._buffer) + 4 * start for start in starts)
-        self._record = PredictionRecord(rows, address(contexts), *islice(places, len(sizes)))
+        addresses = (address(self._buffer) + 4 * start for start in starts)
+        self._record = PredictionRecord(rows, address(contexts), *islice(addresses, len(sizes)))
         self.record = ctypes.byref(self._record)
 
     def __del__(self) -> None:
@@ -418,29 +420,29 @@ class NativePrediction(Prediction):
     def best(self, rows: slice, before: Totals, count: int) -> BestWords:
         """Extensions among which are the `count` best of the prefixes in `rows`, best first."""
         first, stop = rows.start, min(rows.stop, self.rows)
-        own = 0 if self._batch.sources is None else self._batch.sources.table.most
+        copied = 0 if self._batch.sources is None else self._batch.sources.table.most
         most = (stop - first) * self._decoder.packed.width
-        room = min(count, most) + own * (stop - first)
-        found = np.empty((3, room), dtype=np.int64)
-        rest, place = ctypes.c_double(), address(found)
+        room = min(count, most) + copied * (stop - first)
+        columns = np.empty((3, room), dtype=np.int64)  # rows, words, totals
+        rest, start = ctypes.c_double(), address(columns)
         number = self._decoder.library.best(
             *(self._decoder.record, self._decoder.contexts(self._batch), self._decoder.fast),
             *(self.record, first, stop, address(before), count),
-            *(place, place + 8 * room, place + 16 * room, room, ctypes.byref(rest)),
+            *(start, start + 8 * room, start + 16 * room, room, ctypes.byref(rest)),
         )
-        totals = found[2].view(np.float64)
-        return BestWords(found[0, :number], found[1, :number], totals[:number], rest.value)
+        totals = columns[2].view(np.float64)
+        return BestWords(columns[0, :number], columns[1, :number], totals[:number], rest.value)
 
     def of(self, words: Ids, rows: slice = ALL) -> Floats:
         """The log-probability of given words (rows, words), for some rows or for all."""
         words = np.ascontiguousarray(words)
         asked = np.repeat(np.arange(self.rows)[rows], words.shape[1])
-        found = np.empty(words.shape, dtype=np.float32)
+        scores = np.empty(words.shape, dtype=np.float32)
         self._decoder.library.score(
             *(self._decoder.record, self._decoder.contexts(self._batch), self.record),
-            *(words.size, address(asked), address(words), address(found)),
+            *(words.size, address(asked), address(words), address(scores)),
         )
-        return found
+        return scores
 
 
 class NativeDecoder:

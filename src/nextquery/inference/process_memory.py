@@ -1,4 +1,4 @@
-"""Settings of the process's memory: for the entry points that want them, never for the library.
+"""Memory settings of the process, for entry points only: the library never calls them.
 
 - A command that decodes much: every decoding step frees tens of megabytes and asks for them again.
   glibc gives blocks of that size back to the system at once, and getting them anew costs a page
@@ -58,9 +58,9 @@ def give_back() -> None:
 
 def _unwritten_code(mappings: str) -> Iterator[tuple[int, int]]:
     """The address ranges of `/proc/self/smaps` that hold a file's code and nothing else."""
-    for found in _CODE.finditer(mappings):
-        if "\nAnonymous:             0 kB\n" in found[3]:
-            yield int(found[1], 16), int(found[2], 16)
+    for mapping in _CODE.finditer(mappings):
+        if "\nAnonymous:             0 kB\n" in mapping[3]:
+            yield int(mapping[1], 16), int(mapping[2], 16)
 
 
 def page_out(array: NDArray[Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.inference.cancellation import go_on
+from nextquery.inference.cancellation import raise_if_cancelled
 from nextquery.inference.context import ContextBatch, ContextState, SessionVocabulary
 from nextquery.inference.decoder import Decoder
 from nextquery.inference.search import FinishedQuery
@@ -107,11 +107,11 @@ class Rescorer:
         return scores
 
     def _log_probabilities(self, state: Any, rows: int, step: "Step") -> Doubles:
-        """The log-probability of every word of a step from a state of so many rows."""
+        """The log-probability of every word of a step from a state of `rows` rows."""
         result = np.empty(len(step.words))
         most = max(1, MOST_LOGITS // len(self._decoder.vocabulary))
         for start in range(0, rows, most):
-            go_on()
+            raise_if_cancelled()
             stop = min(start + most, rows)
             part = slice(*np.searchsorted(step.parents, [start, stop]))
             cells = step.parents[part] - start, step.columns[part]
@@ -168,7 +168,7 @@ class Reader:
 
 
 def _flat(readings: Sequence[Sequence[Reading]]) -> tuple[Integers, Integers]:
-    """The context of each candidate, and its words filled up to the longest."""
+    """The context of each candidate, and its words, padded to the longest."""
     flat = [reading.ids for row in readings for reading in row]
     words = np.full((len(flat), max(map(len, flat))), NO_WORD, dtype=np.int64)
     for row, ids in zip(words, flat, strict=True):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.inference.cancellation import go_on
+from nextquery.inference.cancellation import raise_if_cancelled
 from nextquery.inference.context import ContextBatch
 from nextquery.inference.decoder import Decoder, Ended, Prediction, SearchStart, SearchSteps
 from nextquery.inference.near_duplicates import folding_key
@@ -43,10 +43,10 @@ class ArraySteps:
     def next(self, bounds: Sequence[float]) -> Iterable[Ended] | None:
         """What ends in the next step, None if no prefix is left.
 
-        Prefixes that are no likelier than the bound of their context are given up before it.
+        Prefixes that are no more likely than the bound of their context are dropped before it.
         """
         if self._extensions is not None:
-            self._go_on(self._extensions, np.array(bounds))
+            self._advance(self._extensions, np.array(bounds))
         if not len(self._live):
             return None
         prediction = self._decoder.predict(self._state)
@@ -74,18 +74,19 @@ class ArraySteps:
             following = [known.next_words(prefix) for prefix in prefixes]
             if live.length >= self._config.max_words:
                 following = [words[words == END_OF_QUERY] for words in following]
-            found = among(prediction, rows, live.totals[rows], following)
-            free = ~self._rules[context].refused(prefixes, found[0], found[1])
-            parts.append((context, (found[0][free] + rows.start, found[1][free], found[2][free])))
+            parents, words, totals = among(prediction, rows, live.totals[rows], following)
+            allowed = ~self._rules[context].refused(prefixes, parents, words)
+            columns = parents[allowed] + rows.start, words[allowed], totals[allowed]
+            parts.append((context, columns))
         return self._cut(Extensions.joined(len(self._rules), parts))
 
     def _cut(self, extensions: Extensions) -> Extensions:
-        """Of each context no more than the beam holds, and what ends above the last of them."""
-        going = np.cumsum(extensions.words != END_OF_QUERY)
+        """Of each context as many as the beam holds, and the queries that end above the last."""
+        unfinished = np.cumsum(extensions.words != END_OF_QUERY)
         counts = np.diff(extensions.first)
-        before = np.repeat(np.concatenate([[0], going])[extensions.first[:-1]], counts)
+        before = np.repeat(np.concatenate([[0], unfinished])[extensions.first[:-1]], counts)
         ends = extensions.words == END_OF_QUERY
-        return _only(extensions, going - before + ends <= self._config.beam)
+        return _only(extensions, unfinished - before + ends <= self._config.beam)
 
     def _ended(self, extensions: Extensions) -> Iterable[Ended]:
         live = self._live
@@ -96,14 +97,14 @@ class ArraySteps:
         columns = live.contexts[rows], live.words[rows], extensions.totals[ends]
         return map(Ended, *(column.tolist() for column in columns))
 
-    def _go_on(self, extensions: Extensions, bounds: Totals) -> None:
-        """What goes on and is not hopeless, each with its word."""
+    def _advance(self, extensions: Extensions, bounds: Totals) -> None:
+        """Append their words to the unfinished prefixes that are above the bound."""
         live = self._live
         contexts = live.contexts[extensions.rows]
-        going = (extensions.words != END_OF_QUERY) & (extensions.totals > bounds[contexts])
-        parents, words = extensions.rows[going], extensions.words[going]
+        kept = (extensions.words != END_OF_QUERY) & (extensions.totals > bounds[contexts])
+        parents, words = extensions.rows[kept], extensions.words[kept]
         longer = np.concatenate([live.words[parents], words[:, None]], axis=1)
-        self._live = LivePrefixes(longer, extensions.totals[going], contexts[going])
+        self._live = LivePrefixes(longer, extensions.totals[kept], contexts[kept])
         if len(words):
             self._state = self._decoder.advance(self._state, parents, words)
 
@@ -148,21 +149,21 @@ class Results:
 
     def __init__(self, config: DecodeConfig, wanted: int) -> None:
         self._config, self._wanted = config, wanted
-        self._found: list[FinishedQuery] = []
+        self._queries: list[FinishedQuery] = []
         self._best: dict[object, float] = {}
-        self._bound: float | None = -np.inf  # None: to be found anew
+        self._bound: float | None = -np.inf  # None: to be computed again
 
-    def add(self, found: FinishedQuery) -> None:
-        """One more; near-copies that will be folded count once."""
-        self._found.append(found)
+    def add(self, query: FinishedQuery) -> None:
+        """One more; near-duplicates that will be folded count once."""
+        self._queries.append(query)
         config = self._config
-        key = folding_key(found.text, config.language) if config.fold else found.text
-        self._best[key] = max(found.log_likelihood, self._best.get(key, -np.inf))
+        key = folding_key(query.text, config.language) if config.fold else query.text
+        self._best[key] = max(query.log_likelihood, self._best.get(key, -np.inf))
         self._bound = None
 
     @property
     def bound(self) -> float:
-        """Prefixes that are no likelier than this are given up."""
+        """Prefixes that are no more likely than this are dropped."""
         if self._bound is None:
             self._bound = -np.inf
             if len(self._best) >= self._wanted:
@@ -174,7 +175,7 @@ class Results:
     def ranked(self) -> list[FinishedQuery]:
         """All of them, best first, ties by text."""
         normalised = self._config.length_normalised
-        return sorted(self._found, key=lambda found: (-found.value(normalised), found.text))
+        return sorted(self._queries, key=lambda query: (-query.value(normalised), query.text))
 
 
 class BeamSearch:
@@ -208,15 +209,14 @@ class BeamSearch:
         rules = start.rules
         results = [Results(self._config, self._wanted) for _ in rules]
         steps = self._steps(start)
-        go_on()
-        while (ended := steps.next([each.bound for each in results])) is not None:
+        raise_if_cancelled()
+        while (ended := steps.next([result.bound for result in results])) is not None:
             for context, words, log_likelihood in ended:
                 text = rules[context].text(words)
                 if rules[context].takes(text):
-                    found = FinishedQuery(text, log_likelihood, len(words) + 1)
-                    results[context].add(found)
-            go_on()
-        return [each.ranked() for each in results]
+                    results[context].add(FinishedQuery(text, log_likelihood, len(words) + 1))
+            raise_if_cancelled()
+        return [result.ranked() for result in results]
 
     def _steps(self, start: SearchStart) -> SearchSteps:
         """As the decoder has them, unless only known queries are looked for."""
@@ -244,7 +244,7 @@ class SampleState:
 
 
 class Sampler:
-    """Draws `beam` queries a context; equal ones count once."""
+    """Draws `beam` queries per context; equal ones count once."""
 
     def __init__(
         self, decoder: Decoder[Any], config: DecodeConfig, known: KnownQueries | None = None
@@ -274,17 +274,17 @@ class Sampler:
             tuple(Hypothesis(tuple(live.words[row].tolist()), live.totals[row]) for row in first)
         )
         while drawn.live:
-            go_on()
+            raise_if_cancelled()
             prediction = self._decoder.predict(state)
             drawn, parents = self._step(drawn, prediction, rules, rng)
             del prediction  # before the next one is made: each may be tens of megabytes
             if drawn.live:
                 last = np.array([hypothesis.words[-1] for hypothesis in drawn.live])
                 state = self._decoder.advance(state, np.array(parents), last)
-        distinct = {found.text: found for found in drawn.finished}
+        distinct = {query.text: query for query in drawn.finished}
         return sorted(
             distinct.values(),
-            key=lambda found: (-found.value(self._config.length_normalised), found.text),
+            key=lambda query: (-query.value(self._config.length_normalised), query.text),
         )
 
     def _step(
@@ -294,7 +294,7 @@ class Sampler:
         rules: ContextRules,
         rng: np.random.Generator,
     ) -> tuple[SampleState, list[int]]:
-        """One more word for every query; one that no word may follow is given up."""
+        """One more word for every query; one that no word may follow is dropped."""
         live, parents, finished = [], [], list(drawn.finished)
         for row, hypothesis in enumerate(drawn.live):
             drawn_word = self._draw(hypothesis, row, prediction, rules, rng)
@@ -318,7 +318,7 @@ class Sampler:
         rules: ContextRules,
         rng: np.random.Generator,
     ) -> tuple[int, float] | None:
-        """The next word and its log-probability; None if all likely ones are refused."""
+        """The next word and its log-probability; None if all likely words are refused."""
         length = len(hypothesis.words)
         if length >= self._config.max_words:
             known = self._known is None or END_OF_QUERY in self._known.next_words(hypothesis.words)
@@ -333,8 +333,8 @@ class Sampler:
         allowed = np.where(refused, -np.inf, scores)
         if not np.isfinite(allowed).any():
             return None
-        place = int(rng.choice(len(words), p=shape(allowed, self._config)))
-        return int(words[place]), float(scores[place])
+        drawn = int(rng.choice(len(words), p=shape(allowed, self._config)))
+        return int(words[drawn]), float(scores[drawn])
 
 
 def shape(scores: Floats, config: DecodeConfig) -> Floats:

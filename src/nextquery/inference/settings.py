@@ -1,4 +1,4 @@
-"""The configuration of decoding. Knows keys, defaults and bounds, not what they do."""
+"""The settings of decoding."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
@@ -61,7 +61,7 @@ class DecodeConfig(Section):
     back what people type after anything; 0 ranks by likelihood alone. Completions are not ranked
     by it."""
     usefulness: float = Field(default=0.0, ge=0.0, le=100.0)
-    """Add so many times `log P(useful | q, session)` to a suggestion's value; 0: not at all. For
+    """Add this many times `log P(useful | q, session)` to a suggestion's value; 0: off. For
     models with a usefulness head. Completions are not ranked by it."""
     known: Known = "prefer"
     """Known queries (typed by at least K users): no matter; ranked higher, and new ones made only
@@ -75,7 +75,7 @@ class DecodeConfig(Section):
     fold: bool = True
     """Show one of several near-copies: words reordered, a plural, a stop word."""
     language: str = AUTO
-    """Whose plurals these are: a language that Snowball knows; `auto` tells it from the text."""
+    """The language of plurals: one that Snowball has; `auto` detects it from the text."""
 
     @field_validator("language")
     @classmethod
@@ -85,7 +85,7 @@ class DecodeConfig(Section):
         return language
 
     def output_mode(self, words: int) -> Mode:
-        """The output layer for a vocabulary of so many words."""
+        """The output layer for a vocabulary of `words` words."""
         if self.mode != "auto":
             return self.mode
         return "fast" if words >= FAST_FROM else "exact"

@@ -1,7 +1,7 @@
-"""The weights of a model folder as arrays that stay in the file: mapped, checked, never copied.
+"""The weights of a model folder as memory-mapped arrays, checked and never copied.
 
-Knows names and shapes, as `model.hred` gives them to its parameters (a test compares the two), and
-the safetensors format: a length, a JSON header, then the numbers.
+A safetensors file is a length, a JSON header and the numbers. Names and shapes are those of the
+parameters of `model.hred` (a test compares the two).
 """
 
 import json
@@ -35,7 +35,7 @@ def weight_shapes(config: ModelConfig, words: int) -> dict[str, Shape]:
     (3, 4)
     """
     d_e, d_h, d_s = config.embedding_size, config.query_size, config.session_size
-    found: dict[str, Shape] = {
+    shapes: dict[str, Shape] = {
         **({"word_vectors.weight": (words, d_e)} if config.factored else {}),
         "encoder_input.matrix.weight": (3 * d_h, d_e) if config.factored else (words, 3 * d_h),
         **_recurrence("encoder", d_h, config.gru_biases),
@@ -50,18 +50,18 @@ def weight_shapes(config: ModelConfig, words: int) -> dict[str, Shape]:
         "output_word.matrix.weight": (d_e, d_e) if config.factored else (words, d_e),
     }
     if config.character_ngrams:
-        found["character_ngrams.weight"] = (config.character_ngrams, d_e)
+        shapes["character_ngrams.weight"] = (config.character_ngrams, d_e)
     if not config.tied:
-        found["output_vectors.weight"] = (words, d_e)
+        shapes["output_vectors.weight"] = (words, d_e)
     if config.output_bias:
-        found["output_bias"] = (words,)
+        shapes["output_bias"] = (words,)
     if config.decoder_context == "all":
-        found["decoder_session.weight"] = (3 * d_h, d_s)
+        shapes["decoder_session.weight"] = (3 * d_h, d_s)
     if config.decoder_context != "first":
-        found["output_session.weight"] = (d_e, d_s)
+        shapes["output_session.weight"] = (d_e, d_s)
     if config.usefulness:
-        found |= {"usefulness.weight": (1, d_h), "usefulness.bias": (1,)}
-    return found | (copying_shapes(d_e, d_h) if config.copying else {})
+        shapes |= {"usefulness.weight": (1, d_h), "usefulness.bias": (1,)}
+    return shapes | (copying_shapes(d_e, d_h) if config.copying else {})
 
 
 def _recurrence(name: str, size: int, biases: bool) -> dict[str, Shape]:
@@ -97,9 +97,9 @@ def read_weights(file: Path, shapes: Mapping[str, Shape], shown: Path) -> dict[s
             content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
     except (SafetensorError, OSError, ValueError) as error:
         raise ArtifactError(f"{shown}: cannot be read as safetensors ({error})") from None
-    forms = {name: (tuple(each["shape"]), each["dtype"]) for name, each in header.items()}
-    if forms != {name: (shape, "F32") for name, shape in shapes.items()}:
-        raise ArtifactError(f"{shown}: its tensors do not fit the configuration beside it")
+    stored = {name: (tuple(tensor["shape"]), tensor["dtype"]) for name, tensor in header.items()}
+    if stored != {name: (shape, "F32") for name, shape in shapes.items()}:
+        raise ArtifactError(f"{shown}: its tensors do not fit the configuration in the manifest")
     return {
         name: np.frombuffer(
             content, np.float32, int(np.prod(shape)), start + header[name]["data_offsets"][0]
@@ -118,9 +118,9 @@ def _header(file: Path) -> tuple[dict[str, Any], int]:
 
 
 def check_finite(weights: Weights) -> None:
-    """Refuse weights that are no numbers."""
+    """Refuse weights that are not finite."""
     for name, values in weights.items():
         # Some rows at a time: the weights stay on the disk, and so must the check's memory.
         for start in range(0, len(values), _CHECKED_AT_A_TIME):
             if not np.isfinite(values[start : start + _CHECKED_AT_A_TIME]).all():
-                raise ArtifactError(f"{WEIGHTS} has values in {name} that are no numbers")
+                raise ArtifactError(f"{WEIGHTS} has values in {name} that are not finite")

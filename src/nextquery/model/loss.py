@@ -23,7 +23,7 @@ class Candidates:
     """(candidates,): the log of each word's weight; 0 for those counted exactly."""
 
     def index(self, targets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where each target stands among the candidates; all targets are candidates."""
+        """The index of each target among the candidates; all targets are candidates."""
         return np.searchsorted(self.words, targets)
 
 
@@ -43,8 +43,8 @@ class CandidateSampler:
         """The candidates for a batch with these targets."""
         counted = np.union1d(self._head, targets)
         # Scaling by the last sum keeps a draw of almost 1 inside the vocabulary.
-        places = rng.random(self._sampled_words) * self._cumulative[-1]
-        drawn, times = np.unique(np.searchsorted(self._cumulative, places), return_counts=True)
+        points = rng.random(self._sampled_words) * self._cumulative[-1]
+        drawn, times = np.unique(np.searchsorted(self._cumulative, points), return_counts=True)
         fresh = ~np.isin(drawn, counted, assume_unique=True)
         drawn, times = drawn[fresh], times[fresh]
         rest = 1.0 - self.frequency[counted].sum()

@@ -183,7 +183,8 @@ class GRU(nn.Module):
     def step(self, projected: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One step: the next states (rows, d) and the update gates `u_n` (rows, d).
 
-        `projected` is (rows, 3 d): the input's share of reset gate, update gate and candidate.
+        Differentiated by autograd: the reference for `run` and for NumPy. `projected` is
+        (rows, 3 d): the input's share of reset gate, update gate and candidate.
         """
         d = self.state_size
         projected = self._with_bias(projected)
@@ -197,7 +198,8 @@ class GRU(nn.Module):
     def run(self, projected: Tensor, sizes: Sequence[int], state: Tensor) -> Tensor:
         """All steps of packed sequences: the states after each step, packed alike (total, d).
 
-        `projected` is (total, 3 d), `sizes` the number of sequences that have step 1, 2, ...,
+        Exists for its gradient, written out so that it has one product per matrix. `projected`
+        is (total, 3 d), `sizes` the number of sequences that have step 1, 2, ...,
         `state` (sequences, d) the state before the first step.
         """
         states: Tensor = _Packed.apply(  # type: ignore[no-untyped-call]

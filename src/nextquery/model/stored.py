@@ -117,4 +117,4 @@ def check_finite(model: nn.Module) -> None:
         if not all(
             bool(rows.isfinite().all()) for rows in torch.split(parameter.detach(), 1 << 12)
         ):
-            raise ArtifactError(f"{WEIGHTS} has values in {name} that are no numbers")
+            raise ArtifactError(f"{WEIGHTS} has values in {name} that are not finite")

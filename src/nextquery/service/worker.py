@@ -20,7 +20,7 @@ from typing import Any
 
 from nextquery.errors import NextqueryError
 from nextquery.guard.guard import Guard
-from nextquery.inference.cancellation import GivenUpError, given_up_when
+from nextquery.inference.cancellation import DecodingCancelledError, cancel_when
 from nextquery.service import monitoring
 from nextquery.service.engine import (
     Answer,
@@ -127,9 +127,9 @@ def _answer(
     if isinstance(message, Cancel):
         return None
     try:
-        with given_up_when(unwanted):
+        with cancel_when(unwanted):
             answers = engine.answer(message.questions) if isinstance(message, Batch) else []
-    except GivenUpError:
+    except DecodingCancelledError:
         return Cancelled()
     except NextqueryError as error:
         return error
@@ -336,7 +336,7 @@ class IsolatedEngine(Engine):
         if isinstance(reply, Failure):
             raise ModelFailedError(reply.error, *reply.places)
         if isinstance(reply, Cancelled):
-            raise GivenUpError
+            raise DecodingCancelledError
         assert isinstance(reply, Reply)
         self._blocked, self.blocklist = reply.blocked, reply.blocklist
         return reply

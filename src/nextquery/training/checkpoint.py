@@ -1,9 +1,8 @@
-"""Checkpoints: everything a run needs to go on as if it had never stopped.
+"""Checkpoints: everything a run needs to resume bit-identically.
 
 Each is an artifact folder `step-N` with the weights, the optimiser's state and the run's position,
-written beside its place, flushed to disk and renamed, with the SHA-256 of every file. Random
-numbers and the order of the data are functions of seed, epoch and step and need no file. Knows
-nothing of how training works.
+written under another name, flushed to disk and renamed, with the SHA-256 of every file. Random
+numbers and the order of the data are functions of seed, epoch and step and need no file.
 """
 
 import errno
@@ -40,7 +39,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run stands: all numbers that the next step depends on or that reports add up."""
+    """The position of a run: all numbers that the next step depends on or that reports add up."""
 
     step: int = 0
     epoch: int = 0
@@ -73,7 +72,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was read and found whole."""
+    """A checkpoint that was read and verified."""
 
     position: Position
     weights: dict[str, Tensor]
@@ -101,9 +100,9 @@ class CheckpointFolder:
         paths = list(self._path.iterdir()) if self._path.is_dir() else []
         matches = ((_NAME.fullmatch(path.name), path) for path in paths)
         named = [(int(match[1]), path) for match, path in matches if match]
-        return [(step, path) for step, path in named if path == self.place(step)]
+        return [(step, path) for step, path in named if path == self.folder(step)]
 
-    def place(self, step: int) -> Path:
+    def folder(self, step: int) -> Path:
         """The folder of a step's checkpoint."""
         return self._path / f"step-{step:08d}"
 
@@ -113,7 +112,7 @@ class CheckpointFolder:
         """Write a checkpoint, then remove those no longer needed."""
         run = {"position": asdict(position), "identity": self._identity}
         try:
-            with publish(self.place(position.step), KIND, {}) as partial:
+            with publish(self.folder(position.step), KIND, {}) as partial:
                 save_file(weights, partial / WEIGHTS)
                 save_file(optimiser, partial / OPTIMISER)
                 write_text(partial / RUN, json.dumps(run, indent=2) + "\n")
@@ -122,7 +121,7 @@ class CheckpointFolder:
         self._prune(position.best_step)
 
     def newest(self, warn: Callable[[str], None]) -> int:
-        """The step of the newest checkpoint that is whole, 0 if none; `warn` is told of others."""
+        """The step of the newest checkpoint that is whole, 0 if none; damaged ones go to `warn`."""
         damaged: list[ArtifactError] = []
         newest = 0
         for step in self.steps():
@@ -146,7 +145,7 @@ class CheckpointFolder:
 
     def load(self, step: int) -> Checkpoint:
         """Read the checkpoint of a step, which must be of the same run."""
-        path = self.place(step)
+        path = self.folder(step)
         run = self._run(step)
         _refuse_other_run(path, {**self._defaults, **run["identity"]}, self._identity)
         position = Position(**run["position"])
@@ -162,18 +161,18 @@ class CheckpointFolder:
                 _remove(path)
 
     def _run(self, step: int) -> dict[str, Any]:
-        file = open_artifact(self.place(step), KIND, verify=False).file(RUN)
+        file = open_artifact(self.folder(step), KIND, verify=False).file(RUN)
         return dict(json.loads(file.read_text(encoding="utf-8")))
 
     def _check(self, step: int) -> None:
-        open_artifact(self.place(step), KIND, verify=False).verify()
+        open_artifact(self.folder(step), KIND, verify=False).verify()
         best = int(self._run(step)["position"]["best_step"])
         if best and best != step:
             try:
-                open_artifact(self.place(best), KIND, verify=False).verify()
+                open_artifact(self.folder(best), KIND, verify=False).verify()
             except ArtifactError as error:
                 raise ChecksumError(
-                    f"{self.place(step)}: needs the best one so far: {error}"
+                    f"{self.folder(step)}: needs the best one so far: {error}"
                 ) from None
 
     def _prune(self, best_step: int) -> None:
@@ -185,10 +184,10 @@ class CheckpointFolder:
                 kept.add(int(self._run(step)["position"]["best_step"]))
         for step in steps:
             if step not in kept:
-                _remove(self.place(step))
+                _remove(self.folder(step))
 
     def _write_failure(self, step: int, error: OSError | SafetensorError) -> str:
-        good = next((f"the last good one is {self.place(kept)}" for kept in self.steps()), "")
+        good = next((f"the last good one is {self.folder(kept)}" for kept in self.steps()), "")
         return (
             f"the checkpoint of step {step} could not be written to {self._path} ({error}); "
             f"{good or 'there is no earlier one'}; {advice(error)} and run again with `resume`"
@@ -206,7 +205,7 @@ def advice(error: OSError | SafetensorError) -> str:
     number = getattr(error, "errno", None)
     if number is None and (in_text := re.search(r"\(os error (\d+)\)", str(error))):
         number = int(in_text[1])
-    return _ADVICE.get(number or 0, "put that right")
+    return _ADVICE.get(number or 0, "fix that")
 
 
 def _remove(path: Path) -> None:

@@ -168,7 +168,7 @@ def measure(
 
 @dataclass(frozen=True)
 class UsefulnessLoss:
-    """How well a usefulness head tells useful queries from others, in nats per query."""
+    """How well a usefulness head separates useful queries from the rest, in nats per query."""
 
     queries: int
     nll: float
@@ -188,15 +188,15 @@ def measure_usefulness(
     with torch.no_grad():
         for batch in _batches(corpus, None, 2048, processes):
             assert batch.useful is not None
-            found = likelihood.usefulness(batch).double().sum()
-            sums += (len(batch.useful), float(found), batch.useful.sum())
+            total = float(likelihood.usefulness(batch).double().sum())
+            sums += (len(batch.useful), total, batch.useful.sum())
     likelihood.train(training)
     queries, total, useful = processes.total(sums.tolist())
     return UsefulnessLoss(int(queries), -total / queries, _entropy(useful / queries))
 
 
 def _entropy(share: float) -> float:
-    return -sum(each * math.log(each) for each in (share, 1 - share) if each > 0)
+    return -sum(p * math.log(p) for p in (share, 1 - share) if p > 0)
 
 
 def _batches(
@@ -250,7 +250,7 @@ class Trainer:
         self.position = Position(rate=config.rate)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         self.load_weights(checkpoint.weights)
         self._optimiser.restore(checkpoint.optimiser)
         self.position = checkpoint.position
@@ -262,7 +262,7 @@ class Trainer:
                 parameter.copy_(weights[name])
 
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has, about: epochs are cut anew."""
+        """About how many batches an epoch has: every epoch is cut anew."""
         return len(self._feed.epoch(self.position.epoch))
 
     def run(self, training_log: TrainingLog | None, stopping: StopListener = never_stop) -> int:
@@ -274,7 +274,7 @@ class Trainer:
         self._started = time.monotonic() - self.position.seconds
         self._saved = self._reported = time.monotonic()
         self._waited = 0.0
-        self._stopped = False  # only what all processes agreed on, lest one of them waits forever
+        self._stopped = False  # only if all processes agree: otherwise one would wait forever
         with stopping() as request:
             while not self._finished() and not self._stopped:
                 self._epoch(request)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nextquery.inference.cancellation import GivenUpError, given_up_when, go_on
+from nextquery.inference.cancellation import DecodingCancelledError, cancel_when, raise_if_cancelled
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 
@@ -29,15 +29,15 @@ def test_it_is_given_up_before_the_next_step(predictor: Predictor, way: str) -> 
         return len(looks) == 2
 
     expected = ASKED[way](predictor, state)
-    with given_up_when(unwanted), pytest.raises(GivenUpError):
+    with cancel_when(unwanted), pytest.raises(DecodingCancelledError):
         ASKED[way](predictor, state)
     assert len(looks) == 2
     assert ASKED[way](predictor, state) == expected  # nobody asks any more
 
 
 def test_blocks_inside_each_other() -> None:
-    with given_up_when(lambda: False):
-        with given_up_when(lambda: True), pytest.raises(GivenUpError):
-            go_on()
-        go_on()
-    go_on()
+    with cancel_when(lambda: False):
+        with cancel_when(lambda: True), pytest.raises(DecodingCancelledError):
+            raise_if_cancelled()
+        raise_if_cancelled()
+    raise_if_cancelled()

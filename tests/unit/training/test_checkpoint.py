@@ -56,7 +56,7 @@ def test_the_newest_two_and_the_best_are_kept(folder: CheckpointFolder) -> None:
 def test_a_damaged_checkpoint_is_named_and_passed_over(
     folder: CheckpointFolder, name: str, damage: Callable[[Path], None]
 ) -> None:
-    damage(folder.place(30) / name)
+    damage(folder.folder(30) / name)
     told: list[str] = []
     assert folder.newest(told.append) == 20
     assert len(told) == 1
@@ -66,7 +66,7 @@ def test_a_damaged_checkpoint_is_named_and_passed_over(
 
 
 def test_a_cut_manifest_is_named(folder: CheckpointFolder) -> None:
-    cut(folder.place(30) / "manifest.json")
+    cut(folder.folder(30) / "manifest.json")
     told: list[str] = []
     assert folder.newest(told.append) == 20
     assert "manifest.json" in told[0]
@@ -74,7 +74,7 @@ def test_a_cut_manifest_is_named(folder: CheckpointFolder) -> None:
 
 def test_a_checkpoint_is_of_no_use_without_the_best_one(folder: CheckpointFolder) -> None:
     save(folder, 40, best=20)
-    alter(folder.place(20) / "model.safetensors")
+    alter(folder.folder(20) / "model.safetensors")
     told: list[str] = []
     assert folder.newest(told.append) == 0
     assert all("step-00000020" in line for line in told)
@@ -148,17 +148,17 @@ def test_what_a_crash_left_half_written_is_removed(
 def test_an_older_checkpoint_that_cannot_be_read_does_not_stop_the_next_one(
     folder: CheckpointFolder,
 ) -> None:
-    cut(folder.place(20) / "run.json")
+    cut(folder.folder(20) / "run.json")
     save(folder, 30, best=30)
     assert 30 in folder.steps()
 
 
 def test_messages_say_from_where_training_goes_on(folder: CheckpointFolder) -> None:
-    alter(folder.place(30) / "model.safetensors")
+    alter(folder.folder(30) / "model.safetensors")
     told: list[str] = []
     folder.newest(told.append)
     assert told[0].endswith("; using the checkpoint of step 20")
-    alter(folder.place(20) / "model.safetensors")
+    alter(folder.folder(20) / "model.safetensors")
     told.clear()
     assert folder.newest(told.append) == 0
     assert [line for line in told if "using" in line] == []

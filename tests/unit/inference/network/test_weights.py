@@ -70,7 +70,7 @@ def test_weights_that_are_no_numbers_are_refused() -> None:
     values = np.zeros((5000, 2), dtype=np.float32)
     check_finite({"one": values})
     values[4999, 1] = np.nan
-    with pytest.raises(ArtifactError, match="values in one that are no numbers"):
+    with pytest.raises(ArtifactError, match="values in one that are not finite"):
         check_finite({"one": values})
 
 

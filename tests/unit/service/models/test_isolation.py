@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import ArtifactError
-from nextquery.inference.cancellation import GivenUpError
+from nextquery.inference.cancellation import DecodingCancelledError
 from nextquery.records import Suggestion
 from nextquery.service.engine import (
     CompleteQuestion,
@@ -188,7 +188,7 @@ def test_a_model_that_cannot_be_started_again_is_not_tried_without_pause(
     engine.close()
 
 
-def test_a_batch_is_given_up_between_two_steps(apart: IsolatedEngine) -> None:
+def test_a_batch_is_cancelled_between_two_steps(apart: IsolatedEngine) -> None:
     expected = lists(apart, SESSION, n=3)
     many = [SuggestQuestion((f"shoes {n}",), SuggestOptions(50)) for n in range(3000)]
     with ThreadPoolExecutor(1) as asking:
@@ -196,7 +196,7 @@ def test_a_batch_is_given_up_between_two_steps(apart: IsolatedEngine) -> None:
         answer = asking.submit(apart.answer, many)
         wait_until(lambda: apart.silent_for > 0.2)
         apart.cancel()
-        with pytest.raises(GivenUpError):
+        with pytest.raises(DecodingCancelledError):
             answer.result(120)
     assert time.process_time() - begin < 60
     apart.cancel()  # nothing is being computed: nothing is said
