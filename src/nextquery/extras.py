@@ -18,7 +18,8 @@ EXTRAS = {
 }
 """What each extra adds, by the name under which it is imported."""
 CORE = (
-    "polars", "narwhals", "backports", "bm25s", "symspellpy", "safetensors", "phonenumbers",
+    "polars", "narwhals", "backports", "bm25s", "symspellpy", "safetensors",
+    "phonenumbers", "stdnum",
 )  # fmt: skip
 """What the core needs to read logs and fit; a service that only asks count models lacks it."""
 

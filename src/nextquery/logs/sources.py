@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nextquery.artifacts import check_target, write_text
-from nextquery.artifacts.files import read_plain_text
+from nextquery.artifacts.files import read_plain_text, try_lock, unlock
 from nextquery.errors import InputError, LogError, MissingDependencyError
 from nextquery.extras import missing_message
 from nextquery.logs.formats.delimited import HEADER
@@ -341,17 +342,40 @@ def fetched_logs(
     folder = out.parent / f"{out.name}.fetched"
     if source == OPENSEARCH:
         check_address(logs[0])  # before it is written down: it may have a password
-    _claim(folder, {"source": source, "name": logs[0]})
-    if source == OPENSEARCH:
-        yield fetch_indices(logs[0], indices, folder, progress)
-    else:
-        yield fetch_dataset(logs[0], folder, progress)
-    shutil.rmtree(folder)
+    with _locked(folder):
+        _claim(folder, {"source": source, "name": logs[0]})
+        if source == OPENSEARCH:
+            yield fetch_indices(logs[0], indices, folder, progress)
+        else:
+            yield fetch_dataset(logs[0], folder, progress)
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Make the folder and lock it; refuse one that another job is using."""
+    while True:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if sys.platform == "win32":  # opens no folders
+            yield
+            return
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            if try_lock(descriptor) is False:
+                raise InputError(
+                    f"{folder}: another job is fetching into it; wait until it ends, or choose "
+                    "another `out`"
+                )
+            # A job that ended meanwhile has removed the folder that was opened.
+            if folder.is_dir() and os.path.samestat(os.fstat(descriptor), folder.stat()):
+                yield
+                return
+        finally:
+            unlock(descriptor)
 
 
 def _claim(folder: Path, origin: dict[str, str]) -> None:
-    """Make the folder, or check that what is in it was fetched from the same source."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Note the source in an empty folder, or check that it was fetched from the same source."""
     note = folder / "source.json"
     if not any(folder.iterdir()):
         write_text(note, json.dumps(origin))

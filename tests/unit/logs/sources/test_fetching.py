@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,36 @@ def test_what_is_left_of_another_source_is_refused(tmp_path: Path) -> None:
     (left / "source.json").unlink()
     with pytest.raises(InputError, match="does not say what it was fetched from"):
         begin("ir_datasets", "aol-ia", [])
+
+
+HOLDS_THE_FOLDER = """
+import sys, time
+from pathlib import Path
+from nextquery.logs.sources import fetched_logs
+with fetched_logs("ir_datasets", ["a-set"], [], Path(sys.argv[1]), lambda *_: None):
+    print("fetched", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_two_jobs_with_one_out_do_not_share_what_they_fetch(tmp_path: Path) -> None:
+    out, left = tmp_path / "data", tmp_path / "data.fetched"
+    left.mkdir()
+    (left / "source.json").write_text('{"source": "ir_datasets", "name": "a-set"}')
+    (left / "log.tsv").write_text("the log of a-set")
+    command = [sys.executable, "-c", HOLDS_THE_FOLDER, str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None
+        assert job.stdout.readline() == "fetched\n"
+        with (
+            pytest.raises(InputError, match=r"data\.fetched: another job is fetching into it"),
+            fetched_logs("ir_datasets", ["a-set"], [], out, lambda *_: None),
+        ):
+            pass
+        job.kill()
+    with fetched_logs("ir_datasets", ["a-set"], [], out, lambda *_: None) as files:
+        assert files == [left / "log.tsv"]
+    assert not left.exists()
 
 
 def test_a_password_in_an_address_is_not_written_down(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nextquery.logs.privacy import has_checked_number, luhn
+from nextquery.logs.privacy import has_checked_number
 
 NUMBERS = [
     "4111-1111-1111-1111",
@@ -19,7 +19,7 @@ NUMBERS = [
     "2341 2341 2346",
     "RSSMRA85T10A562S",
     "811218-9876",
-    "046 454 286",
+    "123 456 782",
 ]
 
 
@@ -45,10 +45,3 @@ def test_most_changed_numbers_are_wrong(number: str) -> None:
 def test_some_numbers_have_a_form_of_their_own(number: str) -> None:
     assert has_checked_number(number)
     assert not has_checked_number(f"9{number}9")
-
-
-def test_luhn_by_hand() -> None:
-    assert luhn("18")  # 1 * 2 + 8 = 10
-    assert luhn("59")  # 5 * 2 - 9 + 9 = 10
-    assert not luhn("17")
-    assert not luhn("00")
