@@ -52,6 +52,14 @@ Columns = Annotated[
         "user=...,time=...,query=...[,click=...].",
     ),
 ]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        help="Take only rows in which a column of the log has a value, column=value, or has not, "
+        "column!=value; may be repeated.",
+    ),
+]
 Parameter = Annotated[
     str,
     typer.Option(
@@ -163,6 +171,7 @@ def prepare(
     index: Index = "",
     format: Format = ReadSettings.format,
     columns: Columns = "",
+    where: Where = None,
     parameter: Parameter = "",
     time_zone: TimeZone = ReadSettings.time_zone,
     encoding: Encoding = ReadSettings.encoding,
@@ -206,6 +215,7 @@ def prepare(
             excerpts=not no_excerpts,
             encoding=encoding,
             parameter=parameter or None,
+            where=tuple(where or ()),
         ),
         idle_minutes=idle_minutes,
         max_session_queries=max_session_queries,

@@ -160,7 +160,7 @@ _PREPARING = (
     *("idle_minutes", "holdout_users", "vocabulary_size", "min_users", "spelling"),
     *("keep_personal_data", "drop_urls", "keep_robots", "engine", "spark_master"),
 )
-_READING_LATER = ("encoding",)
+_READING_LATER = ("encoding", "where")
 _PREPARING_LATER = (
     *("max_session_queries", "max_user_repeats", "max_user_share", "exclude_users"),
 )
@@ -195,7 +195,7 @@ def recorded_settings(data: PreparedData, with_recogniser: bool) -> PrepareSetti
     return PrepareSettings(
         read=ReadSettings(
             **{name: found[name] for name in _READING},
-            **{name: found[name] for name in _READING_LATER if name in found},
+            **{name: _recorded(found[name]) for name in _READING_LATER if name in found},
         ),
         split_at=cuts if found["split_by"] == "times" else None,
         split_days=found.get("split_days"),

@@ -19,6 +19,28 @@ FORMAT_NAMES = (
 
 
 @dataclass(frozen=True)
+class Condition:
+    """Which rows are taken: those whose column has this value, or those whose column has not."""
+
+    column: str
+    value: str
+    equal: bool
+
+    @classmethod
+    def parse(cls, text: str) -> "Condition":
+        """Read `column=value` or `column!=value`.
+
+        >>> Condition.parse("site!=intranet")
+        Condition(column='site', value='intranet', equal=False)
+        """
+        column, equals, value = text.partition("=")
+        name = column.removesuffix("!").strip()
+        if not equals or not name:
+            raise InputError(f"`where` {text}: write column=value or column!=value")
+        return cls(name, value.strip(), equal=not column.endswith("!"))
+
+
+@dataclass(frozen=True)
 class ReadSettings:
     """How a raw log is read.
 
@@ -40,8 +62,17 @@ class ReadSettings:
     parameter: str | None = None
     """Which parameter of an access log's addresses holds the query; None stands for `q`."""
 
+    where: tuple[str, ...] = ()
+    """Conditions on columns of the raw log, `column=value` or `column!=value`, that all taken rows
+    satisfy; texts are compared as they are, without blanks around them."""
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """What `where` says."""
+        return tuple(map(Condition.parse, self.where))
+
     def __post_init__(self) -> None:
         """Refuse values that make no sense."""
+        self.conditions()
         if self.time_zone != UTC:
             # Imported late: the command line reads the defaults of this class without Polars.
             from nextquery.logs.reading.times import check_time_zone

@@ -17,7 +17,7 @@ from nextquery.logs.reading.encodings import UTF_8
 from nextquery.logs.reading.lines import BLOCK_BYTES, LineBlock, line_blocks
 from nextquery.logs.reading.open import LogFile, Sample
 from nextquery.logs.reading.rows import CANONICAL, Layout, ParsedRows, parse_lines, with_owner
-from nextquery.logs.settings import ReadSettings
+from nextquery.logs.settings import Condition, ReadSettings
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class LogFormat(ABC):
     name: ClassVar[str]
     takes_columns: ClassVar[bool] = False
     """Whether the setting `columns` says where the fields are."""
+    takes_where: ClassVar[bool] = False
+    """Whether the setting `where` can name columns of the log."""
     takes_parameter: ClassVar[bool] = False
     """Whether the setting `parameter` says which parameter of an address holds the query."""
 
@@ -131,14 +133,33 @@ def find_columns(
         wanted["click"] = written["click"]
     missing = [name for name in wanted.values() if name not in names]
     if missing:
+        likely = ",".join(f"{field}={name}" for field, name in guess_columns(names).items())
         raise LogError(
             f"{file}: has no column {', '.join(map(repr, missing))}; it has "
-            f"{listed(names)}: say which with `columns=user=...,time=...,query=...`"
+            f"{listed(names)}: say which with `columns={likely or 'user=...,time=...,query=...'}`"
         )
     twice = sorted({name for name in wanted.values() if names.count(name) > 1})
     if twice:
         raise LogError(f"{file}: has several columns called {', '.join(map(repr, twice))}")
     return wanted
+
+
+def check_conditions(file: Path, conditions: Sequence[Condition], names: Sequence[str]) -> None:
+    """Refuse conditions on columns that the file does not have."""
+    for condition in conditions:
+        if condition.column not in names:
+            raise LogError(
+                f"{file}: `where` names the column {condition.column!r}; it has {listed(names)}"
+            )
+
+
+def filtered(conditions: Sequence[tuple[Condition, pl.Expr]]) -> pl.Expr:
+    """The reason of rows that fail one of the conditions on these values; null for the others."""
+    fails = [
+        (value.str.strip_chars().fill_null("") == condition.value) != condition.equal
+        for condition, value in conditions
+    ]
+    return pl.when(pl.any_horizontal(fails)).then(pl.lit(rejects.FILTERED))
 
 
 def in_other_order(header: str, wanted: Sequence[str]) -> bool:

@@ -10,14 +10,21 @@ from typing import NamedTuple
 import polars as pl
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.base import REQUIRED, LineFormat, find_columns, in_other_order
+from nextquery.logs.formats.base import (
+    REQUIRED,
+    LineFormat,
+    check_conditions,
+    filtered,
+    find_columns,
+    in_other_order,
+)
 from nextquery.logs.formats.json import sample_objects
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import LONGEST_LINE, LineBlock
 from nextquery.logs.reading.open import Sample
 from nextquery.logs.reading.rows import Layout, ParsedRows, is_complete, parse_lines
 from nextquery.logs.reading.times import USUAL, parse_times
-from nextquery.logs.settings import ReadSettings
+from nextquery.logs.settings import Condition, ReadSettings
 
 LONGEST_PREAMBLE = 30
 _HEADER_SEPARATORS = ("\t", ",", ";", "|")
@@ -88,6 +95,8 @@ class DelimitedLayout:
     """Where it stands; what is above it is no row."""
     quoted: bool = False
     time_pattern: str = USUAL
+    where: tuple[tuple[Condition, int], ...] = ()
+    """Conditions, and where the column of each stands."""
 
     def is_header(self, text: pl.Expr) -> pl.Expr:
         """Whether a line is the header."""
@@ -183,13 +192,18 @@ class DelimitedLayout:
             values[self.time].alias("time_text"),
             values[self.query].alias("query"),
             pl.when(click != "").then(click).alias("click"),
-            pl.coalesce("reason", fault),
+            pl.coalesce("reason", fault, self._filtered(values)),
         ).drop("fields")
+
+    def _filtered(self, values: Mapping[int, pl.Expr]) -> pl.Expr:
+        if not self.where:
+            return pl.lit(None, pl.String)
+        return filtered([(condition, values[place]) for condition, place in self.where])
 
     @property
     def places(self) -> set[int]:
         """Where the wanted fields stand."""
-        found = {self.user, self.time, self.query}
+        found = {self.user, self.time, self.query, *(place for _, place in self.where)}
         return found if self.click is None else found | {self.click}
 
     def _row_pattern(self) -> str:
@@ -280,7 +294,7 @@ def _find_complete(rows: pl.DataFrame) -> pl.Series:
 def split_uniform(layout: DelimitedLayout, block: LineBlock) -> pl.DataFrame | None:
     """Columns line, user, time_text, query and click; None if lines may differ."""
     width = _common_width(layout, block)
-    if width is None or not _is_uniform(layout, block.data):
+    if layout.where or width is None or not _is_uniform(layout, block.data):
         return None
     names = [f"field_{place}" for place in range(width)]
     try:
@@ -348,6 +362,7 @@ class CsvFormat(DelimitedFormat):
 
     name = "csv"
     takes_columns = True
+    takes_where = True
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
         """Chosen columns and no tab in the header, or a header with the names of the fields."""
@@ -365,7 +380,7 @@ class CsvFormat(DelimitedFormat):
         except csv.Error as error:
             where = f"line {index + 1}" if index else "its first line"
             raise LogError(f"{sample.file}: {where} is no CSV ({error})") from None
-        return _layout(sample, settings.columns, separator, names, quoted=True)
+        return _layout(sample, settings, separator, names, quoted=True)
 
 
 class TsvFormat(DelimitedFormat):
@@ -373,6 +388,7 @@ class TsvFormat(DelimitedFormat):
 
     name = "tsv"
     takes_columns = True
+    takes_where = True
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
         """Chosen columns and a tab in the header, or a header with the names of the fields."""
@@ -384,7 +400,7 @@ class TsvFormat(DelimitedFormat):
         """The columns of the header."""
         index = _header_index(sample, settings.columns)
         names = sample.lines[index].split("\t") if sample.lines else []
-        return _layout(sample, settings.columns, "\t", names, quoted=False)
+        return _layout(sample, settings, "\t", names, quoted=False)
 
 
 def _recognise(sample: Sample, settings: ReadSettings, seen: str) -> str | None:
@@ -428,11 +444,12 @@ def _plain_names(line: str) -> set[str]:
 
 def _layout(
     sample: Sample,
-    columns: Mapping[str, str] | None,
+    settings: ReadSettings,
     separator: str,
     names: Sequence[str],
     quoted: bool,
 ) -> DelimitedLayout:
+    columns = settings.columns
     index = _header_index(sample, columns)
     by_number = bool(columns) and all(map(_NUMBER.fullmatch, (columns or {}).values()))
     if columns and by_number:
@@ -451,7 +468,19 @@ def _layout(
         header=None if by_number else "".join(sample.lines[index : index + 1]),
         header_line=1 if by_number else index + 1,
         quoted=quoted,
+        where=_placed(sample, settings, list(map(str, range(1, len(names) + 1))))
+        if by_number
+        else _placed(sample, settings, [name.strip() for name in names]),
     )
+
+
+def _placed(
+    sample: Sample, settings: ReadSettings, names: Sequence[str]
+) -> tuple[tuple[Condition, int], ...]:
+    """The conditions of `where`, and where their columns stand; an empty file has no columns."""
+    conditions = settings.conditions() if sample.lines else ()
+    check_conditions(sample.file, conditions, names)
+    return tuple((condition, names.index(condition.column)) for condition in conditions)
 
 
 def _check_places(file: Path, places: Mapping[str, int], width: int) -> None:
@@ -474,6 +503,7 @@ class AolFormat(DelimitedFormat):
     """Lines of 5 fields, or of 3 where nothing was clicked; the header may be missing."""
 
     name = "aol"
+    takes_where = True
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
         """The header, or lines whose third field is a time."""
@@ -493,9 +523,10 @@ class AolFormat(DelimitedFormat):
     def layout(self, sample: Sample, settings: ReadSettings) -> DelimitedLayout:
         """The AOL layout with the header as this file spells it."""
         check_order(sample, _ORDER)
+        layout = replace(AOL_LAYOUT, where=_placed(sample, settings, HEADER.split("\t")))
         if sample.lines and sample.lines[0].lower() == HEADER.lower():
-            return replace(AOL_LAYOUT, header=sample.lines[0])
-        return AOL_LAYOUT
+            return replace(layout, header=sample.lines[0])
+        return layout
 
 
 EXCITE_LAYOUT = DelimitedLayout(

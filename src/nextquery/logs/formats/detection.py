@@ -44,7 +44,21 @@ def check_settings(settings: ReadSettings) -> None:
 def choose_format(samples: Sequence[Sample], settings: ReadSettings) -> FormatChoice:
     """The format that was given, or the one that all files which are not empty have."""
     if settings.format != "auto":
-        return FormatChoice(format_named(settings.format), "the format was given, not guessed")
+        given = format_named(settings.format)
+        _check_where(given, settings)
+        return FormatChoice(given, "the format was given, not guessed")
+    choice = _detect(samples, settings)
+    _check_where(choice.format, settings)
+    return choice
+
+
+def _check_where(chosen: LogFormat, settings: ReadSettings) -> None:
+    if settings.where and not chosen.takes_where:
+        takers = ", ".join(name for name, each in FORMATS.items() if each.takes_where)
+        raise LogError(f"`where` goes with {takers}, not with {chosen.name}")
+
+
+def _detect(samples: Sequence[Sample], settings: ReadSettings) -> FormatChoice:
     filled = [sample for sample in samples if sample.lines]
     if not filled:
         raise LogError(f"{', '.join(str(sample.file) for sample in samples)}: no rows (empty)")

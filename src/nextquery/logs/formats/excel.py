@@ -16,11 +16,18 @@ from typing import Any
 
 from nextquery.errors import LogError, MissingDependencyError
 from nextquery.extras import missing_message
-from nextquery.logs.formats.base import REQUIRED, FileBlock, LogFormat, find_columns
+from nextquery.logs.formats.base import (
+    REQUIRED,
+    FileBlock,
+    LogFormat,
+    check_conditions,
+    find_columns,
+)
+from nextquery.logs.reading import rejects
 from nextquery.logs.reading.open import WORKBOOKS, Sample
 from nextquery.logs.reading.rows import ParsedRows, Row, rows_frame, validate_rows
 from nextquery.logs.reading.times import parse_times
-from nextquery.logs.settings import ReadSettings
+from nextquery.logs.settings import Condition, ReadSettings
 
 _FIELDS = ("user", "time_text", "query", "click")
 _LARGEST = 400_000_000
@@ -40,6 +47,8 @@ _DAMAGED = (
 )
 
 Cells = Sequence[Any]
+Where = Sequence[tuple[Condition, int]]
+"""Conditions, and where the column of each stands."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,7 @@ class ExcelFormat(LogFormat):
 
     name = "excel"
     takes_columns = True
+    takes_where = True
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
         """The mark at the start of the file."""
@@ -68,11 +78,14 @@ class ExcelFormat(LogFormat):
         names = [_text(cell) or "" for cell in sheet.rows[sheet.header]]
         wanted = find_columns(sample.file, settings.columns, names)
         places = {field: names.index(name) for field, name in wanted.items()}
+        conditions = settings.conditions()
+        check_conditions(sample.file, conditions, names)
+        where = [(each, names.index(each.column)) for each in conditions]
         size = sample.file.stat().st_size
         for start, end in _blocks(sheet.rows, sheet.header + 1):
             part = sheet.rows[start:end]
             position = size * (start + len(part)) // len(sheet.rows)
-            parse = partial(_parse, part, places, sheet.first + start, settings.time_zone)
+            parse = partial(_parse, part, places, where, sheet.first + start, settings.time_zone)
             # Rows are numbered as in the sheet: what stands above the first counts with it.
             above = sheet.first + sheet.header if start == sheet.header + 1 else 0
             yield FileBlock(len(part) + above, position, parse)
@@ -94,19 +107,23 @@ def _blocks(rows: Sequence[Cells], first: int) -> Iterator[tuple[int, int]]:
 
 
 def _parse(
-    rows: Sequence[Cells], places: Mapping[str, int], first: int, time_zone: str
+    rows: Sequence[Cells], places: Mapping[str, int], where: Where, first: int, time_zone: str
 ) -> ParsedRows:
-    frame = rows_frame([_row(cells, places) for cells in rows], _FIELDS, first)
+    frame = rows_frame([_row(cells, places, where) for cells in rows], _FIELDS, first)
     return validate_rows(frame, parse_times(frame["time_text"], time_zone))
 
 
-def _row(cells: Cells, places: Mapping[str, int]) -> Row:
-    found = {
-        field: _text(cells[place]) if place < len(cells) else None
-        for field, place in places.items()
-    }
-    shown = "\t".join(filter(None, found.values()))
-    return {**found, "time_text": found["time"], "click": found.get("click"), "text": shown}
+def _row(cells: Cells, places: Mapping[str, int], where: Where) -> Row:
+    row = {field: _cell(cells, place) for field, place in places.items()}
+    shown = "\t".join(filter(None, row.values()))
+    row |= {"time_text": row["time"], "click": row.get("click"), "text": shown}
+    if any(((_cell(cells, place) or "") == each.value) != each.equal for each, place in where):
+        row["reason"] = rejects.FILTERED
+    return row
+
+
+def _cell(cells: Cells, place: int) -> str | None:
+    return _text(cells[place]) if place < len(cells) else None
 
 
 def _text(cell: Any) -> str | None:
@@ -128,7 +145,10 @@ def _plain_name(cell: Any) -> str:
 
 
 def _find_sheet(path: Path, columns: Mapping[str, str] | None) -> _Sheet:
-    """The first sheet that has the columns; if none has, the first one."""
+    """The first sheet that has the columns; if none has, the first one.
+
+    Its header is then the row that looks like one, so that its names can be told.
+    """
     wanted = set(columns.values()) if columns else set(REQUIRED)
     as_named = _text if columns else _plain_name
     sheets = []
@@ -139,7 +159,14 @@ def _find_sheet(path: Path, columns: Mapping[str, str] | None) -> _Sheet:
         sheets += [sheet] if sheet.rows else []
     if not sheets:
         raise LogError(f"{path}: a workbook without rows")
-    return sheets[0]
+    return replace(sheets[0], header=_likely_header(sheets[0].rows))
+
+
+def _likely_header(rows: Sequence[Cells]) -> int:
+    """The first of the top rows with as many names as the widest: titles have one or two."""
+    widths = [sum(isinstance(cell, str) and cell != "" for cell in cells) for cells in rows]
+    top = widths[:_LONGEST_PREAMBLE]
+    return top.index(max(top))
 
 
 def _sheets(path: Path) -> Iterator[_Sheet]:

@@ -12,14 +12,22 @@ from typing import Any, ClassVar, TypeAlias
 import polars as pl
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.base import FIELDS, REQUIRED, FileBlock, LineFormat, LogFormat
+from nextquery.logs.formats.base import (
+    FIELDS,
+    REQUIRED,
+    FileBlock,
+    LineFormat,
+    LogFormat,
+    check_conditions,
+    filtered,
+)
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.encodings import UTF_8
 from nextquery.logs.reading.json_objects import scan_objects
 from nextquery.logs.reading.open import LogFile, Sample
 from nextquery.logs.reading.rows import HeaderlessLayout, ParsedRows, Row, rows_frame, validate_rows
 from nextquery.logs.reading.times import USUAL, parse_times
-from nextquery.logs.settings import ReadSettings
+from nextquery.logs.settings import Condition, ReadSettings
 
 _DEEPEST = 8
 """No format has a field below so many objects."""
@@ -234,6 +242,7 @@ class NdjsonFormat(LineFormat):
 
     name = "ndjson"
     takes_columns = True
+    takes_where = True
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
         """Objects, and chosen columns or fields called user, time and query."""
@@ -249,7 +258,11 @@ class NdjsonFormat(LineFormat):
         wanted = settings.columns or {name: name for name in FIELDS}
         if any('"' in path for path in wanted.values()):
             raise LogError("`columns` of an NDJSON log may not hold a double quote")
-        return JsonLayout(wanted["user"], wanted["time"], wanted["query"], wanted.get("click"))
+        conditions = settings.conditions() if sample.lines else ()
+        if conditions:
+            check_conditions(sample.file, conditions, sorted(sample_paths(sample)))
+        fields = wanted["user"], wanted["time"], wanted["query"], wanted.get("click")
+        return JsonLayout(*fields, where=conditions)
 
 
 @dataclass(frozen=True)
@@ -261,13 +274,20 @@ class JsonLayout(HeaderlessLayout):
     query: str
     click: str | None
     time_pattern: str = USUAL
+    where: tuple[Condition, ...] = ()
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
         paths = {"user": self.user, "time_text": self.time, "query": self.query}
         if self.click:
-            return extract_fields(lines, paths | {"click": self.click})
-        return extract_fields(lines, paths).with_columns(click=pl.lit(None, pl.String))
+            paths["click"] = self.click
+        looked_at = {f"where {number}": each for number, each in enumerate(self.where)}
+        columns = {name: condition.column for name, condition in looked_at.items()}
+        rows = extract_fields(lines, paths | columns)
+        if self.where:
+            values = [(condition, pl.col(name)) for name, condition in looked_at.items()]
+            rows = rows.with_columns(pl.coalesce("reason", filtered(values))).drop(*looked_at)
+        return rows if self.click else rows.with_columns(click=pl.lit(None, pl.String))
 
 
 _CHUNK = 1 << 20

@@ -8,7 +8,7 @@ large one takes no more memory than any other.
 import base64
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
@@ -20,14 +20,20 @@ import numpy as np
 import polars as pl
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.base import FileBlock, LogFormat, find_columns
+from nextquery.logs.formats.base import (
+    FileBlock,
+    LogFormat,
+    check_conditions,
+    filtered,
+    find_columns,
+)
 from nextquery.logs.formats.parquet_footer import Footer, find_arrow_schema, read_footer
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import BLOCK_BYTES, LONGEST_LINE
 from nextquery.logs.reading.open import Sample, check_file
 from nextquery.logs.reading.rows import ParsedRows, cast_to_text, validate_rows
 from nextquery.logs.reading.times import parse_times, resolve_times
-from nextquery.logs.settings import ReadSettings
+from nextquery.logs.settings import Condition, ReadSettings
 
 PARQUET_MAGIC = b"PAR1"
 _BATCH_ROWS = 100_000
@@ -47,6 +53,7 @@ class ParquetFormat(LogFormat):
 
     name = "parquet"
     takes_columns = True
+    takes_where = True
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
         """The mark at the start of the file."""
@@ -56,21 +63,25 @@ class ParquetFormat(LogFormat):
     def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
         """Batches of rows."""
         size = sample.file.stat().st_size
-        for share, batch in read_batches(sample.file, settings.columns):
-            parse = partial(parse_batch, batch, settings.time_zone)
+        conditions = settings.conditions()
+        for share, batch in read_batches(sample.file, settings.columns, conditions):
+            parse = partial(parse_batch, batch, settings.time_zone, conditions)
             yield FileBlock(len(batch), int(size * share), parse)
 
 
 def read_batches(
-    path: Path, columns: Mapping[str, str] | None
+    path: Path, columns: Mapping[str, str] | None, conditions: Sequence[Condition] = ()
 ) -> Iterator[tuple[float, pl.DataFrame]]:
     """The wanted columns by their meaning (user, time, query, click) and the row as `line`.
 
-    With each batch comes the share of the file that has been read with it.
+    Columns of conditions are named `where 0`, `where 1`, ... With each batch comes the share of the
+    file that has been read with it.
     """
 
     def choose(footer: Footer, schema: pl.Schema) -> FileColumns:
         wanted = find_columns(path, columns, footer.names)
+        check_conditions(path, conditions, footer.names)
+        wanted |= {f"where {number}": each.column for number, each in enumerate(conditions)}
         _check_types(path, schema, wanted)
         return {meaning: pl.col(name) for meaning, name in wanted.items()}
 
@@ -195,7 +206,9 @@ def _byte_lengths(texts: pl.Series) -> pl.Series:
     return texts.bin.size() if texts.dtype == pl.Binary else texts.str.len_bytes()
 
 
-def parse_batch(batch: pl.DataFrame, time_zone: str) -> ParsedRows:
+def parse_batch(
+    batch: pl.DataFrame, time_zone: str, conditions: Sequence[Condition] = ()
+) -> ParsedRows:
     """Take or reject every row of a batch."""
     user, malformed_user = cast_to_text(batch["user"])
     query, malformed_query = cast_to_text(batch["query"])
@@ -212,7 +225,14 @@ def parse_batch(batch: pl.DataFrame, time_zone: str) -> ParsedRows:
     )
     fields = pl.DataFrame([batch["line"], user, query, click, time_text])
     times = read_times(batch["time"], time_text, time_zone)
-    return validate_rows(fields.with_columns(text=shown, reason=fault), times)
+    rows = fields.with_columns(text=shown, reason=fault)
+    if conditions:
+        values = [
+            (condition, pl.lit(cast_to_text(batch[f"where {number}"])[0]))
+            for number, condition in enumerate(conditions)
+        ]
+        rows = rows.with_columns(pl.coalesce("reason", filtered(values)))
+    return validate_rows(rows, times)
 
 
 def _check_types(path: Path, schema: pl.Schema, wanted: Mapping[str, str]) -> None:

@@ -34,13 +34,14 @@ NO_OBJECT = "click without object_id"
 NO_QUERY_ID = "click without query_id"
 UNKNOWN_QUERY = "click on a query that is not in the log"
 TYPED_FURTHER = "typed further within 30 seconds"
+FILTERED = "left out by `where`"
 GIVEN_UP = "not read on: the file begins with bad rows"
 
 # Well-formed rows that carry no query: set aside, and no sign that the log is read wrongly.
 SET_ASIDE = frozenset(
     {
         *(ABOVE_HEADER, EMPTY_LINE, EMPTY_QUERY, NOT_A_SEARCH, NOT_A_CLICK),
-        *(NO_QUERY_ID, UNKNOWN_QUERY, TYPED_FURTHER),
+        *(NO_QUERY_ID, UNKNOWN_QUERY, TYPED_FURTHER, FILTERED),
     }
 )
 _WITHOUT_END = SET_ASIDE - {EMPTY_LINE, ABOVE_HEADER}

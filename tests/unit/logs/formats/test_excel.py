@@ -112,6 +112,20 @@ def test_a_small_file_of_a_huge_table_is_refused(
         read(tmp_path, data)
 
 
+def test_the_names_below_a_title_are_told_with_the_columns_to_choose(tmp_path: Path) -> None:
+    report: Any = [
+        ["Site search, March"],
+        [],
+        ["Visitor ID", "Date", "Term"],
+        ["u", MOMENT, "hats"],
+    ]
+    with pytest.raises(LogError, match=r"it has Visitor ID, Date, Term: .*user=Visitor ID,time="):
+        read(tmp_path, workbook(report))
+    columns = {"user": "Visitor ID", "time": "Date", "query": "Term"}
+    _, rows = read(tmp_path, workbook(report), columns)
+    assert rows["query"].to_list() == ["hats"]
+
+
 def test_without_the_library_its_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
