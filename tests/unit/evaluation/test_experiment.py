@@ -94,7 +94,15 @@ def test_a_step_is_done_again_when_a_file_that_it_uses_has_changed(
     (tmp_path / "weight.txt").write_text("1")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("WEIGHT", str(tmp_path / "weight.txt"))
-    settings = replace(QUICK, boundary_labels=labels, encoder="the_encoder:encode", seeds=1)
+    users = tmp_path / "users.txt"
+    users.write_text("ann\n")
+    settings = replace(
+        QUICK,
+        boundary_labels=labels,
+        encoder="the_encoder:encode",
+        seeds=1,
+        users_apart={"staff": users},
+    )
 
     def again() -> set[str]:
         return steps_taken_again(small_data, tmp_path / "out", tmp_path / "model", settings)
@@ -104,6 +112,8 @@ def test_a_step_is_done_again_when_a_file_that_it_uses_has_changed(
     assert again() == set()
     labels.write_text("\n".join(["user,query,session", *reversed(rows)]))
     assert again() == {"boundaries"}
+    users.write_text("bob\n")
+    assert again() == {"long_tail", "new_long_tail"}
     (tmp_path / "weight.txt").write_text("2")
     assert again() == everything
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from nextquery.artifacts import open_artifact
-from nextquery.evaluation.systems import train_fold_models, train_on_users
+from nextquery.evaluation.systems import config_identity, train_fold_models, train_on_users
 from nextquery.logs.data_folder import PreparedData
 from nextquery.ranking.cases import user_fold
 from nextquery.suggesters.loading import load
@@ -24,6 +24,20 @@ def config(tmp_path: Path) -> str:
     path = tmp_path / "smallest.toml"
     path.write_text(CONFIG)
     return str(path)
+
+
+def test_a_config_is_recognised_by_its_content(tmp_path: Path, config: str) -> None:
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("paris 1 2\n")
+    other = tmp_path / "other.toml"
+    other.write_text(CONFIG)
+    assert config_identity(str(other)) == config_identity(config), "the name does not count"
+    other.write_text(CONFIG.replace("epochs = 1", "epochs = 2"))
+    assert config_identity(str(other)) != config_identity(config)
+    other.write_text(f'{CONFIG}word_vectors = "{vectors}"\n')
+    before = config_identity(str(other))
+    vectors.write_text("paris 1 3\n")
+    assert config_identity(str(other)) != before, "files that it names count, too"
 
 
 @pytest.mark.slow
