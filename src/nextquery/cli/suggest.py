@@ -75,6 +75,12 @@ Known = Annotated[
 Mode = Annotated[
     str | None, typer.Option(help="HRED: the output layer: exact, fast (8 bits) or auto, by size.")
 ]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="HRED: paper for lists made as in the paper: by likelihood alone, nothing preferred."
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -214,6 +220,7 @@ def suggest(
     usefulness: Usefulness = None,
     known: Known = None,
     mode: Mode = None,
+    preset: Preset = None,
     settings: Settings = None,
     fallback: Annotated[
         bool,
@@ -241,7 +248,7 @@ def suggest(
     check = read_hits(hits) if hits else None
     suggester = load(model, blocklist=blocklist, hits=check, guarded=guards)
     given: dict[str, object] = {"beam": beam, "specificity": specificity, "diversity": diversity}
-    given |= {"known": known, "mode": mode, "usefulness": usefulness}
+    given |= {"known": known, "mode": mode, "usefulness": usefulness, "preset": preset}
     options = decode_options(suggester, given, settings or (), {"specificity", "diversity"})
     typed = queries or []
     start = time.perf_counter()

@@ -109,6 +109,55 @@ class ArraySteps:
             self._state = self._decoder.advance(self._state, parents, words)
 
 
+class FinishedInBeamSteps(ArraySteps):
+    """The steps of a search in which finished queries keep their places in the beam.
+
+    After each step a context keeps its best `beam` queries, finished or not, so that a finished one
+    may also lose its place. All are given at the end, when no unfinished one is left.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder[Any],
+        start: SearchStart,
+        config: DecodeConfig,
+        known: KnownQueries | None,
+    ) -> None:
+        super().__init__(decoder, start, config, known)
+        self._finished: list[list[Ended]] = [[] for _ in start.rules]
+        self._over = False
+
+    def next(self, bounds: Sequence[float]) -> Iterable[Ended] | None:
+        """All finished queries, then None."""
+        while len(self._live):
+            raise_if_cancelled()
+            extensions = self._kept(self._extended(self._decoder.predict(self._state)))
+            self._advance(extensions, np.full(len(self._rules), -np.inf))
+        if self._over:
+            return None
+        self._over = True
+        return [ended for finished in self._finished for ended in finished]
+
+    def _kept(self, extensions: Extensions) -> Extensions:
+        """The extensions among the best of each context; finished ones are noted."""
+        live = self._live
+        kept = np.zeros(len(extensions.words), dtype=np.bool_)
+        for context, finished in enumerate(self._finished):
+            pool: list[tuple[float, int, Ended | None]] = [
+                (-ended.log_likelihood, -1, ended) for ended in finished
+            ]
+            for index in range(extensions.first[context], extensions.first[context + 1]):
+                ends = extensions.words[index] == END_OF_QUERY
+                if not ends or live.length >= self._config.min_words:
+                    words = live.words[extensions.rows[index]].tolist()
+                    total = float(extensions.totals[index])
+                    pool.append((-total, index, Ended(context, words, total) if ends else None))
+            best = sorted(pool, key=lambda entry: entry[:2])[: self._config.beam]
+            self._finished[context] = [ended for _, _, ended in best if ended is not None]
+            kept[[index for _, index, ended in best if ended is None]] = True
+        return _only(extensions, kept)
+
+
 def _only(extensions: Extensions, kept: Flags) -> Extensions:
     """Some of them."""
     counts: Ids = np.concatenate([[0], np.cumsum(kept)])
@@ -219,7 +268,9 @@ class BeamSearch:
         return [result.ranked() for result in results]
 
     def _steps(self, start: SearchStart) -> SearchSteps:
-        """As the decoder has them, unless only known queries are looked for."""
+        """As the decoder has them, unless a rule needs all predictions."""
+        if self._config.finished_in_beam:
+            return FinishedInBeamSteps(self._decoder, start, self._config, self._known)
         steps = None if self._known is not None else self._decoder.steps(start, self._config)
         return steps or ArraySteps(self._decoder, start, self._config, self._known)
 

@@ -32,9 +32,28 @@ FAST_FROM = 10_000
 """Words from which on the fast output layer is the default; below it brings little."""
 
 
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    "paper": {
+        "length_normalised": False,
+        "specificity": 0.0,
+        "usefulness": 0.0,
+        "known": "free",
+        "quality": False,
+        "diversity": 0.0,
+        "fold": False,
+        "finished_in_beam": True,
+    },
+}
+"""Settings by the name of a preset; a setting that is given itself counts."""
+
+
 class DecodeConfig(Section):
     """How suggestions are generated."""
 
+    preset: Literal["default", "paper"] = "default"
+    """`paper`: other defaults, so that lists are made as in section 3.4 of the paper: by likelihood
+    alone, whether known or not, finished queries keeping their places in the beam."""
     mode: Literal["auto", "exact", "fast"] = "auto"
     """The output layer: 32-bit numbers throughout, or 8-bit ones that choose what to compute.
     Auto: fast from 10,000 words on."""
@@ -74,8 +93,19 @@ class DecodeConfig(Section):
     """How much unlikeness to the suggestions above counts against likelihood; 0: not at all."""
     fold: bool = True
     """Show one of several near-copies: words reordered, a plural, a stop word."""
+    finished_in_beam: bool = False
+    """A finished query keeps its place in the beam, so that fewer prefixes are continued, as in the
+    paper's text. False: the beam is always filled with unfinished ones, which finds more."""
     language: str = AUTO
     """The language of plurals: one that Snowball has; `auto` detects it from the text."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_preset(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        preset = given.get("preset", "default")
+        return {**(PRESETS.get(preset, {}) if isinstance(preset, str) else {}), **given}
 
     @field_validator("language")
     @classmethod
@@ -99,8 +129,7 @@ class DecodeConfig(Section):
     def wanted(self, n: int) -> int:
         """How many of the likeliest queries decide a list of `n`: all if they are reordered.
 
-        >>> as_in_the_paper = DecodeConfig(specificity=0.0, known="free", quality=False)
-        >>> DecodeConfig().wanted(5), as_in_the_paper.wanted(5)
+        >>> DecodeConfig().wanted(5), DecodeConfig(preset="paper").wanted(5)
         (10, 5)
         """
         reordered = self.specificity > 0 or self.known == "prefer" or self.diversity > 0
@@ -117,14 +146,20 @@ class DecodeConfig(Section):
 def override(
     base: DecodeConfig, values: Mapping[str, Any], sets: Sequence[str] = ()
 ) -> DecodeConfig:
-    """`base` with other values, checked; `sets` are `key=value` texts."""
-    changed = {**base.model_dump(), **values}
+    """`base` with other values, checked; `sets` are `key=value` texts.
+
+    >>> override(DecodeConfig(), {"preset": "paper"}, ["specificity=0.1"]).specificity
+    0.1
+    """
+    given = dict(values)
     for text in sets:
         key, value = split_pair(text, "overrides", "key=value, e.g. `max_words=6`", empty=True)
         if key not in DecodeConfig.model_fields:
             known = ", ".join(DecodeConfig.model_fields)
             raise ConfigError(f"`overrides` {text}: no such decode setting; there are: {known}")
-        changed[key] = value
+        given[key] = value
+    preset = PRESETS.get(str(given.get("preset", "")), {})
+    changed = {**base.model_dump(), **preset, **given}
     try:
         return DecodeConfig.model_validate(changed)
     except ValidationError as error:

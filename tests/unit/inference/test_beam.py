@@ -12,7 +12,7 @@ from nextquery.inference.context import ContextBatch
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.rules import VocabularyRules
 from nextquery.inference.search import BeamSearch, FinishedQuery
-from nextquery.inference.settings import DecodeConfig, Mode
+from nextquery.inference.settings import DecodeConfig, Mode, override
 from nextquery.model.hred import HRED
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
 
@@ -163,3 +163,60 @@ def test_stopping_early_changes_no_list(any_predictor: Predictor, fold: bool) ->
         assert [[each.text for each in some] for some in few] == [
             [each.text for each in some[:n]] for some in whole
         ]
+
+
+def textbook_beam(
+    predictor: Predictor, context: Sequence[str], beam: int, most: int
+) -> list[tuple[str, float]]:
+    """Beam search as textbooks have it: finished queries keep their places among the best."""
+    batch = ContextBatch(predictor.model.vocabulary, [predictor.encoder.encode(context)])
+    own = batch.vocabularies[0]
+    decoder = predictor.decoder("exact")
+    ids = list(range(1, len(predictor.model.vocabulary.words) + len(own.outside)))
+    ids.remove(UNKNOWN)
+
+    def following(words: tuple[int, ...]) -> dict[int, float]:
+        state = decoder.start(batch)
+        for word in words:
+            state = decoder.advance(state, np.array([0]), np.array([word]))
+        scores = decoder.predict(state).of(np.array([ids]))[0]
+        if len(words) == most:
+            return {END_OF_QUERY: scores[ids.index(END_OF_QUERY)]}
+        return {i: float(s) for i, s in zip(ids, scores, strict=True) if words or i != END_OF_QUERY}
+
+    best: list[tuple[float, tuple[int, ...], bool]] = [(0.0, (), False)]
+    while not all(finished for *_, finished in best):
+        pool = [each for each in best if each[2]]
+        for total, words, finished in best:
+            if not finished:
+                for word, score in following(words).items():
+                    ends = word == END_OF_QUERY
+                    pool.append((total + score, words if ends else (*words, word), ends))
+        best = sorted(pool, key=lambda each: -each[0])[:beam]
+    return [(" ".join(map(own.word, words)), total) for total, words, _ in best]
+
+
+@pytest.mark.parametrize("beam", [1, 3, 8])
+@pytest.mark.parametrize("copy", [False, True])
+def test_finished_queries_may_keep_their_places(
+    make_model: ModelMaker, beam: int, copy: bool
+) -> None:
+    model = make_model(seed=3, copy=copy)
+    config = DecodeConfig(preset="paper", beam=beam, max_words=4)
+    predictor = predictor_of(model)
+    for context, found in zip(CONTEXTS, search(model, CONTEXTS, config), strict=True):
+        expected = textbook_beam(predictor, context, beam, 4)
+        shown = [(text, total) for text, total in expected if text not in context]
+        assert [query.text for query in found] == [text for text, _ in shown]
+        assert [query.log_likelihood for query in found] == pytest.approx(
+            [total for _, total in shown], abs=1e-4
+        )
+
+
+def test_a_preset_changes_defaults_only() -> None:
+    paper = DecodeConfig(preset="paper")
+    assert (paper.specificity, paper.known, paper.quality) == (0.0, "free", False)
+    assert DecodeConfig(preset="paper", known="only").known == "only"
+    changed = override(DecodeConfig(beam=30, specificity=0.5), {"known": "only"}, ["preset=paper"])
+    assert (changed.beam, changed.specificity, changed.known) == (30, 0.0, "only")
+    assert override(paper, {"beam": 20}).finished_in_beam
