@@ -24,6 +24,13 @@ const STYLE = `
   padding: 8px 12px 2px; color: var(--nextquery-label, inherit); font-size: .8em;
 }
 :where(nextquery-box) > [role="status"] { position: absolute; inset: 0; overflow: hidden; clip-path: inset(50%); }
+:where(nextquery-box) [data-own]::before {
+  content: ""; display: inline-block; box-sizing: border-box; width: 1em; height: 1em; margin-inline-end: .6em;
+  vertical-align: -.1em; border: 1.5px solid; border-radius: 50%;
+  background: linear-gradient(currentColor 0 0) 50% 20% / 1.5px 45% no-repeat,
+    linear-gradient(currentColor 0 0) 80% 55% / 40% 1.5px no-repeat;
+}
+:where(nextquery-box) [data-remove] { float: inline-end; padding-inline: .6em; opacity: .7; }
 @media (pointer: coarse) { :where(nextquery-box) [role="option"] { min-height: 44px; align-content: center; } }
 `;
 let sheet; // A constructed sheet needs no 'unsafe-inline' in a content security policy.
@@ -41,6 +48,8 @@ export class NextqueryBox extends HTMLElement {
   options = {};
 
   #client;
+  #history;
+  #loading;
   #input;
   #list;
   #status;
@@ -65,8 +74,21 @@ export class NextqueryBox extends HTMLElement {
     this.#client = client;
   }
 
+  /** What the visitor searched for before, where the attribute `history` is set and it has been loaded. */
+  get history() {
+    return (this.hasAttribute("history") && this.#history) || null;
+  }
+
   get open() {
     return this.#list?.hidden === false;
+  }
+
+  static observedAttributes = ["history"];
+
+  attributeChangedCallback() {
+    if (!this.hasAttribute("history") || this.#loading) return;
+    const keep = ({ SearchHistory }) => (this.#history = new SearchHistory({ days: +this.#attribute("history-days", 90) }));
+    this.#loading = import("./history.js").then(keep, () => {});
   }
 
   connectedCallback() {
@@ -98,10 +120,13 @@ export class NextqueryBox extends HTMLElement {
   /** A search was made: ask what may come next, and show it as long as the input has the focus. */
   async search(query) {
     this.close();
+    if (this.#loading) await this.#loading;
+    this.history?.add(query);
     if (this.hasAttribute("completions-only")) return;
-    const answer = await this.#ask((options) => this.client.suggest(query, options));
+    const answer = await this.#ask((options) => this.client.suggest(query, options), query);
     if (!answer || ![query, ""].includes(this.#input.value)) return;
-    this.#found = { kind: "suggestions", query, id: answer.query_id, items: answer.suggestions };
+    const items = [...answer.suggestions, ...this.#own(answer, this.#attribute("again-label", "Searched before"))];
+    this.#found = { kind: "suggestions", query, id: answer.query_id, items };
     this.#show();
   }
 
@@ -136,13 +161,14 @@ export class NextqueryBox extends HTMLElement {
     on(this.#list, "pointerdown", (event) => event.preventDefault());
     on(this.#list, "click", (event) => {
       const index = [...this.#options].indexOf(event.target.closest('[role="option"]'));
-      if (index >= 0) this.#take(index);
+      if (event.target.closest("[data-remove]")) this.#forget(this.#found.items[index].text);
+      else if (index >= 0) this.#take(index);
     });
   }
 
   #typed() {
     const typed = this.#input.value;
-    const fits = ({ text }) => text.startsWith(typed.toLowerCase());
+    const fits = ({ text, clears }) => clears || text.startsWith(typed.toLowerCase());
     // An older list stays only while it still continues what is typed.
     if (!typed.trim() || this.#found?.kind !== "completions" || !this.#found.items.every(fits)) this.close();
     clearTimeout(this.#timer);
@@ -154,17 +180,21 @@ export class NextqueryBox extends HTMLElement {
     const answer = await this.#ask((options) => this.client.complete(query, options));
     if (!answer || query !== this.#input.value) return;
     this.#hide();
-    this.#found = { kind: "completions", query, items: answer.completions };
+    const own = this.#own(answer); // first, with the row that clears them last
+    const others = answer.completions.filter(({ text }) => !own.some((row) => row.text === text));
+    const items = [...own.filter((row) => row.own), ...others, ...own.filter((row) => row.clears)];
+    this.#found = { kind: "completions", query, items };
     this.#show();
   }
 
   /** The answer, or nothing: superseded, slow, away or refused. */
-  async #ask(call) {
+  async #ask(call, query = "") {
     this.#asked?.abort();
     const { signal } = (this.#asked = new AbortController());
     const more = typeof this.options === "function" ? this.options() : this.options;
     try {
-      const answer = await call({ n: +this.#attribute("n", 6), ...more, signal });
+      const past = this.history && { history: this.history.before(query) };
+      const answer = await call({ n: +this.#attribute("n", 6), ...past, ...more, signal });
       return signal.aborted ? null : answer;
     } catch (error) {
       if (signal.aborted) return null;
@@ -174,14 +204,34 @@ export class NextqueryBox extends HTMLElement {
     }
   }
 
+  /** Rows of the visitor's own earlier queries, and one that clears them where the box keeps them. */
+  #own({ again = [] }, group) {
+    const rows = again.map(({ text }) => ({ text, group, own: true }));
+    const clears = { text: this.#attribute("clear-label", "Clear history"), group, clears: true };
+    return rows.length && this.history ? [...rows, clears] : rows;
+  }
+
+  /** Forget one of the visitor's queries, or all without one, and show what remains. */
+  #forget(query) {
+    if (query) this.history?.remove(query);
+    else this.history?.clear();
+    const found = this.#found;
+    const stays = ({ text, own, clears }) => !clears && (!own || (query && text !== query));
+    const left = found.items.filter(stays);
+    found.items = left.some(({ own }) => own) ? [...left, ...found.items.filter(({ clears }) => clears)] : left;
+    this.#hide();
+    this.#show();
+  }
+
   #show() {
     const { kind, query, id, items } = this.#found ?? {};
     if (this.open || !items?.length || this.getRootNode().activeElement !== this.#input) return;
     this.#list.replaceChildren(...this.#rows(items, kind === "completions" && query.toLowerCase()));
     this.#list.hidden = false;
     this.#input.ariaExpanded = "true";
-    this.#status.textContent = `${items.length} ${this.#list.ariaLabel}`;
-    if (id && !this.#found.told) this.#tell("shown", { suggestions: this.#found.items.map(({ text }) => text) });
+    this.#status.textContent = `${items.filter(({ clears }) => !clears).length} ${this.#list.ariaLabel}`;
+    const listed = this.#found.items.filter(({ own, clears }) => !own && !clears);
+    if (id && !this.#found.told) this.#tell("shown", { suggestions: listed.map(({ text }) => text) });
     this.#found.told = true;
   }
 
@@ -200,11 +250,17 @@ export class NextqueryBox extends HTMLElement {
     this.#found.items = groups.flatMap(([, members]) => members);
     let count = 0;
     return groups.flatMap(([name, members]) => {
-      const options = members.map(({ text }) => {
+      const options = members.map(({ text, own, clears }) => {
         const attributes = { role: "option", id: `${this.#list.id}-${count++}`, "aria-selected": false };
-        const fits = prefix && text.startsWith(prefix);
+        const fits = prefix && !clears && text.startsWith(prefix);
         const parts = fits ? [prefix, element("b", {}, text.slice(prefix.length))] : [text];
-        return element("div", attributes, element("bdi", {}, ...parts));
+        const option = element("div", attributes, element("bdi", {}, ...parts));
+        if (own) option.dataset.own = "";
+        if (own && this.history) {
+          const title = this.#attribute("remove-label", "Remove from history (Delete)");
+          option.append(element("span", { "data-remove": "", "aria-hidden": true, title }, "\u00d7"));
+        }
+        return option;
       });
       if (!name) return options;
       return element("div", { role: "group", "aria-label": name }, element("div", { "aria-hidden": true }, name), ...options);
@@ -236,15 +292,19 @@ export class NextqueryBox extends HTMLElement {
     if (step) this.#point(((this.#active + 1 + step + places) % places) - 1);
     else if (event.key === "Escape") this.#tell("dismissed"), this.close();
     else if (event.key === "Enter" && this.#active >= 0) this.#take(this.#active);
+    else if (event.key === "Delete" && this.history && this.#found.items[this.#active]?.own)
+      this.#forget(this.#found.items[this.#active].text);
     else return;
     event.preventDefault();
     event.stopPropagation();
   }
 
   #take(index) {
-    const { text } = this.#found.items[index];
-    this.#tell("clicked", { suggestion: text, position: index + 1 });
-    this.#taken = { kind: this.#found.kind, text, position: index + 1 };
+    const { text, own, clears } = this.#found.items[index];
+    if (clears) return this.#forget();
+    // The service records nothing of what the visitor typed before.
+    if (!own) this.#tell("clicked", { suggestion: text, position: index + 1 });
+    this.#taken = { kind: own ? "again" : this.#found.kind, text, position: index + 1 };
     this.#input.value = text;
     if (this.#input.form) this.#input.form.requestSubmit();
     else this.#searched();
@@ -259,7 +319,7 @@ export class NextqueryBox extends HTMLElement {
     this.dispatchEvent(new CustomEvent("nextquery-search", { detail, bubbles: true }));
     await new Promise((done) => setTimeout(done)); // every listener has its say
     if (!event || event.defaultPrevented) this.search(query);
-    else this.client.session?.add(query); // the next page asks
+    else this.client.session?.add(query), this.history?.add(query); // the next page asks
   }
 
   #tell(action, more) {

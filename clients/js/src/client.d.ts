@@ -1,3 +1,5 @@
+import type { PastSearch } from "./history.js";
+
 /** A suggested query or a completion. */
 export interface Suggestion {
   text: string;
@@ -7,8 +9,17 @@ export interface Suggestion {
   group?: string | null;
 }
 
+/** An earlier query of the visitor. */
+export interface Again {
+  text: string;
+  /** P(it is the next query); none for completions. */
+  probability?: number | null;
+}
+
 export interface SuggestAnswer {
   suggestions: Suggestion[];
+  /** The visitor's own earlier queries; only where the request had a history. */
+  again?: Again[];
   model: string;
   fallback: boolean;
   query_id: string;
@@ -16,6 +27,8 @@ export interface SuggestAnswer {
 
 export interface CompleteAnswer {
   completions: Suggestion[];
+  /** The visitor's own earlier queries that begin with the prefix; only where the request had a history. */
+  again?: Again[];
   model: string;
 }
 
@@ -26,6 +39,10 @@ export interface RequestOptions {
   diversity?: number;
   context?: string[];
   session_id?: string;
+  /** Earlier searches of the visitor, newest first; see `SearchHistory`. */
+  history?: PastSearch[];
+  /** The site's own pseudonym of a signed-in visitor, instead of a history. */
+  user_id?: string;
   signal?: AbortSignal;
   [field: string]: unknown;
 }

@@ -248,16 +248,13 @@ class ReturningVisitors:
         found = self._model.again(context, history.queries, time.time(), most + len(listed), least)
         return [suggestion for suggestion in found if suggestion.text not in listed][:most]
 
-    def completions(
-        self, prefix: str | None, context: Sequence[str], history: History
-    ) -> list[Suggestion]:
+    def completions(self, prefix: str | None, history: History) -> list[Suggestion]:
         """The most recent earlier queries that begin with what `read_prefix` gave."""
         if self._model is None or not prefix:
             return []
         if not prefix[-1].isalnum():  # its last word is whole
             prefix = f"{prefix[:-1].rstrip()} "
-        last = context[-1] if context else ""
-        return self._model.complete(prefix, history.queries, self._settings.again, last)
+        return self._model.complete(prefix, history.queries, self._settings.again)
 
     def store(self) -> HistoryStore:
         """The store of signed-in users; a request that needs it is refused if there is none."""

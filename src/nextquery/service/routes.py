@@ -175,9 +175,7 @@ async def complete(
         completions=_suggestions(found), corrected=_corrected(correction), model=model.name
     )
     if (history := await service.visitors.history(owner, asked)) is not None:
-        own = (
-            [] if service.control.killed else service.visitors.completions(prefix, context, history)
-        )
+        own = [] if service.control.killed else service.visitors.completions(prefix, history)
         answer.again = [schemas.Again(text=join_words(item.text)) for item in own]
     return answer
 

@@ -223,18 +223,16 @@ class Returning:
                 found.append(Suggestion(text, probability, SOURCE))
         return found
 
-    def complete(
-        self, prefix: str, history: Sequence[PastQuery], n: int = 3, last: str = ""
-    ) -> list[Suggestion]:
+    def complete(self, prefix: str, history: Sequence[PastQuery], n: int = 3) -> list[Suggestion]:
         """At most `n` earlier queries that begin with a normalised prefix, the newest first.
 
-        The score is how often each was typed. `last`, the present query, is left out.
+        The score is how often each was typed.
         """
         found: list[Suggestion] = []
         for entry in history:
             if len(found) == n:
                 break
-            fits = entry.text.startswith(prefix) and entry.text not in (prefix, last)
+            fits = entry.text.startswith(prefix) and entry.text != prefix
             if fits and self.allows(entry.text):
                 found.append(Suggestion(entry.text, float(entry.count), SOURCE))
         return found
