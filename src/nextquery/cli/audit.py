@@ -1,12 +1,12 @@
 """`nextquery audit`: what a model gives away, and what strangers can make it say."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nextquery.cli.main import in_options
+from nextquery.cli.options import AsJson, print_result
 
 
 def audit(
@@ -34,7 +34,7 @@ def audit(
         int, typer.Option(min=1, help="Contexts that are poisoned for each number of fake users.")
     ] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Decides what is planted.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Plant secrets and fake users in a copy of the log, make the model again, see what it says.
 
@@ -59,10 +59,7 @@ def audit(
     console = Console(stderr=True)
     with console.status("auditing") as status:
         result = run_audit(model, PreparedData(data), settings, status.update)
-    if as_json:
-        document = asdict(result)
-        for curve, found in zip(document["poisoning"], result.poisoning, strict=True):
-            curve["needed"] = found.needed
-        typer.echo(json.dumps(document, ensure_ascii=False))
-    else:
-        typer.echo(in_options(describe(result), {"config": "--config"}))
+    document = asdict(result)
+    for curve, poisoning in zip(document["poisoning"], result.poisoning, strict=True):
+        curve["needed"] = poisoning.needed
+    print_result(document, in_options(describe(result), {"config": "--config"}), as_json)

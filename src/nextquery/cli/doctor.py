@@ -1,14 +1,12 @@
 """`nextquery doctor`: what is installed, what is missing, what this machine is."""
 
-import json
 import os
 import platform
 import sys
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from nextquery.cli.main import one_line
+from nextquery.cli.options import AsJson, print_result
 
 IMPORT_SECONDS = 120
 COMMANDS = {
@@ -26,29 +24,30 @@ COMMANDS = {
 }
 
 
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Say which extras are installed, how long imports take, and what the machine has.
 
     Example: `nextquery doctor`
     """
-    found = {"python": platform.python_version(), "cores": os.cpu_count(), **_installed()}
-    if as_json:
-        typer.echo(json.dumps(found, indent=2))
-        return
-    typer.echo(f"Python {found['python']} ({sys.executable}), {found['cores']} cores")
-    native = found["native"]
-    typer.echo(f"  compiled library: {native['instructions'] or one_line(native['problem'])}")
-    for name, facts in found["extras"].items():
+    document = {"python": platform.python_version(), "cores": os.cpu_count(), **_installed()}
+    native = document["native"]
+    lines = [
+        f"Python {document['python']} ({sys.executable}), {document['cores']} cores",
+        f"  compiled library: {native['instructions'] or one_line(native['problem'])}",
+    ]
+    for name, facts in document["extras"].items():
         if facts["missing"]:
             lacks = ", ".join(facts["missing"])
-            typer.echo(f"  missing    {name:<11} pip install 'nextquery[{name}]'   (lacks {lacks})")
+            lines.append(
+                f"  missing    {name:<11} pip install 'nextquery[{name}]'   (lacks {lacks})"
+            )
         elif facts["failure"]:
-            typer.echo(f"  broken     {name:<11} cannot be imported: {one_line(facts['failure'])}")
+            reason = one_line(facts["failure"])
+            lines.append(f"  broken     {name:<11} cannot be imported: {reason}")
         else:
             took = f"{facts['import_seconds']:.2f} s to import"
-            typer.echo(f"  installed  {name:<11} {took:<20} {COMMANDS[name]}")
+            lines.append(f"  installed  {name:<11} {took:<20} {COMMANDS[name]}")
+    print_result(document, "\n".join(lines), as_json, indent=2)
 
 
 def _installed() -> dict[str, Any]:

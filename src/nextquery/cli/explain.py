@@ -1,11 +1,11 @@
 """`nextquery explain`, `neighbours` and `why`."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nextquery.cli.options import AsJson, named_folders, print_result
 from nextquery.cli.suggest import unable
 from nextquery.errors import InputError
 
@@ -19,9 +19,9 @@ def explain(
     figure: Annotated[
         Path | None, typer.Option(help="Draw all gates as a heat map: a .png, .svg or .pdf file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Show the session update gates: how much each query changed what is remembered.
+    """Show the session update gates: how much each query changed the session state.
 
     Example: `nextquery explain models/hred "airlines" "united airlines" "google" --figure g.png`
     """
@@ -42,12 +42,9 @@ def explain(
             raise InputError(f"--figure {figure}: must end in .png, .svg or .pdf")
         draw_gates(weights, gates, figure)
         typer.echo(f"wrote {figure}", err=True)
-    if as_json:
-        typer.echo(json.dumps({"queries": [asdict(each) for each in weights]}, ensure_ascii=False))
-        return
-    typer.echo(" update  share  query")
-    for each in weights:
-        typer.echo(f"{each.update:7.3f}  {each.share:5.3f}  {each.query}")
+    rows = [f"{item.update:7.3f}  {item.share:5.3f}  {item.query}" for item in weights]
+    document = {"queries": [asdict(item) for item in weights]}
+    print_result(document, "\n".join([" update  share  query", *rows]), as_json)
 
 
 def neighbours(
@@ -57,7 +54,7 @@ def neighbours(
         bool, typer.Option("--words", help="Nearest words to a word, instead of queries.")
     ] = False,
     n: Annotated[int, typer.Option("-n", min=1, help="How many neighbours.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the nearest known queries or words by cosine.
 
@@ -71,13 +68,11 @@ def neighbours(
     suggester = load(model)
     if not isinstance(suggester, Embedder):
         raise unable(model, suggester, "has no vectors")
-    found = suggester.neighbours(text, n, words=words)
-    if as_json:
-        document = {"text": text, "neighbours": [asdict(each) for each in found]}
-        typer.echo(json.dumps(document, ensure_ascii=False))
-        return
-    for each in found:
-        typer.echo(f"{each.cosine:6.3f}  {each.text}")
+    nearest = suggester.neighbours(text, n, words=words)
+    document = {"text": text, "neighbours": [asdict(item) for item in nearest]}
+    print_result(
+        document, "\n".join(f"{item.cosine:6.3f}  {item.text}" for item in nearest), as_json
+    )
 
 
 def why(
@@ -85,16 +80,16 @@ def why(
     query: Annotated[str, typer.Argument(help="The query that is asked about.")],
     context: Annotated[
         list[str] | None,
-        typer.Option("--context", help="A query of the session, oldest first; may be repeated."),
+        typer.Option("--context", help="A query of the session, oldest first; repeatable."),
     ] = None,
     blocklist: Annotated[
-        Path | None, typer.Option(help="A file of words and phrases never to be suggested.")
+        Path | None, typer.Option(help="A file of words and phrases never to suggest.")
     ] = None,
     compare: Annotated[
         list[str] | None,
-        typer.Option("--compare", help="NAME=MODEL: ask this model, too; may be repeated."),
+        typer.Option("--compare", help="NAME=MODEL: also ask this model; repeatable."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say whether a query can be suggested and why not: counts, guard, rank, score.
 
@@ -105,42 +100,33 @@ def why(
     from nextquery import load
     from nextquery.suggesters import diagnosis
 
-    folders = {"model": model, **dict(map(_named, compare or []))}
-    found = {
+    others = named_folders(compare or [], "compare")
+    if "model" in others:
+        raise InputError("`compare` model: this name is taken by MODEL; choose another")
+    diagnoses = {
         name: diagnosis.why(load(folder, blocklist=blocklist), query, context or [])
-        for name, folder in folders.items()
+        for name, folder in {"model": model, **others}.items()
     }
-    if as_json:
-        typer.echo(
-            json.dumps({name: asdict(each) for name, each in found.items()}, ensure_ascii=False)
-        )
-        return
-    for name, each in found.items():
-        typer.echo(_readable(name, each))
+    text = "\n".join(_readable(name, item) for name, item in diagnoses.items())
+    print_result({name: asdict(item) for name, item in diagnoses.items()}, text, as_json)
 
 
-def _named(text: str) -> tuple[str, Path]:
-    name, equals, folder = text.partition("=")
-    if not equals or not name or not folder or name == "model":
-        raise InputError(f"`compare` {text}: write NAME=MODEL, with a name other than 'model'")
-    return name, Path(folder)
-
-
-def _readable(name: str, found: "Diagnosis") -> str:
-    verdict = "can be suggested" if found.can_be_suggested else f"cannot: {found.reason}"
-    least = found.min_users
+def _readable(name: str, diagnosis: "Diagnosis") -> str:
+    can = diagnosis.can_be_suggested
+    verdict = "can be suggested" if can else f"cannot be suggested: {diagnosis.reason}"
+    least, count = diagnosis.min_users, diagnosis.count
     few = "none" if least == 1 else f"fewer than {least}"
-    users = f"at least {least}" if found.enough_users else few
-    seen = f", {found.count:,} time{'' if found.count == 1 else 's'}" if found.count else ""
-    rank = f"{found.rank}" if found.rank else f"not among the first {found.listed}"
+    users = f"at least {least}" if diagnosis.enough_users else few
+    seen = f", {count:,} time{'' if count == 1 else 's'}" if count else ""
+    rank = f"{diagnosis.rank}" if diagnosis.rank else f"not among the first {diagnosis.listed}"
     lines = [
-        f"{name} ({found.model}): {found.query!r} {verdict}",
+        f"{name} ({diagnosis.model}): {diagnosis.query!r} {verdict}",
         f"  users who typed it: {users}{seen}",
-        f"  log-likelihood: {found.score:.3f}",
+        f"  log-likelihood: {diagnosis.score:.3f}",
         f"  rank: {rank}",
     ]
-    rare = [word.word for word in found.words if not word.enough_users]
-    unknown = [word.word for word in found.words if not word.known]
+    rare = [word.word for word in diagnosis.words if not word.enough_users]
+    unknown = [word.word for word in diagnosis.words if not word.known]
     if rare:
         of = "that nobody typed" if least == 1 else f"of fewer than {least} users"
         lines.append(f"  words {of}: {' '.join(rare)}")

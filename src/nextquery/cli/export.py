@@ -1,18 +1,20 @@
 """`nextquery export`: suggestions for engines and pages that run no Python."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nextquery.cli.options import AsJson, print_result, with_settings
 from nextquery.export.engines import ExportSettings
 
 if TYPE_CHECKING:
+    from nextquery.export.export import ExportFacts
     from nextquery.export.static import StaticQuality
 
 
+@with_settings
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
     to: Annotated[
@@ -22,22 +24,15 @@ def export(
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    queries: Annotated[
-        int, typer.Option(min=1, help="The most frequent queries that are written.")
-    ] = ExportSettings.queries,
-    next_queries: Annotated[
-        int, typer.Option(min=1, max=50, help="Next queries of each, at most.")
-    ] = ExportSettings.next_queries,
+    settings: ExportSettings,
     blocklist: Annotated[
         Path | None, typer.Option(help="File of words and phrases never to suggest.")
     ] = None,
     measure: Annotated[
         Path | None,
-        typer.Option(
-            help="static: a prepared data folder by whose test sessions the lists are measured."
-        ),
+        typer.Option(help="static: a prepared data folder; its test sessions measure the lists."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write guarded suggestions as files that a search engine or a plain web server takes.
 
@@ -47,35 +42,34 @@ def export(
     from nextquery.suggesters.loading import load
 
     suggester = load(model, blocklist=blocklist)
-    facts = export_model(suggester, to, out, ExportSettings(queries, next_queries), measure)
-    if as_json:
-        typer.echo(json.dumps({"out": str(out), **asdict(facts)}))
-        return
+    facts = export_model(suggester, to, out, settings, measure)
+    print_result({"out": str(out), **asdict(facts)}, _summary(out, facts), as_json)
+
+
+def _summary(out: Path, facts: "ExportFacts") -> str:
     if facts.largest_difference is not None:
-        typer.echo(
+        return (
             f"{out}: the network and {facts.queries:,} queries that may be shown; log-likelihoods "
             f"differ from the model's by at most {facts.largest_difference:.1e}; "
             f"how to use it: {out / 'README.md'}"
         )
-        return
-    typer.echo(
+    text = (
         f"{out}: {facts.queries:,} queries with {facts.next_queries:,} next queries for "
         f"{facts.target}; how to load them: docs/export.md"
     )
-    if facts.quality is not None:
-        typer.echo(_quality_lines(facts.quality))
+    return text if facts.quality is None else f"{text}\n{_quality_lines(facts.quality)}"
 
 
-def _quality_lines(found: "StaticQuality") -> str:
+def _quality_lines(quality: "StaticQuality") -> str:
     return "\n".join(
         (
-            f"after {found.contexts:,} contexts of {found.sessions:,} test sessions, "
+            f"after {quality.contexts:,} contexts of {quality.sessions:,} test sessions, "
             "lists of 5, files against model:",
-            f"  answered         {found.answered:.1%} against {found.model_answered:.1%}",
-            f"  next query in it {found.hits:.1%} against {found.model_hits:.1%}",
-            f"  same first       {found.first_agrees:.1%} where both answer",
-            f"  in common        {found.overlap:.1%} where both answer",
-            f"  bytes per visit  {found.visit_bytes:,.0f} on average, "
-            f"{found.visit_bytes_95:,.0f} at most for 95%",
+            f"  answered         {quality.answered:.1%} against {quality.model_answered:.1%}",
+            f"  next query in it {quality.hits:.1%} against {quality.model_hits:.1%}",
+            f"  same first       {quality.first_agrees:.1%} where both answer",
+            f"  in common        {quality.overlap:.1%} where both answer",
+            f"  bytes per visit  {quality.visit_bytes:,.0f} on average, "
+            f"{quality.visit_bytes_95:,.0f} at most for 95%",
         )
     )

@@ -1,6 +1,5 @@
 """`nextquery fit`, `blend` and `vectors`."""
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nextquery.cli.main import in_options
+from nextquery.cli.options import AsJson, print_result
 from nextquery.logs.settings import PrepareSettings
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ def fit(
         list[str] | None,
         typer.Option(
             "--set",
-            help="A setting of the kind as key=value, e.g. depth=3 of qvmm; may be repeated.",
+            help="A setting of the kind as key=value, e.g. depth=3 of qvmm; repeatable.",
         ),
     ] = None,
     hits: Annotated[
         Path | None,
-        typer.Option(help="For rescue: a file of titles; a query that none holds finds nothing."),
+        typer.Option(help="For rescue: file of titles; a query that none contains has no hits."),
     ] = None,
     engine: Annotated[
         str, typer.Option(help="What counts the sessions: polars, duckdb or spark.")
@@ -39,7 +39,7 @@ def fit(
     spark_master: Annotated[
         str, typer.Option(help="The Spark master, for --engine spark.")
     ] = PrepareSettings.spark_master,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fit a count model, or what returning visitors search for again (returning).
 
@@ -72,15 +72,20 @@ def fit(
         advice.append(f"{out} has no suggestions: {empty}.")
     options = {"min_users": "--min-users", "hits": "--hits", "trending_days": "trending_days"}
     advice = [in_options(text, options) for text in advice]
-    if as_json:
-        used = fitted.settings.model_dump(mode="json")
-        summary = {"kind": kind, "model": str(out), "settings": used, "advice": advice}
-        summary["empty"] = empty is not None
-        typer.echo(json.dumps({**summary, "seconds": seconds, "bytes": size}))
-    else:
-        typer.echo(f"fitted {kind} in {seconds:.1f} s: {out} ({size / 1e6:.1f} MB)")
-        for text in advice:
-            typer.echo(text, err=True)
+    document = {
+        "kind": kind,
+        "model": str(out),
+        "settings": fitted.settings.model_dump(mode="json"),
+        "advice": advice,
+        "empty": empty is not None,
+        "seconds": seconds,
+        "bytes": size,
+    }
+    text = f"fitted {kind} in {seconds:.1f} s: {out} ({size / 1e6:.1f} MB)"
+    print_result(document, text, as_json)
+    if not as_json:
+        for sentence in advice:
+            typer.echo(sentence, err=True)
 
 
 def _chosen(asked: "Section", used: "Section") -> Iterator[str]:
@@ -108,15 +113,15 @@ def blend(
     out: Annotated[Path, typer.Option(help="The model folder to write.")],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting as key=value, e.g. specificity=0.2; may repeat."),
+        typer.Option("--set", help="A setting as key=value, e.g. specificity=0.2; repeatable."),
     ] = None,
     returning: Annotated[
         Path | None,
         typer.Option(help="A model of returning visitors for the folder to include."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Blend a trained model with count models: one list of what it writes and what people typed.
+    """Blend a trained model with count models into one model with one list.
 
     Example: `nextquery blend models/hred models/adj models/ss --data DATA --out models/blend`
     """
@@ -132,14 +137,17 @@ def blend(
         made = make_blend(model, members, PreparedData(data), out, chosen, returning)
     seconds = time.perf_counter() - start
     rows = made.weights()
-    if as_json:
-        document = {"model": str(out), "settings": chosen.model_dump(mode="json")}
-        typer.echo(json.dumps({**document, "weights": rows, "seconds": seconds}))
-        return
-    typer.echo(f"blended in {seconds:.1f} s: {out}")
-    for who, weights in rows.items():
+    document = {
+        "model": str(out),
+        "settings": chosen.model_dump(mode="json"),
+        "weights": rows,
+        "seconds": seconds,
+    }
+    lines = [f"blended in {seconds:.1f} s: {out}"]
+    for group, weights in rows.items():
         shares = ", ".join(f"{name} {weight:.2f}" for name, weight in weights.items())
-        typer.echo(f"  where {who}: {shares}")
+        lines.append(f"  where {group}: {shares}")
+    print_result(document, "\n".join(lines), as_json)
 
 
 def vectors(
@@ -147,19 +155,19 @@ def vectors(
     out: Annotated[Path, typer.Option(help="The file to write, ending in .safetensors.")],
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="Vectors: word2vec, GloVe or fastText as text, safetensors."),
+        typer.Option("--from", help="Vectors to read: word2vec, GloVe, fastText or safetensors."),
     ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(help="module:function that takes texts and gives one vector per text."),
     ] = None,
     size: Annotated[
-        int, typer.Option(min=1, help="Numbers per word, by principal components.")
+        int, typer.Option(min=1, help="Numbers per word, reduced by principal components.")
     ] = 128,
     words: Annotated[int, typer.Option(min=1, help="Most frequent words of the log.")] = 90_000,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Make the vectors with which `train.word_vectors` lets a model begin.
+    """Make initial word vectors for `train --set train.word_vectors=FILE`.
 
     Example: `nextquery vectors data --from glove.6B.300d.txt --out vectors.safetensors`
     """
@@ -171,26 +179,24 @@ def vectors(
     if out.suffix != ".safetensors":
         raise InputError(f"{out}: the name of the file to write must end in .safetensors")
     known = read_data(data, lambda opened: opened.words()[:words])
-    found = _found(known, source, encoder).reduced(size)
-    found.save(out)
-    facts = {
+    word_vectors = _read_vectors(known, source, encoder).reduced(size)
+    word_vectors.save(out)
+    with_vector, numbers = len(word_vectors.words), word_vectors.size
+    document = {
         "out": str(out),
         "words": len(known),
-        "with_vector": len(found.words),
-        "size": found.size,
+        "with_vector": with_vector,
+        "size": numbers,
     }
-    if as_json:
-        typer.echo(json.dumps(facts))
-        return
-    share = len(found.words) / len(known)
-    typer.echo(
-        f"{out}: {len(found.words):,} of {len(known):,} words ({share:.0%}), "
-        f"{found.size} numbers each\n"
+    text = (
+        f"{out}: {with_vector:,} of {len(known):,} words ({with_vector / len(known):.0%}), "
+        f"{numbers} numbers each\n"
         f"try: nextquery train {data} --out model --set train.word_vectors={out}"
     )
+    print_result(document, text, as_json)
 
 
-def _found(known: list[str], source: Path | None, encoder: str | None) -> "WordVectors":
+def _read_vectors(known: list[str], source: Path | None, encoder: str | None) -> "WordVectors":
     from nextquery.text.vectors import encode_words, import_encoder, read_word_vectors
 
     if source is not None:

@@ -5,7 +5,7 @@ import inspect
 import json
 import tomllib
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperArgument
 
 from nextquery.cli.main import in_options
-from nextquery.errors import ConfigError
+from nextquery.errors import ConfigError, InputError
 from nextquery.settings import Option, descriptions, option_of, split_pair
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -24,8 +24,22 @@ SettingsT = TypeVar("SettingsT")
 
 
 def print_result(document: Any, text: str, as_json: bool, *, indent: int | None = None) -> None:
-    """Print a result on stdout: as one JSON document, or as the text for people."""
-    typer.echo(json.dumps(document, indent=indent, ensure_ascii=False) if as_json else text)
+    """Print a result on stdout: as one JSON document, or as text for people, if there is any."""
+    if as_json:
+        typer.echo(json.dumps(document, indent=indent, ensure_ascii=False))
+    elif text:
+        typer.echo(text)
+
+
+def named_folders(options: Iterable[str], setting_name: str) -> dict[str, Path]:
+    """Model folders by the name before each: `NAME=FOLDER`, every name once."""
+    folders: dict[str, Path] = {}
+    for option in options:
+        name, folder = split_pair(option, setting_name, "NAME=FOLDER")
+        if name in folders:
+            raise InputError(f"`{setting_name}` {option}: the name {name!r} is taken")
+        folders[name] = Path(folder)
+    return folders
 
 
 class Given(Generic[SettingsT]):

@@ -1,12 +1,12 @@
 """`nextquery study`: a blind user study, from topics to a report."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nextquery.cli.options import AsJson, named_folders, print_result
 from nextquery.errors import InputError
 
 study = typer.Typer(
@@ -38,7 +38,7 @@ def create(
             "old and new settings can be judged; repeat it."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Pool the suggestions of several models for every topic.
 
@@ -58,9 +58,7 @@ def create(
     )
 
     keep_freed_memory()
-    folders = dict(_named(value) for value in model)
-    if len(folders) != len(model):
-        raise InputError("--model: every NAME must be different")
+    folders = named_folders(model, "model")
     check_names(list(folders))
     if topics is None and max_contexts is not None:
         raise InputError("--max-contexts needs --topics: a drawn session has one context")
@@ -78,13 +76,11 @@ def create(
         "with_context": sum(bool(t.topic.context) for t in pool.topics),
         "items": sum(len(t.items) for t in pool.topics),
     }
-    if as_json:
-        typer.echo(json.dumps({"study": str(out), **counts}))
-        return
-    typer.echo(
+    text = (
         f"{counts['topics']} topics ({counts['with_context']} with context), "
         f"{counts['items']} distinct suggestions.\nNext: nextquery study serve {out}"
     )
+    print_result({"study": str(out), **counts}, text, as_json)
 
 
 @study.command()
@@ -128,7 +124,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="The report folder; STUDY-report beside it by default.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say which model is better, by how much, and how far the assessors agree.
 
@@ -139,21 +135,20 @@ def report(
 
     target = out or folder.with_name(f"{folder.name}-report")
     made = make_report(folder, target)
-    if as_json:
-        typer.echo(json.dumps(plain(made), indent=2))
-        return
+    lines = []
     for model in made.groups["all"].models:
         shares = ", ".join(f"{share.value:.0%} {name}" for name, share in model.shares.items())
-        typer.echo(f"{model.model}: {shares}; {model.positive.value:.0%} {POSITIVE}")
-    typer.echo(f"HRED in the paper: {PAPER_POSITIVE:.0%} {POSITIVE}")
-    typer.echo(who_is_missing(made) or "Complete: every assessor has judged every suggestion.")
-    typer.echo(f"Report: {target / 'index.html'}")
+        lines.append(f"{model.model}: {shares}; {model.positive.value:.0%} {POSITIVE}")
+    lines.append(f"HRED in the paper: {PAPER_POSITIVE:.0%} {POSITIVE}")
+    lines.append(who_is_missing(made) or "Complete: every assessor has judged every suggestion.")
+    lines.append(f"Report: {target / 'index.html'}")
+    print_result(plain(made), "\n".join(lines), as_json, indent=2)
 
 
 @study.command("first-pass")
 def first_pass(
     folder: Annotated[Path, typer.Argument(help="The study folder.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Look at the lists before people do: empty places, repeats, models that say the same.
 
@@ -162,35 +157,27 @@ def first_pass(
     from nextquery.study.first_pass import first_pass as look
     from nextquery.study.pool import read_key, read_pool
 
-    found = look(read_pool(folder), read_key(folder))
-    if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2))
-        return
-    typer.echo(found.notice)
-    typer.echo(
-        f"{found.topics} topics, {found.items} distinct suggestions; "
-        f"{found.same_lists} topics with the same suggestions from every model"
-    )
-    for model in found.models:
-        typer.echo(
-            f"{model.model}: {model.filled:.0%} of places filled; of its suggestions "
-            f"{model.repeats:.0%} repeat the session, {model.extends:.0%} extend the topic, "
-            f"{model.alone:.0%} are its own"
-        )
-
-
-def _named(value: str) -> tuple[str, Path]:
-    name, separator, folder = value.partition("=")
-    if not separator or not name or not folder:
-        raise InputError(f"--model {value}: write NAME=FOLDER")
-    return name, Path(folder)
+    summary = look(read_pool(folder), read_key(folder))
+    lines = [
+        summary.notice,
+        f"{summary.topics} topics, {summary.items} distinct suggestions; "
+        f"{summary.same_lists} topics with the same suggestions from every model",
+    ]
+    lines += [
+        f"{model.model}: {model.filled:.0%} of positions filled; of its suggestions "
+        f"{model.repeats:.0%} repeat the session, {model.extends:.0%} extend the topic, "
+        f"{model.alone:.0%} come from no other model"
+        for model in summary.models
+    ]
+    print_result(asdict(summary), "\n".join(lines), as_json, indent=2)
 
 
 def _by_model(values: list[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    """Decode settings by the name of the model that they are for."""
+    settings: dict[str, list[str]] = {}
     for value in values:
         name, separator, setting = value.partition(":")
         if not separator or "=" not in setting:
             raise InputError(f"--decode {value}: write NAME:key=value")
-        found.setdefault(name, []).append(setting)
-    return found
+        settings.setdefault(name, []).append(setting)
+    return settings

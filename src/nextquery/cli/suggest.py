@@ -1,6 +1,5 @@
 """`nextquery suggest`, `complete` and `score`, and the decoding options they share."""
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -12,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from nextquery.cli.options import AsJson, print_result
 from nextquery.errors import InputError
 from nextquery.normalise import join_words
 from nextquery.records import Correction, Suggestion
+from nextquery.settings import TUNING
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, clean, seen
 from nextquery.suggesters.rewriting import QueryRewriter, ReadContext, read_synonyms
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from nextquery.suggesters.base import Suggester
 
 Blocklist = Annotated[
-    Path | None, typer.Option(help="A file of words and phrases never to be suggested.")
+    Path | None, typer.Option(help="A file of words and phrases never to suggest.")
 ]
 SynonymsFile = Annotated[
     Path | None,
@@ -42,14 +43,15 @@ Beam = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="HRED: prefixes kept at every step; 10 by default, and 30 at least where a list is "
-        "ordered by more than likelihood.",
+        rich_help_panel=TUNING,
+        help="HRED: prefixes kept at every step; 10 by default, and at least 30 where a list is "
+        "ranked by more than likelihood.",
     ),
 ]
 Diversity = Annotated[
     float | None,
     typer.Option(
-        min=0.0, max=1.0, help="How much unlikeness to the suggestions above counts; 0 by default."
+        min=0.0, max=1.0, help="How much suggestions should differ from each other; 0 by default."
     ),
 ]
 Specificity = Annotated[
@@ -57,7 +59,7 @@ Specificity = Annotated[
     typer.Option(
         min=0.0,
         max=1.0,
-        help="How much what people type after anything is held back; by default 0.3 with HRED, "
+        help="How much globally popular queries are held back; by default 0.3 with HRED, "
         "0.25 with a blend, 0 with others.",
     ),
 ]
@@ -65,7 +67,8 @@ Usefulness = Annotated[
     float | None,
     typer.Option(
         min=0.0,
-        help="HRED with a usefulness head: add so many times log P(useful); 0 by default.",
+        rich_help_panel=TUNING,
+        help="HRED trained with clicks: weight of log P(useful); 0 by default.",
     ),
 ]
 Known = Annotated[
@@ -73,7 +76,11 @@ Known = Annotated[
     typer.Option(help="HRED: free, prefer (default) or only queries that at least K users typed."),
 ]
 Mode = Annotated[
-    str | None, typer.Option(help="HRED: the output layer: exact, fast (8 bits) or auto, by size.")
+    str | None,
+    typer.Option(
+        rich_help_panel=TUNING,
+        help="HRED: the output layer: exact, fast (8 bits) or auto, by size.",
+    ),
 ]
 Preset = Annotated[
     str | None,
@@ -84,7 +91,9 @@ Preset = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="HRED: a decode setting as key=value, e.g. max_words=8; may be repeated."
+        "--set",
+        rich_help_panel=TUNING,
+        help="HRED: a decode setting as key=value, e.g. max_words=8; repeatable.",
     ),
 ]
 
@@ -116,7 +125,7 @@ def decode_options(
 
 
 def unable(path: Path, suggester: "Suggester", what: str) -> InputError:
-    """The error of a command that a model cannot serve."""
+    """The error of a command that this kind of model cannot run."""
     return InputError(f"{path}: a model of kind {suggester.kind!r} {what}; give a trained one")
 
 
@@ -127,15 +136,15 @@ def as_written(found: "Suggestion") -> "Suggestion":
     return replace(found, text=join_words(found.text))
 
 
-LOOKED_AT = 50_000
-"""So many of the most frequent queries are looked through: a twentieth of a second."""
+FREQUENT_QUERIES = 50_000
+"""How many of the most frequent queries are searched, which takes a twentieth of a second."""
 
 
 def fall_back(model: CountSuggester[Any], context: Sequence[str], n: int) -> list[Suggestion]:
     """At most `n` queries that share words with the last one, or the most frequent if none does.
 
-    Each says in its `source` that it is no answer of the model. The score is the logarithm of the
-    query's frequency, and for shared words also of the share of words: rare words weigh more.
+    The `source` of each says that it does not come from the model. The score is the logarithm of
+    the query's frequency, and for shared words also of the share of words: rare words weigh more.
     """
     queries = clean(context)
     related = sorted(_related(model.background, queries), key=lambda item: (-item.score, item.text))
@@ -158,7 +167,7 @@ def _shown(
 
 
 def _most_frequent(background: Background) -> Iterator[tuple[str, int]]:
-    order = np.argsort(-np.asarray(background.counts), kind="stable")[:LOOKED_AT]
+    order = np.argsort(-np.asarray(background.counts), kind="stable")[:FREQUENT_QUERIES]
     for query in order.tolist():
         yield background.text(query), int(background.counts[query])
 
@@ -177,7 +186,7 @@ def _related(background: Background, queries: Sequence[str]) -> Iterator[Suggest
 
 
 def _weight(background: Background, words: set[str]) -> float:
-    """The sum of `log(all words / count)`: a word that is everywhere says little."""
+    """The sum of `log(all words / count)`, so that frequent words weigh little."""
     counts = (int(background.word_counts[background.words[word]]) for word in words)
     return sum(log(background.symbols / count) for count in counts)
 
@@ -200,13 +209,13 @@ def suggest(
     blocklist: Blocklist = None,
     hits: Annotated[
         Path | None,
-        typer.Option(help="A file of known queries or titles: suggest only what one holds."),
+        typer.Option(help="File of titles or known queries: suggest only what one contains."),
     ] = None,
     rescue: Annotated[
         Path | None,
         typer.Option(
-            help="A rescue model: what people who found nothing searched for comes first, if the "
-            "last query finds nothing by --hits, or by the model's own log without it."
+            help="A rescue model: its suggestions come first if the last query finds nothing, by "
+            "--hits or else by the model's own log."
         ),
     ] = None,
     synonyms: SynonymsFile = None,
@@ -230,7 +239,7 @@ def suggest(
             "service would not.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Suggest the next query.
 
@@ -263,20 +272,21 @@ def suggest(
     filled = [] if found or not fallback else _instead(suggester, context, n)
     instead = [as_written(item) for item in filled]
     took = (time.perf_counter() - start) * 1000
-    if as_json:
-        items = [asdict(item) | {"group": group(context, item.text)} for item in found or instead]
-        document: dict[str, object] = {"context": typed, "suggestions": items}
-        document |= {"corrected": _corrected(read.correction)}
-        document |= {"model": suggester.kind, "took_ms": took}
-        document |= {"fallback": True} if instead else {}
-        typer.echo(json.dumps(document, ensure_ascii=False))
-        return
-    _say_correction(read.correction)
-    if not found:
-        more = "; these are from the same log:" if instead else _advice(suggester, fallback)
-        typer.echo(f"the model has no suggestion for this session{more}", err=True)
-    for item in found or instead:
-        typer.echo(f"{item.score:9.3f}  {item.text}  [{item.source}]")
+    items = [asdict(item) | {"group": group(context, item.text)} for item in found or instead]
+    document: dict[str, object] = {"context": typed, "suggestions": items}
+    document |= {"corrected": _corrected(read.correction)}
+    document |= {"model": suggester.kind, "took_ms": took}
+    document |= {"fallback": True} if instead else {}
+    if not as_json:
+        _say_correction(read.correction)
+        if not found:
+            more = "; these are from the same log:" if instead else _advice(suggester, fallback)
+            typer.echo(f"the model has no suggestion for this session{more}", err=True)
+    print_result(document, _lines(found or instead), as_json)
+
+
+def _lines(suggestions: "Sequence[Suggestion]") -> str:
+    return "\n".join(f"{item.score:9.3f}  {item.text}  [{item.source}]" for item in suggestions)
 
 
 def _advice(suggester: "Suggester", fallback: bool) -> str:
@@ -337,7 +347,7 @@ def complete(
     ] = "",
     context: Annotated[
         list[str] | None,
-        typer.Option("--context", help="A query of the session, oldest first; may be repeated."),
+        typer.Option("--context", help="A query of the session, oldest first; repeatable."),
     ] = None,
     n: Annotated[int, typer.Option("-n", min=0, help="How many completions at most.")] = 5,
     blocklist: Blocklist = None,
@@ -348,7 +358,7 @@ def complete(
     known: Known = None,
     mode: Mode = None,
     settings: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Complete a half-typed query; a space at the end means that the last word is whole.
 
@@ -382,38 +392,35 @@ def complete(
         completions, correction = complete_prefix(ask, rewriter, prefix, n)
     found = [as_written(item) for item in completions]
     took = (time.perf_counter() - start) * 1000
-    if as_json:
-        items = [asdict(item) for item in found]
-        document: dict[str, object] = {"context": context or [], "prefix": prefix}
-        document |= {"completions": items, "corrected": _corrected(correction)}
-        typer.echo(json.dumps(document | {"took_ms": took}, ensure_ascii=False))
-        return
-    _say_correction(correction)
-    for item in found:
-        typer.echo(f"{item.score:9.3f}  {item.text}  [{item.source}]")
-    if not found:
-        typer.echo("no completion", err=True)
+    document: dict[str, object] = {"context": context or [], "prefix": prefix}
+    document |= {"completions": [asdict(item) for item in found]}
+    document |= {"corrected": _corrected(correction), "took_ms": took}
+    if not as_json:
+        _say_correction(correction)
+        if not found:
+            typer.echo("no completion", err=True)
+    print_result(document, _lines(found), as_json)
 
 
 def score(
     model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
     candidates: Annotated[
-        list[str], typer.Option("--candidate", help="A possible next query; may be repeated.")
+        list[str], typer.Option("--candidate", help="A possible next query; repeatable.")
     ],
     context: Annotated[
         list[str] | None,
-        typer.Option("--context", help="A query of the session, oldest first; may be repeated."),
+        typer.Option("--context", help="A query of the session, oldest first; repeatable."),
     ] = None,
     usefulness: Annotated[
         float,
         typer.Option(
             min=0.0,
-            help="HRED with a usefulness head: add so many times log P(useful) to the likelihood.",
+            help="HRED trained with clicks: weight of log P(useful), added to the likelihood.",
         ),
     ] = 0.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Natural log-likelihood of each candidate, in the given order.
+    """Print the natural log-likelihood of each candidate, in the given order.
 
     Example: `nextquery score models/qvmm --context "paris" --candidate "paris hotels"`
     """
@@ -426,21 +433,20 @@ def score(
     rows: list[dict[str, Any]] = [asdict(item) for item in scored]
     if usefulness:
         judged = _judged(suggester, context or [], candidates)
-        for row, useful in zip(rows, judged, strict=True):
-            row["usefulness"] = useful
-            row["score"] = row["log_likelihood"] + usefulness * math.log(useful)
-    if as_json:
-        typer.echo(json.dumps({"scores": rows}, ensure_ascii=False))
-        return
+        for row, probability in zip(rows, judged, strict=True):
+            row["usefulness"] = probability
+            row["score"] = row["log_likelihood"] + usefulness * math.log(probability)
+    lines = []
     for row in rows:
         unknown = f"  [unknown words: {' '.join(row['unknown'])}]" if row["unknown"] else ""
-        judged_as = f"  [useful: {row['usefulness']:.0%}]" if usefulness else ""
+        useful = f"  [useful: {row['usefulness']:.0%}]" if usefulness else ""
         value = row.get("score", row["log_likelihood"])
-        typer.echo(f"{value:9.3f}  {row['text']}{judged_as}{unknown}")
+        lines.append(f"{value:9.3f}  {row['text']}{useful}{unknown}")
+    print_result({"scores": rows}, "\n".join(lines), as_json)
 
 
 def _judged(suggester: "Suggester", context: list[str], candidates: list[str]) -> list[float]:
-    """How likely each candidate is useful; a model that cannot tell is refused in one line."""
+    """P(useful) of each candidate; a model without a usefulness head is refused."""
     from nextquery.errors import InputError
     from nextquery.inference.rescoring import NO_HEAD
     from nextquery.suggesters.base import UsefulnessJudge

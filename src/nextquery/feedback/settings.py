@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from nextquery.errors import InputError
+from nextquery.settings import check_limits, setting
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -12,19 +13,17 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 class Bounds:
     """Which lists count: daily limits (0: no limit) and the range of days."""
 
-    per_visitor: int = 100
-    """Lists of one visitor."""
-    per_origin: int = 2000
-    """Lists of one origin. Where all visitors come through one proxy, they are one origin."""
-    since: str = ""
-    """The first day that counts, as `2026-05-01`."""
-    until: str = ""
+    per_visitor: int = setting(100, least=0)
+    """Lists of one visitor and day that count; 0: all."""
+    per_origin: int = setting(2000, least=0)
+    """Lists of one origin and day that count; 0: all. Visitors behind one proxy are one origin."""
+    since: str = setting("", metavar="DAY")
+    """The first day that counts, as 2026-05-01."""
+    until: str = setting("", metavar="DAY")
     """The last day that counts."""
 
     def __post_init__(self) -> None:
-        for name in ("per_visitor", "per_origin"):
-            if getattr(self, name) < 0:
-                raise InputError(f"`{name}` {getattr(self, name)}: must be 0 or more")
+        check_limits(self)
         for name in ("since", "until"):
             given = getattr(self, name)
             if given and not _DAY.fullmatch(given):
@@ -35,17 +34,15 @@ class Bounds:
 class ReportSettings:
     """What a report shows."""
 
-    min_visitors: int = 3
+    min_visitors: int = setting(3, least=1)
     """Queries with fewer visitors are not shown."""
-    min_shown: int = 50
+    min_shown: int = setting(50, least=1)
     """Lists needed before a query is reported as never accepted."""
-    queries: int = 50
+    queries: int = setting(50, least=1)
     """Number of queries in the report."""
 
     def __post_init__(self) -> None:
-        for name in ("min_visitors", "min_shown", "queries"):
-            if getattr(self, name) < 1:
-                raise InputError(f"`{name}` {getattr(self, name)}: must be at least 1")
+        check_limits(self)
 
 
 @dataclass(frozen=True)
@@ -73,12 +70,10 @@ class CompareSettings:
 class RerankSettings:
     """Feedback needed to train a re-ranker."""
 
-    min_taken: int = 500
-    """Minimum of accepted suggestions."""
-    min_visitors: int = 3
+    min_taken: int = setting(500, least=1)
+    """Accepted suggestions that are needed to learn."""
+    min_visitors: int = setting(3, least=1)
     """Pairs shown to fewer visitors are not stored."""
 
     def __post_init__(self) -> None:
-        for name in ("min_taken", "min_visitors"):
-            if getattr(self, name) < 1:
-                raise InputError(f"`{name}` {getattr(self, name)}: must be at least 1")
+        check_limits(self)

@@ -50,7 +50,7 @@ def call(*arguments: str | Path) -> str:
 
 def test_a_report_is_told_in_a_few_lines(folder: Path, tmp_path: Path) -> None:
     told = call("report", folder, "--out", tmp_path / "report", "--per-visitor", "1")
-    assert "30 lists, 30 visitors: taken from 100.0%" in told
+    assert "30 lists, 30 visitors: accepted from 100.0%" in told
     assert "B: 30 of 30 suggestions accepted" in told
     assert (tmp_path / "report" / "index.html").exists()
 

@@ -20,8 +20,8 @@ def run(*arguments: str | Path) -> Result:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--model", "only-a-folder"], "--model only-a-folder: write NAME=FOLDER"),
-        (["--model", "a=x", "--model", "a=y"], "--model: every NAME must be different"),
+        (["--model", "only-a-folder"], "`model` only-a-folder: write NAME=FOLDER"),
+        (["--model", "a=x", "--model", "a=y"], "the name 'a' is taken"),
         (
             ["--model", "a=x", "--model", "b=y", "--max-contexts", "2"],
             "--max-contexts needs --topics",

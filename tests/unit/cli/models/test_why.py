@@ -38,7 +38,7 @@ def test_several_models_as_json(models: Path) -> None:
 def test_in_words(models: Path) -> None:
     command = ["why", str(models / "popularity"), "red zebra"]
     shown = CliRunner().invoke(app, command, catch_exceptions=False).stdout
-    assert "cannot: refused by the guard: a word of fewer than K users" in shown
+    assert "cannot be suggested: refused by the guard: a word of fewer than K users" in shown
     assert "users who typed it: fewer than 3\n" in shown
     assert "words of fewer than 3 users: zebra" in shown
 
