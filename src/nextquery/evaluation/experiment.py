@@ -12,34 +12,9 @@ from typing import Any
 
 from nextquery.artifacts import check_target, versions, write_manifest, write_text
 from nextquery.errors import InputError
-from nextquery.evaluation.completion import CompletionResult, run_completion
 from nextquery.evaluation.learning_curve import CurveSettings, LearningCurve, learning_curve
-from nextquery.evaluation.lists import (
-    DecodingTime,
-    GenerationCase,
-    GenerationResult,
-    decoding_time,
-    run_generation,
-    sample_contexts,
-)
-from nextquery.evaluation.paper import (
-    PaperExamples,
-    SampleTable,
-    TrainingFacts,
-    paper_examples,
-    sample_suggestions,
-    training_table,
-)
-from nextquery.evaluation.probes.boundaries import BoundaryResult, boundary_result, read_gaps
-from nextquery.evaluation.probes.gates import (
-    GateComparison,
-    GateResult,
-    Projections,
-    gate_result,
-    projections,
-)
-from nextquery.evaluation.probes.hidden_intent import IntentResult, intent_result
-from nextquery.evaluation.probes.ngrams import NgramPerplexity, ngram_perplexities
+from nextquery.evaluation.paper import TrainingFacts, training_table
+from nextquery.evaluation.probes.table import PROBES, Probe, ProbeInput
 from nextquery.evaluation.rankers import RankerProcesses, Train
 from nextquery.evaluation.report.page import write_report
 from nextquery.evaluation.results import DataFacts, ExperimentResults, SystemNames
@@ -57,7 +32,7 @@ from nextquery.evaluation.scenario_run import (
     begin_scenario,
     read_user_groups,
 )
-from nextquery.evaluation.scenarios import Noise, Rules
+from nextquery.evaluation.scenarios import Rules
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.steps import Finish, Steps, StepStore, show_steps, to_json
 from nextquery.evaluation.systems import (
@@ -71,7 +46,6 @@ from nextquery.evaluation.systems import (
 )
 from nextquery.inference.native import native_library, usual_threads
 from nextquery.logs.data_folder import PreparedData
-from nextquery.suggesters.base import Decoding, Embedder, Gated
 from nextquery.text.vectors import Encoder, encoder_identity, import_encoder
 
 
@@ -115,27 +89,19 @@ class ExperimentRun:
 
         Rankers are trained in processes of their own while the steps that need none go on.
         """
-        run = self._store.run
         manifest = self._data.artifact.manifest
         with RankerProcesses() as processes:
             known = self._known_visitors(processes.train)
             new = self._new_visitors(processes.train)
+            probes = {probe.name: self._probe(probe) for probe in PROBES if not probe.timed}
+            scenarios = {name: finish() for name, finish in known.items()}
+            new_visitors = {name: finish() for name, finish in new.items()}
+            # Last, when nothing else runs.
+            probes |= {probe.name: self._probe(probe) for probe in PROBES if probe.timed}
             return ExperimentResults(
-                generation=run("generation", GenerationResult, self._generation),
-                completion=run("completion", CompletionResult, self._completion),
-                samples=run("samples", SampleTable, self._samples),
-                paper_examples=run(
-                    "paper_examples", dict[str, PaperExamples], self._paper_examples
-                ),
-                ngrams=run("ngrams", dict[str, tuple[NgramPerplexity, ...]], self._ngrams),
-                gates=run("gates", dict[str, GateComparison | GateResult], self._gates),
-                hidden_intent=run("hidden_intent", dict[str, IntentResult], self._hidden_intent),
-                boundaries=run("boundaries", BoundaryResult, self._boundaries, self._labels),
-                projections=run("projections", dict[str, Projections], self._projections),
-                scenarios={name: finish() for name, finish in known.items()},
-                new_visitors={name: finish() for name, finish in new.items()},
-                # Last, when nothing runs beside it: it is a time.
-                decoding=run("decoding", dict[str, DecodingTime], self._decoding),
+                **probes,
+                scenarios=scenarios,
+                new_visitors=new_visitors,
                 fold_models={name: len(each) for name, each in self._systems.fold_models.items()},
                 data=DataFacts(manifest.get("counts", {}), manifest.get("settings", {})),
                 systems=SystemNames(tuple(self._systems.models), tuple(self._systems.features)),
@@ -144,6 +110,17 @@ class ExperimentRun:
                 training=training,
                 seconds=self._store.seconds,
             )
+
+    def _probe(self, probe: Probe) -> Any:
+        """The result of a probe, an earlier run's if there is one."""
+        given = ProbeInput(self._data, self._systems, self._evaluation, self._settings, self._steps)
+
+        def run() -> Any:
+            self._steps.begin(probe.name.replace("_", " "))
+            return probe.run(given)
+
+        uses = self._labels if probe.name == "boundaries" else None
+        return self._store.run(probe.name, probe.record, run, uses)
 
     def learning_curve(self, folder: Path, models: Mapping[str, SystemSource]) -> LearningCurve:
         """How everything depends on the number of background sessions."""
@@ -201,86 +178,6 @@ class ExperimentRun:
                 if each.ready():
                     each()
         return begun
-
-    def _generation(self) -> GenerationResult:
-        cases = self._cases(self._settings.generation_contexts)
-        return run_generation(
-            self._systems.suggesters, cases, self._evaluation.background, self._steps
-        )
-
-    def _cases(self, contexts: int) -> list[GenerationCase]:
-        sessions, background = self._evaluation.sessions["test"], self._evaluation.background
-        return sample_contexts(sessions, background, contexts, self._settings.seed)
-
-    def _completion(self) -> CompletionResult:
-        cases = self._cases(self._settings.completion_contexts)
-        return run_completion(self._systems.suggesters, cases, self._steps)
-
-    def _paper_examples(self) -> dict[str, PaperExamples]:
-        self._steps.begin("the paper's examples")
-        return paper_examples(self._systems.models)
-
-    def _ngrams(self) -> dict[str, tuple[NgramPerplexity, ...]]:
-        """In the vocabulary of every model under study that has one."""
-        self._steps.begin("n-grams")
-        return {
-            name: ngram_perplexities(self._data, model.model.vocabulary, self._steps.track(name))
-            for name, model in self._systems.models.items()
-            if isinstance(model, Embedder)
-        }
-
-    def _samples(self) -> SampleTable:
-        self._steps.begin("samples")
-        return sample_suggestions(
-            self._systems.suggesters, self._evaluation.sessions["test"], self._settings.seed
-        )
-
-    def _gates(self) -> dict[str, GateComparison | GateResult]:
-        self._steps.begin("update gates")
-        noise = Noise(self._evaluation.background, self._settings.seed)
-        sessions = self._evaluation.sessions["test"][: self._settings.gate_contexts]
-        return {
-            name: gate_result(model, sessions, noise, self._steps.track(name))
-            for name, model in self._gated.items()
-        }
-
-    def _hidden_intent(self) -> dict[str, IntentResult]:
-        """Of every system under study; empty unless the log is a made-up one."""
-        self._steps.begin("hidden intent")
-        sessions = self._evaluation.sessions["test"]
-        found = {
-            name: intent_result(model, sessions, track=self._steps.track(name))
-            for name, model in self._systems.models.items()
-        }
-        return {name: result for name, result in found.items() if result is not None}
-
-    def _boundaries(self) -> BoundaryResult:
-        self._steps.begin("session boundaries")
-        tuning, test = read_gaps(
-            self._data, self._settings.boundary_queries, self._settings.boundary_labels
-        )
-        return boundary_result(tuning, test, self._gated, self._steps.track("gates"))
-
-    def _projections(self) -> dict[str, Projections]:
-        self._steps.begin("projections")
-        return {
-            name: projections(model, self._data, self._settings.seed)
-            for name, model in self._systems.models.items()
-            if isinstance(model, Embedder)
-        }
-
-    def _decoding(self) -> dict[str, DecodingTime]:
-        self._steps.begin("decoding time")
-        return {
-            name: decoding_time(model, self._evaluation.sessions["test"])
-            for name, model in self._systems.models.items()
-            if isinstance(model, Decoding)
-        }
-
-    @property
-    def _gated(self) -> dict[str, Gated]:
-        models = self._systems.models.items()
-        return {name: model for name, model in models if isinstance(model, Gated)}
 
 
 KIND = "report"

@@ -1,0 +1,209 @@
+"""All probes of an experiment: what each measures, its record, and its section of the report.
+
+A probe is a step of the experiment that needs no ranker. To add one, write a function that takes a
+`ProbeInput`, a row of `PROBES`, and a field of `ExperimentResults` with the name of the probe.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nextquery.evaluation.completion import CompletionResult, run_completion
+from nextquery.evaluation.lists import (
+    DecodingTime,
+    GenerationCase,
+    GenerationResult,
+    decoding_time,
+    run_generation,
+    sample_contexts,
+)
+from nextquery.evaluation.paper import (
+    PaperExamples,
+    SampleTable,
+    paper_examples,
+    sample_suggestions,
+)
+from nextquery.evaluation.probes.boundaries import BoundaryResult, boundary_result, read_gaps
+from nextquery.evaluation.probes.gates import (
+    GateComparison,
+    GateResult,
+    Projections,
+    gate_result,
+    projections,
+)
+from nextquery.evaluation.probes.hidden_intent import IntentResult, intent_result
+from nextquery.evaluation.probes.ngrams import NgramPerplexity, ngram_perplexities
+from nextquery.evaluation.report import probe_sections as sections
+from nextquery.evaluation.results import ExperimentResults
+from nextquery.evaluation.scenario_features import EvaluationData
+from nextquery.evaluation.scenarios import Noise
+from nextquery.evaluation.settings import ExperimentSettings
+from nextquery.evaluation.steps import Steps
+from nextquery.evaluation.systems import Systems
+from nextquery.logs.data_folder import PreparedData
+from nextquery.records import Session
+from nextquery.suggesters.base import Decoding, Embedder, Gated
+
+
+@dataclass(frozen=True)
+class ProbeInput:
+    """What every probe is given."""
+
+    data: PreparedData
+    systems: Systems
+    evaluation: EvaluationData
+    settings: ExperimentSettings
+    steps: Steps
+
+    @property
+    def test(self) -> list[Session]:
+        """The test sessions."""
+        return self.evaluation.sessions["test"]
+
+    @property
+    def gated(self) -> dict[str, Gated]:
+        """The models under study that have update gates."""
+        models = self.systems.models.items()
+        return {name: model for name, model in models if isinstance(model, Gated)}
+
+    @property
+    def embedders(self) -> dict[str, Embedder]:
+        """The models under study that have vectors of words and queries."""
+        models = self.systems.models.items()
+        return {name: model for name, model in models if isinstance(model, Embedder)}
+
+    def contexts(self, number: int) -> list[GenerationCase]:
+        """A sample of test contexts."""
+        return sample_contexts(self.test, self.evaluation.background, number, self.settings.seed)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the report."""
+
+    anchor: str
+    title: str
+    write: Callable[[Path, ExperimentResults], str]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A step of the experiment; its name is that of a field of `ExperimentResults`."""
+
+    name: str
+    record: Any
+    """The type of the result."""
+    run: Callable[[ProbeInput], Any]
+    section: Section | None = None
+    """None: shown in the section of another probe."""
+    timed: bool = False
+    """Measures time, and so runs when nothing else does."""
+
+
+def _generation(given: ProbeInput) -> GenerationResult:
+    cases = given.contexts(given.settings.generation_contexts)
+    background = given.evaluation.background
+    return run_generation(given.systems.suggesters, cases, background, given.steps)
+
+
+def _completion(given: ProbeInput) -> CompletionResult:
+    cases = given.contexts(given.settings.completion_contexts)
+    return run_completion(given.systems.suggesters, cases, given.steps)
+
+
+def _samples(given: ProbeInput) -> SampleTable:
+    return sample_suggestions(given.systems.suggesters, given.test, given.settings.seed)
+
+
+def _paper_examples(given: ProbeInput) -> dict[str, PaperExamples]:
+    return paper_examples(given.systems.models)
+
+
+def _ngrams(given: ProbeInput) -> dict[str, tuple[NgramPerplexity, ...]]:
+    return {
+        name: ngram_perplexities(given.data, model.model.vocabulary, given.steps.track(name))
+        for name, model in given.embedders.items()
+    }
+
+
+def _gates(given: ProbeInput) -> dict[str, GateComparison | GateResult]:
+    noise = Noise(given.evaluation.background, given.settings.seed)
+    sessions = given.test[: given.settings.gate_contexts]
+    return {
+        name: gate_result(model, sessions, noise, given.steps.track(name))
+        for name, model in given.gated.items()
+    }
+
+
+def _hidden_intent(given: ProbeInput) -> dict[str, IntentResult]:
+    results = {
+        name: intent_result(model, given.test, track=given.steps.track(name))
+        for name, model in given.systems.models.items()
+    }
+    return {name: result for name, result in results.items() if result is not None}
+
+
+def _boundaries(given: ProbeInput) -> BoundaryResult:
+    settings = given.settings
+    tuning, test = read_gaps(given.data, settings.boundary_queries, settings.boundary_labels)
+    return boundary_result(tuning, test, given.gated, given.steps.track("gates"))
+
+
+def _projections(given: ProbeInput) -> dict[str, Projections]:
+    return {
+        name: projections(model, given.data, given.settings.seed)
+        for name, model in given.embedders.items()
+    }
+
+
+def _decoding(given: ProbeInput) -> dict[str, DecodingTime]:
+    return {
+        name: decoding_time(model, given.test)
+        for name, model in given.systems.models.items()
+        if isinstance(model, Decoding)
+    }
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe(
+        "generation",
+        GenerationResult,
+        _generation,
+        Section("generation", "Suggestions without candidates", sections.generation),
+    ),
+    Probe(
+        "completion",
+        CompletionResult,
+        _completion,
+        Section("completion", "Completion and the next word", sections.completion),
+    ),
+    Probe("samples", SampleTable, _samples),
+    Probe("paper_examples", dict[str, PaperExamples], _paper_examples),
+    Probe("ngrams", dict[str, tuple[NgramPerplexity, ...]], _ngrams),
+    Probe(
+        "gates",
+        dict[str, GateComparison | GateResult],
+        _gates,
+        Section("gates", "Update gates and noise", sections.gates),
+    ),
+    Probe(
+        "hidden_intent",
+        dict[str, IntentResult],
+        _hidden_intent,
+        Section("intent", "The hidden intent of a synthetic log", sections.hidden_intent),
+    ),
+    Probe(
+        "boundaries",
+        BoundaryResult,
+        _boundaries,
+        Section("boundaries", "Session boundaries", sections.boundaries),
+    ),
+    Probe(
+        "projections",
+        dict[str, Projections],
+        _projections,
+        Section("vectors", "Words and queries in space", sections.projections),
+    ),
+    Probe("decoding", dict[str, DecodingTime], _decoding, timed=True),
+)

@@ -1,0 +1,257 @@
+"""The sections of the report about the probes: one function per section, empty without results."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nextquery.evaluation.completion import CompletionQuality, SystemCompletions
+from nextquery.evaluation.paper import FIGURE_7, TABLE_1
+from nextquery.evaluation.probes.gates import GateComparison
+from nextquery.evaluation.probes.ngrams import NgramPerplexity
+from nextquery.evaluation.ranked_system import label
+from nextquery.evaluation.report import html, plots, tables
+from nextquery.evaluation.report.html import PLOTS, Cell, Row, heading, paragraph, plot, table
+from nextquery.evaluation.report.plots import colour, draw_gates, svg_plot
+from nextquery.evaluation.report.tables import interval, p_value
+from nextquery.evaluation.results import ExperimentResults
+
+
+def generation(out: Path, results: ExperimentResults) -> str:
+    """The systems' own lists, with samples and the paper's two contexts."""
+    if not results.generation.systems:
+        return ""
+    plots.draw_generation(results, out / PLOTS / "generation.svg")
+    return "".join(
+        [
+            html.paragraph(
+                "Every system suggests by itself for the same sample of test contexts, behind its "
+                "guards. The paper leaves this to a user study and to future work."
+            ),
+            html.plot(
+                f"{PLOTS}/generation.svg",
+                "How often the query that the user typed next is among the first 20 suggestions "
+                "(light), the first 5, and the first alone (dark).",
+                "Hit rates of the suggestions",
+            ),
+            tables.generation(results),
+            html.heading("Sample suggestions (the paper's Table 1)"),
+            tables.samples(results),
+            _paper_suggestions(results),
+        ]
+    )
+
+
+def _paper_suggestions(results: ExperimentResults) -> str:
+    """Table 1 of the paper: its two contexts, its suggestions, and those of our models."""
+    examples = {name: found for name, found in results.paper_examples.items() if found.table_1}
+    if not examples:
+        return ""
+    heads: list[Cell | str] = [
+        "Context",
+        Cell("the paper", "paper text"),
+        *(Cell(label(n), "text") for n in examples),
+    ]
+    rows: list[Row] = []
+    for place, (context, published) in enumerate(TABLE_1.items()):
+        cells = [Cell("; ".join(published), "paper text")]
+        for found in examples.values():
+            ours = found.table_1[place]
+            missing = ", ".join(ours.missing_words)
+            text = f"not asked: no {missing}" if missing else "; ".join(ours.suggestions) or "–"
+            cells.append(Cell(text, "none" if missing else "text"))
+        rows.append([Cell(" → ".join(context), "text"), *cells])
+    return heading("The paper's own two contexts") + table(heads, rows)
+
+
+def completion(out: Path, results: ExperimentResults) -> str:
+    """Completion of half-typed queries, which the paper's conclusion names as a next step."""
+    if results.completion is None or not results.completion.systems:
+        return ""
+    file = f"{PLOTS}/completion.svg"
+    _draw_completion(results, out / file)
+    text = (
+        "The query that the user typed next, typed again character by character: is it among ten "
+        "completions, and what share of its characters would be saved by the first "
+        f"{results.completion.shown}? Popularity is the usual baseline, the most popular "
+        "completion. The next word is the one that the first completion goes on with."
+    )
+    message = "Solid: completed in the session. Dotted: without it."
+    shown = plot(file, message, "MRR and characters saved by typed characters")
+    return paragraph(text) + shown + _completion_tables(results)
+
+
+def _draw_completion(results: ExperimentResults, path: Path) -> None:
+    """MRR and characters saved by the number of typed characters; dashed without the session."""
+    assert results.completion is not None
+    with svg_plot(path, 9.6, 3.4, 2) as (quality, saved):
+        for name, found in results.completion.systems.items():
+            shade = colour(name, results.systems.models)
+            for view, style in ((found.with_session, "-"), (found.without_session, ":")):
+                lengths = [each.characters for each in view.by_length]
+                text = label(name) if style == "-" else None
+                mrr = [each.mrr for each in view.by_length]
+                quality.plot(lengths, mrr, style, color=shade, marker="o", ms=3, label=text)
+                shares = [each.saved for each in view.by_length]
+                saved.plot(lengths, shares, style, color=shade, marker="o", ms=3)
+        for axes, title in ((quality, "MRR of ten completions"), (saved, "Characters saved")):
+            axes.set_title(title)
+            axes.set_xlabel("characters typed")
+            axes.set_ylim(bottom=0)
+        saved.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        quality.legend(frameon=False, fontsize=8)
+
+
+def _completion_tables(results: ExperimentResults) -> str:
+    """Every system with the session and without it, then by the number of typed characters."""
+    found = results.completion
+    assert found is not None
+    heads = ["System", "", "MRR", "p, session", "characters saved", "next word", "of five"]
+    rows: list[Row] = []
+    for name, system in found.systems.items():
+        for view, each in _views(system).items():
+            first = each is system.with_session
+            rows.append(
+                [
+                    label(name) if first else "",
+                    view,
+                    f"{each.mrr:.3f}",
+                    p_value(system.p) if first else "",
+                    f"{each.saved:.1%}",
+                    f"{each.next_word.first:.1%}",
+                    f"{each.next_word.of_five:.1%}",
+                ]
+            )
+    words = max(s.with_session.next_word.cases for s in found.systems.values())
+    caption = f"{found.queries:,} queries, {words:,} next words"
+    return table(heads, rows, caption) + _by_length(results)
+
+
+def _views(system: SystemCompletions) -> dict[str, CompletionQuality]:
+    return {"with the session": system.with_session, "without it": system.without_session}
+
+
+def _by_length(results: ExperimentResults) -> str:
+    found = results.completion
+    assert found is not None
+    first = next(iter(found.systems.values())).with_session.by_length
+    heads: list[Cell | str] = [
+        "MRR after characters",
+        "",
+        *(Cell(str(each.characters), "", f"{each.cases:,} queries") for each in first),
+    ]
+    rows: list[Row] = []
+    for name, system in found.systems.items():
+        for view, each_view in _views(system).items():
+            cells = (
+                Cell(f"{each.mrr:.3f}", "", interval(each.mrr_low, each.mrr_high))
+                for each in each_view.by_length
+            )
+            rows.append([label(name), view, *cells])
+    return table(heads, rows)
+
+
+def gates(out: Path, results: ExperimentResults) -> str:
+    """Update gates of own queries and of noise."""
+    if not results.gates:
+        return ""
+    parts = [tables.gates(results)]
+    if any(isinstance(each, GateComparison) for each in results.gates.values()):
+        plots.draw_gate_means(results, out / PLOTS / "gate_means.svg")
+        message = (
+            "Mean update gate of a query of the user and of a noisy query inserted at the same "
+            "place. The paper's claim is that noise updates less."
+        )
+        file = f"{PLOTS}/gate_means.svg"
+        parts.append(html.plot(file, message, "Mean gates of own queries and of noise"))
+    for model, each in results.gates.items():
+        if each.example:
+            file = f"{PLOTS}/gates_{model}.svg"
+            plots.draw_gates(each.example, out / file)
+            message = f"{label(model)}: gates of one context with a noisy query at its end."
+            parts.append(html.plot(file, f"{message} (Figure 7)", message))
+    return "".join(parts) + _figure_7(out, results)
+
+
+def _figure_7(out: Path, results: ExperimentResults) -> str:
+    """The gates of the paper's own example, of every model that knows its words."""
+    parts, lacking = [], []
+    for model, found in results.paper_examples.items():
+        if found.figure_7 is None:
+            lacking.append(label(model))
+            continue
+        file = f"{PLOTS}/figure_7_{model}.svg"
+        draw_gates(found.figure_7, out / file)
+        message = f"{label(model)}: gates of the paper's own example."
+        parts.append(plot(file, f"{message} (Figure 7)", message))
+    if lacking:
+        example = " → ".join(FIGURE_7)
+        text = f"Not drawn for {', '.join(lacking)}: a word of {example} is unknown there."
+        parts.append(paragraph(text, "note"))
+    return "".join(parts)
+
+
+def hidden_intent(out: Path, results: ExperimentResults) -> str:
+    """How well each system knows the hidden intent of a synthetic log."""
+    return tables.hidden_intent(results) if results.hidden_intent else ""
+
+
+def boundaries(out: Path, results: ExperimentResults) -> str:
+    """Session boundaries found by gates, text and time."""
+    if not results.boundaries.systems:
+        return ""
+    plots.draw_boundaries(results, out / PLOTS / "boundaries.svg")
+    labelled = results.settings.boundary_labels
+    truth = (
+        f"the labels of {labelled}"
+        if labelled
+        else "the 30-minute cut, which minutes find almost by definition"
+    )
+    return "".join(
+        [
+            html.paragraph(
+                "A user's queries as one stream: where does a session end? Thresholds are chosen "
+                f"on other streams; the truth is {truth}."
+            ),
+            html.plot(
+                f"{PLOTS}/boundaries.svg",
+                "What the update gates know of boundaries (red), beside text and time (blue).",
+                "F1 of session boundaries",
+            ),
+            tables.boundaries(results),
+        ]
+    )
+
+
+def projections(out: Path, results: ExperimentResults) -> str:
+    """Words and queries as points."""
+    parts = []
+    for model, maps in results.projections.items():
+        for kind, points in (("words", maps.words), ("queries", maps.queries)):
+            if points:
+                file = f"{PLOTS}/{kind}_{model}.svg"
+                plots.draw_projection(points, out / file)
+                message = f"{label(model)}: the most frequent {kind}, near what they resemble"
+                parts.append(html.plot(file, f"{message} (t-SNE; Figure 1).", message))
+    return "".join(parts)
+
+
+def ngrams(results: ExperimentResults) -> str:
+    """Each model's validation perplexity beside those of n-gram models in its vocabulary."""
+    rows: list[Row] = []
+    for model, found in results.ngrams.items():
+        facts = results.training.get(model)
+        own = (facts.training or {}).get("validation_perplexity") if facts else None
+        rows.append(
+            [label(model), f"{own:.1f}" if own else "–", *(_ngram(found, n) for n in (1, 2, 3))]
+        )
+    if not rows:
+        return ""
+    heads = ["Validation perplexity per word", "the model", "unigrams", "bigrams", "trigrams"]
+    note = (
+        "Interpolated Kneser-Ney models of single queries in each model's vocabulary, fitted to "
+        "the background: what is predicted without any session."
+    )
+    return table(heads, rows) + paragraph(note, "note")
+
+
+def _ngram(found: Sequence[NgramPerplexity], order: int) -> str:
+    return next((f"{each.perplexity:.1f}" for each in found if each.order == order), "–")
