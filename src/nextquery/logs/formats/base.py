@@ -46,7 +46,7 @@ class LogFormat(ABC):
         """Why a file that is not empty has this format, as a clause; None if it has not."""
 
     @abstractmethod
-    def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
+    def blocks(self, file: LogFile, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
         """The whole file in blocks that fit in memory many times over."""
 
 
@@ -57,11 +57,11 @@ class LineFormat(LogFormat):
     def layout(self, sample: Sample, settings: ReadSettings) -> Layout:
         """Where the fields of this file's lines are."""
 
-    def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
+    def blocks(self, file: LogFile, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
         """The lines of the file."""
         layout = self.layout(sample, settings)
         parse = partial(self.parse, layout, settings.time_zone)
-        return read_line_blocks(sample.file, parse, settings.encoding)
+        return read_line_blocks(file, parse, settings.encoding)
 
     def parse(self, layout: Layout, time_zone: str, block: LineBlock) -> ParsedRows:
         """The rows of a block."""
@@ -88,12 +88,11 @@ class JoinedFormat(LogFormat):
 
 
 def read_line_blocks(
-    path: Path, parse: Callable[[LineBlock], ParsedRows], encoding: str = UTF_8
+    file: LogFile, parse: Callable[[LineBlock], ParsedRows], encoding: str = UTF_8
 ) -> Iterator[FileBlock]:
     """A text file, plain or compressed, in blocks of whole lines."""
-    with LogFile(path) as file:
-        for block in line_blocks(file.text(BLOCK_BYTES, encoding)):
-            yield FileBlock(block.count, file.position(), partial(parse, block))
+    for block in line_blocks(file.text(BLOCK_BYTES, encoding)):
+        yield FileBlock(block.count, file.position(), partial(parse, block))
 
 
 _USUAL = {

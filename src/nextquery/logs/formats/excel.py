@@ -24,7 +24,7 @@ from nextquery.logs.formats.base import (
     find_columns,
 )
 from nextquery.logs.reading import rejects
-from nextquery.logs.reading.open import WORKBOOKS, Sample
+from nextquery.logs.reading.open import WORKBOOKS, LogFile, Sample
 from nextquery.logs.reading.rows import ParsedRows, Row, rows_frame, validate_rows
 from nextquery.logs.reading.times import parse_times
 from nextquery.logs.settings import Condition, ReadSettings
@@ -72,7 +72,7 @@ class ExcelFormat(LogFormat):
         marked = sample.start.startswith(WORKBOOKS)
         return "it starts with the mark of an Excel workbook" if marked else None
 
-    def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
+    def blocks(self, file: LogFile, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
         """The rows of the sheet below its header."""
         sheet = _find_sheet(sample.file, settings.columns)
         names = [_text(cell) or "" for cell in sheet.rows[sheet.header]]

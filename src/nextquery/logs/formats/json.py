@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 import polars as pl
@@ -55,8 +54,7 @@ def sample_objects(sample: Sample) -> list[dict[str, Any]]:
 def sample_paths(sample: Sample) -> set[str]:
     """The paths of all fields in the first lines of a file; none unless most are objects.
 
-    >>> from pathlib import Path
-    >>> sorted(sample_paths(Sample(Path("log"), ('{"search": {"query": "red"}}',))))
+    >>>     >>> sorted(sample_paths(Sample(Path("log"), ('{"search": {"query": "red"}}',))))
     ['search', 'search.query']
     """
     return {path for each in sample_objects(sample) for path in _paths(each)}
@@ -306,11 +304,11 @@ class DocumentFormat(LogFormat):
     def rows(self, found: dict[str, Any]) -> Iterator[Row]:
         """The rows of one object; what is missing may be left out."""
 
-    def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
+    def blocks(self, file: LogFile, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
         """The rows of all objects, some ten thousand at a time."""
         waiting: list[Row] = []
         first = 1
-        for position, found in read_objects(sample.file, self.list_name, settings.encoding):
+        for position, found in read_objects(file, self.list_name, settings.encoding):
             waiting += self.rows(found)
             if len(waiting) >= _BLOCK_ROWS:
                 yield self._block(waiting, first, position, settings)
@@ -355,16 +353,15 @@ def sample_document(sample: Sample, list_name: str = "") -> list[dict[str, Any]]
 
 
 def read_objects(
-    path: Path, list_name: str, encoding: str = UTF_8
+    file: LogFile, list_name: str, encoding: str = UTF_8
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """All objects of a file, each with the bytes of the file that have been read by then."""
-    with LogFile(path) as file:
-        try:
-            for _, value in scan_objects(file.text(_CHUNK, encoding, lists=False), list_name):
-                for found in _unwrapped(value, list_name):
-                    yield file.position(), found
-        except LogError as error:
-            raise file.named(error) from None
+    try:
+        for _, value in scan_objects(file.text(_CHUNK, encoding, lists=False), list_name):
+            for found in _unwrapped(value, list_name):
+                yield file.position(), found
+    except LogError as error:
+        raise file.named(error) from None
 
 
 def _unwrapped(value: Any, list_name: str) -> list[dict[str, Any]]:

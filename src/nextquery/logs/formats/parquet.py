@@ -30,7 +30,7 @@ from nextquery.logs.formats.base import (
 from nextquery.logs.formats.parquet_footer import Footer, find_arrow_schema, read_footer
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import BLOCK_BYTES, LONGEST_LINE
-from nextquery.logs.reading.open import Sample, check_file
+from nextquery.logs.reading.open import LogFile, Sample, check_file
 from nextquery.logs.reading.rows import ParsedRows, cast_to_text, validate_rows
 from nextquery.logs.reading.times import parse_times, resolve_times
 from nextquery.logs.settings import Condition, ReadSettings
@@ -60,7 +60,7 @@ class ParquetFormat(LogFormat):
         marked = sample.start.startswith(PARQUET_MAGIC)
         return "it starts with the mark of a Parquet file" if marked else None
 
-    def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
+    def blocks(self, file: LogFile, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
         """Batches of rows."""
         size = sample.file.stat().st_size
         conditions = settings.conditions()

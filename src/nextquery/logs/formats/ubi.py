@@ -31,7 +31,7 @@ from nextquery.logs.formats.parquet import (
 from nextquery.logs.formats.parquet_footer import Footer, read_footer
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import LONGEST_LINE, LineBlock
-from nextquery.logs.reading.open import Sample
+from nextquery.logs.reading.open import LogFile, Sample
 from nextquery.logs.reading.rows import (
     ParsedRows,
     cast_to_text,
@@ -179,12 +179,12 @@ class UbiFormat(JoinedFormat):
                 return f"{kind} with {' and '.join(wanted)}"
         return None
 
-    def blocks(self, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
+    def blocks(self, file: LogFile, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
         """The lines or batches of the file."""
         if _is_parquet(sample):
             return _parquet_blocks(sample.file, settings.time_zone)
         parse = partial(_parse_block, settings.time_zone)
-        return read_line_blocks(sample.file, parse, settings.encoding)
+        return read_line_blocks(file, parse, settings.encoding)
 
     def join(self, engine: Engine, staged: Path, rows: Path) -> JoinedRows:
         """Write the staged queries, each followed by its clicks."""

@@ -36,6 +36,7 @@ class LogFile:
             raise LogError(f"{path}: cannot be opened ({error})") from None
         self.compression = _compression(self._raw)
         self._stream = _unpacked(self._raw, self.compression)
+        self._hash, self._size = hashlib.sha256(), 0
 
     def chunks(self, size: int) -> Iterator[bytes]:
         """The unpacked bytes in pieces of `size`, the last one shorter."""
@@ -57,15 +58,31 @@ class LogFile:
         """How many bytes of the file, compressed as it is, have been read."""
         return self._raw.tell()
 
+    def content(self, sizes: Collection[int] = ()) -> "ContentHash":
+        """Read the rest of the file, and hash all of it and its first N bytes, N of `sizes`."""
+        beginnings = {}
+        for size in sorted(size for size in set(sizes) if size >= self._size):
+            while self._size < size and self._read(min(_CHUNK, size - self._size)):
+                pass
+            beginnings[size] = self._hash.hexdigest()
+        while self._read(_CHUNK):
+            pass
+        known = {size: digest for size, digest in beginnings.items() if size < self._size}
+        return ContentHash(self._hash.hexdigest(), self._size, known)
+
     def _read(self, size: int) -> bytes:
         try:
-            return self._stream.read(size)
+            chunk = self._stream.read(size)
         except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:
             kind = self.compression or "plain"
             raise LogError(
                 f"{self.path}: the {kind} data is truncated or damaged ({error}); "
                 "copy the file again"
             ) from None
+        # While it is read: reading it once more would take a tenth of the time of `prepare`.
+        self._hash.update(chunk)
+        self._size += len(chunk)
+        return chunk
 
     def __enter__(self) -> Self:
         return self
@@ -185,19 +202,8 @@ class ContentHash:
 
 def hash_content(path: Path, sizes: Collection[int] = ()) -> ContentHash:
     """Hash a file's unpacked bytes, and its first N bytes for each N of `sizes`."""
-    wanted = sorted(set(sizes))
-    digest, size, beginnings = hashlib.sha256(), 0, {}
     with LogFile(path) as file:
-        for chunk in file.chunks(_CHUNK):
-            start = 0
-            while wanted and wanted[0] < size + len(chunk):
-                end = wanted[0] - size
-                digest.update(chunk[start:end])
-                beginnings[wanted.pop(0)] = digest.hexdigest()
-                start = end
-            digest.update(chunk[start:])
-            size += len(chunk)
-    return ContentHash(digest.hexdigest(), size, beginnings)
+        return file.content(sizes)
 
 
 def stamp(path: Path) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from nextquery.logs.engines.base import Engine
 from nextquery.logs.engines.polars import PolarsEngine
 from nextquery.logs.formats.base import JoinedFormat, LogFormat
 from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
-from nextquery.logs.reading.open import Sample, hash_content, stamp, take_sample
+from nextquery.logs.reading.open import LogFile, Sample, stamp, take_sample
 from nextquery.logs.reading.rejects import (
     OTHER_HEADER,
     REJECTED,
@@ -159,20 +159,21 @@ def _blocks(
     rows_before = 0
     for number, sample in enumerate(samples):
         rows, before = 0, stamp(sample.file)
-        for block in format.blocks(sample, settings):
-            yield _PlacedBlock(sample.file, rows_before, block.parse)
-            rows += block.rows
-            progress(sum(sizes[:number]) + block.position, sum(sizes))
-        rows_before += rows
-        if rows:
-            files.append(_file_rows(sample.file, rows, before))
+        with LogFile(sample.file) as file:
+            for block in format.blocks(file, sample, settings):
+                yield _PlacedBlock(sample.file, rows_before, block.parse)
+                rows += block.rows
+                progress(sum(sizes[:number]) + block.position, sum(sizes))
+            rows_before += rows
+            if rows:
+                files.append(_file_rows(file, rows, before))
 
 
-def _file_rows(file: Path, rows: int, before: tuple[int, ...]) -> FileRows:
-    content = hash_content(file)
-    if stamp(file) != before:
-        return FileRows(printable(file), rows)
-    return FileRows(printable(file), rows, content.sha256, content.size)
+def _file_rows(file: LogFile, rows: int, before: tuple[int, ...]) -> FileRows:
+    content, name = file.content(), printable(file.path)
+    if stamp(file.path) != before:
+        return FileRows(name, rows)
+    return FileRows(name, rows, content.sha256, content.size)
 
 
 def _read(

@@ -9,7 +9,7 @@ from nextquery.logs.formats import base
 from nextquery.logs.formats.base import read_line_blocks
 from nextquery.logs.formats.delimited import EXCITE_LAYOUT, ExciteFormat
 from nextquery.logs.reading.lines import LineBlock
-from nextquery.logs.reading.open import take_sample
+from nextquery.logs.reading.open import LogFile, take_sample
 from nextquery.logs.reading.rows import ParsedRows, parse_lines
 from nextquery.logs.settings import ReadSettings
 
@@ -27,7 +27,8 @@ def test_blocks_hold_all_rows_and_say_how_far_they_reach(
     monkeypatch.setattr(base, "BLOCK_BYTES", 200)
     path = tmp_path / "log"
     path.write_bytes(gzip.compress(ROWS) if packed else ROWS)
-    blocks = list(read_line_blocks(path, _parse))
+    with LogFile(path) as file:
+        blocks = list(read_line_blocks(file, _parse))
     assert len(blocks) > 3
     assert sum(block.rows for block in blocks) == 50
     assert blocks[-1].position == path.stat().st_size
@@ -38,6 +39,7 @@ def test_blocks_hold_all_rows_and_say_how_far_they_reach(
 def test_a_line_format_parses_by_its_layout(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(ROWS + b"broken\n")
-    (block,) = ExciteFormat().blocks(take_sample(path), ReadSettings())
+    with LogFile(path) as file:
+        (block,) = ExciteFormat().blocks(file, take_sample(path), ReadSettings())
     accepted, rejected = block.parse()
     assert (len(accepted), rejected["line"].to_list()) == (50, [51])

@@ -10,7 +10,7 @@ from nextquery.errors import LogError
 from nextquery.logs.formats import json as json_format
 from nextquery.logs.formats.json import read_objects, sample_document
 from nextquery.logs.reading import json_objects
-from nextquery.logs.reading.open import Sample
+from nextquery.logs.reading.open import LogFile, Sample
 
 OBJECTS: list[dict[str, Any]] = [{"a": n, "text": "é]},{" * n, "in": {"b": [1]}} for n in range(9)]
 DOCUMENTS = {
@@ -23,6 +23,11 @@ DOCUMENTS = {
 }
 
 
+def objects(path: Path, list_name: str) -> list[dict[str, Any]]:
+    with LogFile(path) as file:
+        return [found for _, found in read_objects(file, list_name)]
+
+
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
 @pytest.mark.parametrize("shape", DOCUMENTS)
 def test_every_object_is_found(
@@ -31,7 +36,7 @@ def test_every_object_is_found(
     monkeypatch.setattr(json_format, "_CHUNK", chunk)
     path = tmp_path / "log.json"
     path.write_text(DOCUMENTS[shape])
-    assert [found for _, found in read_objects(path, "logs")] == OBJECTS
+    assert objects(path, "logs") == OBJECTS
 
 
 @pytest.mark.parametrize(
@@ -47,7 +52,7 @@ def test_a_damaged_document_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "log.json"
     path.write_text(text)
     with pytest.raises(LogError, match=r"log.json: is not JSON.* cut off, after \d objects"):
-        list(read_objects(path, "logs"))
+        objects(path, "logs")
 
 
 def test_an_object_without_end_takes_bounded_memory(
@@ -58,7 +63,7 @@ def test_an_object_without_end_takes_bounded_memory(
     path = tmp_path / "log.json"
     path.write_text('[{"a": "' + "x" * 100_000 + '"}]')
     with pytest.raises(LogError, match="after 0 objects"):
-        list(read_objects(path, ""))
+        objects(path, "")
 
 
 def test_the_start_of_a_document() -> None:
