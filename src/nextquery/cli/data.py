@@ -101,6 +101,8 @@ def _drift_lines(found: "Drift") -> "Iterator[str]":
             f"{fit.model} ({fit.kind}): perplexity {fit.new:,.1f} on {fit.sessions:,} new "
             f"sessions, {fit.old:,.1f} on as many earlier ones: {fit.ratio:.2f} times"
         )
+        listed = ", ".join(f"{name} {value:.4f}" for name, value in fit.mrr.items())
+        yield f"MRR of the next query on new sessions: {listed}"
     yield "retrain: " + ("; ".join(found.reasons) if found.retrain else "no need")
 
 

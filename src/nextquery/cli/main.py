@@ -113,7 +113,7 @@ PANELS = {
     },
     "Evaluate": {"audit": "audit", "study": "study"},
     "Serve": {"feedback": "feedback", "export": "export"},
-    "Operate": {"doctor": "doctor"},
+    "Operate": {"check": "check", "doctor": "doctor"},
 }
 """The panels of `nextquery --help`: for each command the module of `cli` that has a function (or a
 group) of its name. The eight commands that most people need come first."""

@@ -2,8 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
-from functools import partial
+from collections.abc import Iterator, Sequence, Set
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +18,6 @@ from nextquery.settings import TUNING
 from nextquery.suggesters.background import Background
 from nextquery.suggesters.count_suggester import CountSuggester, clean, seen
 from nextquery.suggesters.rewriting import QueryRewriter, ReadContext, read_synonyms
-from nextquery.suggesters.rewriting import complete as complete_prefix
 
 if TYPE_CHECKING:
     from nextquery.suggesters.base import Suggester
@@ -382,14 +380,11 @@ def complete(
     options = decode_options(suggester, given, settings or ())
     start = time.perf_counter()
     rewriter = _rewriter(suggester, synonyms, correct)
-    ask: Callable[[str], list[Suggestion]] = partial(
-        suggester.complete, context or [], n=n, **options
-    )
+    completions = suggester.complete(context or [], prefix, n, **options)
     correction = None
-    if rewriter is None or not prefix:
-        completions = ask(prefix)
-    else:
-        completions, correction = complete_prefix(ask, rewriter, prefix, n)
+    if rewriter is not None:
+        read = rewriter.complete(context or [], prefix, completions, n)
+        completions, correction = list(read.items), read.correction
     found = [as_written(item) for item in completions]
     took = (time.perf_counter() - start) * 1000
     document: dict[str, object] = {"context": context or [], "prefix": prefix}

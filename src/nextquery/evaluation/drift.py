@@ -1,13 +1,13 @@
 """Drift: what changed between two states of a log, and whether a served model still fits.
 
-Knows two data folders and, if one is given, a model by its scores. `OLD` is the folder that the
+`OLD` is the folder that the
 model was made of, or that of another day; the new sessions are those of `NEW` after the last query
 of `OLD`. A model is asked how likely the queries of sessions are: per symbol, on new sessions and
 on the held-out ones of `OLD`, both with the same number of sessions.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from nextquery.errors import InputError
+from nextquery.evaluation.check import compare_with_rules
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import BatchScorer, Scorer
 from nextquery.suggesters.loading import load
@@ -46,6 +47,10 @@ class ModelFit:
     new: float
     old: float
     sessions: int
+    mrr: Mapping[str, float]
+    """On new sessions: of the model and of the rules of `nextquery check`."""
+    worse_than: tuple[str, ...]
+    """The rules that predict new sessions better, over users."""
 
     @property
     def ratio(self) -> float:
@@ -97,7 +102,7 @@ def drift(new: PreparedData, old: PreparedData, model: Path | None = None) -> Dr
     words = _only_in(new, old, "words", "word")
     vanished = _only_in(old, new, "queries", "query")
     typed = old.counts("queries").select(pl.col("count").sum()).collect().item()
-    fit = None if model is None else _fit(model, fresh, held_out)
+    fit = None if model is None else _fit(model, old, fresh, held_out)
     return Drift(
         new_sessions=fresh["session"].n_unique(),
         since=since.isoformat(),
@@ -119,6 +124,9 @@ def _reasons(before: float, after: float, fit: ModelFit | None) -> Iterator[str]
         yield f"{after:.1%} of the words are unknown, {before:.1%} were"
     if fit is not None and fit.ratio > PERPLEXITY_RISE:
         yield f"perplexity {fit.new:,.1f} on new sessions, {fit.old:,.1f} on earlier ones"
+    for rule in fit.worse_than if fit is not None else ():
+        assert fit is not None
+        yield f"MRR {fit.mrr['model']:.4f} on new sessions, {rule} has {fit.mrr[rule]:.4f}"
 
 
 def _rows(data: PreparedData) -> pl.LazyFrame:
@@ -162,12 +170,15 @@ def _named(rows: pl.DataFrame, key: str) -> tuple[Change, ...]:
     return tuple(Change(*row) for row in rows.head(_NAMED).select(key, "users").iter_rows())
 
 
-def _fit(model: Path, fresh: pl.DataFrame, held_out: pl.DataFrame) -> ModelFit:
+def _fit(
+    model: Path, old_data: PreparedData, fresh: pl.DataFrame, held_out: pl.DataFrame
+) -> ModelFit:
     suggester = load(model)
+    mrr, worse_than = compare_with_rules(suggester, old_data, fresh, SESSIONS)
     both = [_sampled(rows) for rows in (fresh, held_out)]
     number = min(map(len, both))
     new, old = (perplexity(suggester, sessions[:number]) for sessions in both)
-    return ModelFit(str(model), suggester.kind, new, old, number)
+    return ModelFit(str(model), suggester.kind, new, old, number, mrr, worse_than)
 
 
 def _sampled(rows: pl.DataFrame) -> list[tuple[str, ...]]:

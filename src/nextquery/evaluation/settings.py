@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nextquery.errors import InputError
+from nextquery.settings import check_limits, setting
 
 VISITORS = ("known", "new", "both")
 NEW_VISITOR_CASES = ("test", "all")
@@ -137,3 +138,20 @@ class ExperimentSettings:
                     "choose another name for one of them"
                 )
             seen[scenario] = path
+
+
+@dataclass(frozen=True)
+class CheckSettings:
+    """How two models are compared."""
+
+    cases: int = setting(2000, least=1, most=1_000_000)
+    """Next queries that are predicted at most, drawn at random."""
+    list_length: int = setting(10, least=1, most=50)
+    """Suggestions in which the next query is looked for."""
+    tolerance: float = setting(0.02, least=0, most=1)
+    """Share of MRR, and nats per symbol, that a new model may lose."""
+    min_users: int = setting(20, least=2, most=1_000_000)
+    """A comparison over fewer users decides nothing and does not pass."""
+
+    def __post_init__(self) -> None:
+        check_limits(self)

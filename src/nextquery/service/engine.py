@@ -302,12 +302,17 @@ class StatefulEngine(LocalEngine):
         self.specificity = suggester.config.specificity
 
 
+def version_of(path: Path) -> str:
+    """What a model folder's version is called: it changes with every file of the folder."""
+    return sha256(path / MANIFEST)[:12]
+
+
 def open_engine(path: Path, blocklist: Path | None, hits: Path | None = None) -> LocalEngine:
     """Open a model folder: every file is checked, then first lists are made."""
     open_artifact(path, verify=False).verify()
     check = read_hits(hits) if hits else None
     suggester = cast("Served", load(path, blocklist=blocklist, hits=check))
-    version = sha256(path / MANIFEST)[:12]
+    version = version_of(path)
     engine: LocalEngine
     if isinstance(suggester, Stateful):
         stateful = cast("ServedWithStates", suggester)

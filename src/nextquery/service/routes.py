@@ -165,12 +165,9 @@ async def complete(
     if not service.control.killed and prefix is not None:
         found = (await service.ask(request, model, [question])).results[0]
         rewriter = model.rewriter if asked.correct else None
-        others = rewriter.beginnings(prefix, found, question.n) if rewriter else []
-        if rewriter is not None and others:
-            similar = [replace(question, prefix=other.text) for other in others]
-            more = [(await service.ask(request, model, [each])).results[0] for each in similar]
-            correction = rewriter.corrected_prefix(prefix, found, others)
-            found = rewriter.merge(found, more, question.n)
+        if rewriter is not None:
+            completions = rewriter.complete(context, prefix, found, question.n)
+            found, correction = list(completions.items), completions.correction
     answer = schemas.CompleteAnswer(
         completions=_suggestions(found), corrected=_corrected(correction), model=model.name
     )

@@ -8,12 +8,13 @@ from typing import Any
 
 from nextquery.errors import ArtifactError, NextqueryError
 from nextquery.service import monitoring
-from nextquery.service.engine import BlocklistState, Engine, Question, open_engine
+from nextquery.service.engine import BlocklistState, Engine, Question, open_engine, version_of
 from nextquery.service.histories import ReturningVisitors
 from nextquery.service.monitoring import Metrics
 from nextquery.service.queue import Batcher, Job, cost
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.service.worker import IsolatedEngine, ModelFailedError, Opening
+from nextquery.suggesters.checked import require_check
 from nextquery.suggesters.loading import model_kind
 from nextquery.suggesters.rewriting import QueryRewriter, read_synonyms
 
@@ -33,6 +34,8 @@ class ServedModel:
         self._path = named.path
         self._blocklist, self._hits = settings.blocklist, settings.hits
         self._synonyms = settings.synonyms
+        arms = (settings.models[0].name, *settings.interleave, *(a.name for a in settings.split))
+        self._needs_check = settings.require_check and named.name in arms
         self._metrics = metrics
         # To look a metric up by its labels takes longer than to count with it.
         self._batch_sizes = metrics.batch.labels(named.name)
@@ -60,6 +63,8 @@ class ServedModel:
         """
         engine: Engine | None = None
         try:
+            if self._needs_check and self.engine is not None and not self._is_served():
+                require_check(self._path)
             if model_kind(self._path).neural:
                 engine = await self._open_apart()
             else:
@@ -89,6 +94,10 @@ class ServedModel:
             engine.close()
             raise
         return engine
+
+    def _is_served(self) -> bool:
+        """Whether the folder still has the model that is served."""
+        return self.engine is not None and self.engine.version == version_of(self._path)
 
     @property
     def rewriter(self) -> QueryRewriter | None:

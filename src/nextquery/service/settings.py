@@ -62,6 +62,8 @@ class ServiceSettings:
     """Folder through which the workers of one machine tell each other of a reload."""
     fallback: Path | None = None
     """Count model that answers when MODEL is late or busy."""
+    require_check: bool = False
+    """A reload refuses a new MODEL that did not pass `nextquery check`."""
     synonyms: Path | None = None
     """File of synonyms in Solr's format, for queries that no model knows and for completion."""
     rescue: Path | None = None

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from nextquery.errors import NextqueryError
-from nextquery.guard.guard import Guard
+from nextquery.guard.guard import Guard, read_hits
 from nextquery.inference.cancellation import DecodingCancelledError, cancel_when
 from nextquery.service import monitoring
 from nextquery.service.engine import (
@@ -224,8 +224,8 @@ class IsolatedEngine(Engine):
 
     def open_rewriter(self, synonyms: Synonyms | None) -> None:
         """Correct texts in this process, by the tables of the model folder and the blocklist."""
-        path, blocklist = self._opening.path, self._opening.blocklist
-        guard = Guard.open(path, blocklist)
+        blocklist, hits = self._opening.blocklist, self._opening.hits
+        guard = Guard.open(self._opening.path, blocklist, read_hits(hits) if hits else None)
         self.rewriter = QueryRewriter(guard, synonyms)
         if blocklist is not None:
             self._watch = BlocklistWatch(guard, blocklist)

@@ -6,10 +6,11 @@ completions is also completed from beginnings one slip away or with a synonym. W
 typed is never changed in sessions or logs.
 """
 
-import heapq
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -22,14 +23,12 @@ from nextquery.records import Correction, Suggestion
 
 FEW = 3
 """With fewer known completions, those of similar beginnings are looked for, too."""
-MOST_BEGINNINGS = 2
-"""Similar beginnings that a model is asked to complete."""
 _QUERIES_READ = 5
 """Older queries of a session are taken as they were typed."""
 _SHORTEST_SLIP = 3
 """Shorter words have too many neighbours."""
-_MOST_CANDIDATES, _MOST_QUERIES = 60, 300
-"""Similar beginnings that are looked up, and known queries that are read of each."""
+_MOST_CANDIDATES, _MOST_QUERIES = 60, 2000
+"""Similar beginnings that are looked up, and known queries that are read of all of them."""
 MOST_LINES, _MOST_FORMS, _MOST_VARIANTS = 100_000, 50, 20
 _ARROW = re.compile(r"(?<!\\)=>")
 _COMMA = re.compile(r"(?<!\\),")
@@ -123,12 +122,11 @@ class ReadContext:
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """Another beginning that may stand for what is typed."""
+class Completions:
+    """Completions, and what was corrected if nothing known begins as typed."""
 
-    text: str
-    slip: bool
-    """Whether what is typed would have a slip; otherwise it has a synonym."""
+    items: tuple[Suggestion, ...]
+    correction: Correction | None = None
 
 
 class QueryRewriter:
@@ -143,7 +141,7 @@ class QueryRewriter:
         self._synonyms = synonyms
         self._speller = QuerySpeller(guard)
         if self._speller.enabled:
-            _ = self._speller.words  # sorted now rather than for the first visitor
+            _ = self._speller.words, self._searches  # now rather than for the first visitor
 
     def context(self, queries: Sequence[str]) -> ReadContext:
         """The last queries of a session corrected and, where that makes them known, replaced."""
@@ -172,27 +170,46 @@ class QueryRewriter:
             (text for text in variants if all(word in words for word in text.split())), None
         )
 
-    def beginnings(self, prefix: str, found: Sequence[Suggestion], n: int) -> list[Beginning]:
-        """Other beginnings to complete, best first, where `found` has few known queries.
+    def complete(
+        self, context: Sequence[str], prefix: str, found: Sequence[Suggestion], n: int
+    ) -> Completions:
+        """The completions that a model `found`, with known queries that begin similarly.
 
-        First those with a synonym for what is typed, then the most frequent ones a slip away.
+        Where there are too few known ones, queries that begin with a synonym of what is typed are
+        added, most frequent first; where there are very few, also those one slip away. What is
+        known as typed comes first, and what the model made up comes last.
         """
-        known = sum(item.text in self._known for item in found)
+        exact = [item for item in found if item.text in self._known]
         typed = normalise_query(prefix)
-        if not typed or known >= n:
-            return []
+        if not typed or len(exact) >= n:
+            return Completions(tuple(found))
         open_word = not prefix[-1].isspace()
-        end = "" if open_word else " "
-        others: dict[str, Beginning] = {}
+        shown = {*map(normalise_query, context), *(item.text for item in exact)}
+        synonyms: list[_Known] = []
+        near: list[_Known] = []
         if self._synonyms is not None:
             variants = islice(self._synonyms.variants(typed), _MOST_VARIANTS)
-            for text in self._frequent(text + end for text in variants):
-                others[text] = Beginning(text, slip=False)
-        if known < min(n, FEW) and self._speller.enabled:
-            near = islice(self._one_slip(typed, open_word), _MOST_CANDIDATES)
-            for text in self._frequent(text + end for text in near):
-                others.setdefault(text, Beginning(text, slip=True))
-        return list(others.values())[:MOST_BEGINNINGS]
+            synonyms = self._most_frequent(variants, open_word, shown, n)
+        if len(exact) < min(n, FEW) and self._speller.enabled:
+            slipped = islice(self._one_slip(typed, open_word), _MOST_CANDIDATES)
+            near = self._most_frequent(slipped, open_word, shown, n)
+        added = {known.text: known for known in (*synonyms, *near)}
+        items = [*exact]
+        for known in added.values():
+            # A list is in the order of its scores.
+            score = math.log(known.count / self._searches)
+            score = min(score, items[-1].score) if items else score
+            items.append(Suggestion(known.text, score, self._guard.source(known.text)))
+        items += [item for item in found if item.text not in {each.text for each in items}]
+        correction = None
+        if near and not exact and not synonyms:
+            correction = _prefix_correction(typed, near[0].beginning)
+        return Completions(tuple(items[:n]), correction)
+
+    @cached_property
+    def _searches(self) -> int:
+        """How often all known queries were typed."""
+        return max(1, sum(int(count) for _, (count,) in self._known.iteritems()))
 
     def _one_slip(self, typed: str, open_word: bool) -> Iterator[str]:
         """What is typed with one slip undone: in its last word first, then from the beginning."""
@@ -208,48 +225,31 @@ class QueryRewriter:
                     continue
                 yield " ".join((*words[:place], other, *words[place + 1 :]))
 
-    def _frequent(self, beginnings: Iterable[str]) -> list[str]:
-        """The beginnings of known queries, those of the most frequent queries first."""
-        weighed = []
+    def _most_frequent(
+        self, beginnings: Iterable[str], open_word: bool, shown: Container[str], n: int
+    ) -> "list[_Known]":
+        """The most frequent known queries with one of the beginnings that may be shown."""
+        results: dict[str, _Known] = {}
+        left = _MOST_QUERIES
         for beginning in dict.fromkeys(beginnings):
-            items = islice(self._known.iteritems(beginning), _MOST_QUERIES)
-            total = sum(count for _, (count,) in items)
-            if total:
-                weighed.append((-total, beginning))
-        return [beginning for _, beginning in heapq.nsmallest(MOST_BEGINNINGS, weighed)]
-
-    def merge(
-        self,
-        found: Sequence[Suggestion],
-        more: Sequence[Sequence[Suggestion]],
-        n: int,
-    ) -> list[Suggestion]:
-        """Known completions of what is typed, then those of other beginnings, then the rest."""
-        groups = [[item for item in found if item.text in self._known]]
-        groups += [[item for item in items if item.text in self._known] for items in more]
-        groups.append(list(found))
-        merged = {item.text: item for items in reversed(groups) for item in reversed(items)}
-        order = dict.fromkeys(item.text for items in groups for item in items)
-        return [merged[text] for text in order][:n]
-
-    def corrected_prefix(
-        self, prefix: str, found: Sequence[Suggestion], others: Sequence[Beginning]
-    ) -> Correction | None:
-        """What a completion says was corrected: nothing known begins as typed."""
-        if not others or not others[0].slip or any(item.text in self._known for item in found):
-            return None
-        typed, text = normalise_query(prefix), others[0].text.rstrip()
-        pairs = zip(typed.split(" "), text.split(" "), strict=False)
-        return Correction(typed, text, tuple((old, new) for old, new in pairs if old != new))
+            start = beginning if open_word else f"{beginning} "
+            for text, (count,) in islice(self._known.iteritems(start), left):
+                left -= 1
+                results.setdefault(text, _Known(text, count, beginning))
+        ordered = sorted(results.values(), key=lambda known: (-known.count, known.text))
+        allowed = (each for each in ordered if each.text not in shown)
+        return list(islice((each for each in allowed if self._guard.allows(each.text)), n))
 
 
-def complete(
-    ask: Callable[[str], list[Suggestion]], rewriter: QueryRewriter, prefix: str, n: int
-) -> tuple[list[Suggestion], Correction | None]:
-    """The completions that `ask` gives for `prefix` and, if they are few, for similar ones."""
-    found = ask(prefix)
-    others = rewriter.beginnings(prefix, found, n)
-    if not others:
-        return found, None
-    more = [ask(other.text) for other in others]
-    return rewriter.merge(found, more, n), rewriter.corrected_prefix(prefix, found, others)
+@dataclass(frozen=True)
+class _Known:
+    """A known query that begins similarly to what is typed."""
+
+    text: str
+    count: int
+    beginning: str
+
+
+def _prefix_correction(typed: str, beginning: str) -> Correction:
+    pairs = zip(typed.split(" "), beginning.split(" "), strict=False)
+    return Correction(typed, beginning, tuple((old, new) for old, new in pairs if old != new))

@@ -9,7 +9,7 @@ from nextquery.errors import InputError
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import load
-from nextquery.suggesters.rewriting import QueryRewriter, Synonyms, complete, read_synonyms
+from nextquery.suggesters.rewriting import QueryRewriter, Synonyms, read_synonyms
 
 SESSIONS = [
     *[(f"a{n}", ["television stand", "television wall mount"]) for n in range(40)],
@@ -82,8 +82,10 @@ def test_the_correction_is_that_of_the_last_query(model: Any) -> None:
 
 
 def _complete(model: Any, rewriter: QueryRewriter, prefix: str) -> tuple[list[str], Any]:
-    found, correction = complete(lambda text: model.complete([], text, 5), rewriter, prefix, 5)
-    return [item.text for item in found], correction
+    found = rewriter.complete([], prefix, model.complete([], prefix, 5), 5)
+    scores = [item.score for item in found.items]
+    assert scores == sorted(scores, reverse=True)
+    return [item.text for item in found.items], found.correction
 
 
 @pytest.mark.parametrize("prefix", ["telvis", "teelvision st", "televisiin", "tellevision sta"])

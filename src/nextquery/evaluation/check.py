@@ -1,0 +1,321 @@
+"""Whether a new model may replace the one that is served: `nextquery check`.
+
+Both models and two trivial rules make lists for the same later sessions, which neither model has
+learnt from. Differences are judged by user: users are drawn again and again (bootstrap), because
+one person's sessions are alike. The likelihood is compared on next queries of which both models
+know all words, since a model that knows fewer words predicts "unknown" more easily.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nextquery.artifacts import further_entries, open_artifact, publish
+from nextquery.errors import InputError
+from nextquery.evaluation.settings import CheckSettings
+from nextquery.logs.data_folder import UNSEEN_USERS, PreparedData
+from nextquery.records import ScoredQuery
+from nextquery.suggesters.base import BatchScorer, BatchSuggester, Scorer, Suggester
+from nextquery.suggesters.loading import load
+
+Floats = NDArray[np.float64]
+Lists = Callable[[Sequence["Case"]], list[list[str]]]
+RESAMPLES = 4000
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Case:
+    """A session so far and the query that came next."""
+
+    user: str
+    context: tuple[str, ...]
+    query: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better the new model is than something else, with its 99% interval over users."""
+
+    other: str
+    measure: str
+    new: float
+    old: float
+    difference: float
+    low: float
+    high: float
+    cases: int
+
+
+@dataclass(frozen=True)
+class Check:
+    """The comparison of two models and what follows."""
+
+    new: str
+    old: str
+    cases: int
+    users: int
+    mrr: Mapping[str, float]
+    """Of both models and both rules."""
+    nll: Mapping[str, float]
+    """Nats per symbol of both models, over next queries of which both know all words."""
+    differences: tuple[Difference, ...]
+    reasons: tuple[str, ...]
+    """Why the new model must not replace the old one; none: it may."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the new model may replace the old one."""
+        return not self.reasons
+
+    def document(self) -> dict[str, Any]:
+        """The result as JSON takes it."""
+        return {"passed": self.passed, **asdict(self)}
+
+
+def check(new: Path, old: Path, data: PreparedData, settings: CheckSettings | None = None) -> Check:
+    """Compare two model folders on the sessions of `data` after what both have learnt from."""
+    settings = settings or CheckSettings()
+    rows = later_rows(data, [_until(new), _until(old)])
+    cases = draw_cases(rows, settings.cases)
+    if not cases:
+        raise InputError(
+            f"{data.path}: has no session of two queries after the models' last one; add a later "
+            "day to the folder, or prepare it with `split_days`"
+        )
+    users = len({case.user for case in cases})
+    models = {"new": load(new), "old": load(old)}
+    systems: dict[str, Lists] = {
+        **{name: model_lists(model, settings.list_length) for name, model in models.items()},
+        **trivial_rules(data, settings.list_length),
+    }
+    ranks = {name: reciprocal_ranks(lists, cases) for name, lists in systems.items()}
+    differences = [
+        _difference("mrr", other, ranks["new"], ranks[other], cases)
+        for other in systems
+        if other != "new"
+    ]
+    nats, known = _nats(models["new"], models["old"], cases)
+    if known:
+        differences.append(_difference("nll", "old", -nats["new"], -nats["old"], known))
+    old_ranks = {
+        rule: _difference("mrr", rule, ranks["old"], ranks[rule], cases)
+        for rule in systems
+        if rule not in models
+    }
+    return Check(
+        new=str(new),
+        old=str(old),
+        cases=len(cases),
+        users=users,
+        mrr={name: float(values.mean()) for name, values in ranks.items()},
+        nll={name: float(values.mean()) for name, values in nats.items()} if known else {},
+        differences=tuple(differences),
+        reasons=tuple(_reasons(differences, old_ranks, users, settings)),
+    )
+
+
+def _reasons(
+    differences: Sequence[Difference],
+    old_ranks: Mapping[str, Difference],
+    users: int,
+    settings: CheckSettings,
+) -> list[str]:
+    """What speaks against the new model.
+
+    A rule that already beats the old model is no reason to keep that one.
+    """
+    reasons = []
+    if users < settings.min_users:
+        reasons.append(f"only {users} users have later sessions; {settings.min_users} are needed")
+    for found in differences:
+        if found.measure == "nll":
+            if found.high < -settings.tolerance:
+                reasons.append(
+                    f"next queries are less likely than with the old model: {-found.new:.3f} nats "
+                    f"per symbol, {-found.old:.3f} before"
+                )
+            continue
+        if found.high >= -settings.tolerance * found.old:
+            continue
+        before = old_ranks.get(found.other)
+        if before is None:
+            reasons.append(f"MRR {found.new:.4f}, the old model has {found.old:.4f}")
+        elif before.high >= -settings.tolerance * before.old:
+            reasons.append(f"MRR {found.new:.4f}, {found.other} has {found.old:.4f}")
+    return reasons
+
+
+def _until(model: Path) -> datetime | None:
+    """The time of the last query that a model learnt from, if it says."""
+    entry = open_artifact(model, verify=False).manifest.get("data", {})
+    return datetime.fromisoformat(entry["until"]) if entry.get("until") else None
+
+
+def later_rows(data: PreparedData, until: Sequence[datetime | None]) -> pl.DataFrame:
+    """The rows of all splits but the background, after the given times."""
+    splits = [split for split in data.splits if split not in ("background", UNSEEN_USERS)]
+    nothing = data.session_rows("background").clear()
+    rows = pl.concat([nothing, *(data.session_rows(split) for split in splits)])
+    times = [time for time in until if time is not None]
+    if times:
+        rows = rows.filter((pl.col("time").min() > max(times)).over("session"))
+    return rows.collect()
+
+
+def draw_cases(rows: pl.DataFrame, most: int) -> list[Case]:
+    """At most so many next queries of sessions, drawn at random; repeated queries are left out."""
+    sessions = (
+        rows.sort("session", "position")
+        .group_by("session", maintain_order=True)
+        .agg(pl.col("user").first(), pl.col("query"))
+    )
+    cases = [
+        Case(user, tuple(queries[:place]), queries[place])
+        for user, queries in sessions.select("user", "query").iter_rows()
+        for place in range(1, len(queries))
+        if queries[place] not in queries[:place]
+    ]
+    drawn = np.random.default_rng(0).permutation(len(cases))[:most]
+    return [cases[index] for index in sorted(drawn.tolist())]
+
+
+def model_lists(model: Suggester, n: int) -> Lists:
+    """A model's lists of `n`."""
+
+    def lists(cases: Sequence[Case]) -> list[list[str]]:
+        contexts = [case.context for case in cases]
+        if isinstance(model, BatchSuggester):
+            found = model.suggest_many(contexts, n)
+        else:
+            found = [model.suggest(context, n) for context in contexts]
+        return [[item.text for item in items] for items in found]
+
+    return lists
+
+
+def trivial_rules(data: PreparedData, n: int) -> dict[str, Lists]:
+    """What needs no model: popular queries, and the last query without some of its words."""
+    frequent = data.counts("queries").sort("count", "query", descending=[True, False])
+    popular = frequent.head(n + 100).select("query").collect()["query"].to_list()
+
+    def popularity(cases: Sequence[Case]) -> list[list[str]]:
+        return [[query for query in popular if query not in case.context][:n] for case in cases]
+
+    def dropped_words(cases: Sequence[Case]) -> list[list[str]]:
+        return [shorter_queries(case.context, n) for case in cases]
+
+    return {"popularity": popularity, "dropped words": dropped_words}
+
+
+def shorter_queries(context: Sequence[str], n: int) -> list[str]:
+    """The last query without one word, then without its last or first words.
+
+    >>> shorter_queries(["cheap red shoes"], 10)
+    ['cheap red', 'red shoes', 'cheap shoes', 'cheap', 'shoes']
+    """
+    words = context[-1].split()
+    shorter = [" ".join(words[:-1]), " ".join(words[1:])]
+    shorter += [" ".join(words[:at] + words[at + 1 :]) for at in range(1, len(words) - 1)]
+    for length in range(len(words) - 2, 0, -1):
+        shorter += [" ".join(words[:length]), " ".join(words[-length:])]
+    return [text for text in dict.fromkeys(shorter) if text and text not in context][:n]
+
+
+def compare_with_rules(
+    model: Suggester, data: PreparedData, rows: pl.DataFrame, most: int
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """The MRR of a model and of the rules on sessions, and which rules are better over users."""
+    settings = CheckSettings()
+    cases = draw_cases(rows, most)
+    if not cases:
+        return {}, ()
+    ranks = {"model": reciprocal_ranks(model_lists(model, settings.list_length), cases)}
+    better = []
+    for rule, lists in trivial_rules(data, settings.list_length).items():
+        ranks[rule] = reciprocal_ranks(lists, cases)
+        found = _difference("mrr", rule, ranks["model"], ranks[rule], cases)
+        if found.high < -settings.tolerance * found.old:
+            better.append(rule)
+    return {name: float(values.mean()) for name, values in ranks.items()}, tuple(better)
+
+
+def reciprocal_ranks(lists: Lists, cases: Sequence[Case]) -> Floats:
+    """One over the rank of each next query in its list; 0 where it is not there."""
+    ranks = []
+    for start in range(0, len(cases), _BATCH):
+        some = cases[start : start + _BATCH]
+        for case, found in zip(some, lists(some), strict=True):
+            ranks.append(1 / (found.index(case.query) + 1) if case.query in found else 0.0)
+    return np.array(ranks)
+
+
+def _nats(new: Scorer, old: Scorer, cases: Sequence[Case]) -> tuple[dict[str, Floats], list[Case]]:
+    """Nats per symbol by both models, of the cases whose words both of them know."""
+    scored = {name: _scored(model, cases) for name, model in (("new", new), ("old", old))}
+    kept = [
+        index
+        for index in range(len(cases))
+        if not any(scored[name][index].unknown for name in scored)
+        and all(np.isfinite(scored[name][index].log_likelihood) for name in scored)
+    ]
+    nats = {
+        name: np.array([-found[index].log_likelihood / found[index].words for index in kept])
+        for name, found in scored.items()
+    }
+    return nats, [cases[index] for index in kept]
+
+
+def _scored(model: Scorer, cases: Sequence[Case]) -> list[ScoredQuery]:
+    scored: list[ScoredQuery] = []
+    for start in range(0, len(cases), _BATCH):
+        some = cases[start : start + _BATCH]
+        if isinstance(model, BatchScorer):
+            found = model.score_many(
+                [case.context for case in some], [[case.query] for case in some]
+            )
+        else:
+            found = [model.score(case.context, [case.query]) for case in some]
+        scored += [item for [item] in found]
+    return scored
+
+
+def _difference(
+    measure: str, other: str, first: Floats, second: Floats, cases: Sequence[Case]
+) -> Difference:
+    low, high = interval_by_user(first - second, [case.user for case in cases])
+    new, old = float(first.mean()), float(second.mean())
+    return Difference(other, measure, new, old, new - old, low, high, len(cases))
+
+
+def interval_by_user(differences: Floats, users: Sequence[str]) -> tuple[float, float]:
+    """The 99% interval of the mean difference, over draws of users with all their cases.
+
+    >>> low, high = interval_by_user(np.array([1.0, 1.0, 1.0, 1.0]), ["a", "a", "b", "c"])
+    >>> (low, high)
+    (1.0, 1.0)
+    """
+    _, places = np.unique(np.array(users), return_inverse=True)
+    sums = np.bincount(places, weights=differences)
+    counts = np.bincount(places).astype(np.float64)
+    number = len(sums)
+    generator = np.random.default_rng(0)
+    means = []
+    for _ in range(RESAMPLES):
+        drawn = generator.integers(number, size=number)
+        means.append(sums[drawn].sum() / counts[drawn].sum())
+    low, high = np.quantile(means, [0.005, 0.995])
+    return float(low), float(high)
+
+
+def promote(new: Path, old: Path) -> None:
+    """Put a copy of the model `new` in the place of `old`, at once to the eye of every reader."""
+    artifact = open_artifact(new)
+    with publish(old, artifact.kind, further_entries(artifact.manifest)) as folder:
+        artifact.copy_files(folder, artifact.manifest["files"])
