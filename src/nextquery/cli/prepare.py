@@ -143,6 +143,15 @@ Recogniser = Annotated[
     str,
     typer.Option("--recogniser", help="module:function that also says which queries are personal."),
 ]
+Titles = Annotated[
+    str,
+    typer.Option(
+        "--titles",
+        metavar="FILE[:COLUMN]",
+        help="Titles of what the site has, for completions and fill-in suggestions: one per line, "
+        "a column of a CSV file, or a sitemap.",
+    ),
+]
 Engine = Annotated[
     str,
     typer.Option(
@@ -190,6 +199,7 @@ def prepare(
     max_user_share: MaxUserShare = PrepareSettings.max_user_share,
     drop_urls: DropUrls = PrepareSettings.drop_urls,
     recogniser: Recogniser = "",
+    titles: Titles = "",
     engine: Engine = PrepareSettings.engine,
     spark_master: SparkMaster = PrepareSettings.spark_master,
     max_rejected: MaxRejected = ReadSettings.max_rejected,
@@ -232,6 +242,7 @@ def prepare(
         max_user_share=max_user_share,
         drop_urls=drop_urls,
         recogniser=_recogniser(recogniser) if recogniser else None,
+        titles=titles or None,
         journal=not no_journal,
         engine=engine,
         spark_master=spark_master,

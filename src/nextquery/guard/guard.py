@@ -200,6 +200,8 @@ class Guard:
         """
         if self.tables.min_users <= 1 or text in self.tables.queries or text in own.queries:
             return None
+        if text in self.tables.titles:
+            return None  # published by the site
         words = text.split()
         if any(word not in own.words and word not in self.tables.words for word in words):
             return Reason.RARE_WORD
@@ -218,6 +220,8 @@ class Guard:
         """Why a normalised query does not read like a typed one; known ones do."""
         typed = self.tables.typed_text
         if typed is None or not self._enforced or text in self.tables.queries:
+            return None
+        if text in self.tables.titles:
             return None
         return typed.flaw(text, own.words, own.pairs)
 
@@ -265,10 +269,10 @@ class Guard:
         return in_sorted(keys, self.tables.common_pairs) | in_sorted(keys, own_pairs)
 
     def source(self, text: str) -> str:
-        """Where a suggestion comes from: `seen in the log (n times)` or `synthetic`."""
+        """Where a suggestion comes from: `seen in the log (n times)`, `title` or `synthetic`."""
         count = self.tables.count(text)
         if count == 0:
-            return "synthetic"
+            return "title" if text in self.tables.titles else "synthetic"
         return f"seen in the log ({count} time{'' if count == 1 else 's'})"
 
     def count(self, reason: Reason, times: int = 1) -> None:

@@ -56,6 +56,8 @@ class Tables:
     """How often each of `words` was typed, by its id; empty: spelling is not corrected."""
     pair_counts: Keys = field(default_factory=lambda: _NO_KEYS)
     """How often each of `common_pairs` was typed; empty: spelling is not corrected."""
+    titles: marisa_trie.Trie = field(default_factory=marisa_trie.Trie)
+    """Titles of what the site has, which need no users; empty where `prepare` got none."""
     typed_text: TypedText | None = None
     """What the text-quality gate knows; None in models of earlier versions, which have no gate."""
 
@@ -105,10 +107,17 @@ def _read_tables(artifact: Artifact) -> Tables:
         rare_queries=RareSet(load_array(artifact, f"{FOLDER}/rare_queries.npy", "u")),
         word_counts=_counts(artifact, "word_counts.npy"),
         pair_counts=_counts(artifact, "pair_counts.npy"),
+        titles=_titles(artifact),
         typed_text=_read_typed_text(artifact, settings, words, pairs),
     )
     artifact.check_once("guard", tables.check)
     return tables
+
+
+def _titles(artifact: Artifact) -> marisa_trie.Trie:
+    name = f"{FOLDER}/titles.marisa"
+    known = name in artifact.files(FOLDER)
+    return load_trie(artifact, name) if known else marisa_trie.Trie()
 
 
 def _counts(artifact: Artifact, name: str) -> Keys:
@@ -177,6 +186,8 @@ def write_tables(data: PreparedData, folder: Path) -> None:
     pairs, users = _write_pairs(data, secret, target)
     rare = text_keys(_rare_queries(data), secret)
     RareSet.build(rare).save(target / "rare_queries.npy")
+    if titles := data.titles():
+        marisa_trie.Trie(sorted(titles)).save(str(target / "titles.marisa"))
     typed = count_typed_text(data, words, secret, pairs, users)
     np.save(target / "word_positions.npy", typed.counts, allow_pickle=False)
     np.save(target / "pair_users.npy", typed.pair_users, allow_pickle=False)

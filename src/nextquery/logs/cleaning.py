@@ -146,10 +146,10 @@ def exclude_users(
 
 @dataclass(frozen=True)
 class RobotRule:
-    """From how many different queries on a visitor is left out.
+    """More different queries than this, and a visitor is likely a bot.
 
-    The busiest hour of a person in the logs at hand had 53 different queries; a person who typed
-    5,000 different ones in three months would have to type 55 every day.
+    The busiest hour of a person in our logs had 53 different queries; 5,000 in three months are 55
+    every day.
     """
 
     queries_per_hour: int = 200
@@ -165,36 +165,39 @@ class RobotRule:
 
 
 ROBOTS = RobotRule()
-"""The rule that `prepare` goes by."""
+"""The rule that `prepare` uses."""
 
 
 @dataclass(frozen=True)
 class RobotCounts:
-    """How many visitors were left out, and how many rows with them."""
+    """How many likely bots were left out, and how many rows with them."""
 
     users: int = 0
     rows: int = 0
 
 
-def leave_out_robots(engine: Engine, rows: Frame, rule: RobotRule) -> tuple[Frame, RobotCounts]:
-    """The rows (user_id, time, query_id, ...) of visitors who may be people."""
+def leave_out_robots(engine: Engine, events: Events, rule: RobotRule) -> tuple[Events, RobotCounts]:
+    """The events without those of likely bots."""
+    rows = events.rows
     fewest = min(rule.queries_per_hour, rule.queries)
     sizes = rows.group_by("user_id").agg(rows=nw.len()).filter(nw.col("rows") > fewest)
     busy = engine.materialise(sizes, "busy_users")
     if not _count(busy):
-        return rows, RobotCounts()
+        return events, RobotCounts()
     typed = rows.join(busy.select("user_id"), on="user_id", how="semi")
     typed = typed.select("user_id", "query_id", hour=nw.col("time").dt.truncate("1h")).unique()
     typed = engine.materialise(typed, "busy_hours")
-    robots = _more_than(typed, ["user_id", "hour"], rule.queries_per_hour)
-    robots = nw.concat([robots, _more_than(typed, ["user_id"], rule.queries)]).unique()
-    robots = engine.materialise(robots.join(busy, on="user_id"), "robots")
-    found = _count(robots)
-    if not found:
-        return rows, RobotCounts()
-    left = rows.join(robots.select("user_id"), on="user_id", how="anti")
-    dropped = robots.select(nw.col("rows").sum()).collect("polars").item()
-    return engine.materialise(left, "people"), RobotCounts(found, int(dropped))
+    bots = _more_than(typed, ["user_id", "hour"], rule.queries_per_hour)
+    bots = nw.concat([bots, _more_than(typed, ["user_id"], rule.queries)]).unique()
+    bots = engine.materialise(bots.join(busy, on="user_id"), "robots")
+    users = _count(bots)
+    if not users:
+        return events, RobotCounts()
+    left = rows.join(bots.select("user_id"), on="user_id", how="anti")
+    dropped = bots.select(nw.col("rows").sum()).collect("polars").item()
+    return replace(events, rows=engine.materialise(left, "people")), RobotCounts(
+        users, int(dropped)
+    )
 
 
 def _more_than(typed: Frame, keys: list[str], most: int) -> Frame:

@@ -22,6 +22,8 @@ SPLITS = ("background", "training", "validation", "test")
 UNSEEN_USERS = "unseen_users"
 SINGLE_SEARCHES = "single_searches"
 """The folder of sessions of one query; folders of earlier versions do not have it."""
+TITLES = "titles.txt"
+"""One normalised title per line."""
 _ROWS_AT_A_TIME = 50_000
 _SESSION = ("session", "position", "user", "query")
 _TEXTS = {"user", "query", "word", "first", "second", "anchor", "next", "url"}
@@ -173,6 +175,12 @@ class PreparedData:
     def words(self) -> list[str]:
         """The vocabulary's words, most frequent first."""
         return self.file("vocabulary.txt").read_text(encoding="utf-8").splitlines()
+
+    def titles(self) -> list[str]:
+        """Titles of what the site has, normalised; none unless `prepare` got some."""
+        if TITLES not in self.artifact.manifest["files"]:
+            return []
+        return self.file(TITLES).read_text(encoding="utf-8").splitlines()
 
     def file(self, name: str) -> Path:
         """Where to read a file that the manifest names."""

@@ -1,4 +1,8 @@
-"""Prepare a raw log: read, clean, correct, cut into sessions, split, count, publish."""
+"""Prepare a raw log: read, clean, correct, cut into sessions, split, count, publish.
+
+`prepare` and `write_tables` read from top to bottom in the order in which things happen. `revise`
+runs `write_tables` on the rows that a data folder keeps.
+"""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +34,7 @@ from nextquery.logs.cleaning import (
     read_events,
 )
 from nextquery.logs.counting import COUNT_KEYS, count_background
-from nextquery.logs.data_folder import SINGLE_SEARCHES, SPLITS, UNSEEN_USERS
+from nextquery.logs.data_folder import SINGLE_SEARCHES, SPLITS, TITLES, UNSEEN_USERS
 from nextquery.logs.engines import base
 from nextquery.logs.engines.base import AUTO, Engine, Frame, choose_engine
 from nextquery.logs.engines.open import open_engine
@@ -51,13 +55,111 @@ from nextquery.logs.sessions import (
     parse_days,
 )
 from nextquery.logs.settings import PrepareSettings
+from nextquery.logs.titles import read_titles
 
 Progress = Callable[[str, float], None]
 """Hears the name of the stage and how much of the stage is done, 0 to 1."""
 
 
+__all__ = ["PrepareSettings", "Progress", "prepare"]
+
+
+def prepare(
+    logs: Sequence[str | Path],
+    out: Path,
+    settings: PrepareSettings,
+    progress: Progress = lambda stage, share: None,
+) -> Mapping[str, Any]:
+    """Make the data folder `out` of raw logs; returns the entries of its manifest."""
+    if settings.split_at:
+        parse_cuts(settings.split_at, settings.read.time_zone)
+    if settings.split_days:
+        parse_days(settings.split_days)
+    rules = CleaningRules(settings.keep_personal_data, settings.drop_urls, settings.recogniser)
+    titles = read_titles(settings.titles, rules) if settings.titles else []
+    settings, engine_reason = _with_engine(settings, logs)
+    if settings.engine == "spark":
+        _check_name(out)
+    entries: dict[str, Any] = {}
+    with publish(out, "data", entries) as folder:
+        work = folder / "work"
+        work.mkdir(mode=0o700)  # raw text and users are here until the end
+        engine = open_engine(settings.engine, work, settings.spark_master)
+        try:
+            read = read_into(engine, logs, settings, work, progress)
+            rows = work / "rows"
+            split = split_rule(engine.scan(rows), settings)
+            progress("cleaning", 0)
+            journal = folder / ROWS if settings.journal else None
+            cleaned = partial(read_events, engine, rows, split.held_out(), rules, journal)
+            entries |= write_tables(engine, folder, settings, split, cleaned, progress)
+        finally:
+            engine.close()
+        progress("publishing", 0)
+        write_titles(folder, titles)
+        (work / REJECTED).replace(folder / REJECTED)
+        if settings.journal:
+            (work / OWNERS).replace(folder / REJECTED_OWNERS)
+        shutil.rmtree(work)
+        entries["counts"] = {**read_counts(read), **entries["counts"], "titles": len(titles)}
+        entries["settings"] = settings_entry(settings, read, split) | engine_reason
+        entries["logs"] = [asdict(file) for file in read.files]
+    return entries
+
+
+def write_tables(
+    engine: Engine,
+    folder: Path,
+    settings: PrepareSettings,
+    split: SplitRule,
+    read: Callable[[], tuple[Events, RowCounts]],
+    progress: Progress,
+) -> dict[str, Any]:
+    """Write sessions, counts and vocabulary of cleaned rows; returns sizes and corrections.
+
+    The rows are read here: while a caller held them, too, no `del` would free their memory.
+    """
+    events, row_counts = read()
+    events, excluded = exclude_users(engine, events, settings.exclude_users)
+    bots = RobotCounts()
+    if not settings.keep_robots:
+        events, bots = leave_out_robots(engine, events, ROBOTS)
+    corrections = SpellingReport()
+    if settings.spelling:
+        progress("spelling", 0)
+        background = split.in_background()
+        events, corrections = correct_spelling(engine, events, background, settings.min_users)
+
+    progress("sessions", 0)
+    texts, ordered = events.texts, engine.sort_rows(events.rows, "ordered")
+    del events
+    sessions = find_sessions(
+        engine, ordered, split.split(), settings.idle_minutes, settings.max_session_queries
+    )
+    del ordered
+    limit = UserLimit(settings.max_user_repeats, settings.max_user_share)
+    sessions, limited = limit_users(engine, sessions, limit)
+    splits = (*SPLITS, UNSEEN_USERS) if settings.holdout_users else SPLITS
+    sizes = _split_sizes(sessions.queries, splits)
+    _check_background(sizes, row_counts)
+
+    progress("counting", 0)
+    engine.side_by_side(
+        partial(_write_sessions, engine, sessions.queries, texts, folder, splits),
+        partial(_write_counts, engine, sessions, texts, folder, settings),
+    )
+    counts = {
+        **asdict(row_counts),
+        "excluded": asdict(excluded),
+        "robots": asdict(bots),
+        "limited": asdict(limited),
+        **sizes,
+    }
+    return {"counts": counts, "spelling": asdict(corrections)}
+
+
 def split_rule(rows: Frame, settings: PrepareSettings) -> SplitRule:
-    """Where rows (with their `time`) are cut into splits."""
+    """Where the time of `rows` is cut into splits."""
     if settings.split_at:
         cuts = parse_cuts(settings.split_at, settings.read.time_zone)
     else:
@@ -68,54 +170,55 @@ def split_rule(rows: Frame, settings: PrepareSettings) -> SplitRule:
     return SplitRule(cuts, settings.holdout_users)
 
 
-def write_tables(
-    engine: Engine,
-    folder: Path,
-    settings: PrepareSettings,
-    rule: SplitRule,
-    read: Callable[[], tuple[Events, RowCounts]],
-    progress: Progress,
-) -> dict[str, Any]:
-    """Write sessions, counts and vocabulary; returns sizes and what spelling changed.
+def _with_engine(
+    settings: PrepareSettings, logs: Sequence[str | Path]
+) -> tuple[PrepareSettings, dict[str, str]]:
+    """The settings with an engine's name for `auto`, and what the manifest says of it."""
+    if settings.engine != AUTO:
+        return settings, {}
+    local = [Path(log) for log in logs if "://" not in str(log)]
+    choice = choose_engine(find_files(local))
+    return replace(settings, engine=choice.name), {"engine_reason": choice.reason}
 
-    The rows are read here: while a caller held them, too, no `del` would give their memory back.
-    """
-    events, row_counts = read()
-    events, excluded = exclude_users(engine, events, settings.exclude_users)
-    robots = RobotCounts()
-    if not settings.keep_robots:
-        people, robots = leave_out_robots(engine, events.rows, ROBOTS)
-        events = replace(events, rows=people)
-        del people
-    report = SpellingReport()
-    if settings.spelling:
-        progress("spelling", 0)
-        events, report = correct_spelling(engine, events, rule.in_background(), settings.min_users)
-    progress("sessions", 0)
-    texts, ordered = events.texts, engine.sort_rows(events.rows, "ordered")
-    del events  # gives back the memory that Polars holds its rows in
-    sessions = find_sessions(
-        engine, ordered, rule.split(), settings.idle_minutes, settings.max_session_queries
-    )
-    del ordered
-    limit = UserLimit(settings.max_user_repeats, settings.max_user_share)
-    sessions, limited = limit_users(engine, sessions, limit)
-    splits = (*SPLITS, UNSEEN_USERS) if settings.holdout_users else SPLITS
-    sizes = _split_sizes(sessions.queries, splits)
-    _check_background(sizes, row_counts)
-    progress("counting", 0)
-    engine.side_by_side(
-        partial(_write_sessions, engine, sessions.queries, texts, folder, splits),
-        partial(_write_counts, engine, sessions, texts, folder, settings),
-    )
-    counts = {
-        **asdict(row_counts),
-        "excluded": asdict(excluded),
-        "robots": asdict(robots),
-        "limited": asdict(limited),
-        **sizes,
-    }
-    return {"counts": counts, "spelling": asdict(report)}
+
+def _check_name(out: Path) -> None:
+    """Refuse a place that Spark cannot open."""
+    try:
+        str(out.absolute()).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{out}: Spark opens UTF-8 names only; choose another `out`") from None
+
+
+def read_into(
+    engine: Engine,
+    logs: Sequence[str | Path],
+    settings: PrepareSettings,
+    work: Path,
+    progress: Progress,
+) -> ReadResult:
+    """Read files; with Spark also what has an address, such as `hdfs://host/log.tsv`."""
+    if settings.engine == "spark" and settings.recogniser is not None:
+        from nextquery.logs.engines.spark import check_sendable
+
+        check_sendable(settings.recogniser, recogniser_name(settings.recogniser))
+    addresses = [str(log) for log in logs if "://" in str(log)]
+    if not addresses:
+        paths = find_files([Path(log) for log in logs])
+        return read_logs(
+            paths,
+            settings.read,
+            work,
+            lambda done, total: progress("reading", done / total),
+            engine,
+        )
+    if settings.engine != "spark" or len(addresses) < len(logs):
+        raise InputError(f"{addresses[0]}: addresses need `engine=spark`, and no files beside them")
+    from nextquery.logs.engines.spark import SparkEngine
+    from nextquery.logs.reading.spark import read_addresses
+
+    assert isinstance(engine, SparkEngine)
+    progress("reading", 0)
+    return read_addresses(engine.session, addresses, settings.read, work)
 
 
 def _write_sessions(
@@ -180,109 +283,10 @@ def _write_counts(
     write_text(folder / "vocabulary.txt", "".join(f"{word}\n" for word in vocabulary))
 
 
-__all__ = ["PrepareSettings", "Progress", "prepare"]
-
-
-def prepare(
-    logs: Sequence[str | Path],
-    out: Path,
-    settings: PrepareSettings,
-    progress: Progress = lambda stage, share: None,
-) -> Mapping[str, Any]:
-    """Make the data folder `out` of raw logs; returns the entries of its manifest."""
-    if settings.split_at:
-        parse_cuts(settings.split_at, settings.read.time_zone)
-    if settings.split_days:
-        parse_days(settings.split_days)
-    settings, why = _with_engine(settings, logs)
-    if settings.engine == "spark":
-        _check_name(out)
-    entries: dict[str, Any] = {}
-    with publish(out, "data", entries) as folder:
-        work = folder / "work"
-        work.mkdir(mode=0o700)  # raw text and users lie here until the end
-        engine = open_engine(settings.engine, work, settings.spark_master)
-        try:
-            read = read_into(engine, logs, settings, work, progress)
-            entries |= _run_stages(engine, folder, settings, read, progress)
-            entries["settings"] |= why
-        finally:
-            engine.close()
-        (work / REJECTED).replace(folder / REJECTED)
-        if settings.journal:
-            (work / OWNERS).replace(folder / REJECTED_OWNERS)
-        shutil.rmtree(work)
-    return entries
-
-
-def _with_engine(
-    settings: PrepareSettings, logs: Sequence[str | Path]
-) -> tuple[PrepareSettings, dict[str, str]]:
-    """The settings with an engine's name for `auto`, and what the manifest says of it."""
-    if settings.engine != AUTO:
-        return settings, {}
-    local = [Path(log) for log in logs if "://" not in str(log)]
-    choice = choose_engine(find_files(local))
-    return replace(settings, engine=choice.name), {"engine_reason": choice.reason}
-
-
-def _check_name(out: Path) -> None:
-    """Refuse a place that Spark cannot open."""
-    try:
-        str(out.absolute()).encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{out}: Spark opens UTF-8 names only; choose another `out`") from None
-
-
-def read_into(
-    engine: Engine,
-    logs: Sequence[str | Path],
-    settings: PrepareSettings,
-    work: Path,
-    progress: Progress,
-) -> ReadResult:
-    """Read files; with Spark also what has an address, such as `hdfs://host/log.tsv`."""
-    if settings.engine == "spark" and settings.recogniser is not None:
-        from nextquery.logs.engines.spark import check_sendable
-
-        check_sendable(settings.recogniser, recogniser_name(settings.recogniser))
-    addresses = [str(log) for log in logs if "://" in str(log)]
-    if not addresses:
-        paths = find_files([Path(log) for log in logs])
-        return read_logs(
-            paths,
-            settings.read,
-            work,
-            lambda done, total: progress("reading", done / total),
-            engine,
-        )
-    if settings.engine != "spark" or len(addresses) < len(logs):
-        raise InputError(f"{addresses[0]}: addresses need `engine=spark`, and no files beside them")
-    from nextquery.logs.engines.spark import SparkEngine
-    from nextquery.logs.reading.spark import read_addresses
-
-    assert isinstance(engine, SparkEngine)
-    progress("reading", 0)
-    return read_addresses(engine.session, addresses, settings.read, work)
-
-
-def _run_stages(
-    engine: Engine, folder: Path, settings: PrepareSettings, read: ReadResult, progress: Progress
-) -> dict[str, Any]:
-    rows = folder / "work" / "rows"
-    rule = split_rule(engine.scan(rows), settings)
-    progress("cleaning", 0)
-    rules = CleaningRules(settings.keep_personal_data, settings.drop_urls, settings.recogniser)
-    journal = folder / ROWS if settings.journal else None
-    cleaned = partial(read_events, engine, rows, rule.held_out(), rules, journal)
-    found = write_tables(engine, folder, settings, rule, cleaned, progress)
-    progress("publishing", 0)
-    return {
-        "counts": read_counts(read) | found["counts"],
-        "settings": settings_entry(settings, read, rule),
-        "spelling": found["spelling"],
-        "logs": [asdict(file) for file in read.files],
-    }
+def write_titles(folder: Path, titles: Sequence[str]) -> None:
+    """Write the titles into a data folder, if there are any."""
+    if titles:
+        write_text(folder / TITLES, "".join(f"{title}\n" for title in titles))
 
 
 def _split_by(settings: PrepareSettings) -> str:

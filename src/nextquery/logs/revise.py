@@ -20,7 +20,7 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.engines.open import open_engine
 from nextquery.logs.formats.base import JoinedFormat
 from nextquery.logs.formats.table import format_named
-from nextquery.logs.prepare import Progress, read_into, split_rule, write_tables
+from nextquery.logs.prepare import Progress, read_into, split_rule, write_tables, write_titles
 from nextquery.logs.privacy import find_recogniser, pseudonym
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.open import find_files, hash_content
@@ -317,6 +317,9 @@ def revise(
         material = gather(source, settings, logs, work / "new", progress)
         kept = _keep(material, choose(material.rows), folder, settings)
         entries |= _make_tables(folder, settings, progress)
+        titles = source.titles()
+        write_titles(folder, titles)
+        entries["counts"]["titles"] = len(titles)
         (folder / OWNERS).replace(folder / REJECTED_OWNERS)
         entries |= _whole_log(entries, source, material, kept)
         entries["revisions"] = _revisions(source, note(len(kept.users_gone)), kept)
@@ -371,19 +374,19 @@ def _make_tables(folder: Path, settings: PrepareSettings, progress: Progress) ->
     rows = folder / "work" / "journal"
     engine = open_engine(settings.engine, folder / "work", settings.spark_master)
     try:
-        rule = split_rule(engine.scan(rows), settings)
-        kept = partial(read_journal, engine, rows, rule.held_out(), folder / ROWS)
-        found = write_tables(engine, folder, settings, rule, kept, progress)
+        split = split_rule(engine.scan(rows), settings)
+        kept = partial(read_journal, engine, rows, split.held_out(), folder / ROWS)
+        tables = write_tables(engine, folder, settings, split, kept, progress)
     finally:
         engine.close()
     progress("publishing", 0)
     return {
-        "counts": found["counts"],
+        "counts": tables["counts"],
         "settings": {
-            "split_at": [time.isoformat() for time in rule.cuts],
+            "split_at": [time.isoformat() for time in split.cuts],
             **{name: getattr(settings, name) for name in _PREPARING_LATER},
         },
-        "spelling": found["spelling"],
+        "spelling": tables["spelling"],
     }
 
 

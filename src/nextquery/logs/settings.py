@@ -124,6 +124,9 @@ class PrepareSettings:
     the newest count. Twenty times the mean is always allowed."""
     recogniser: "Recogniser | None" = None
     """A site's own rule of what is personal, asked for every distinct query as typed."""
+    titles: str | None = None
+    """Titles of what the site has, for completions and fill-in suggestions: a file with one per
+    line, FILE:column of a CSV file, or a sitemap."""
     journal: bool = True
     """Whether the cleaned rows are kept, without which nobody can be forgotten or days added."""
     engine: str = "polars"

@@ -87,9 +87,9 @@ class Background:
             load_array(artifact, "word_counts.npy"),
         )
 
-    def check(self) -> None:
+    def check(self, *, may_be_empty: bool = False) -> None:
         """Refuse tries and counts that do not belong together."""
-        require(len(self.queries) > 0, "queries.trie is empty")
+        require(may_be_empty or len(self.queries) > 0, "queries.trie is empty")
         for name, trie, counts in (
             ("query_counts", self.queries, self.counts),
             ("word_counts", self.words, self.word_counts),
@@ -100,7 +100,7 @@ class Background:
     @cached_property
     def total(self) -> float:
         """How many queries were counted."""
-        return float(self.counts.sum())
+        return float(self.counts.sum()) or 1.0
 
     @cached_property
     def symbols(self) -> float:
@@ -227,11 +227,11 @@ def with_day(rows: Frame) -> Frame:
     return rows.with_columns(nw.col("time").dt.date().alias(DAY))
 
 
-def count_background(data: PreparedData) -> Background:
-    """Read the count tables of a prepared folder."""
+def count_background(data: PreparedData, *, may_be_empty: bool = False) -> Background:
+    """Read the count tables of a prepared folder; without a known query it is refused."""
     queries, counts = _numbered(data, "queries", "query")
     words, word_counts = _numbered(data, "words", "word")
-    if not len(queries):
+    if not len(queries) and not may_be_empty:
         raise InputError(
             f"{data.path}: no query was typed by {data.min_users} users; "
             "prepare it again with a lower `min_users`"

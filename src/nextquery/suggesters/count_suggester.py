@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
+from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -21,6 +22,7 @@ from nextquery.inference.settings import Known
 from nextquery.normalise import cache_short_texts, normalise_query
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.background import Background
+from nextquery.suggesters.titles import SiteTitles
 
 EXPECTED = 1000
 """So many queries that the session brings up are looked at."""
@@ -53,6 +55,7 @@ class KnownCompletion:
     def __init__(self, model: CountedQueries, guard: Guard) -> None:
         self._model = model
         self._guard = guard
+        self._titles = SiteTitles(guard.tables.titles)
         # A short prefix has many queries; the walk over them is made once.
         self._frequent = cache_short_texts(_PREFIXES_REMEMBERED, _LONGEST_REMEMBERED)(
             self._most_frequent
@@ -67,10 +70,14 @@ class KnownCompletion:
         shown = self._candidates(present, typed, n) if n else []
         scored = self._model.score(context, shown) if shown else []
         ordered = sorted(scored, key=lambda item: (-item.log_likelihood, item.text))
-        return [
+        found = [
             Suggestion(item.text, item.log_likelihood, self._guard.source(item.text))
             for item in ordered[:n]
         ]
+        if len(found) < n and self._titles and typed:
+            titles = self._titles.beginning_with(typed)
+            return fill_with_titles(found, titles, present, n, self._guard, self._model)
+        return found
 
     def _candidates(self, context: tuple[str, ...], typed: str, n: int) -> list[str]:
         """Queries that may be shown, the `n` likeliest among them."""
@@ -99,6 +106,26 @@ class KnownCompletion:
         items = self._guard.tables.queries.iteritems(typed)
         weighed = ((-self._model.frequency(query, times), query) for query, (times,) in items)
         return tuple(query for _, query in heapq.nsmallest(count, weighed))
+
+
+def fill_with_titles(
+    found: list[Suggestion],
+    titles: Sequence[str],
+    context: Sequence[str],
+    n: int,
+    guard: Guard,
+    model: CountedQueries,
+) -> list[Suggestion]:
+    """The list with titles that may be shown after it, up to `n`."""
+    shown = {*context, *(item.text for item in found)}
+    new = [title for title in titles if title not in shown and title not in guard.tables.queries]
+    allowed = list(islice(filter(guard.allows, new), n - len(found)))
+    filled = list(found)
+    for scored in model.score(context, allowed):
+        # After typed queries, whatever their likelihood.
+        score = min([scored.log_likelihood, *(item.score for item in filled[-1:])])
+        filled.append(Suggestion(scored.text, score, guard.source(scored.text)))
+    return filled
 
 
 def diverse(found: Sequence[Suggestion], n: int, diversity: float) -> list[Suggestion]:
@@ -132,6 +159,8 @@ class CountSuggester(ABC, Generic[SettingsT]):
 
     kind: str
     settings_type: ClassVar[type[Section]]
+    may_be_empty: ClassVar[bool] = False
+    """Whether it works without a known query, with titles only."""
     specificity: float = 0.0
     """How much of its prior a query loses, unless a call asks otherwise. Not any: most counts are
     1, and among equal counts the prior says what is likely (docs/suggesters.md)."""
@@ -174,8 +203,8 @@ class CountSuggester(ABC, Generic[SettingsT]):
         """At most `n` suggestions, best first, ties by text; never a query of the context.
 
         They are ranked by `log P(q | session) - specificity * log P(q)`, then chosen for
-        `diversity`; None is the model's own `specificity`. All of them are known queries, so that
-        each value of `known` gives the same list.
+        `diversity`; None is the model's own `specificity`. All of them are known queries; after
+        them come titles of the site that have words of the last query, unless `known` is `only`.
         """
         if n < 0:
             raise InputError(f"n is {n}; it must be 0 or more")
@@ -187,7 +216,16 @@ class CountSuggester(ABC, Generic[SettingsT]):
         found = self._allowed(queries, wanted, share)
         if share:
             found = self._with_likelihoods(queries, found)
-        return diverse(found, n, diversity) if diversity else found
+        if diversity:
+            found = diverse(found, n, diversity)
+        if len(found) < n and queries and known != "only" and self._titles:
+            titles = self._titles.related_to(queries[-1])
+            found = fill_with_titles(found, titles, queries, n, self.guard, self)
+        return found
+
+    @cached_property
+    def _titles(self) -> SiteTitles:
+        return SiteTitles(self.guard.tables.titles)
 
     def _allowed(self, queries: Sequence[str], n: int, specificity: float) -> list[Suggestion]:
         """The `n` best that are not in the session and that the guard allows."""
@@ -297,7 +335,7 @@ class CountSuggester(ABC, Generic[SettingsT]):
 
     def check(self) -> None:
         """Refuse contents that do not fit together; models add what they have of their own."""
-        self.background.check()
+        self.background.check(may_be_empty=self.may_be_empty)
 
 
 def clean(context: Sequence[str]) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ class Popularity(CountSuggester[PopularitySettings]):
 
     kind = "popularity"
     settings_type = PopularitySettings
+    may_be_empty = True
 
     def __init__(
         self,
@@ -134,7 +135,8 @@ def fit_popularity(log: BackgroundLog, settings: PopularitySettings) -> Populari
     """Take the counts as they are, or weigh the occurrences of each day."""
     from nextquery.suggesters.sequences import useful_factors
 
-    background = count_background(log.data)
+    # A new site may have titles before it has queries of K users.
+    background = count_background(log.data, may_be_empty=bool(log.data.titles()))
     weights = background.counts.astype(np.float64)
     ages = log.ages(settings)
     if ages is not None:

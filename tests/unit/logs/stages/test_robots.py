@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import narwhals as nw
 import polars as pl
 import pytest
 
-from nextquery.logs.cleaning import RobotCounts, RobotRule, leave_out_robots
+from nextquery.logs.cleaning import Events, RobotCounts, RobotRule, Texts, leave_out_robots
 from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.engines.open import open_engine
 
@@ -23,10 +24,10 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     opened.close()
 
 
-def rows_of(engine: Engine, tmp_path: Path, typed: list[tuple[int, datetime, int]]) -> Frame:
+def events_of(engine: Engine, tmp_path: Path, typed: list[tuple[int, datetime, int]]) -> Events:
     table = pl.DataFrame(typed, ["user_id", "time", "query_id"], orient="row")
     table.with_row_index("row").write_parquet(tmp_path / "events.parquet")
-    return engine.scan(tmp_path)
+    return Events(engine.scan(tmp_path), cast(Texts, None))
 
 
 def users_left(rows: Frame) -> list[int]:
@@ -50,17 +51,17 @@ def test_who_asks_too_much_in_an_hour_or_in_all(engine: Engine, tmp_path: Path) 
         *visits(5, 30, 30, day),
         *visits(6, 12, 12, timedelta(minutes=10)),  # spread over two hours
     ]
-    left, counts = leave_out_robots(engine, rows_of(engine, tmp_path, typed), RULE)
-    assert users_left(left) == [2, 3, 5, 6]
+    left, counts = leave_out_robots(engine, events_of(engine, tmp_path, typed), RULE)
+    assert users_left(left.rows) == [2, 3, 5, 6]
     assert counts == RobotCounts(2, 42)
-    assert left.select(nw.len()).collect("polars").item() == len(typed) - 42
+    assert left.rows.select(nw.len()).collect("polars").item() == len(typed) - 42
 
 
 @pytest.mark.parametrize("queries", [5, 11])
 def test_without_robots_the_rows_are_the_same(engine: Engine, tmp_path: Path, queries: int) -> None:
-    rows = rows_of(engine, tmp_path, visits(1, queries, 5, timedelta(seconds=1)))
-    left, counts = leave_out_robots(engine, rows, RULE)
-    assert left is rows
+    events = events_of(engine, tmp_path, visits(1, queries, 5, timedelta(seconds=1)))
+    left, counts = leave_out_robots(engine, events, RULE)
+    assert left is events
     assert counts == RobotCounts()
 
 
