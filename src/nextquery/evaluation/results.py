@@ -16,6 +16,7 @@ from nextquery.evaluation.probes.gates import GateComparison, GateResult, Projec
 from nextquery.evaluation.probes.hidden_intent import IntentResult
 from nextquery.evaluation.probes.ngrams import NgramPerplexity
 from nextquery.evaluation.ranked_system import RankedSystem
+from nextquery.evaluation.returning import ReturningResult
 from nextquery.evaluation.scenario_run import ScenarioResult
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.steps import OPTIONAL
@@ -60,6 +61,8 @@ class ExperimentResults:
     """The scenarios again, with nothing counted that a case's own user did."""
     learning_curve: LearningCurve | None = field(default=None, metadata=OPTIONAL)
     completion: CompletionResult | None = field(default=None, metadata=OPTIONAL)
+    returning: ReturningResult | None = field(default=None, metadata=OPTIONAL)
+    """Lists for returning and first-time visitors apart, with the visitors' own earlier queries."""
     ngrams: Mapping[str, tuple[NgramPerplexity, ...]] = field(
         default_factory=dict, metadata=OPTIONAL
     )

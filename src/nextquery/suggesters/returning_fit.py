@@ -56,7 +56,8 @@ def read_requests(
 ) -> list[PastRequest]:
     """The requests of up to `sessions` sessions of a split, drawn at random.
 
-    A user's past is in all splits and, where the folder has a journal, in sessions of one query.
+    A user's past is in all splits, and in sessions of one query where the folder has them (one of
+    an earlier version has them in its journal).
     With `last_only` a session gives one request, whose next query is its last.
     """
     rows = data.session_rows(split)
@@ -78,9 +79,9 @@ def _searches(data: PreparedData, users: pl.Series) -> pl.DataFrame:
     """All searches of some users in the order of time: user, seconds, query, session or null."""
     mine = pl.col("user").is_in(users.implode())
     columns = ("user", "time", "query", "session", "position")
-    parts = [data.session_rows(split).filter(mine).select(columns) for split in data.splits]
+    parts = [data.search_rows(split).filter(mine).select(columns) for split in data.splits]
     sessions = pl.concat(parts).collect()
-    if JOURNAL in data.artifact.manifest["files"]:
+    if not data.counts_single_searches and JOURNAL in data.artifact.manifest["files"]:
         rows = pl.scan_parquet(data.file(JOURNAL)).filter(mine & pl.col("drop").is_null())
         single = rows.select("user", "time", "query").collect()
         single = single.join(sessions, on=["user", "time"], how="anti").with_columns(

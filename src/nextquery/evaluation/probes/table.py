@@ -36,6 +36,7 @@ from nextquery.evaluation.probes.hidden_intent import IntentResult, intent_resul
 from nextquery.evaluation.probes.ngrams import NgramPerplexity, ngram_perplexities
 from nextquery.evaluation.report import probe_sections as sections
 from nextquery.evaluation.results import ExperimentResults
+from nextquery.evaluation.returning import ReturningResult, returning_result
 from nextquery.evaluation.scenario_features import EvaluationData
 from nextquery.evaluation.scenarios import Noise
 from nextquery.evaluation.settings import ExperimentSettings
@@ -112,6 +113,18 @@ def _completion(given: ProbeInput) -> CompletionResult:
     return run_completion(given.systems.suggesters, cases, given.steps)
 
 
+def _returning(given: ProbeInput) -> ReturningResult:
+    background, settings = given.evaluation.background, given.settings
+    return returning_result(
+        given.data,
+        given.systems.suggesters,
+        background,
+        settings.generation_contexts,
+        settings.seed,
+        given.steps,
+    )
+
+
 def _samples(given: ProbeInput) -> SampleTable:
     return sample_suggestions(given.systems.suggesters, given.test, given.settings.seed)
 
@@ -177,6 +190,12 @@ PROBES: tuple[Probe, ...] = (
         CompletionResult,
         _completion,
         Section("completion", "Completion and the next word", sections.completion),
+    ),
+    Probe(
+        "returning",
+        ReturningResult,
+        _returning,
+        Section("returning", "Returning visitors", sections.returning),
     ),
     Probe("samples", SampleTable, _samples),
     Probe("paper_examples", dict[str, PaperExamples], _paper_examples),

@@ -255,3 +255,20 @@ def ngrams(results: ExperimentResults) -> str:
 
 def _ngram(found: Sequence[NgramPerplexity], order: int) -> str:
     return next((f"{each.perplexity:.1f}" for each in found if each.order == order), "–")
+
+
+def returning(out: Path, results: ExperimentResults) -> str:
+    """Lists for returning and first-time visitors, with and without their own earlier queries."""
+    found = results.returning
+    if found is None or not (found.visitors or found.too_few):
+        return ""
+    if found.too_few:
+        return html.paragraph(found.too_few)
+    text = (
+        "The last request of sampled sessions. Lists are each system's own, of ten; `again` is the "
+        "visitor's own earlier queries, shown from a probability of "
+        f"{found.threshold:.3f}; what is shown is five suggestions and up to three of `again`. "
+        "Intervals (95%) are over users. Informational: the next query is not one of the 100 most "
+        "frequent."
+    )
+    return html.paragraph(text) + tables.returning(found)

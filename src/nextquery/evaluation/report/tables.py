@@ -10,6 +10,7 @@ from nextquery.evaluation.probes.hidden_intent import AtDistance, IntentResult
 from nextquery.evaluation.ranked_system import RankedSystem, label
 from nextquery.evaluation.report.html import Cell, Row, paragraph, table
 from nextquery.evaluation.results import ExperimentResults
+from nextquery.evaluation.returning import Estimate, ListQuality, ReturningResult
 from nextquery.evaluation.scenario_run import ScenarioResult, find_comparison
 from nextquery.evaluation.scenarios import SCENARIOS
 from nextquery.evaluation.steps import to_json
@@ -194,6 +195,36 @@ def generation(results: ExperimentResults) -> str:
             heads = ["System", *columns.values(), "refused by guards (all)"]
             parts.append(table(heads, rows, f"{title}: {contexts:,}"))
     return "".join(parts)
+
+
+def returning(found: ReturningResult) -> str:
+    """A table per sort of visitor: the group, the trivial rule, lists alone and with the group."""
+    parts = []
+    heads = ["", "hit at 1", "hit at 5", "hit at 10", "hit", "MRR", "informational MRR"]
+    heads += ["shown", "precision", "right when shown"]
+    for name, visitors in found.visitors.items():
+        rows: list[Row] = []
+        groups = {"again": visitors.again, "last three distinct queries": visitors.last_three}
+        for title, group in groups.items():
+            more = (group.shown, group.precision, group.precision_when_shown)
+            rows.append([title, *_list_cells(group.lists), *map(_estimate, more)])
+        for system, alone in visitors.lists.items():
+            shown = visitors.shown[system]
+            rows.append([label(system), *_list_cells(alone), "", "", ""])
+            rows.append([f"{label(system)}: five and again", *_list_cells(shown), "", "", ""])
+        facts = f"{visitors.requests:,} requests of {visitors.users:,} users"
+        before = f"next query typed before in {visitors.next_query_typed_before:.1%}"
+        parts.append(table(heads, rows, f"{name}: {facts}; {before}"))
+    return "".join(parts)
+
+
+def _list_cells(quality: ListQuality) -> list[str]:
+    hits = (quality.hit_1, quality.hit_5, quality.hit_10, quality.hit)
+    return [_estimate(each) for each in (*hits, quality.mrr, quality.informational_mrr)]
+
+
+def _estimate(value: Estimate | None) -> str:
+    return "" if value is None else f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
 
 
 def samples(results: ExperimentResults) -> str:
