@@ -44,7 +44,7 @@ def sha256(path: Path) -> str:
 
 
 def try_lock(descriptor: int) -> bool | None:
-    """Take the lock of an open file: False if somebody else has it, None where there are no locks.
+    """Lock an open file: False if another process has the lock, None where there are no locks.
 
     The system releases it when the process ends. All locks of nextquery are of this sort.
     """
@@ -119,7 +119,7 @@ def plain_path(folder: Path, descriptor: int) -> Path:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Exchange what two names of one disk stand for, at once; False where that is not possible."""
+    """Exchange two names of one disk atomically; False where that is not possible."""
     names = os.fsencode(one), os.fsencode(other)
     library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
     if sys.platform == "darwin":
@@ -145,9 +145,9 @@ _being_written: dict[Path, list[Path]] = {}
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file beside its place, flush it to the disk and rename it.
+    """Write a file next to its target, flush it to the disk and rename it.
 
-    A character that UTF-8 cannot hold (half of a pair, from a file name that is no text) is written
+    A lone surrogate (from a file name that is not text) is written
     as JSON writes it.
     """
     with replaced_file(path) as stream:
@@ -178,7 +178,7 @@ def replaced_file(
             os.fsync(stream.fileno())
         beside.replace(path)
     except OSError as error:
-        if error.filename == str(beside):  # nobody knows that name
+        if error.filename == str(beside):  # the user does not know that name
             error.filename = str(path)
         raise
     finally:
@@ -203,12 +203,12 @@ def remove_empty(folders: list[Path]) -> None:
 
 
 def name_beside(target: Path) -> Path:
-    """A new name beside `target` that `found_beside` knows."""
+    """A new name next to `target` that `found_beside` finds."""
     return target.with_name(f".{_stem(target)}.{uuid.uuid4().hex[:8]}.partial")
 
 
 def found_beside(target: Path) -> list[Path]:
-    """What lies beside `target` and was made for exactly this name."""
+    """The files and folders next to `target` that were made for exactly this name."""
     pattern = re.compile(re.escape(f".{_stem(target)}.") + r"[0-9a-f]{8}\.partial")
     try:
         return [path for path in target.parent.iterdir() if pattern.fullmatch(path.name)]
@@ -223,7 +223,7 @@ def _stem(target: Path) -> str:
 
 
 def _locked_file(path: Path, mode: int, missing: list[Path]) -> tuple[Path, int, int]:
-    """A new file beside `path`, open to write, and a descriptor that holds its lock.
+    """A new file next to `path`, open for writing, and a descriptor that has its lock.
 
     Another job may take it for remains until it is locked.
     """
@@ -235,7 +235,7 @@ def _locked_file(path: Path, mode: int, missing: list[Path]) -> tuple[Path, int,
         except BaseException as error:
             _being_written.pop(beside, None)
             if isinstance(error, OSError):
-                error.filename = str(path)  # nobody knows the other name
+                error.filename = str(path)  # the user does not know the other name
             raise
         if sys.platform == "win32":  # removes and renames no file that is open: no lock is needed
             return beside, descriptor, -1
@@ -248,7 +248,7 @@ def _locked_file(path: Path, mode: int, missing: list[Path]) -> tuple[Path, int,
 
 
 def _let_go(beside: Path, lock: int) -> None:
-    """Remove the file if it is still beside its place, and its lock."""
+    """Remove the file, if it was not renamed, and its lock."""
     if beside not in _being_written:
         return
     with contextlib.suppress(OSError):
@@ -276,7 +276,7 @@ def _clear_remains(path: Path) -> None:
 
 
 def _check_replaceable(path: Path) -> None:
-    """Refuse a name that stands for something else than a plain file."""
+    """Refuse anything that is not a plain file."""
     if not path.name:
         raise IsADirectoryError(errno.EISDIR, "a folder; the name of a file is needed", str(path))
     try:

@@ -29,7 +29,7 @@ _kept_open: list["OpenFolder"] = []
 
 
 class OpenFolder:
-    """A folder held open: `root` leads to it even when its name stands for another one."""
+    """A folder kept open: `root` leads to it even when its name has been given to another one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -87,13 +87,13 @@ class Artifact:
 
     @property
     def kind(self) -> str:
-        """What the folder holds: `data`, `hred`, `adjacency`, ..."""
+        """The kind of the folder: `data`, `hred`, `adjacency`, ..."""
         return str(self.manifest["kind"])
 
     def file(self, name: str) -> Path:
         """Where to read a file named in the manifest: a plain file inside the folder."""
         if name not in self.manifest["files"]:
-            raise ArtifactError(f"{self.path}: the manifest names no file {name!r}")
+            raise ArtifactError(f"{self.path}: the manifest does not list a file {name!r}")
         manifest.check_plain(self.folder.root, name, self.path / name)
         return HeldPath.of(self.folder, name)
 
@@ -216,7 +216,7 @@ def _manifest_bytes(folder: OpenFolder) -> bytes:
 def _of_kind(artifact: Artifact, kinds: tuple[str, ...]) -> Artifact:
     if kinds and artifact.kind not in kinds:
         expected = " or ".join(kinds)
-        raise ArtifactError(f"{artifact.path}: holds {artifact.kind!r}, but {expected} is needed")
+        raise ArtifactError(f"{artifact.path}: is a {artifact.kind!r}, but {expected} is needed")
     return artifact
 
 

@@ -112,7 +112,7 @@ def _check_files(manifest: Mapping[str, Any], place: Path) -> None:
     for name in files:
         if not _stays_inside(name):
             raise ArtifactError(
-                f"{place}: the manifest names {name!r}, which lies outside the folder"
+                f"{place}: the manifest names {name!r}, which is outside the folder"
             )
 
 
@@ -243,7 +243,7 @@ def _key(*parts: object) -> str:
 
 
 def _notes_folder(*, make: bool) -> Path | None:
-    """Where notes are kept: a folder of this user's that nobody else may write to, or None."""
+    """Where notes are kept: a folder that only this user may write to, or None."""
     if not hasattr(os, "geteuid"):
         return None  # Windows: who else may write there cannot be asked so simply
     try:

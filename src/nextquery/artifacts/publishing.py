@@ -218,7 +218,7 @@ def _status(target: Path) -> os.stat_result | None:
 
 
 def _is_foreign(target: Path) -> bool:
-    """Whether a folder holds something else than an artifact; other jobs may replace it."""
+    """Whether a folder is not an artifact; other jobs may replace it."""
     for _ in range(_TRIES):
         before = _status(target)
         try:
@@ -261,7 +261,7 @@ def _check_sort(target: Path, kind: str) -> None:
 
 
 def remains(target: Path) -> list[Path]:
-    """The folders beside `target` that jobs with exactly this target made, running or killed."""
+    """The folders next to `target` that jobs with exactly this target made, running or killed."""
     beside = files.found_beside(target)
     folders = [path for path in beside if path.is_dir() and not path.is_symlink()]
     return [path for path in folders if not (path / MANIFEST).exists()]
@@ -285,7 +285,7 @@ def abandon() -> None:
 
 @contextlib.contextmanager
 def _staging(target: Path) -> Iterator[Path]:
-    """A locked folder beside `target` that is gone at the end, with folders made for it."""
+    """A locked folder next to `target` that is removed at the end, with folders made for it."""
     missing = [folder for folder in target.parents if not folder.exists()]
     staging, lock = target, None
     try:
@@ -330,7 +330,7 @@ def _bring_back(staging: Path, target: Path) -> None:
 
 
 def _clear_remains(target: Path) -> None:
-    """Put right what a killed job left beside `target`."""
+    """Clean up what a killed job left next to `target`."""
     for staging in remains(target):
         lock = claim_remains(staging)
         if lock is not None:

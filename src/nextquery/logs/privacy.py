@@ -81,7 +81,7 @@ REGIONS = (
     "US", "GB", "DE", "FR", "IT", "ES", "NL", "BE", "CH", "AT", "SE", "PL", "PT", "IE", "AU", "NZ",
     "IN", "JP", "KR", "CN", "BR", "MX", "AR", "ZA", "RU", "UA", "TR", "GR", "IL", "CZ",
 )  # fmt: skip
-"""Whose ways of writing a national phone number are known; `+` and a country code work for all."""
+"""Regions whose national phone numbers are recognised; `+` and a country code work for all."""
 
 _PHONE_WORD = r"\b(?:tel|telephone|phone|fax|mobile|cell|call|telefon|handy|whatsapp)\b\D{0,6}"
 _CALLED = re.compile(rf"{_PHONE_WORD}\d(?:[ ()./-]{{0,2}}\d){{6,13}}(?!\d)")
@@ -139,7 +139,7 @@ CLUES = "|".join(
 
 
 def recognise(text: str) -> bool:
-    """Whether a text as typed holds personal data.
+    """Whether a text as typed contains personal data.
 
     >>> recognise("call 030 901820"), recognise("192.168.1.1"), recognise("born 12/05/1970")
     (True, False, True)
@@ -215,7 +215,7 @@ _MAIL_PATTERNS = (
     rf"(?<!\w)\w*\d\w*[ .]+(?:{_MAIL_AND_MORE})[ .]+(?:com|net|org)(?!\w)",
 )
 LONGEST_QUERY = 1000
-"""A longer text is no query but something pasted, such as a letter: taken for personal unread. The
+"""A longer text is pasted, such as a letter, and counts as personal. The
 patterns would need time that grows with the square of its length."""
 _PERSONAL = re.compile("|".join((*_DIGIT_PATTERNS, *_MAIL_PATTERNS)))
 
@@ -228,7 +228,7 @@ SUSPECT = (
 _UNNAMED = "(without a name in a module)"
 
 Recogniser = Callable[[str], bool]
-"""Says of a query as typed whether it holds personal data: a site's own rule beside these."""
+"""Whether a query as typed contains personal data: a site's own rule, in addition to these."""
 
 
 def looks_personal(text: str) -> bool:
@@ -237,7 +237,7 @@ def looks_personal(text: str) -> bool:
 
 
 def looks_personal_typed(text: str) -> bool:
-    """Whether a query as typed does, by all that its punctuation tells, too."""
+    """Whether a query as typed does, with its punctuation."""
     return looks_personal(text) or recognise(_plain(text))
 
 
@@ -251,7 +251,7 @@ def mark_personal(texts: "pl.Series") -> "pl.Series":
 
 
 def mark_personal_typed(texts: "pl.Series", also: Recogniser | None = None) -> "pl.Series":
-    """`looks_personal_typed` of every text as typed; `also`, a second rule, is asked for all."""
+    """`looks_personal_typed` of every text as typed; `also`, a second rule, is applied to all."""
 
     marks = _marked(texts, f"{SUSPECT}|{CLUES}", looks_personal_typed)
     if also is None:
@@ -260,7 +260,7 @@ def mark_personal_typed(texts: "pl.Series", also: Recogniser | None = None) -> "
 
 
 def _asked(recogniser: Recogniser, text: str) -> bool:
-    """The word of a site's own rule; what is neither yes nor no is refused, not taken for yes."""
+    """The answer of a site's own rule, which must be true or false."""
     try:
         answer = recogniser(text)
     except Exception as error:  # the message of an error may quote the query
@@ -347,7 +347,7 @@ USER_BITS = 63
 def pseudonym(user: str) -> int:
     """The user's md5 as a 63-bit number: the same in every engine, and evenly spread.
 
-    It keeps a raw user id out of the data folder. It is no anonymisation: who knows all ids can
+    It keeps a raw user id out of the data folder. It is not anonymisation: with all ids one can
     compute all pseudonyms.
     """
     digest = hashlib.md5(user.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()

@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Packing:
-    """Where the symbols of sequences stand once packed."""
+    """The positions of the symbols of packed sequences."""
 
     sizes: list[int]
     """How many sequences have a first, second, ... symbol."""
@@ -32,7 +32,7 @@ class Packing:
     order: Ints
     """(sequences,): the sequences, longest first."""
     last: Ints
-    """(sequences,): where the last symbol of each sequence stands."""
+    """(sequences,): the position of the last symbol of each sequence."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class CopyGrid:
     source_words: Ints
     """(sessions, sources): extended ids, -1 for none."""
     source_queries: Ints
-    """(sessions, sources): the query it stands in."""
+    """(sessions, sources): the query that it is in."""
     targets: Ints
     """(sessions, targets): index into the packed decoder positions, -1 for none."""
     target_queries: Ints
     """(sessions, targets): the query that is predicted."""
     places: Ints
-    """(positions,): where each packed decoder position stands in the flattened grid."""
+    """(positions,): the index of each packed decoder position in the flattened grid."""
 
 
 @dataclass(frozen=True)

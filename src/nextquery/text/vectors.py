@@ -31,7 +31,7 @@ Floats = NDArray[np.float32]
 
 
 def ngrams(word: str) -> list[str]:
-    """The character n-grams of a word; one that stands twice in it counts twice.
+    """The character n-grams of a word; one that occurs twice counts twice.
 
     >>> ngrams("red")
     ['<re', 'red', 'ed>', '<red', 'red>', '<red>']
@@ -57,7 +57,7 @@ def bucket(ngram: str, buckets: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class NgramTable:
-    """The buckets of the n-grams of many words, one word behind the other."""
+    """The buckets of the n-grams of many words, one word after the other."""
 
     buckets: Ints
     """(total,): those of the first word, then those of the second, ..."""
@@ -88,7 +88,7 @@ class NgramTable:
         return NgramTable(self.buckets[np.repeat(self.starts[rows], counts) + places], ends)
 
     def joined(self, more: "NgramTable") -> "NgramTable":
-        """The table of these words and, behind them, of others."""
+        """The table of these words, followed by others."""
         return NgramTable(
             np.concatenate([self.buckets, more.buckets]),
             np.concatenate([self.starts, self.starts[-1] + more.starts[1:]]),
@@ -133,7 +133,7 @@ class WordVectors:
     def __post_init__(self) -> None:
         if self.vectors.ndim != 2 or len(self.vectors) != len(self.words):
             raise InputError(
-                f"word vectors: {len(self.words)} words need a matrix of so many rows, "
+                f"word vectors: {len(self.words)} words need a matrix of that many rows, "
                 f"not {self.vectors.shape}"
             )
         if not np.isfinite(self.vectors).all():

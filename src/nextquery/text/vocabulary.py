@@ -14,7 +14,7 @@ SPECIAL = ("<pad>", "<eoq>", "<unk>")
 
 
 class Vocabulary:
-    """The known words, most frequent first, behind the three special symbols."""
+    """The known words, most frequent first, after the three special symbols."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words: tuple[str, ...] = (*SPECIAL, *words)

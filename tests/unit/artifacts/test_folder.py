@@ -101,7 +101,7 @@ def test_a_manifest_must_be_a_plain_file(tmp_path: Path, damage: Callable[[Path]
 def test_a_file_that_the_manifest_does_not_name_is_not_given(tmp_path: Path) -> None:
     make(tmp_path / "out", "one")
     (tmp_path / "out" / "sub" / "more.txt").touch()
-    with pytest.raises(ArtifactError, match=r"names no file 'sub/more\.txt'"):
+    with pytest.raises(ArtifactError, match=r"does not list a file 'sub/more\.txt'"):
         open_artifact(tmp_path / "out").file("sub/more.txt")
 
 

@@ -121,7 +121,7 @@ def test_an_encoder_sees_all_words_in_parts() -> None:
 
 
 def test_an_encoder_with_too_few_vectors_is_refused() -> None:
-    with pytest.raises(InputError, match="3 words need a matrix of so many rows"):
+    with pytest.raises(InputError, match="3 words need a matrix of that many rows"):
         encode_words(["a", "b", "c"], lambda texts: [[1.0, 2.0]])
 
 

@@ -1,1 +1,1 @@
-"""Table engines behind Narwhals: Polars in memory, DuckDB on disk, Spark on a cluster."""
+"""Table engines for Narwhals expressions: Polars in memory, DuckDB on disk, Spark on a cluster."""

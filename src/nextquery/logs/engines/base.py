@@ -78,7 +78,7 @@ class Field:
     downwards: bool
 
     def place(self, name: str) -> pl.Expr:
-        """Where the values of a column stand among all, from 0."""
+        """The rank of a column's values among all possible values, from 0."""
         column = pl.col(name).to_physical().cast(pl.Int64)
         return self.low + self.size - 1 - column if self.downwards else column - self.low
 
@@ -143,7 +143,7 @@ def count_packed(rows: pl.DataFrame, keys: Sequence[str], user: str) -> pl.DataF
     fresh = (pairs != pairs.shift(1)).fill_null(True)
     key = pairs // fields[user].size
     del pairs
-    # Equal keys lie together: their runs are as long as they have rows, or different pairs.
+    # Equal keys are adjacent: the length of a run is the number of rows, or of distinct pairs.
     by_row = key.rle().struct.unnest()
     by_pair = key.filter(fresh).rle().struct.unnest()
     counts = by_row.select(
@@ -187,7 +187,7 @@ class Engine(Protocol):
         ...
 
     def materialise(self, frame: Frame, name: str) -> Frame:
-        """The same rows, computed once and read from then on."""
+        """The same rows, computed once and then read."""
         ...
 
     def apply(self, frame: Frame, function: BatchFunction, schema: pl.Schema, name: str) -> Frame:
@@ -257,7 +257,7 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what the engine holds."""
+        """Release the engine's resources."""
         ...
 
 
@@ -276,9 +276,9 @@ AUTO = "auto"
 _LOOK = 4 << 20
 _BYTES_PER_BYTE = 2.4
 _AT_LEAST = 400 << 20
-"""What Polars was seen to take: 0.9 GB for a log of 254 MB, 5.6 GB for one of 2.5 GB."""
+"""Measured for Polars: 0.9 GB for a log of 254 MB, 5.6 GB for one of 2.5 GB."""
 _SHARE = 0.7
-"""Of the free memory, so much may be filled."""
+"""The share of the free memory that may be used."""
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 

@@ -104,7 +104,7 @@ class PolarsEngine:
         return _number(rows.drop(*columns), encoded, columns, unordered)
 
     def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
-        """Take the other columns of `table` by index: it lies in the order of its ids."""
+        """Take the other columns of `table` by index: it is in the order of its ids."""
         rows, values = _collect(frame), _collect(table)
         added = values.drop(key).select(pl.all().gather(rows[key]))
         return nw.from_native(rows.with_columns(added.get_columns()).lazy())
@@ -112,7 +112,7 @@ class PolarsEngine:
     def count_with_users(self, frame: Frame, keys: Sequence[str]) -> Frame:
         """Sort ids and user packed into one number, or group where they do not fit into one.
 
-        Some users at a time, where rows lie by user: their counts add up.
+        Some users at a time, if rows are sorted by user: their counts add up.
         """
         rows = _collect(frame.select(*keys, "user_id"))
         parts = [count_packed(part, keys, "user_id") for part in _user_parts(rows)]
@@ -135,7 +135,7 @@ class PolarsEngine:
         function: Callable[[Rows], tuple[Frame, ...]],
         names: Sequence[str],
     ) -> tuple[Frame, ...]:
-        """Some users at a time: what a part needs on the way is small beside the whole."""
+        """Some users at a time, so that intermediate results are small."""
         parts = []
         for part in _user_parts(rows.to_native()):
             found = function(nw.from_native(part, eager_only=True))
@@ -144,7 +144,7 @@ class PolarsEngine:
         return tuple(nw.from_native(each.lazy()) for each in joined)
 
     def ordered(self, expression: nw.Expr) -> nw.Expr:
-        """The expression itself: the rows lie in order."""
+        """The expression itself: the rows are sorted."""
         return expression
 
     def write(
@@ -183,7 +183,7 @@ class PolarsEngine:
             return first(), waiting.result()
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to release."""
 
 
 def _collect(frame: Frame) -> pl.DataFrame:
@@ -198,7 +198,7 @@ def _in_memory(frame: Frame) -> pl.DataFrame:
 
 
 def _user_parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The rows in parts that have no user in common, if they lie by user; else all at once."""
+    """The rows in parts without a common user, if they are sorted by user; else all at once."""
     users = rows["user_id"]
     if len(rows) <= _PART_ROWS or not users.is_sorted():
         yield rows

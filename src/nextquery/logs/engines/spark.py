@@ -59,7 +59,7 @@ class SparkEngine(RelationalEngine):
 
     def scan(self, folder: Path) -> Frame:
         """The rows of all Parquet files of a folder."""
-        # Not resolved: a link of a plain name may stand for a folder whose name Spark cannot take.
+        # Not resolved: a link with a plain name may lead to a folder whose name Spark cannot open.
         return nw.from_native(self.session.read.parquet(folder.absolute().as_uri()))
 
     def materialise(self, frame: Frame, name: str) -> Frame:

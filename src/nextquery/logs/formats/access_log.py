@@ -3,7 +3,7 @@
     192.0.2.9 - - [01/Mar/2006:07:17:12 +0100] "GET /s?q=red+shoes HTTP/1.1" 200 512 "-" "Mozilla"
 
 A user is a host together with its user agent, where the line has one, since many people share an
-address. Requests without the parameter, and those that failed, are set aside.
+address. Requests without the parameter, and those that failed, are excluded.
 """
 
 import re
@@ -84,7 +84,7 @@ class AccessLayout(HeaderlessLayout):
 
 
 def _iso_time() -> pl.Expr:
-    """`01/Mar/2006:07:17:12` and `+0100` as ISO 8601; what is no time stays as it is."""
+    """`01/Mar/2006:07:17:12` and `+0100` as ISO 8601; other text stays as it is."""
     moment = pl.col("time").str.to_datetime(_TIME, time_unit="us", strict=False)
     iso = moment.dt.strftime("%Y-%m-%dT%H:%M:%S") + pl.col("offset")
     return pl.coalesce(iso, "time")

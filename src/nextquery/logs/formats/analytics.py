@@ -151,7 +151,7 @@ def _click_rows(event: dict[str, Any]) -> Iterator[Row]:
 
 
 def _searches(body: str) -> list[tuple[str, str | None]]:
-    """The query texts of a request's body, each with the user token that stands beside it.
+    """The query texts of a request's body, each with its user token.
 
     A request is one visitor's: a token outside the parameters is that of all its queries.
     """
@@ -203,7 +203,7 @@ class ElasticFormat(LineFormat):
 
 @dataclass(frozen=True)
 class ElasticLayout(HeaderlessLayout):
-    """Events of behavioural analytics: searches and clicks are rows, page views are set aside."""
+    """Events of behavioural analytics: searches and clicks are rows, page views are excluded."""
 
     time_pattern: str = USUAL
 
@@ -251,7 +251,7 @@ class Ga4Format(LineFormat):
 
 @dataclass(frozen=True)
 class Ga4Layout(HeaderlessLayout):
-    """Events of GA4: searches are rows, all others are set aside."""
+    """Events of GA4: searches are rows, other events are excluded."""
 
     time_pattern: str = USUAL
 
@@ -316,7 +316,7 @@ _OPENED = frozenset({"action", "download", "outlink"})
 
 
 class MatomoFormat(DocumentFormat):
-    """A row per action of a visit; those that are no search, nor follow one, are set aside."""
+    """A row per action of a visit; actions that neither are nor follow a search are excluded."""
 
     name = "matomo"
 
@@ -383,7 +383,7 @@ _MOST_LINES = 30
 
 
 def describe_report(sample: Sample) -> str | None:
-    """What a report of counts is, and what to export instead; None if the file is none.
+    """What a report of counts is, and what to export instead; None if the file is not one.
 
     >>> from pathlib import Path
     >>> lines = ("# Site search", "Search term,Event count,Total users", "red shoes,12,9")

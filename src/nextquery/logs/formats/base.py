@@ -26,7 +26,7 @@ class FileBlock:
 
     rows: int
     position: int
-    """How many bytes of the file, as it lies on disk, have been read with it."""
+    """How many bytes of the file on disk have been read with it."""
     parse: Callable[[], ParsedRows]
 
 
@@ -39,11 +39,11 @@ class LogFormat(ABC):
     takes_where: ClassVar[bool] = False
     """Whether the setting `where` can name columns of the log."""
     takes_parameter: ClassVar[bool] = False
-    """Whether the setting `parameter` says which parameter of an address holds the query."""
+    """Whether the setting `parameter` says which parameter of an address is the query."""
 
     @abstractmethod
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
-        """Why a file that is not empty has this format, as a clause; None if it has not."""
+        """Why a file that is not empty has this format, as a clause; None if it does not."""
 
     @abstractmethod
     def blocks(self, file: LogFile, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:

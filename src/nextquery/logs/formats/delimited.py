@@ -29,12 +29,12 @@ from nextquery.logs.settings import Condition, ReadSettings
 LONGEST_PREAMBLE = 30
 _HEADER_SEPARATORS = ("\t", ",", ";", "|")
 _LIKE_IT = 3
-"""So many lines after a header have as many fields as it has."""
+"""Lines after a header that must have as many fields as it has."""
 _NAME = re.compile(r"[^\W\d_][\w.@# ()/-]{0,39}")
 
 
 class HeaderLine(NamedTuple):
-    """Where a header stands among the first lines, counted from 0, and its names."""
+    """The index of a header among the first lines, from 0, and its names."""
 
     place: int
     names: tuple[str, ...]
@@ -70,7 +70,7 @@ def _are_names(names: Sequence[str]) -> bool:
 def _rows_follow(lines: Sequence[str], separator: str, width: int) -> bool:
     following = [line for line in lines if line.strip()][:_LIKE_IT]
     rows = [_fields(line, separator) for line in following]
-    # In a row something is no name: a number, a time, an empty field.
+    # A row has something that is not a name: a number, a time, an empty field.
     return bool(rows) and all(len(row) == width and not _are_names(row) for row in rows)
 
 
@@ -80,7 +80,7 @@ _WIDEST_PATTERN = 100
 
 @dataclass(frozen=True)
 class DelimitedLayout:
-    """Where the fields of a row stand. `click` is None in a log without clicks."""
+    """The positions of the fields of a row. `click` is None in a log without clicks."""
 
     separator: str
     widths: tuple[int, ...]
@@ -92,11 +92,11 @@ class DelimitedLayout:
     header: str | None = None
     """The header line, where the file has one."""
     header_line: int = 1
-    """Where it stands; what is above it is no row."""
+    """Its line number; lines above it are not rows."""
     quoted: bool = False
     time_pattern: str = USUAL
     where: tuple[tuple[Condition, int], ...] = ()
-    """Conditions, and where the column of each stands."""
+    """Conditions, and the position of each one's column."""
 
     def is_header(self, text: pl.Expr) -> pl.Expr:
         """Whether a line is the header."""
@@ -132,7 +132,7 @@ class DelimitedLayout:
         values = {
             place: pl.col("fields").list.get(place, null_on_oob=True) for place in self.places
         }
-        # A row that is refused still belongs to somebody, who may ask that it be forgotten.
+        # A rejected row still belongs to a user, who may ask for its removal.
         values[self.user] = pl.when(fits).then(values[self.user]).otherwise(self._likely_user())
         return self._named(
             lines.with_columns(split),
@@ -168,7 +168,7 @@ class DelimitedLayout:
         return self._named(rows, values, pl.lit(fault.scatter(missed.arg_true(), faults)))
 
     def _wide_quoted_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """The same, line by line: a pattern of so many fields takes long to compile."""
+        """The same, line by line: a pattern of that many fields takes long to compile."""
         faults, found = [], []
         for text in lines["text"]:
             fields = self._split_quoted(text) or []
@@ -202,7 +202,7 @@ class DelimitedLayout:
 
     @property
     def places(self) -> set[int]:
-        """Where the wanted fields stand."""
+        """The positions of the wanted fields."""
         found = {self.user, self.time, self.query, *(place for _, place in self.where)}
         return found if self.click is None else found | {self.click}
 
@@ -245,7 +245,7 @@ class DelimitedFormat(LineFormat):
 def most_rows_match(
     lines: Sequence[str], widths: Sequence[int], matches: Callable[[list[str]], object]
 ) -> bool:
-    """Whether most lines have so many fields between tabs, and those match.
+    """Whether most lines have this number of fields between tabs, and those match.
 
     >>> most_rows_match(["7\\tred", "8\\tblue", "none"], (2,), lambda fields: fields[0].isdigit())
     True
@@ -272,7 +272,7 @@ def parse_delimited(layout: DelimitedLayout, time_zone: str, block: LineBlock) -
     rows = fields.with_columns(parse_times(fields["time_text"], time_zone, layout.time_pattern))
     complete = _find_complete(rows) & (rows["line"] >= layout.header_line)
     accepted = rows.filter(complete).select(_FIELDS)
-    # A header is an odd line, too: its time is none.
+    # A header is such a line, too: its time cannot be parsed.
     lines = _NO_LINES if complete.all() else block.frame().filter(~complete)
     odd = parse_lines(layout, lines, time_zone)
     if len(odd.accepted):
@@ -418,7 +418,7 @@ def _recognise(sample: Sample, settings: ReadSettings, seen: str) -> str | None:
 def _header_index(sample: Sample, columns: Mapping[str, str] | None) -> int:
     """Which of the first lines has the wanted names: reports have a title above the header.
 
-    If none has, the line that looks like a header, so that its names can be told; the first one
+    If none has, the line that looks like a header, so that its names can be shown; the first one
     if the columns are numbers.
     """
     wanted = set(columns.values()) if columns else set(REQUIRED)
@@ -438,7 +438,7 @@ def _names(line: str) -> set[str]:
 
 
 def _plain_names(line: str) -> set[str]:
-    """Names that nobody chose may be written in capitals."""
+    """Default names may be written in capitals."""
     return {name.casefold() for name in _names(line)}
 
 
@@ -477,7 +477,7 @@ def _layout(
 def _placed(
     sample: Sample, settings: ReadSettings, names: Sequence[str]
 ) -> tuple[tuple[Condition, int], ...]:
-    """The conditions of `where`, and where their columns stand; an empty file has no columns."""
+    """The conditions of `where` and the positions of their columns; an empty file has none."""
     conditions = settings.conditions() if sample.lines else ()
     check_conditions(sample.file, conditions, names)
     return tuple((condition, names.index(condition.column)) for condition in conditions)

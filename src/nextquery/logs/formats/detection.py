@@ -1,4 +1,4 @@
-"""Which format a log has, told by the start of its files, with the reason in a sentence.
+"""Detect the format of a log by the start of its files, with the reason in a sentence.
 
 `auto` looks at every file, since files of two formats must not be mixed by mistake; a format that
 is given is taken as given.
@@ -29,7 +29,7 @@ class FormatChoice:
 
 
 def check_settings(settings: ReadSettings) -> None:
-    """Refuse unknown formats, and columns that are incomplete or given in vain."""
+    """Refuse unknown formats, and columns that are incomplete or have no effect."""
     chosen = None if settings.format == "auto" else format_named(settings.format)
     if chosen and settings.parameter is not None and not chosen.takes_parameter:
         raise LogError(f"`parameter` goes with access; {chosen.name} has no addresses to look in")
@@ -82,13 +82,13 @@ def _recognise(sample: Sample, settings: ReadSettings) -> FormatChoice:
     if report:
         raise LogError(f"{sample.file}: {report}")
     raise LogError(
-        f"{sample.file}: the format cannot be told ({_seen(sample)}); "
+        f"{sample.file}: the format is not recognised ({_seen(sample)}); "
         f"name it with `format`, or the columns with `columns={_likely_columns(sample)}`"
     )
 
 
 def _seen(sample: Sample) -> str:
-    """What the file starts with, and the header that may stand below."""
+    """What the file starts with, and the header that may follow."""
     start = f"it starts with {sample.lines[0][:60]!r}"
     header = likely_header(sample.lines)
     if header is None or not header.place:

@@ -48,7 +48,7 @@ _DAMAGED = (
 
 Cells = Sequence[Any]
 Where = Sequence[tuple[Condition, int]]
-"""Conditions, and where the column of each stands."""
+"""Conditions, and the position of each one's column."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class _Sheet:
 
 
 class ExcelFormat(LogFormat):
-    """One row per row of a sheet; what stands above the header is left out."""
+    """One row per row of a sheet; rows above the header are left out."""
 
     name = "excel"
     takes_columns = True
@@ -86,7 +86,7 @@ class ExcelFormat(LogFormat):
             part = sheet.rows[start:end]
             position = size * (start + len(part)) // len(sheet.rows)
             parse = partial(_parse, part, places, where, sheet.first + start, settings.time_zone)
-            # Rows are numbered as in the sheet: what stands above the first counts with it.
+            # Rows are numbered as in the sheet: rows above the first one count with it.
             above = sheet.first + sheet.header if start == sheet.header + 1 else 0
             yield FileBlock(len(part) + above, position, parse)
 
@@ -147,7 +147,7 @@ def _plain_name(cell: Any) -> str:
 def _find_sheet(path: Path, columns: Mapping[str, str] | None) -> _Sheet:
     """The first sheet that has the columns; if none has, the first one.
 
-    Its header is then the row that looks like one, so that its names can be told.
+    Its header is then the row that looks like one, so that its names can be shown.
     """
     wanted = set(columns.values()) if columns else set(REQUIRED)
     as_named = _text if columns else _plain_name

@@ -29,7 +29,7 @@ from nextquery.logs.reading.times import USUAL, parse_times
 from nextquery.logs.settings import Condition, ReadSettings
 
 _DEEPEST = 8
-"""No format has a field below so many objects."""
+"""Levels of nested objects that are searched for fields."""
 _LINE_BY_LINE = 250
 """Lines that are not halved again to find those that Polars cannot decode."""
 _MOST_BRACKETS = 500
@@ -137,7 +137,7 @@ def _needs_care(texts: pl.Series) -> pl.Series:
 
 
 def _nested_schema(wanted: Sequence[Keys]) -> pl.Struct | None:
-    """The type of an object that has a text at each place; None if one lies within another."""
+    """The type of an object with a text at each of these keys; None if one is inside another."""
     tree: dict[str, Any] = {}
     for keys in wanted:
         inner = tree
@@ -255,7 +255,7 @@ class NdjsonFormat(LineFormat):
         """The chosen paths, or fields called by their meaning."""
         wanted = settings.columns or {name: name for name in FIELDS}
         if any('"' in path for path in wanted.values()):
-            raise LogError("`columns` of an NDJSON log may not hold a double quote")
+            raise LogError("`columns` of an NDJSON log must not contain a double quote")
         conditions = settings.conditions() if sample.lines else ()
         if conditions:
             check_conditions(sample.file, conditions, sorted(sample_paths(sample)))
@@ -297,7 +297,7 @@ class DocumentFormat(LogFormat):
     """A format whose files are JSON documents; an object becomes any number of rows."""
 
     list_name: ClassVar[str] = ""
-    """Under which name the list of objects stands, if it is not the document itself."""
+    """The name of the list of objects, if the document is not the list itself."""
     fields: ClassVar[tuple[str, ...]] = ("user", "time_text", "query", "click")
 
     @abstractmethod

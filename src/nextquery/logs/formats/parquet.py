@@ -1,8 +1,8 @@
 """Parquet logs: batches of typed columns become accepted and rejected rows.
 
-The columns may be text, bytes, numbers or times; a row's number stands for its line. Repeated texts
-share their bytes until a batch of bounded size is cut off, so that a small file that unpacks to a
-large one takes no more memory than any other.
+The columns may be text, bytes, numbers or times; the row number is used as line number. Repeated
+texts share their bytes until a batch of bounded size is cut off, so that a small file that unpacks
+to a large one takes no more memory than any other.
 """
 
 import base64
@@ -131,7 +131,7 @@ def _opened_by_polars(path: Path) -> Iterator[Path]:
     """The file, or a copy of it in which times with an offset, such as +05:30, are in UTC.
 
     Polars panics at time zones that it has no name for. They are in Arrow's own description of the
-    columns, which nobody looks at under another name; the numbers are UTC anyway.
+    columns, which is ignored under another name; the numbers are UTC anyway.
     """
     if not _has_odd_zone(path):
         yield path

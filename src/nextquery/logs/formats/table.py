@@ -10,7 +10,7 @@ from nextquery.logs.formats.json import NdjsonFormat
 from nextquery.logs.formats.parquet import ParquetFormat
 from nextquery.logs.formats.ubi import UbiFormat
 
-# A file is of the first format that recognises it: those that look for more stand first.
+# A file is of the first format that recognises it: those that look for more come first.
 _ALL: tuple[LogFormat, ...] = (
     UbiFormat(),
     ParquetFormat(),

@@ -14,10 +14,10 @@ _LINE_ENDS = str.maketrans("\r\n", "  ")
 _LOOKED_AT = 64
 
 MALFORMED = "\udc80"
-"""Written for what cannot be decoded: half a character, which no UTF-8 has."""
+"""Stands for bytes that cannot be decoded: a lone surrogate, which valid UTF-8 cannot contain."""
 _MARKING = "nextquery-malformed"
 _CONTROLS = dict.fromkeys(range(0x80, 0xA0), MALFORMED)
-"""The C1 controls, which nobody types: latin-1 reads the quotation marks of cp1252 as these."""
+"""The C1 controls, which are never typed: latin-1 reads the quotation marks of cp1252 as these."""
 _MOJIBAKE = 4
 """So many characters of UTF-8, and nothing else beyond ASCII, are no accident. In encodings of two
 bytes per character some are: there, so many different ones."""
@@ -36,10 +36,10 @@ codecs.register_error(_MARKING, _mark)
 
 
 def check_encoding(name: str) -> None:
-    """Refuse an encoding that Python does not know, or that is none of texts."""
+    """Refuse an encoding that Python does not know or that is not for text."""
     try:
         is_text = getattr(codecs.lookup(name), "_is_text_encoding", True)
-        if is_text:  # some have a name and cannot read a log for all that: idna, undefined
+        if is_text:  # some have a name but cannot decode a log: idna, undefined
             codecs.getincrementaldecoder(name)(_MARKING).decode(b"", True)
     except (LookupError, ValueError):
         is_text = False
@@ -71,7 +71,7 @@ def _peeked(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _with_first(waiting: list[bytes], chunks: Iterator[bytes]) -> Iterator[bytes]:
-    yield waiting.pop()  # a chunk is large: nobody may keep it
+    yield waiting.pop()  # chunks are large: keep no reference
     yield from chunks
 
 
@@ -94,7 +94,7 @@ def _transcoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
         if name.startswith("utf-16"):
             texts = _utf_16_texts(chunks, name)
         elif name.startswith("utf-32"):
-            # Behind a missing byte all is malformed, and nobody can say how many rows that is.
+            # After a missing byte everything is malformed, in an unknown number of rows.
             texts = _texts(chunks, name, "strict")
         else:
             texts = _checked_texts(chunks, encoding)
@@ -168,7 +168,7 @@ def _refuse_utf_8(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
 
 def _utf_16_texts(chunks: Iterator[bytes], name: str) -> Iterator[str]:
     """Texts in UTF-16. After a missing or added byte they continue on the next line."""
-    import numpy as np  # `--help` needs this module, and nobody else needs numpy there
+    import numpy as np  # imported here: `--help` imports this module
 
     data = b""
     while len(data) < 2 and (chunk := next(chunks, b"")):

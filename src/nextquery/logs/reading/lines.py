@@ -1,7 +1,7 @@
 """Blocks of numbered lines: how a log file of any size is read in bounded memory.
 
 Lines are bytes here: what is in them is not looked at. A line longer than
-`LONGEST_LINE` is cut one byte beyond that limit, so that whoever reads the block can tell and
+`LONGEST_LINE` is cut one byte beyond that limit, so that the reader of the block can see this and
 reject it, and a line of any length costs no more memory than the limit.
 """
 
@@ -15,7 +15,7 @@ import polars as pl
 LONGEST_LINE = 1 << 20
 BLOCK_BYTES = 16 << 20
 BLOCK_LINES = 400_000
-"""A block ends after so many lines, too: empty ones have few bytes, but a row each."""
+"""A block has at most this many lines: empty ones take few bytes, but one row each."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -80,7 +80,7 @@ def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 def _without_mark(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The chunks without a byte-order mark at the beginning, wherever it is cut."""
     rest = iter(chunks)
-    waiting = [b""]  # a chunk is large: nobody may keep it
+    waiting = [b""]  # chunks are large: keep no reference
     while len(waiting[0]) < len(_BYTE_ORDER_MARK) and (more := next(rest, b"")):
         waiting[0] += more
         del more

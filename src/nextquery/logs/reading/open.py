@@ -117,7 +117,7 @@ def _is_visible_file(file: Path, folder: Path) -> bool:
 
 
 def check_file(path: Path) -> None:
-    """Refuse what is not a readable file, with a word on what to give instead."""
+    """Refuse what is not a readable file, and say what to give instead."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

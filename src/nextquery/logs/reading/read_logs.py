@@ -144,7 +144,7 @@ def read_result(
 
 
 def _silent(done: int, total: int) -> None:
-    """Nobody wants to hear of progress."""
+    """Report no progress."""
 
 
 def _blocks(
@@ -154,7 +154,7 @@ def _blocks(
     progress: Progress,
     files: list[FileRows],
 ) -> Iterator[_PlacedBlock]:
-    """All files in order, in blocks that can be parsed side by side; `files` hears of each."""
+    """All files in order, in blocks to be parsed in parallel; each file is added to `files`."""
     sizes = [sample.file.stat().st_size for sample in samples]
     rows_before = 0
     for number, sample in enumerate(samples):

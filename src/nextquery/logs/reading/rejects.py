@@ -37,7 +37,7 @@ TYPED_FURTHER = "typed further within 30 seconds"
 FILTERED = "left out by `where`"
 GIVEN_UP = "not read on: the file begins with bad rows"
 
-# Well-formed rows that carry no query: set aside, and no sign that the log is read wrongly.
+# Well-formed rows without a query: excluded, and no sign that the log is read wrongly.
 SET_ASIDE = frozenset(
     {
         *(ABOVE_HEADER, EMPTY_LINE, EMPTY_QUERY, NOT_A_SEARCH, NOT_A_CLICK),
@@ -45,11 +45,11 @@ SET_ASIDE = frozenset(
     }
 )
 _WITHOUT_END = SET_ASIDE - {EMPTY_LINE, ABOVE_HEADER}
-"""What a sound log may have millions of, such as the requests of a web server for pictures."""
+"""What a good log may have millions of, such as a web server's requests for images."""
 MOST_LISTED = 1_000_000
-"""So many rows of one reason say enough: a file of empty lines would give a list without end."""
+"""Rows that are listed per reason: a file of empty lines would give an endless list."""
 MOST_BEFORE_THE_FIRST = 1_000_000
-"""So many bad rows of a file before its first usable one: it is read wrongly, or made to harm."""
+"""A file with more bad rows before its first usable one is refused: read wrongly, or hostile."""
 _EXCERPT_CHARACTERS = 60
 REJECTED = "rejected.ndjson.gz"
 OWNERS = "rejected_owners.parquet"
@@ -134,7 +134,7 @@ def _with_pseudonyms(rejected: pl.DataFrame) -> pl.DataFrame:
 
 
 def printable(path: Path) -> str:
-    """A path as text: bytes of its name that are no UTF-8 are written as `\\xff`.
+    """A path as text: bytes of its name that are not UTF-8 are written as `\\xff`.
 
     >>> printable(Path("log.tsv"))
     'log.tsv'
@@ -150,7 +150,7 @@ def excerpt(text: pl.Expr) -> pl.Expr:
 
 
 class FileStart:
-    """The first rows of a file: if a million of them are bad and none is usable, it is refused.
+    """The first rows of a file, which is refused if a million are bad and none is usable.
 
     Without this a few kilobytes of gzip, such as 20 million times `{}`, take minutes to be refused.
     """
@@ -160,7 +160,7 @@ class FileStart:
         self._accepted, self._bad = 0, Counter[str]()
 
     def add(self, accepted: int, reasons: pl.Series) -> bool:
-        """Some more rows; whether the file is hopeless, which it never is where all may be bad."""
+        """Add rows; whether the file is hopeless, which it never is if all rows may be bad."""
         self._accepted += accepted
         if not self._accepted:
             counts = dict(reasons.value_counts().iter_rows())
@@ -168,23 +168,23 @@ class FileStart:
         return not self._accepted and self._most < 1 and self._bad.total() > MOST_BEFORE_THE_FIRST
 
     def refusal(self, file: str) -> LogError:
-        """What to say of a hopeless file."""
+        """The error for a hopeless file."""
         return hopeless(file, self._bad)
 
 
 def hopeless(file: str, reasons: Mapping[str, int]) -> LogError:
-    """What to say of a file whose first rows are all bad."""
+    """The error for a file whose first rows are all bad."""
     bad = reasons.keys() - _WITHOUT_END
     most_often = max(bad, key=lambda reason: (reasons[reason], reason))
     return LogError(
-        f"{file}: none of its first {MOST_BEFORE_THE_FIRST:,} rows could be taken (most often: "
+        f"{file}: none of its first {MOST_BEFORE_THE_FIRST:,} rows are usable (most often: "
         f"{most_often}); check `format` and `columns`, or leave the file out (`max_rejected` 1 "
         "reads it to its end)"
     )
 
 
 def refuse_other_header(file: str, line: int | None = None) -> LogError:
-    """What to say of a file in which a second header has its columns in another order."""
+    """The error for a file in which a second header has its columns in another order."""
     where = file if line is None else f"{file}, line {line:,}"
     return LogError(
         f"{where}: a second header has the columns in another order; split the file there"
@@ -192,7 +192,7 @@ def refuse_other_header(file: str, line: int | None = None) -> LogError:
 
 
 def check_share(accepted: int, reasons: dict[str, int], most: float) -> None:
-    """Stop when too large a share of the rows is bad; rows set aside do not count."""
+    """Stop when too large a share of the rows is bad; excluded rows do not count."""
     bad = {reason: count for reason, count in reasons.items() if reason not in SET_ASIDE}
     faulty = sum(bad.values())
     if accepted == 0 and not reasons:
@@ -203,7 +203,7 @@ def check_share(accepted: int, reasons: dict[str, int], most: float) -> None:
             if next(iter(reasons)) == MALFORMED_TEXT
             else "check `format` and `columns`"
         )
-        raise LogError(f"no row could be taken ({_first_three(reasons)}); {advice}")
+        raise LogError(f"no row is usable ({_first_three(reasons)}); {advice}")
     share = faulty / (accepted + faulty)
     if share > most:
         raise LogError(
@@ -213,7 +213,7 @@ def check_share(accepted: int, reasons: dict[str, int], most: float) -> None:
 
 
 def _advice(bad: dict[str, int]) -> str:
-    """What to look at first."""
+    """What to check first."""
     if next(iter(bad)) == MALFORMED_TEXT:
         return "name its own `encoding`, such as utf-8 or cp1252"
     return "check `format`"

@@ -33,7 +33,7 @@ class Layout(Protocol):
 
     @property
     def header_line(self) -> int:
-        """The line on which a header is expected; what stands above it is no row."""
+        """The line on which a header is expected; lines above it are not rows."""
 
     def is_header(self, text: pl.Expr) -> pl.Expr:
         """Whether a line is a header and not a row."""
@@ -65,14 +65,14 @@ class ParsedRows(NamedTuple):
     accepted: pl.DataFrame
     """line, user, time, query, click"""
     rejected: pl.DataFrame
-    """line, reason, excerpt, and what can be told of whose row it was and when: user, time"""
+    """line, reason, excerpt, and as far as they are known, user and time"""
 
 
 def parse_lines(layout: Layout, lines: pl.DataFrame, time_zone: str = "UTC") -> ParsedRows:
     """Take or reject every line of `lines`: line int64, text binary or string, with its end or not.
 
-    A header where it is expected is no row and appears nowhere; one on any other line is rejected,
-    and so is what stands above it.
+    A header where it is expected is left out; one on any other line is rejected, and so are the
+    lines above it.
     """
     rows = _without_headers(decode_lines(lines), layout)
     fields = layout.fields(rows)
@@ -120,7 +120,7 @@ def with_owner(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _without_headers(texts: pl.DataFrame, layout: Layout) -> pl.DataFrame:
-    """Leave out the header where it is expected, and reject others and what stands above it."""
+    """Leave out the header where it is expected; reject others and the lines above it."""
     header = texts.select(layout.is_header(pl.col("text")).fill_null(False)).to_series()
     other = texts.select(layout.is_other_header(pl.col("text"))).to_series()
     above = texts["line"] < layout.header_line
@@ -139,7 +139,7 @@ def _without_headers(texts: pl.DataFrame, layout: Layout) -> pl.DataFrame:
 
 
 def decode_lines(lines: pl.DataFrame) -> pl.DataFrame:
-    """Columns line, text and reason: bytes as text, with the reason where they are none."""
+    """Columns line, text and reason: bytes as text, with a reason where they are malformed."""
     text, malformed = cast_to_text(lines["text"])
     whole = text.str.strip_suffix("\n")
     frame = pl.DataFrame([lines["line"], whole.str.strip_suffix("\r")])
@@ -184,7 +184,7 @@ Row = dict[str, str | None]
 
 
 def rows_frame(rows: list[Row], fields: tuple[str, ...], first: int) -> pl.DataFrame:
-    """Rows as a table of texts, numbered from `first`, with reasons for texts that are none."""
+    """Rows as a table of texts, numbered from `first`, with reasons for malformed texts."""
     names = (*fields, "text", "reason")
     sound = [_sound({name: row.get(name) for name in names}) for row in rows]
     frame = pl.DataFrame(sound, schema=dict.fromkeys(names, pl.String))
@@ -192,7 +192,7 @@ def rows_frame(rows: list[Row], fields: tuple[str, ...], first: int) -> pl.DataF
 
 
 def _sound(row: Row) -> Row:
-    """The row with a reason if some text holds half a character, a NUL, or is far too long."""
+    """The row, with a reason if a text has a lone surrogate or a NUL, or is far too long."""
     joined = "".join(filter(None, row.values()))
     if joined.isascii() and "\0" not in joined and len(joined) <= LONGEST_LINE:
         return row

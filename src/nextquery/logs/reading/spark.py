@@ -2,7 +2,7 @@
 
 The workers parse their own lines with the same `parse_lines` that local files go through; the
 driver sees the first lines of each file, counts and rejected rows only. Line numbers and the order
-of rows follow the files, as on one machine. An address may stand for many files, and each has the
+of rows follow the files, as on one machine. An address may name many files, and each has the
 layout that its own header gives it.
 """
 
@@ -100,7 +100,7 @@ def _numbered(
 ) -> tuple[DataFrame, tuple[FileRows, ...]]:
     """Every line with its file, its number in the file and in the whole log; and the files."""
     lines = spark.read.text(list(addresses), lineSep="\n").select(
-        sql.col("value").cast("binary").alias("text"),  # bytes that are no UTF-8 stay as they are
+        sql.col("value").cast("binary").alias("text"),  # bytes that are not UTF-8 stay as they are
         sql.input_file_name().alias("file"),
         sql.monotonically_increasing_id().alias("id"),
     )
@@ -139,7 +139,7 @@ def _offsets(sizes: Sequence[Any]) -> list[tuple[str, int, int, int]]:
 def _parse_batches(
     layouts: Mapping[str, Layout], settings: ReadSettings, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Lines with their fields, or why they have none; a file that begins badly is not read on."""
+    """Lines with their fields, or a reason; the rest of a file with a bad start is skipped."""
     starts: dict[str, FileStart] = {}
     given_up: set[str] = set()
     for batch in batches:
@@ -189,7 +189,7 @@ def _divide(
 
 
 def _reasons(parsed: DataFrame) -> Counter[str]:
-    """How many rows were rejected for what; a file that was given up is refused."""
+    """The number of rejected rows per reason; a file with a bad start is refused."""
     by_file: dict[str, Counter[str]] = {}
     for row in parsed.filter("reason is not null").groupBy("file", "reason").count().collect():
         by_file.setdefault(row["file"], Counter())[row["reason"]] = row["count"]
@@ -202,7 +202,7 @@ def _reasons(parsed: DataFrame) -> Counter[str]:
 
 
 def _listed(bad: DataFrame, reasons: Mapping[str, int]) -> pl.DataFrame:
-    """The rejected rows, of each reason the first ones: the driver could not hold any number."""
+    """The rejected rows, the first ones per reason, so that they fit into the driver's memory."""
     if sum(reasons.values()) <= MOST_LISTED:
         return pl.DataFrame(bad.toArrow())
     first = [

@@ -65,7 +65,7 @@ _EARLIEST, _LATEST = datetime(1990, 1, 1), datetime(2100, 1, 1)
 
 
 def check_time_zone(name: str) -> None:
-    """Refuse a zone that no time zone database knows, or only one of the two that are used."""
+    """Refuse a zone that is missing in one of the two time zone databases in use."""
     try:
         ZoneInfo(name)
         # Polars has a database of its own, which lacks `localtime`, `posix/...` and a few others.

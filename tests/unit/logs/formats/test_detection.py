@@ -97,7 +97,7 @@ def test_files_of_two_formats_are_not_mixed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["red shoes\n", "a,b,c\n", '{"a": 1}\n', "1\t2\n", "\n\n"])
 def test_unknown_start_asks_for_help(tmp_path: Path, text: str) -> None:
-    with pytest.raises(LogError, match=r"log-0: the format cannot be told .* `columns=user="):
+    with pytest.raises(LogError, match=r"log-0: the format is not recognised .* `columns=user="):
         choose(tmp_path, text)
 
 

@@ -58,7 +58,7 @@ def test_share_of_bad_rows_stops_the_job_with_three_reasons() -> None:
 def test_rows_set_aside_do_not_stop_the_job_unless_nothing_is_left() -> None:
     aside = dict.fromkeys(sorted(rejects.SET_ASIDE), 1000)
     check_share(1, aside, 0.0)
-    with pytest.raises(LogError, match="no row could be taken"):
+    with pytest.raises(LogError, match="no row is usable"):
         check_share(0, aside, 1.0)
     with pytest.raises(LogError, match=r"1 of 11 rows are bad"):
         check_share(10, aside | {rejects.NO_USER: 1}, 0.05)
