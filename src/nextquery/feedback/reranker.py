@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from nextquery.errors import ArtifactError
 from nextquery.feedback.events import Source, source_of
 from nextquery.guard.guard import Guard
 from nextquery.inference.settings import Known
+from nextquery.ranking.similarity import cosine, trigrams
 from nextquery.ranking.trees import Trees
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.base import Adjustable, Completer, Decoding, Suggester
@@ -112,15 +112,15 @@ def list_features(
 
     The queries of the session are normalised.
     """
-    recent = [_trigrams(query) for query in reversed(session[-RECENT:])]
+    recent = [trigrams(query) for query in reversed(session[-RECENT:])]
     last = session[-1] if session else ""
     known = set(last.split())
     best = candidates[0].score if candidates else 0.0
     rows = []
     for rank, each in enumerate(candidates):
-        trigrams = _trigrams(each.text)
+        runs = trigrams(each.text)
         words = each.text.split()
-        similar = [_cosine(trigrams, query) for query in recent]
+        similar = [cosine(runs, query) for query in recent]
         rows.append(
             [
                 rank,
@@ -138,18 +138,6 @@ def list_features(
             ]
         )
     return np.array(rows, dtype=np.float64).reshape(-1, len(FEATURES))
-
-
-def _trigrams(text: str) -> Counter[str]:
-    padded = f" {text} "
-    return Counter(padded[place : place + 3] for place in range(len(padded) - 2))
-
-
-def _cosine(left: Counter[str], right: Counter[str]) -> float:
-    """The cosine of two counts; 0 where one is empty."""
-    shared = sum(count * right[part] for part, count in left.items())
-    lengths = math.sqrt(sum(n * n for n in left.values()) * sum(n * n for n in right.values()))
-    return shared / lengths if lengths else 0.0
 
 
 KIND = "reranked"

@@ -1,5 +1,6 @@
 """Features of the Baseline Ranker (section 4.3 of the paper) and optional ones."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +10,9 @@ from numpy.typing import NDArray
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 from scipy.sparse import csr_array
-from sklearn.feature_extraction.text import HashingVectorizer
 
 from nextquery.ranking.cases import Backgrounds, CaseSet, Floats
+from nextquery.ranking.similarity import letter_trigrams, word_trigrams
 from nextquery.suggesters.qvmm import QVMM
 from nextquery.text.vectors import Encoder
 
@@ -132,24 +133,27 @@ def authors_features(cases: CaseSet, suffix_counts: Floats) -> dict[str, Floats]
 
 
 def _trigram_marks(texts: Sequence[str]) -> Any:
-    """A row per text, with a 1 in the column of each trigram that it has."""
-    places: dict[str, int] = {}
-    rows = [
-        [places.setdefault(run, len(places)) for run in letter_trigrams(text)] for text in texts
-    ]
+    """One row per text, with a 1 in the column of each trigram that it has."""
+    return _sparse_rows([dict.fromkeys(letter_trigrams(text), 1.0) for text in texts])
+
+
+def _trigram_vectors(texts: Sequence[str]) -> Any:
+    """One row per text: the counts of the trigrams of its words, of unit length."""
+    rows = []
+    for text in texts:
+        counts = word_trigrams(text)
+        length = math.sqrt(sum(count * count for count in counts.values()))
+        rows.append({part: count / length for part, count in counts.items()})
+    return _sparse_rows(rows)
+
+
+def _sparse_rows(rows: Sequence[Mapping[str, float]]) -> Any:
+    columns: dict[str, int] = {}
+    indices = [columns.setdefault(part, len(columns)) for row in rows for part in row]
+    values = np.array([value for row in rows for value in row.values()], dtype=np.float64)
     ends = np.cumsum([0, *map(len, rows)])
-    columns = np.array([place for row in rows for place in row], dtype=np.int64)
-    return csr_array((np.ones(len(columns)), columns, ends), (len(texts), max(len(places), 1)))
-
-
-def letter_trigrams(text: str) -> frozenset[str]:
-    """The different runs of three letters of a text; its letters if it is shorter.
-
-    >>> sorted(letter_trigrams("cars"))
-    ['ars', 'car']
-    """
-    runs = (text[place : place + 3] for place in range(len(text) - 2))
-    return frozenset(runs) if len(text) >= 3 else frozenset(text)
+    shape = len(rows), max(len(columns), 1)
+    return csr_array((values, np.array(indices, dtype=np.int64), ends), shape)
 
 
 def _similarities(cases: CaseSet) -> dict[str, Floats]:
@@ -164,10 +168,7 @@ def trigram_cosines(cases: CaseSet, recent: Sequence[Sequence[str]], columns: in
 
     Column 0 is of the first of them, flat over all candidates; 0 where a case has fewer queries.
     """
-    vectorizer = HashingVectorizer(
-        analyzer="char_wb", ngram_range=(3, 3), n_features=2**20, alternate_sign=False
-    )
-    return _products(cases, recent, columns, vectorizer.transform)
+    return _products(cases, recent, columns, _trigram_vectors)
 
 
 def _products(
