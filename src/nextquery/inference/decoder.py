@@ -3,8 +3,8 @@
 `NeuralModel` reads sessions and gives decoders; a `Decoder` extends queries word by word. Search,
 rescoring, completion, `Predictor` and the suggesters use these two protocols and nothing else. What
 a network remembers of a session and the state of a decoder are opaque to them: HRED has recurrent
-states (`inference/hred.py`), a Transformer would have a key-value cache, the toy network of
-`tests/unit/inference/test_decoder_contract.py` has tuples of strings.
+states (`inference/hred.py`), the session Transformer has a key-value cache, the toy network of
+`tests/unit/suggesters/test_network_contract.py` has tuples of strings.
 """
 
 from abc import ABC, abstractmethod

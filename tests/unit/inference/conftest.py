@@ -1,6 +1,6 @@
 """Small random models: sharp enough that no two queries are equally likely."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from nextquery.guard.guard import Guard
 from nextquery.inference.context import DEFAULT_LIMITS, ContextLimits
 from nextquery.inference.hred import HREDModel
 from nextquery.inference.hred_network import HREDNetwork
-from nextquery.inference.native import native_library
+from nextquery.inference.native import Library, native_library
 from nextquery.inference.predictor import Predictor
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
@@ -61,6 +61,24 @@ def compiled(request: pytest.FixtureRequest) -> bool:
     if request.param and native_library() is None:
         pytest.skip("nextquery-native is not installed (scripts/native)")
     return bool(request.param)
+
+
+@pytest.fixture
+def library() -> Library:
+    """The compiled library, where it is installed."""
+    installed = native_library()
+    if installed is None:
+        pytest.skip("nextquery-native is not installed (scripts/native)")
+    return installed
+
+
+@pytest.fixture
+def instructions(request: pytest.FixtureRequest, library: Library) -> Iterator[Library]:
+    """The library with the instruction set of the parameter; None: the best one."""
+    if not library.use(request.param):
+        pytest.skip(f"this processor has no {request.param}")
+    yield library
+    library.use(None)
 
 
 @pytest.fixture

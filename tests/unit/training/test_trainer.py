@@ -1,5 +1,7 @@
-"""The training loop on a few random sessions: stopping, the batch named, its reports."""
+"""The training loop, its perplexity and its reports."""
 
+import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,15 @@ from nextquery.text.batching import build_batch
 from nextquery.text.vocabulary import Vocabulary
 from nextquery.training.checkpoint import CheckpointFolder
 from nextquery.training.feed import Feed, Order
-from nextquery.training.trainer import METRICS, Trainer, TrainingLog, read_metrics
+from nextquery.training.trainer import (
+    EVENTS,
+    METRICS,
+    Perplexity,
+    Trainer,
+    TrainingLog,
+    measure,
+    read_metrics,
+)
 
 from .conftest import ALONE, SIZE, random_sessions
 
@@ -110,3 +120,98 @@ def test_the_loss_is_a_mean_over_words_or_sessions(tmp_path: Path, per: str) -> 
     first = next(iter(read_metrics(tmp_path / METRICS)))
     assert first["gradient_norm"] == pytest.approx(float(expected.norm()), rel=1e-4)
     assert first["loss"] == pytest.approx(-float(total.detach()) / len(rows), rel=1e-5)
+
+
+def likelihood_of(dropout: float = 0.0) -> SessionLikelihood:
+    torch.manual_seed(1)
+    config = ModelConfig(embedding_size=6, query_size=8, session_size=10, dropout=dropout)
+    model = HRED(config, Vocabulary(f"word{index}" for index in range(SIZE - 3)))
+    return SessionLikelihood(model, chunk=7)
+
+
+def test_the_numbers_by_hand() -> None:
+    found = Perplexity(-10 * math.log(8), 10, -4 * math.log(3), 4)
+    assert found.nll == pytest.approx(math.log(8))
+    assert found.perplexity == pytest.approx(8)
+    assert found.known_perplexity == pytest.approx(3)
+
+
+def test_perplexity_is_the_same_for_any_batch_size() -> None:
+    likelihood = likelihood_of(dropout=0.5)
+    sessions = random_sessions(20, 5)
+    found = [measure(likelihood, sessions, ALONE, None, words) for words in (10, 1000)]
+    assert found[0].nll == pytest.approx(found[1].nll, abs=1e-6)
+    assert found[0].symbols == len(sessions.words)
+    assert likelihood.training
+
+
+def test_an_untrained_model_that_knows_nothing_is_as_good_as_chance() -> None:
+    likelihood = likelihood_of()
+    with torch.no_grad():
+        for parameter in likelihood.parameters():
+            parameter.zero_()
+    found = measure(likelihood, random_sessions(20, 5), ALONE)
+    assert found.perplexity == pytest.approx(SIZE - 1, rel=1e-5)  # padding is never predicted
+
+
+def test_context_limits_what_a_query_is_predicted_from() -> None:
+    likelihood, sessions = likelihood_of(), random_sessions(20, 5)
+    with torch.no_grad():
+        for parameter in likelihood.parameters():
+            parameter.mul_(3)
+    by_context = [measure(likelihood, sessions, ALONE, k) for k in (0, 1, 9, None)]
+    assert [found.symbols for found in by_context] == [len(sessions.words)] * 4
+    assert by_context[2].nll == pytest.approx(by_context[3].nll, abs=1e-6)
+    assert abs(by_context[0].nll - by_context[3].nll) > 1e-3
+
+
+def test_processes_share_the_sessions() -> None:
+    likelihood, sessions = likelihood_of(), random_sessions(20, 5)
+    whole = measure(likelihood, sessions, ALONE, batch_words=20)
+
+    class Half:
+        """One of two processes, which asks nobody else for a total."""
+
+        def __init__(self, rank: int) -> None:
+            self.rank, self.count = rank, 2
+
+        def total(self, values: list[float]) -> list[float]:
+            return values
+
+    halves = [measure(likelihood, sessions, Half(rank), batch_words=20) for rank in (0, 1)]  # type: ignore[arg-type]
+    sums = np.sum([(half.log_likelihood, half.symbols) for half in halves], axis=0)
+    assert sums.tolist() == pytest.approx([whole.log_likelihood, whole.symbols])
+    assert all(half.symbols > 0 for half in halves)
+
+
+def test_reports_before_a_checkpoint_are_kept_and_later_ones_dropped(tmp_path: Path) -> None:
+    file = tmp_path / METRICS
+    file.write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.0}\n{"step": 3, "lo')
+    with TrainingLog(tmp_path, 1, 10, 1) as training_log:
+        training_log.report(2, {"loss": 1.5, "words_per_second": 1.0})
+    assert [json.loads(line)["loss"] for line in file.read_text().splitlines()] == [2.0, 1.5]
+
+
+def test_a_run_that_has_not_begun_has_no_metrics(tmp_path: Path) -> None:
+    assert list(read_metrics(tmp_path / METRICS)) == []
+
+
+def test_a_validation_is_a_line_for_people_and_one_for_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = {"epoch": 2, "validation_nll": 2.0, "validation_perplexity": 7.389}
+    with TrainingLog(tmp_path, 0, 10, 3) as training_log:
+        training_log.report(5, {"loss": 1.0, "words_per_second": 1234.4})
+        training_log.validation(5, values)
+    assert list(read_metrics(tmp_path / METRICS))[1] == {"step": 5, **values}
+    told = " ".join(capsys.readouterr().err.split())
+    assert "step 5: epoch 2, training perplexity 2.7, validation perplexity 7.4" in told
+    assert "words/s 1234" in told
+    assert list((tmp_path / EVENTS).iterdir())
+
+
+def test_a_line_is_on_the_disk_before_the_run_ends(tmp_path: Path) -> None:
+    with TrainingLog(tmp_path, 0, 10, 1) as training_log:
+        training_log.report(1, {"loss": 1e9, "words_per_second": 1.0})
+        [entry] = read_metrics(tmp_path / METRICS)
+    assert entry["loss"] == 1e9

@@ -11,7 +11,7 @@ from nextquery.errors import ArtifactError
 from nextquery.inference.weights import check_finite, read_weights, weight_shapes
 from nextquery.model.settings import WEIGHTS
 
-from ..conftest import ModelMaker
+from .conftest import ModelMaker
 
 SETTINGS: list[dict[str, Any]] = [
     {"usefulness": True},

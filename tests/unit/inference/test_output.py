@@ -1,4 +1,4 @@
-"""The softmax over the vocabulary in NumPy against log-softmax and a flat top-k."""
+"""The output layer in NumPy: softmax, best words, and the words that can be copied."""
 
 import numpy as np
 import pytest

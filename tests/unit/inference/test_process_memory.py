@@ -1,4 +1,4 @@
-"""The process's own settings: the entry points make them, the library never does."""
+"""Memory settings: the entry points make them, the library never does."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from nextquery.guard.guard import Guard
 from nextquery.inference.process_memory import give_back, keep_freed_memory
 from nextquery.suggesters.neural import HREDSuggester
 
-from ..conftest import ModelMaker
+from .conftest import ModelMaker
 
 WATCH = """
 import json, os, signal, sys

@@ -1,0 +1,386 @@
+"""Beam search and sampling: against greedy decoding, against all queries, and step by step."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nextquery.guard.fingerprints import RareSet, pair_keys, text_keys
+from nextquery.guard.guard import Guard
+from nextquery.guard.tables import Tables
+from nextquery.inference.cancellation import DecodingCancelledError, cancel_when, raise_if_cancelled
+from nextquery.inference.context import ContextBatch
+from nextquery.inference.decoder import SearchStart
+from nextquery.inference.predictor import Predictor
+from nextquery.inference.rules import Extensions, LivePrefixes, VocabularyRules, allowed_extensions
+from nextquery.inference.search import ArraySteps, BeamSearch, FinishedQuery, shape
+from nextquery.inference.settings import DecodeConfig, Mode, override
+from nextquery.model.hred import HRED
+from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN
+
+from .conftest import FORMS, ModelMaker, predictor_of
+
+CONTEXTS = [["w1 w2", "w3 zebra"], [], ["w7"], ["w1 w2", "w5 w6", "yak w8"]]
+
+
+def search(
+    model: HRED, contexts: Sequence[Sequence[str]], config: DecodeConfig
+) -> list[list[FinishedQuery]]:
+    predictor = predictor_of(model)
+    states = predictor.encoder.encode_many(contexts)
+    batch = ContextBatch(predictor.model.vocabulary, states)
+    rules = VocabularyRules(Guard(), model.vocabulary)
+    pairs = zip(states, batch.vocabularies, strict=True)
+    by_context = [rules.for_context(state.queries, words) for state, words in pairs]
+    return BeamSearch(predictor.decoder("exact"), config).search(batch, by_context)
+
+
+def greedy(predictor: Predictor, context: Sequence[str], most: int) -> list[str]:
+    """The best next word by full scores of every continuation, until the end is best."""
+    words: list[str] = []
+    vocabulary = predictor.model.vocabulary.words
+    state = predictor.encoder.encode(context)
+    batch = ContextBatch(predictor.model.vocabulary, [state])
+    decoder = predictor.decoder("exact")
+    prefixes = decoder.start(batch)
+    ids = [
+        i for i in range(1, len(vocabulary) + len(batch.vocabularies[0].outside)) if i != UNKNOWN
+    ]
+    while len(words) < most:
+        scores = decoder.predict(prefixes).of(np.array([ids]))[0]
+        if not words:
+            scores[ids.index(END_OF_QUERY)] = -np.inf
+        best = ids[int(scores.argmax())]
+        if best == END_OF_QUERY:
+            break
+        words.append(batch.vocabularies[0].word(best))
+        prefixes = decoder.advance(prefixes, np.array([0]), np.array([best]))
+    return words
+
+
+def test_beam_one_is_greedy(any_model: HRED) -> None:
+    lists = search(any_model, CONTEXTS, DecodeConfig(specificity=0.0, beam=1, max_words=6))
+    predictor = predictor_of(any_model)
+    for context, queries in zip(CONTEXTS, lists, strict=True):
+        assert queries[0].text == " ".join(greedy(predictor, context, 6))
+
+
+@pytest.mark.parametrize(
+    ("form", "length_normalised"), [*((form, False) for form in FORMS), ("all-copying", True)]
+)
+def test_a_wide_beam_finds_the_best_of_all_queries(
+    make_model: ModelMaker, form: str, length_normalised: bool
+) -> None:
+    model = make_model(words=6, **FORMS[form])
+    copying = model.copying is not None
+    predictor = predictor_of(model)
+    context = ["w1 w2", "w3 zebra"]
+    words = [*model.vocabulary.words[3:], *(["zebra"] if copying else [])]
+    every = [" ".join(some) for n in (1, 2, 3) for some in itertools.product(words, repeat=n)]
+    every = [text for text in every if text not in context]
+    scored = predictor.score_many([predictor.encoder.encode(context)], [every])[0]
+    value = {
+        each.text: each.log_likelihood / (each.words if length_normalised else 1) for each in scored
+    }
+    expected = sorted(every, key=lambda text: -value[text])[:20]
+    config = DecodeConfig(
+        specificity=0.0, beam=1000, max_words=3, length_normalised=length_normalised
+    )
+    found = search(model, [context], config)[0]
+    assert len(found) == len(every)
+    assert [each.text for each in found[:20]] == expected
+    for each in found[:20]:
+        assert each.value(length_normalised) == pytest.approx(value[each.text], abs=1e-4)
+
+
+def test_scores_are_those_of_rescoring(any_predictor: Predictor) -> None:
+    states = any_predictor.encoder.encode_many(CONTEXTS)
+    modes: dict[Mode, float] = {"exact": 1e-4, "fast": 0.05}
+    for mode, within in modes.items():
+        config = DecodeConfig(specificity=0.0, beam=12, max_words=5, mode=mode)
+        lists = any_predictor.suggest_many(states, 8, config)
+        scored = any_predictor.score_many(states, [[each.text for each in one] for one in lists])
+        assert sum(map(len, lists)) > 12
+        for suggestions, scores in zip(lists, scored, strict=True):
+            assert [each.score for each in suggestions] == pytest.approx(
+                [score.log_likelihood for score in scores], abs=within
+            )
+
+
+def test_contexts_together_equal_contexts_alone(any_predictor: Predictor) -> None:
+    states = any_predictor.encoder.encode_many(CONTEXTS)
+    config = DecodeConfig(specificity=0.0, beam=7, max_words=5)
+    together = any_predictor.suggest_many(states, 7, config)
+    for state, suggestions in zip(states, together, strict=True):
+        alone = any_predictor.suggest_many([state], 7, config)[0]
+        assert [each.text for each in alone] == [each.text for each in suggestions]
+
+
+def test_threads_that_ask_at_once_get_what_one_gets(predictor: Predictor) -> None:
+    states = predictor.encoder.encode_many(CONTEXTS)
+    config = DecodeConfig(specificity=0.0, beam=7, max_words=5)
+    expected = predictor.suggest_many(states, 7, config)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: predictor.suggest_many(states, 7, config), range(12)))
+    assert found == [expected] * 12
+
+
+def test_lengths_are_held(model: HRED) -> None:
+    config = DecodeConfig(specificity=0.0, beam=10, min_words=2, max_words=3)
+    for queries in search(model, CONTEXTS, config):
+        assert queries
+        assert {len(query.text.split()) for query in queries} <= {2, 3}
+
+
+def test_no_unknown_word_and_no_query_of_the_session(predictor: Predictor) -> None:
+    state = predictor.encoder.start()
+    config = DecodeConfig(specificity=0.0, beam=20, max_words=3)
+    first = predictor.suggest_many([state], 3, config)[0]
+    assert all("<" not in each.text for each in first)
+    again = predictor.encoder.extend(state, first[0].text.upper())
+    later = predictor.suggest_many([again], 20, config)[0]
+    assert first[0].text not in [each.text for each in later]
+
+
+def test_only_a_copying_model_brings_back_words_outside_the_vocabulary(
+    make_model: ModelMaker,
+) -> None:
+    for copying in (False, True):
+        found = search(
+            make_model(copy=copying),
+            [["zebra"]],
+            DecodeConfig(specificity=0.0, beam=40, max_words=2),
+        )[0]
+        assert any("zebra" in each.text.split() for each in found) == copying
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_stopping_early_changes_no_list(predictor: Predictor, fold: bool) -> None:
+    """A search that stops when the first n are sure gives the first n of the whole search."""
+    states = predictor.encoder.encode_many(CONTEXTS)
+    config = DecodeConfig(specificity=0.0, known="free", beam=12, max_words=5, fold=fold)
+    whole = predictor.suggest_many(states, 12, config)
+    for n in (1, 3, 8):
+        few = predictor.suggest_many(states, n, config)
+        assert [[each.text for each in some] for some in few] == [
+            [each.text for each in some[:n]] for some in whole
+        ]
+
+
+def textbook_beam(
+    predictor: Predictor, context: Sequence[str], beam: int, most: int
+) -> list[tuple[str, float]]:
+    """Beam search as textbooks have it: finished queries keep their places among the best."""
+    batch = ContextBatch(predictor.model.vocabulary, [predictor.encoder.encode(context)])
+    own = batch.vocabularies[0]
+    decoder = predictor.decoder("exact")
+    ids = list(range(1, len(predictor.model.vocabulary.words) + len(own.outside)))
+    ids.remove(UNKNOWN)
+
+    def following(words: tuple[int, ...]) -> dict[int, float]:
+        state = decoder.start(batch)
+        for word in words:
+            state = decoder.advance(state, np.array([0]), np.array([word]))
+        scores = decoder.predict(state).of(np.array([ids]))[0]
+        if len(words) == most:
+            return {END_OF_QUERY: scores[ids.index(END_OF_QUERY)]}
+        return {i: float(s) for i, s in zip(ids, scores, strict=True) if words or i != END_OF_QUERY}
+
+    best: list[tuple[float, tuple[int, ...], bool]] = [(0.0, (), False)]
+    while not all(finished for *_, finished in best):
+        pool = [each for each in best if each[2]]
+        for total, words, finished in best:
+            if not finished:
+                for word, score in following(words).items():
+                    ends = word == END_OF_QUERY
+                    pool.append((total + score, words if ends else (*words, word), ends))
+        best = sorted(pool, key=lambda each: -each[0])[:beam]
+    return [(" ".join(map(own.word, words)), total) for total, words, _ in best]
+
+
+@pytest.mark.parametrize("beam", [1, 3, 8])
+@pytest.mark.parametrize("copy", [False, True])
+def test_finished_queries_may_keep_their_places(
+    make_model: ModelMaker, beam: int, copy: bool
+) -> None:
+    model = make_model(seed=3, copy=copy)
+    config = DecodeConfig(preset="paper", beam=beam, max_words=4)
+    predictor = predictor_of(model)
+    for context, found in zip(CONTEXTS, search(model, CONTEXTS, config), strict=True):
+        expected = textbook_beam(predictor, context, beam, 4)
+        shown = [(text, total) for text, total in expected if text not in context]
+        assert [query.text for query in found] == [text for text, _ in shown]
+        assert [query.log_likelihood for query in found] == pytest.approx(
+            [total for _, total in shown], abs=1e-4
+        )
+
+
+def test_a_preset_changes_defaults_only() -> None:
+    paper = DecodeConfig(preset="paper")
+    assert (paper.specificity, paper.known, paper.quality) == (0.0, "free", False)
+    assert DecodeConfig(preset="paper", known="only").known == "only"
+    changed = override(DecodeConfig(beam=30, specificity=0.5), {"known": "only"}, ["preset=paper"])
+    assert (changed.beam, changed.specificity, changed.known) == (30, 0.0, "only")
+    assert override(paper, {"beam": 20}).finished_in_beam
+
+
+TWO_CONTEXTS = [["w1 w2", "w3 zebra"], ["w7"]]
+
+
+def steps_of(make_model: ModelMaker, config: DecodeConfig) -> ArraySteps:
+    predictor = predictor_of(make_model(seed=2, copy=True), compiled=False)
+    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(TWO_CONTEXTS))
+    shared = VocabularyRules(Guard(), predictor.model.vocabulary)
+    rules = [
+        shared.for_context(queries, own)
+        for queries, own in zip(TWO_CONTEXTS, batch.vocabularies, strict=True)
+    ]
+    decoder = predictor.decoder("exact")
+    start = SearchStart(rules, decoder.start(batch), LivePrefixes.start(2))
+    return ArraySteps(decoder, start, config, None)
+
+
+def test_every_step_is_a_word_longer_until_the_longest(make_model: ModelMaker) -> None:
+    steps = steps_of(make_model, DecodeConfig(beam=30, max_words=3))
+    lengths = []
+    while (ended := steps.next([-np.inf] * 2)) is not None:
+        lengths.append({len(words) for _, words, _ in ended})
+    assert len(lengths) == 4
+    assert lengths[0] == set()  # fewer than one word
+    assert lengths[1:] == [{1}, {2}, {3}]
+
+
+def test_prefixes_below_the_bound_never_end(make_model: ModelMaker) -> None:
+    config = DecodeConfig(beam=30, max_words=3)
+    free, bounded = steps_of(make_model, config), steps_of(make_model, config)
+    seen = 0
+    while (ended := free.next([-np.inf] * 2)) is not None:
+        allowed = [each for each in ended if each.context == 1]
+        found = list(bounded.next([np.inf, -np.inf]) or ())
+        if seen:
+            assert [each.words for each in found] == [each.words for each in allowed]
+        seen += 1
+    assert seen == 4
+    assert bounded.next([np.inf, -np.inf]) is None
+
+
+GUARDED = [["w1 w2 zebra", "w1 gnu"], [], ["w5 w6 w5 w7 yak w8"], ["w9"]]
+WORDS = [f"w{number}" for number in range(150)] + ["zebra", "gnu", "yak"]
+
+
+def some_pairs(share: float, seed: int) -> np.ndarray:
+    keys = text_keys(WORDS, b"")
+    chosen = np.random.default_rng(seed).random((len(keys), len(keys))) < share
+    return np.sort(pair_keys(keys[:, None], keys[None, :])[chosen])
+
+
+def guard() -> Guard:
+    """Some pairs are common, many rare."""
+    tables = Tables(
+        min_users=2,
+        common_pairs=some_pairs(0.1, 1),
+        rare_pairs=RareSet.build(some_pairs(0.4, 2)),
+    )
+    return Guard(tables)
+
+
+def extended(
+    make_model: ModelMaker, checked: Guard, *, compiled: bool, seen: bool
+) -> list[Extensions]:
+    """The first word of each context, and the next of four prefixes of each."""
+    predictor = predictor_of(make_model(words=150, copy=True), checked, compiled=compiled)
+    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(GUARDED))
+    shared = VocabularyRules(checked, predictor.model.vocabulary)
+    rules = [
+        shared.for_context(queries, own, seen_pairs=seen)
+        for queries, own in zip(GUARDED, batch.vocabularies, strict=True)
+    ]
+    decoder = predictor.decoder("fast")
+    prefixes, live = decoder.start(batch), LivePrefixes.start(4)
+    first = allowed_extensions(decoder.predict(prefixes), live, 12, rules)
+    parents = np.arange(4).repeat(4)
+    words = 3 + np.arange(16) * 5
+    words[1] = 153  # zebra
+    longer = LivePrefixes(words[:, None], -np.arange(16.0) % 4, parents)
+    prefixes = decoder.advance(prefixes, parents, words)
+    return [first, allowed_extensions(decoder.predict(prefixes), longer, 12, rules)]
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_the_beam_bounds_the_extensions(make_model: ModelMaker, compiled: bool, seen: bool) -> None:
+    for extensions in extended(make_model, guard(), compiled=compiled, seen=seen):
+        for context in range(4):
+            words = extensions.words[extensions.first[context] : extensions.first[context + 1]]
+            unfinished = np.flatnonzero(words != END_OF_QUERY)
+            assert 0 < len(unfinished) <= 12
+            if len(unfinished) == 12:
+                assert unfinished[-1] == len(words) - 1
+
+
+def test_probabilities_are_shaped_by_hand() -> None:
+    scores = np.log(np.array([0.5, 0.3, 0.15, 0.05]))
+    assert shape(scores, DecodeConfig()) == pytest.approx([0.5, 0.3, 0.15, 0.05])
+    assert shape(scores, DecodeConfig(top_k=2)) == pytest.approx([0.625, 0.375, 0, 0])
+    assert shape(scores, DecodeConfig(top_p=0.7)) == pytest.approx([0.625, 0.375, 0, 0])
+    cold = shape(scores, DecodeConfig(temperature=0.5))
+    assert cold == pytest.approx(np.array([0.25, 0.09, 0.0225, 0.0025]) / 0.365)
+
+
+def test_samples_follow_the_seed_and_the_likelihood(predictor: Predictor) -> None:
+    state = predictor.encoder.encode(["w1 w2"])
+
+    def draw(seed: int) -> list[str]:
+        config = DecodeConfig(strategy="sample", beam=12, max_words=3, seed=seed, specificity=0.0)
+        drawn = predictor.suggest_many([state], 12, config)[0]
+        scored = predictor.score_many([state], [[each.text for each in drawn]])[0]
+        for suggestion, score in zip(drawn, scored, strict=True):
+            assert suggestion.score == pytest.approx(score.log_likelihood, abs=1e-4)
+        return [each.text for each in drawn]
+
+    assert draw(1) == draw(1)
+    assert draw(1) != draw(2)
+    assert 1 < len(draw(1)) <= 12
+
+
+def test_sampling_one_word_is_greedy(predictor: Predictor) -> None:
+    state = predictor.encoder.encode(["w1 w2"])
+    config = DecodeConfig(strategy="sample", beam=3, top_k=1, max_words=4)
+    assert len({each.text for each in predictor.suggest_many([state], 3, config)[0]}) <= 1
+
+
+CANCELLED = DecodeConfig(beam=5, max_words=4, fold=False, specificity=0.0)
+SAMPLED = CANCELLED.model_copy(update={"strategy": "sample"})
+ASKED: dict[str, Callable[[Predictor, Any], object]] = {
+    "beam": lambda predictor, state: predictor.suggest_many([state], 5, CANCELLED),
+    "sampling": lambda predictor, state: predictor.suggest_many([state], 5, SAMPLED),
+    "completion": lambda predictor, state: predictor.complete(state, "w1", 5, CANCELLED),
+    "rescoring": lambda predictor, state: predictor.score_many([state], [["w1 w2", "w3"]]),
+}
+
+
+@pytest.mark.parametrize("way", ASKED)
+def test_work_is_cancelled_before_the_next_step(make_model: ModelMaker, way: str) -> None:
+    predictor = predictor_of(make_model(copy=True))
+    state = predictor.encoder.encode(["w1 w2"])
+    looks: list[int] = []
+
+    def unwanted() -> bool:
+        looks.append(1)
+        return len(looks) == 2
+
+    expected = ASKED[way](predictor, state)
+    with cancel_when(unwanted), pytest.raises(DecodingCancelledError):
+        ASKED[way](predictor, state)
+    assert len(looks) == 2
+    assert ASKED[way](predictor, state) == expected
+
+
+def test_nested_blocks_restore_the_outer_condition() -> None:
+    with cancel_when(lambda: False):
+        with cancel_when(lambda: True), pytest.raises(DecodingCancelledError):
+            raise_if_cancelled()
+        raise_if_cancelled()
+    raise_if_cancelled()
