@@ -43,9 +43,7 @@ def _shown(character: str) -> str:
 
 _SETTING = re.compile(r"`([a-z][a-z_.]*)(?:=([^`]*))?`")
 _OTHER_NAMES = {
-    "fold_configs": "--fold-config",
     "source": "--from",
-    "runs": "--run",
 }
 """Settings whose option has another name."""
 

@@ -90,9 +90,13 @@ class _Generated:
             return get_origin(self.hint)(given or ())
         if self._is_mapping():
             form = self.option.metavar or "NAME=VALUE"
-            pairs = [split_pair(text, self.declared.name, form) for text in given or ()]
-            kind = get_args(self.hint)[1]
-            return {name: kind(value) for name, value in pairs}
+            kind, values = get_args(self.hint)[1], {}
+            for text in given or ():
+                name, value = split_pair(text, self.declared.name, form)
+                if name in values:
+                    raise InputError(f"`{self.declared.name}` {text}: the name {name!r} is taken")
+                values[name] = kind(value)
+            return values
         return given
 
     def _default(self) -> Any:

@@ -1,11 +1,11 @@
 """The settings of an experiment and their limits."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from nextquery.errors import InputError
-from nextquery.settings import check_limits, setting
+from nextquery.settings import TUNING, check_limits, setting
 
 VISITORS = ("known", "new", "both")
 NEW_VISITOR_CASES = ("test", "all")
@@ -24,52 +24,60 @@ class ExperimentSettings:
     20
     """
 
-    scenarios: tuple[str, ...] = ()
-    """All of them where none is named."""
-    min_followers: int = 20
-    seeds: int = 5
-    """How many rankers are trained for each learnt system."""
-    seed: int = 0
-    """Of everything that is drawn: noise, distractors, samples, projections."""
-    ranker_cases: int | None = None
-    """At most this many training, and validation, cases teach the rankers; None: all."""
-    ranker_positions: str = "last"
-    """Rankers are taught by the last query of a session, as in the paper, or by `every` next query;
-    the test cases are last queries in both."""
-    visitors: str = "both"
-    """`known`: the paper's rule; `new`: nothing counts that a case's own user did; or `both`."""
-    new_visitor_cases: str = "test"
-    """With new visitors: the sessions of the test split, or `all` sessions of the log."""
-    test_users: int | None = None
-    """The test cases of so many users only, drawn at random; None: of everybody."""
-    earlier_queries: int = 0
-    """Known visitors: also rank by the models' scores with so many of the user's last queries from
-    sessions before put in front of the context; 0: not."""
+    scenarios: tuple[str, ...] = setting((), flag="--scenario")
+    """Only this scenario: next_query, robust, long_tail or every_context; repeatable."""
+    min_followers: int = setting(20, least=1)
+    """Only sessions whose anchor has at least this many known next queries."""
+    seeds: int = setting(5, least=1)
+    """Rankers trained for each learnt system; their mean is reported."""
+    seed: int = setting(0, least=0, most=HIGHEST_SEED)
+    """Seed of everything that is drawn at random: noise, distractors, samples, projections."""
+    ranker_cases: int | None = setting(None, least=1, panel=TUNING)
+    """Most training (and validation) cases that rankers learn from; all by default."""
+    ranker_positions: str = setting("last", choices=RANKER_POSITIONS)
+    """Rankers learn from the last query of a session, as in the paper, or from every next query:
+    last or every. Test cases are last queries in both."""
+    visitors: str = setting("both", choices=VISITORS)
+    """Whose sessions are tested: known (the paper's rule), new (the case's own user is not counted)
+    or both."""
+    new_visitor_cases: str = setting("test", choices=NEW_VISITOR_CASES)
+    """Sessions of new visitors: test (of the test split) or all (of all splits)."""
+    test_users: int | None = setting(None, least=1, panel=TUNING)
+    """Test only cases of this many users, drawn at random; of all users by default."""
+    earlier_queries: int = setting(0, least=0, most=MOST_EARLIER_QUERIES)
+    """Also rank with this many of the user's last queries from earlier sessions put before the
+    context; for known visitors."""
     encoder: str | None = None
-    """`module:function`, texts to vectors: the Baseline Ranker with cosines of meaning as well."""
-    fold_configs: Mapping[str, str] = field(default_factory=dict)
-    """By model under study: the config that trains its fold models for new visitors."""
-    folds: int = 2
-    """Each fold model is trained without the users of one of so many folds."""
+    """module:function, a sentence encoder: also rank with its cosines."""
+    fold_configs: Mapping[str, str] = setting(
+        {}, factory=dict, flag="--fold-config", metavar="NAME=CONFIG"
+    )
+    """Train this --model again with CONFIG on folds of users, so that it has not seen the users of
+    its test cases; repeatable."""
+    folds: int = setting(2, least=2, panel=TUNING)
+    """Folds of users for `fold_configs`."""
     learning_curve: bool = False
-    """Whether to measure how everything depends on the size of the background."""
+    """Also run at five sizes of the background."""
     learning_curve_config: str | None = None
-    """Trains the first model under study again at every size of the learning curve."""
-    generation_contexts: int = 500
-    completion_contexts: int = 200
-    """Test contexts whose next query every system is asked to complete."""
-    gate_contexts: int = 2000
-    boundary_queries: int = 10_000
+    """Train the first --model with this config at every size of the learning curve."""
+    generation_contexts: int = setting(500, panel=TUNING)
+    """Test contexts for which every system suggests."""
+    completion_contexts: int = setting(200, panel=TUNING)
+    """Test contexts whose next query every system completes."""
+    gate_contexts: int = setting(2000, flag=None)
+    """Contexts whose update gates are measured."""
+    boundary_queries: int = setting(10_000, flag=None)
     """How many queries of the validation and of the test streams are looked at."""
     boundary_labels: Path | None = None
-    runs: Mapping[str, Path | Sequence[Path]] = field(default_factory=dict)
+    """A CSV or TSV file with user, query, session: the true session boundaries."""
+    runs: Mapping[str, Path | Sequence[Path]] = setting({}, factory=dict, flag=None)
     """TREC runs that others made, by the name of their system: one file per scenario. A run that
     also has the training and validation cases becomes a feature of a ranker, too."""
-    exports: tuple[str, ...] = ()
-    """More files in `trec/`: a run of each of the `seeds`, and the `learning` cases (training and
-    validation)."""
-    users_apart: Mapping[str, Path] = field(default_factory=dict)
-    """Files of user ids, one per line, by name: their test cases are reported apart as well."""
+    exports: tuple[str, ...] = setting((), flag="--export", panel=TUNING)
+    """More files in trec/: seeds (a run of each seed) or learning (the cases that rankers learn
+    from); repeatable."""
+    users_apart: Mapping[str, Path] = setting({}, factory=dict, metavar="NAME=FILE", panel=TUNING)
+    """File of user ids, one per line: also report their test cases separately; repeatable."""
 
     def __post_init__(self) -> None:
         # Not above: the command line reads its defaults here and answers `--help` at once.
@@ -78,42 +86,22 @@ class ExperimentSettings:
         object.__setattr__(self, "scenarios", self.scenarios or tuple(SCENARIOS))
         unknown = set(self.scenarios) - set(SCENARIOS)
         if unknown:
-            raise InputError(f"`scenario` {min(unknown)!r}: must be one of {', '.join(SCENARIOS)}")
+            raise InputError(f"`scenarios` {min(unknown)!r}: must be one of {', '.join(SCENARIOS)}")
         unknown = set(self.exports) - set(EXPORTS)
         if unknown:
             raise InputError(f"`exports` {min(unknown)!r}: must be one of {', '.join(EXPORTS)}")
         for name in self.runs:
             self._check_run(name, tuple(SCENARIOS))
-        if self.visitors not in VISITORS:
-            raise InputError(f"`visitors` {self.visitors!r}: must be one of {', '.join(VISITORS)}")
-        if self.new_visitor_cases not in NEW_VISITOR_CASES:
-            raise InputError(
-                f"`new_visitor_cases` {self.new_visitor_cases!r}: "
-                f"must be one of {', '.join(NEW_VISITOR_CASES)}"
-            )
-        if self.ranker_positions not in RANKER_POSITIONS:
-            raise InputError(
-                f"`ranker_positions` {self.ranker_positions!r}: "
-                f"must be one of {', '.join(RANKER_POSITIONS)}"
-            )
-        if self.ranker_cases is not None and self.ranker_cases < 1:
-            raise InputError(f"`ranker_cases` {self.ranker_cases}: must be at least 1")
-        if self.test_users is not None and self.test_users < 1:
-            raise InputError(f"`test_users` {self.test_users}: must be at least 1")
-        if not 0 <= self.earlier_queries <= MOST_EARLIER_QUERIES:
-            raise InputError(
-                f"`earlier_queries` {self.earlier_queries}: must be 0 to {MOST_EARLIER_QUERIES}"
-            )
+        check_limits(self)
+        for path in self.users_apart.values():
+            if not path.is_file():
+                raise InputError(f"`users_apart` {path}: no such file")
         if self.earlier_queries and self.visitors == "new":
             raise InputError(
                 "`earlier_queries`: new visitors have none; `visitors` must not be new"
             )
-        if self.folds < 2:
-            raise InputError(f"`folds` {self.folds}: must be at least 2")
-        if self.min_followers < 1 or self.seeds < 1:
-            raise InputError("`min_followers` and `seeds` must be at least 1")
-        if not 0 <= self.seed <= HIGHEST_SEED:
-            raise InputError(f"`seed` {self.seed}: must be 0 to {HIGHEST_SEED}")
+        if self.learning_curve_config is not None:
+            object.__setattr__(self, "learning_curve", True)
 
     def run_files(self) -> dict[str, tuple[Path, ...]]:
         """The files of each run, by the name of its system."""

@@ -69,7 +69,7 @@ class ServiceSettings:
     rescue: Path | None = None
     """Rescue model whose suggestions come first after a query that had no results."""
     returning: Path | None = None
-    """Model of returning visitors (`fit --kind returning`): answers get a group `again` of the
+    """Model of returning visitors (`fit --kind returning`): answers get a group "again" of the
     visitor's own earlier queries."""
     again: int = setting(3, least=0, most=MAX_SUGGESTIONS, panel=LISTS)
     """Most earlier queries of the visitor in an answer."""

@@ -11,38 +11,31 @@ from nextquery.evaluation.systems import identity
 
 def test_a_folder_without_a_name_is_called_by_its_kind(served_models: dict[str, Path]) -> None:
     folder = served_models["adjacency"]
-    assert experiment._named("--model", [str(folder), f"mine={folder}"]) == {
+    assert experiment._named("model", [str(folder), f"mine={folder}"]) == {
         "adjacency": folder,
         "mine": folder,
     }
-    for option in ("--model", "--feature-from"):
-        problem = f"^{option} .*: the name 'adjacency' is taken; write NAME=FOLDER"
-        with pytest.raises(InputError, match=problem):
-            experiment._named(option, [str(folder), str(folder)])
+    with pytest.raises(InputError, match=r"^`feature_from` .*: the name 'adjacency' is taken"):
+        experiment._named("feature_from", [str(folder), str(folder)])
 
 
 def test_several_folders_are_an_ensemble(served_models: dict[str, Path]) -> None:
     one, two = served_models["adjacency"], served_models["popularity"]
     found = experiment._with_ensembles([f"both={one},{two}", str(one)])
     assert found == {"both": (one, two), "adjacency": one}
-    with pytest.raises(InputError, match="the name is taken"):
+    with pytest.raises(InputError, match="the name 'both' is taken"):
         experiment._with_ensembles([f"both={one},{two}", f"both={one}"])
 
 
-def test_configs_and_runs_have_names(tmp_path: Path) -> None:
-    assert experiment._fold_configs(["mine=tiny"]) == {"mine": "tiny"}
-    with pytest.raises(InputError, match="--fold-config: write NAME=CONFIG"):
-        experiment._fold_configs(["tiny"])
+def test_runs_have_names(tmp_path: Path) -> None:
     file = tmp_path / "run.txt"
     file.write_text("1 Q0 a 1 2.0 x\n")
     twice = [f"theirs={file}", f"theirs={file}"]
-    assert experiment._files("--run", twice) == {"theirs": (file, file)}
-    with pytest.raises(InputError, match=r"--users-apart theirs=.*the name 'theirs' is taken"):
-        experiment._single_files("--users-apart", twice)
-    with pytest.raises(InputError, match="--run: write NAME=FILE"):
-        experiment._files("--run", [str(file)])
-    with pytest.raises(InputError, match=r"--run .*gone.txt: no such file"):
-        experiment._files("--run", [f"theirs={tmp_path / 'gone.txt'}"])
+    assert experiment._run_files(twice) == {"theirs": (file, file)}
+    with pytest.raises(InputError, match=r"`runs` .*: write NAME=FILE"):
+        experiment._run_files([str(file)])
+    with pytest.raises(InputError, match=r"`runs` .*gone.txt: no such file"):
+        experiment._run_files([f"theirs={tmp_path / 'gone.txt'}"])
 
 
 def test_systems_of_ones_own_are_imported_by_name(

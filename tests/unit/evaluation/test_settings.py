@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,12 +17,6 @@ def test_an_unknown_scenario_is_refused_by_name() -> None:
         ExperimentSettings(scenarios=("nowhere",))
 
 
-@pytest.mark.parametrize("name", ["min_followers", "seeds"])
-def test_nothing_can_be_counted_with_less_than_one(name: str) -> None:
-    with pytest.raises(InputError, match="at least 1"):
-        ExperimentSettings(**{name: 0})  # type: ignore[arg-type]
-
-
 def test_a_run_has_one_file_per_scenario(tmp_path: Path) -> None:
     first, second = tmp_path / "robust.a.run", tmp_path / "next_query.a.run"
     settings = ExperimentSettings(runs={"a": [first, second], "b": first})
@@ -36,32 +31,27 @@ def test_a_run_has_one_file_per_scenario(tmp_path: Path) -> None:
         ExperimentSettings(exports=("all",))
 
 
-def test_rankers_learn_from_last_queries_or_every_one() -> None:
-    assert ExperimentSettings(ranker_positions="every").ranker_positions == "every"
-    with pytest.raises(InputError, match="`ranker_positions` 'first': must be one of last, every"):
-        ExperimentSettings(ranker_positions="first")
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"min_followers": 0}, "`min_followers` 0: must be at least 1"),
+        ({"test_users": 0}, "`test_users` 0: must be at least 1"),
+        ({"folds": 1}, "`folds` 1: must be at least 2"),
+        ({"seed": -1}, "`seed` -1: must be at least 0"),
+        ({"seed": 2**32}, "`seed` 4294967296: must be at most 4,294,967,295"),
+        ({"ranker_positions": "first"}, "`ranker_positions` 'first': must be one of last, every"),
+        ({"new_visitor_cases": "some"}, "`new_visitor_cases` 'some': must be one of test, all"),
+        ({"visitors": "all"}, "`visitors` 'all': must be one of known, new, both"),
+        ({"earlier_queries": 11}, "`earlier_queries` 11: must be at most 10"),
+        ({"earlier_queries": 3, "visitors": "new"}, "new visitors have none"),
+        ({"users_apart": {"a": Path("gone.txt")}}, "`users_apart` gone.txt: no such file"),
+    ],
+)
+def test_values_outside_the_limits_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ExperimentSettings(**values)
 
 
-def test_new_visitors_have_the_sessions_of_one_split_or_all() -> None:
-    assert ExperimentSettings(new_visitor_cases="all").new_visitor_cases == "all"
-    with pytest.raises(InputError, match=r"`new_visitor_cases` 'some': must be one of test, all"):
-        ExperimentSettings(new_visitor_cases="some")
-
-
-def test_earlier_queries_are_few_and_of_known_visitors() -> None:
-    assert ExperimentSettings().earlier_queries == 0
-    with pytest.raises(InputError, match="`earlier_queries` 11: must be 0 to 10"):
-        ExperimentSettings(earlier_queries=11)
-    with pytest.raises(InputError, match="new visitors have none"):
-        ExperimentSettings(earlier_queries=3, visitors="new")
-
-
-def test_test_users_are_at_least_one() -> None:
-    with pytest.raises(InputError, match="`test_users` 0: must be at least 1"):
-        ExperimentSettings(test_users=0)
-
-
-@pytest.mark.parametrize("seed", [-1, 2**32, 2**64])
-def test_a_seed_that_cannot_be_drawn_with_is_refused(seed: int) -> None:
-    with pytest.raises(InputError, match=f"`seed` {seed}: must be 0 to 4294967295"):
-        ExperimentSettings(seed=seed)
+def test_a_config_for_the_learning_curve_asks_for_one() -> None:
+    assert ExperimentSettings(learning_curve_config="tiny").learning_curve
+    assert not ExperimentSettings().learning_curve
