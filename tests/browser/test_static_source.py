@@ -32,6 +32,7 @@ import { StaticClient, normaliseQuery } from "./widget/static.js";
 Object.assign(window, { StaticClient, normaliseQuery });
 document.querySelector("nextquery-box").client = new StaticClient({ url: "/suggestions" });
 </script></html>"""
+PRESET = "<nextquery-box query='red shoes'>"
 TYPED = [
     *("Red Shoes", "red  shoes!", "paris", "PARIS hotels", "none of it", "ke$ha", "bj's", "a@b"),
     *("zero\u200bwidth", "ＦＵＬＬ width", "ΌΔΟΣ", "İstanbul", "می\u200cخواهم", "naïve café"),
@@ -143,3 +144,22 @@ def test_what_the_session_has_is_left_out_and_missing_files_are_no_error(tab: An
     assert texts
     assert "red boots" not in texts
     assert (unknown, nowhere) == ([], 404)
+
+
+def test_a_preset_query_and_its_changes_are_searched_in_the_files(tab: Any, site: Path) -> None:
+    """The box is there before the page gives it the client: no service is asked."""
+    (site / "preset.html").write_text(PAGE.replace("<nextquery-box>", PRESET), encoding="utf-8")
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(tab.url.replace("index.html", "preset.html"))
+    tab.locator("input").focus()
+    expect(tab.locator("[role=option]").first).to_have_text("red boots")
+    change = "query => document.querySelector('nextquery-box').setAttribute('query', query)"
+    tab.evaluate(change, "paris")
+    expect(tab.locator("[role=option]").first).to_have_text("paris hotels")
+    later = (
+        "document.querySelector('nextquery-box').client = new StaticClient({ url: '/suggestions' })"
+    )
+    tab.evaluate(later)
+    expect(tab.locator("[role=option]").first).to_have_text("paris hotels")
+    assert not [url for url in asked if "/v1/" in url]

@@ -39,10 +39,10 @@ export { late, texts };
 """
 
 
-def test_it_is_under_7_2_kb_compressed_and_depends_on_nothing() -> None:
+def test_it_is_under_7_6_kb_compressed_and_depends_on_nothing() -> None:
     loaded = [PACKAGE / "src" / name for name in ("box.js", "client.js")]
     sizes = {path.name: len(gzip.compress(path.read_bytes())) for path in loaded}
-    assert sum(sizes.values()) < 7200, sizes
+    assert sum(sizes.values()) < 7600, sizes
     assert "dependencies" not in FACTS
     lines = [line for path in loaded for line in path.read_text().splitlines()]
     imports = [line for line in lines if line.startswith("import")]

@@ -6,7 +6,7 @@ import type { StaticClient } from "./static.js";
 export interface BoxSearch {
   query: string;
   /** The row that was taken, or null for a query that was typed to its end. */
-  taken: { kind: "completions" | "suggestions" | "again"; text: string; position: number } | null;
+  taken: { kind: "completions" | "suggestions" | "again" | "corrected"; text: string; position: number } | null;
 }
 
 export class NextqueryBox extends HTMLElement {

@@ -59,6 +59,7 @@ export class NextqueryBox extends HTMLElement {
   #found = null; // {kind: "completions" | "suggestions", query, id, items}
   #active = -1;
   #taken = null;
+  #preset = null;
 
   /** Made from the attributes unless the page gives one. */
   get client() {
@@ -70,8 +71,10 @@ export class NextqueryBox extends HTMLElement {
     }));
   }
 
+  /** A page may give its client after the box has begun: what the page answers is then asked again. */
   set client(client) {
     this.#client = client;
+    if (this.isConnected) this.#searchPreset();
   }
 
   /** What the visitor searched for before, where the attribute `history` is set and it has been loaded. */
@@ -83,9 +86,10 @@ export class NextqueryBox extends HTMLElement {
     return this.#list?.hidden === false;
   }
 
-  static observedAttributes = ["history"];
+  static observedAttributes = ["history", "query"];
 
-  attributeChangedCallback() {
+  attributeChangedCallback(name) {
+    if (name === "query" && this.#list) this.#searchPreset();
     if (!this.hasAttribute("history") || this.#loading) return;
     const keep = ({ SearchHistory }) => (this.#history = new SearchHistory({ days: +this.#attribute("history-days", 90) }));
     this.#loading = import("./history.js").then(keep, () => {});
@@ -106,8 +110,15 @@ export class NextqueryBox extends HTMLElement {
     input.setAttribute("aria-controls", id);
     this.#adoptStyle();
     this.#listen();
+    this.#searchPreset();
+  }
+
+  /** Search for what the page answers, when its scripts have had the time to give a client. */
+  async #searchPreset() {
+    const preset = (this.#preset = {});
+    await null;
     const query = this.#attribute("query", "");
-    if (query.trim()) this.search(query);
+    if (query.trim() && preset === this.#preset && this.isConnected) this.search(query);
   }
 
   disconnectedCallback() {
@@ -125,7 +136,12 @@ export class NextqueryBox extends HTMLElement {
     if (this.hasAttribute("completions-only")) return;
     const answer = await this.#ask((options) => this.client.suggest(query, options), query);
     if (!answer || ![query, ""].includes(this.#input.value)) return;
-    const items = [...answer.suggestions, ...this.#own(answer, this.#attribute("again-label", "Searched before"))];
+    const meant = answer.corrected && {
+      text: answer.corrected.text,
+      group: this.#attribute("did-you-mean-label", "Did you mean"),
+      meant: true,
+    };
+    const items = [...(meant ? [meant] : []), ...answer.suggestions, ...this.#own(answer, this.#attribute("again-label", "Searched before"))];
     this.#found = { kind: "suggestions", query, id: answer.query_id, items };
     this.#show();
   }
@@ -181,7 +197,8 @@ export class NextqueryBox extends HTMLElement {
     if (!answer || query !== this.#input.value) return;
     this.#hide();
     const own = this.#own(answer); // first, with the row that clears them last
-    const others = answer.completions.filter(({ text }) => !own.some((row) => row.text === text));
+    const typed = query.trim().replace(/\s+/g, " ").toLowerCase();
+    const others = answer.completions.filter(({ text }) => text !== typed && !own.some((row) => row.text === text));
     const items = [...own.filter((row) => row.own), ...others, ...own.filter((row) => row.clears)];
     this.#found = { kind: "completions", query, items };
     this.#show();
@@ -230,7 +247,7 @@ export class NextqueryBox extends HTMLElement {
     this.#list.hidden = false;
     this.#input.ariaExpanded = "true";
     this.#status.textContent = `${items.filter(({ clears }) => !clears).length} ${this.#list.ariaLabel}`;
-    const listed = this.#found.items.filter(({ own, clears }) => !own && !clears);
+    const listed = this.#suggested;
     if (id && !this.#found.told) this.#tell("shown", { suggestions: listed.map(({ text }) => text) });
     this.#found.told = true;
   }
@@ -242,6 +259,17 @@ export class NextqueryBox extends HTMLElement {
     this.#list.replaceChildren();
     this.#input.ariaExpanded = "false";
     this.#status.textContent = "";
+  }
+
+  /** The rows that are the service's suggestions, of which it is told. */
+  get #suggested() {
+    return this.#found.items.filter(({ own, clears, meant }) => !own && !clears && !meant);
+  }
+
+  /** The heading of a group, in the page's language; none with `headings="off"`. */
+  #heading(group) {
+    if (!group || this.getAttribute("headings") === "off") return "";
+    return this.#attribute(`${group.replace(" ", "-")}-label`, group);
   }
 
   /** Options, under the heading of their group where the service names one. */
@@ -262,8 +290,9 @@ export class NextqueryBox extends HTMLElement {
         }
         return option;
       });
-      if (!name) return options;
-      return element("div", { role: "group", "aria-label": name }, element("div", { "aria-hidden": true }, name), ...options);
+      const heading = this.#heading(name);
+      if (!heading) return options;
+      return element("div", { role: "group", "aria-label": heading }, element("div", { "aria-hidden": true }, heading), ...options);
     });
   }
 
@@ -300,11 +329,13 @@ export class NextqueryBox extends HTMLElement {
   }
 
   #take(index) {
-    const { text, own, clears } = this.#found.items[index];
+    const { text, own, clears, meant } = this.#found.items[index];
     if (clears) return this.#forget();
-    // The service records nothing of what the visitor typed before.
-    if (!own) this.#tell("clicked", { suggestion: text, position: index + 1 });
-    this.#taken = { kind: own ? "again" : this.#found.kind, text, position: index + 1 };
+    // The service records nothing of what the visitor typed before, nor of its corrections.
+    const position = this.#suggested.indexOf(this.#found.items[index]) + 1;
+    if (!own && !meant) this.#tell("clicked", { suggestion: text, position });
+    const kind = own ? "again" : meant ? "corrected" : this.#found.kind;
+    this.#taken = { kind, text, position: position || index + 1 };
     this.#input.value = text;
     if (this.#input.form) this.#input.form.requestSubmit();
     else this.#searched();

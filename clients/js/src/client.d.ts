@@ -16,8 +16,15 @@ export interface Again {
   probability?: number | null;
 }
 
+/** The text for which an answer is, where what was typed has a slip. */
+export interface Corrected {
+  text: string;
+  changes: { typed: string; corrected: string }[];
+}
+
 export interface SuggestAnswer {
   suggestions: Suggestion[];
+  corrected?: Corrected | null;
   /** The visitor's own earlier queries; only where the request had a history. */
   again?: Again[];
   model: string;
@@ -27,6 +34,7 @@ export interface SuggestAnswer {
 
 export interface CompleteAnswer {
   completions: Suggestion[];
+  corrected?: Corrected | null;
   /** The visitor's own earlier queries that begin with the prefix; only where the request had a history. */
   again?: Again[];
   model: string;
@@ -37,6 +45,8 @@ export interface RequestOptions {
   n?: number;
   model?: string;
   diversity?: number;
+  /** false: answer for the text as typed. */
+  correct?: boolean;
   context?: string[];
   session_id?: string;
   /** Earlier searches of the visitor, newest first; see `SearchHistory`. */

@@ -12,6 +12,8 @@ export class Lists {
     this.onTake = onTake;
     /** `onBlock(text)`: while it is set, every suggestion has a button that blocks it. */
     this.onBlock = null;
+    /** `onMeant(text)` receives the corrected text that a person chose. */
+    this.onMeant = () => {};
     place.addEventListener("keydown", (event) => this.#move(event));
     place.addEventListener("pointerover", (event) => this.#mark(event.target));
     place.addEventListener("focusin", (event) => this.#mark(event.target));
@@ -60,11 +62,18 @@ export class Lists {
       const note = column.note ? element("small", {}, column.note) : null;
       parts.push(element("h3", {}, column.name, note));
     }
+    if (column.corrected) parts.push(this.#meant(column.corrected.text));
     if (column.problem) parts.push(element("p", { class: "empty" }, column.problem));
     else if (column.suggestions.length === 0) {
       parts.push(element("p", { class: "empty" }, "Nothing to suggest here."));
     } else parts.push(...this.#groups(column));
     return element("div", { class: "column" }, ...parts);
+  }
+
+  /** For which text the list is; taking it searches for that. */
+  #meant(text) {
+    const take = element("button", { type: "button", class: "meant", onclick: () => this.onMeant(text) }, text);
+    return element("p", { class: "group" }, "Did you mean ", take);
   }
 
   /** One list, or one under each heading where the service forms groups. Ranks stay those given. */

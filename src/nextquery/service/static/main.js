@@ -23,6 +23,10 @@ const client = new NextqueryClient({ session: null, timeoutMs: 10_000 });
 const chips = new Chips($("chips"), remove);
 const lists = new Lists($("lists"), take);
 const recovery = new Recovery(tryAgain);
+lists.onMeant = (text) => {
+  state.queries[state.queries.length - 1] = text; // instead of what was typed
+  update();
+};
 
 const chosenModel = () => state.models.find((model) => model.name === $("model").value);
 const comparing = () => $("compare").checked && state.models.length > 1;
