@@ -2,19 +2,45 @@
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nextquery.evaluation.comparison import paired_t_test_by_user
 from nextquery.evaluation.steps import OPTIONAL, Steps
+from nextquery.guard.guard import Guard
+from nextquery.guard.quality import Flaw
+from nextquery.inference.lists import Relation, most_frequent, relation
 from nextquery.ranking.cases import BackgroundCounts
-from nextquery.records import Session
-from nextquery.suggesters.base import BatchSuggester, Decoding, Guarded, Suggester
+from nextquery.records import Session, Suggestion
+from nextquery.suggesters.base import BatchSuggester, Decoding, Guarded
 
 BEAM = 50
 CONTEXTS = 20
+TIMED_CONTEXTS = 50
+
+
+class ListMaker(Protocol):
+    """Anything that suggests."""
+
+    def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
+        """At most `n` suggestions, best first."""
+        ...
+
+
+def list_time(maker: ListMaker, sessions: Sequence[Session]) -> float:
+    """The median milliseconds of a list of five, as a visitor asks for it."""
+    seconds = []
+    for session in sessions[: TIMED_CONTEXTS + 1]:
+        begin = time.perf_counter()
+        maker.suggest(session.queries[:-1], SHOWN)
+        seconds.append(time.perf_counter() - begin)
+    return 1000 * statistics.median(seconds[1:] or seconds)
 
 
 @dataclass(frozen=True)
@@ -43,6 +69,9 @@ SHOWN = 5
 """Overlap, synthetic share and diversity are of the suggestions that a person would see."""
 
 _BATCH = 16
+SIGNIFICANT = 0.05
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -52,6 +81,68 @@ class GenerationCase:
     context: tuple[str, ...]
     next_query: str
     known_anchor: bool
+    user: str = ""
+
+
+@dataclass(frozen=True)
+class TextQuality:
+    """How the texts of lists read: shares of the suggestions in the first five places.
+
+    `unknown`: fewer than K users typed it. `shortened`: it only drops words of the last query.
+    `frequent`: one of the log's 100 most frequent queries. The others are flaws of texts that fewer
+    than K users typed. `places` is the mean number of suggestions, `full` the share of lists of
+    five.
+    """
+
+    unknown: float
+    shortened: float
+    frequent: float
+    repeated_word: float
+    dangling: float
+    fragment: float
+    disfluent: float
+    misspelt: float
+    places: float
+    full: float
+
+    @property
+    def junk(self) -> float:
+        """The share of suggestions with any flaw: each has at most one."""
+        flaws = (self.repeated_word, self.dangling, self.fragment, self.disfluent, self.misspelt)
+        return sum(flaws)
+
+
+def text_quality(
+    lists: Sequence[Sequence[str]], contexts: Sequence[Sequence[str]], guard: Guard
+) -> TextQuality:
+    """Measure the first five texts of each list, whoever made it, by the tables of a log."""
+    frequent = most_frequent(guard.tables)
+    counts: Counter[str] = Counter()
+    total = 0
+    for texts, context in zip(lists, contexts, strict=True):
+        own = guard.own_text(context)
+        for text in texts[:SHOWN]:
+            total += 1
+            counts["unknown"] += text not in guard.tables.queries
+            counts["shortened"] += relation(context[-1], text) is Relation.DROPS
+            counts["frequent"] += text in frequent
+            flaw = guard.flaw(text, own)
+            if flaw is not None:
+                counts[flaw] += 1
+    share = {name: count / total for name, count in counts.items()} if total else {}
+    sizes = [min(len(texts), SHOWN) for texts in lists]
+    return TextQuality(
+        unknown=share.get("unknown", 0.0),
+        shortened=share.get("shortened", 0.0),
+        frequent=share.get("frequent", 0.0),
+        repeated_word=share.get(Flaw.REPEATED_WORD, 0.0),
+        dangling=share.get(Flaw.DANGLING, 0.0),
+        fragment=share.get(Flaw.FRAGMENT, 0.0),
+        disfluent=share.get(Flaw.DISFLUENT, 0.0),
+        misspelt=share.get(Flaw.MISSPELT, 0.0),
+        places=float(np.mean(sizes)) if sizes else 0.0,
+        full=float(np.mean([size == SHOWN for size in sizes])) if sizes else 0.0,
+    )
 
 
 @dataclass(frozen=True)
@@ -75,6 +166,8 @@ class GenerationQuality:
     overlap_best: float
     synthetic: float | None
     diversity: float | None
+    informational_mrr: float | None = field(default=None, metadata=OPTIONAL)
+    """`mrr` where the next query is not one of the log's 100 most frequent."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +179,7 @@ class SystemLists:
     unknown_anchor: GenerationQuality | None = field(default=None, metadata=OPTIONAL)
     refused_by_guards: float = 0.0
     """The share of its suggestions that the guards refused."""
+    text: TextQuality | None = field(default=None, metadata=OPTIONAL)
 
     def groups(self) -> dict[str, GenerationQuality]:
         """The groups that have contexts."""
@@ -98,6 +192,23 @@ class SystemLists:
 
 
 @dataclass(frozen=True)
+class AgainstTrivial:
+    """A system compared with the trivial rule that has the highest MRR."""
+
+    system: str
+    rule: str
+    difference: float
+    """MRR of the system less that of the rule."""
+    p: float
+    """Of the two-sided paired t-test, all contexts of a user taken together."""
+
+    @property
+    def better(self) -> bool:
+        """Whether the system is better and chance is an unlikely reason."""
+        return self.difference > 0 and self.p < SIGNIFICANT
+
+
+@dataclass(frozen=True)
 class GenerationResult:
     """The lists of every system for the same contexts."""
 
@@ -105,6 +216,7 @@ class GenerationResult:
     listed: int
     shown: int
     systems: Mapping[str, SystemLists]
+    against_trivial: tuple[AgainstTrivial, ...] = field(default=(), metadata=OPTIONAL)
 
 
 def sample_contexts(
@@ -118,18 +230,26 @@ def sample_contexts(
             sessions[number].queries[:-1],
             sessions[number].queries[-1],
             sessions[number].queries[-2] in background,
+            sessions[number].user,
         )
         for number in chosen
     ]
 
 
 def run_generation(
-    suggesters: Mapping[str, Suggester],
+    suggesters: Mapping[str, ListMaker],
     cases: Sequence[GenerationCase],
     background: BackgroundCounts,
     steps: Steps,
+    guard: Guard | None = None,
+    trivial: Sequence[str] = (),
 ) -> GenerationResult:
-    """The quality of every system's lists for the cases."""
+    """The quality of every system's lists for the cases.
+
+    Text quality is judged by `guard`. The systems named `trivial` are those to be beaten.
+    """
+    frequent = most_frequent(guard.tables) if guard is not None else frozenset[str]()
+    reciprocal: dict[str, Floats] = {}
     known = np.array([case.known_anchor for case in cases], dtype=np.bool_)
     groups = {"all": known | True, "known_anchor": known, "unknown_anchor": ~known}
     systems = {}
@@ -140,16 +260,44 @@ def run_generation(
         refused = _refused(suggester) - before
         kept = sum(map(len, lists))
         qualities = {
-            group: _quality(lists, cases, marks, background)
+            group: _quality(lists, cases, marks, background, frequent)
             for group, marks in groups.items()
             if marks.any()
         }
-        systems[name] = SystemLists(**qualities, refused_by_guards=refused / max(refused + kept, 1))
-    return GenerationResult(len(cases), LISTED, SHOWN, systems)
+        contexts = [case.context for case in cases]
+        systems[name] = SystemLists(
+            **qualities,
+            refused_by_guards=refused / max(refused + kept, 1),
+            text=None if guard is None else text_quality(lists, contexts, guard),
+        )
+        ranks = [_rank(texts, case.next_query) for texts, case in zip(lists, cases, strict=True)]
+        reciprocal[name] = 1.0 / np.array(ranks)
+    users = [case.user for case in cases]
+    against = _against_trivial(reciprocal, trivial, users)
+    return GenerationResult(len(cases), LISTED, SHOWN, systems, against)
+
+
+def _against_trivial(
+    reciprocal: Mapping[str, Floats], trivial: Sequence[str], users: Sequence[str]
+) -> tuple[AgainstTrivial, ...]:
+    """Every other system against the best of the trivial rules."""
+    if not trivial or not users:
+        return ()
+    best = max(trivial, key=lambda name: float(reciprocal[name].mean()))
+    return tuple(
+        AgainstTrivial(
+            name,
+            best,
+            float((values - reciprocal[best]).mean()),
+            paired_t_test_by_user(values, reciprocal[best], users),
+        )
+        for name, values in reciprocal.items()
+        if name not in trivial
+    )
 
 
 def suggest_all(
-    suggester: Suggester,
+    suggester: ListMaker,
     contexts: Sequence[tuple[str, ...]],
     track: Callable[[range], Iterable[int]],
 ) -> list[list[str]]:
@@ -184,6 +332,7 @@ def _quality(
     cases: Sequence[GenerationCase],
     marks: Iterable[bool],
     background: BackgroundCounts,
+    frequent: frozenset[str],
 ) -> GenerationQuality:
     rows = [
         (texts, case.next_query)
@@ -191,6 +340,7 @@ def _quality(
         if keep
     ]
     ranks = np.array([_rank(texts, wanted) for texts, wanted in rows])
+    informational = np.array([wanted not in frequent for _, wanted in rows], dtype=np.bool_)
     shown = [texts[:SHOWN] for texts, _ in rows if texts]
     several = [list_diversity(texts) for texts in shown if len(texts) > 1]
     unseen = [text not in background for texts in shown for text in texts]
@@ -206,6 +356,9 @@ def _quality(
         overlap_best=float(np.mean([max(row) for row in overlaps])),
         synthetic=float(np.mean(unseen)) if unseen else None,
         diversity=float(np.mean(several)) if several else None,
+        informational_mrr=float((1.0 / ranks[informational]).mean())
+        if frequent and informational.any()
+        else None,
     )
 
 
@@ -213,6 +366,6 @@ def _rank(texts: Sequence[str], wanted: str) -> float:
     return texts.index(wanted) + 1 if wanted in texts else float("inf")
 
 
-def _refused(suggester: Suggester) -> int:
+def _refused(suggester: ListMaker) -> int:
     """How many suggestions the suggester's guard has refused so far."""
     return sum(suggester.guard.blocked().values()) if isinstance(suggester, Guarded) else 0

@@ -10,7 +10,12 @@ BASELINES = {
 }
 """The rankers that need no model, with their labels."""
 
-_MODEL_LABELS = {"adj": "ADJ", "popularity": "Popularity"}
+_MODEL_LABELS = {
+    "adj": "ADJ",
+    "popularity": "Popularity",
+    "drop_words": "Drop words, then popular",
+    "completions": "Completions of the last query",
+}
 
 _FORM_LABELS = {
     "": "",

@@ -71,6 +71,10 @@ class ExperimentResults:
     """Processor time of each step; what rankers took in processes of their own is the scenario's
     `ranker_seconds`."""
     paper_examples: Mapping[str, PaperExamples] = field(default_factory=dict, metadata=OPTIONAL)
+    unseen_generation: GenerationResult | None = field(default=None, metadata=OPTIONAL)
+    """Lists for visitors whom the background does not know, if users were held out."""
+    list_times: Mapping[str, float] = field(default_factory=dict, metadata=OPTIONAL)
+    """By system: the median milliseconds of a list of five."""
     fold_models: Mapping[str, int] = field(default_factory=dict, metadata=OPTIONAL)
     """By model: how many fold models stood in for it with new visitors; others had seen them."""
 

@@ -17,6 +17,7 @@ from nextquery.artifacts import open_artifact, publish, sha256, write_text
 from nextquery.artifacts.files import check_plain_file
 from nextquery.config import load_config
 from nextquery.errors import InputError, TrainingError
+from nextquery.evaluation.lists import ListMaker
 from nextquery.evaluation.steps import fingerprint
 from nextquery.logs.data_folder import SINGLE_SEARCHES, PreparedData
 from nextquery.model.settings import RunConfig
@@ -27,7 +28,9 @@ from nextquery.suggesters.base import Scorer, Suggester
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import count_model, load
 from nextquery.suggesters.neural import Ensemble
+from nextquery.suggesters.popularity import Popularity
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
+from nextquery.suggesters.trivial import DropWords, LastCompletions
 from nextquery.text.vectors import Encoder
 from nextquery.training.distributed import processes
 from nextquery.training.run import folder_of_run, train
@@ -142,8 +145,13 @@ COUNT_MODELS = {
 }
 """The paper's names of the count models, and their kinds."""
 
+TRIVIAL = ("drop_words", "completions", "popularity")
+"""The rules that every system is compared with."""
+
 RESERVED = (
     *COUNT_MODELS,
+    "drop_words",
+    "completions",
     "baseline",
     "baseline_authors",
     "baseline_semantic",
@@ -210,6 +218,16 @@ class Systems:
         counted = {**self.count_models, **self.served_count_models}
         everyone = {**self.models, **self.features, **counted}
         return {name: one for name, one in everyone.items() if isinstance(one, Suggester)}
+
+    @property
+    def list_makers(self) -> dict[str, ListMaker]:
+        """The suggesters, and the trivial rules, which have no model folder."""
+        suggesters = self.suggesters
+        popularity = suggesters.get("popularity")
+        if not isinstance(popularity, Popularity):
+            return {**suggesters}
+        drop_words, completions = DropWords(popularity), LastCompletions(popularity)
+        return {**suggesters, "drop_words": drop_words, "completions": completions}
 
 
 @contextmanager

@@ -109,6 +109,10 @@ class TypedText:
     def _misspelt(self, words: Sequence[str]) -> Flaw | None:
         return Flaw.MISSPELT if any(word in self.corrections for word in words) else None
 
+    def occurrences(self, word: str) -> int:
+        """How often people typed a word, each user once per query; 0 for fewer than K users."""
+        return self._row(word)[0]
+
     def typed_together(self, first: str, second: str) -> bool:
         """Whether K users typed two words in one query, in any order and form."""
         return _find(self.together, together_key(singular(first), singular(second), self.secret))[1]

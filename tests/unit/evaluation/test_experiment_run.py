@@ -30,9 +30,9 @@ def test_every_step_is_kept_and_taken_up_again(
     assert results[0] == results[1]
     assert stores[0].reused == []
     assert stores[1].reused == [
-        "long_tail", "new_long_tail", "generation", "completion", "returning", "samples",
-        "paper_examples", "ngrams", "gates", "hidden_intent", "boundaries",
-        "projections", "decoding",
+        "long_tail", "new_long_tail", "generation", "unseen_generation", "completion",
+        "returning", "samples", "paper_examples", "ngrams", "gates", "hidden_intent", "boundaries",
+        "projections", "decoding", "list_times",
     ]  # fmt: skip
     # a system that only scores takes part in no list, gate or projection
     assert list(results[0].generation.systems) == ["adj"]

@@ -11,10 +11,13 @@ from typing import Any
 
 from nextquery.evaluation.completion import CompletionResult, run_completion
 from nextquery.evaluation.lists import (
+    LISTED,
+    SHOWN,
     DecodingTime,
     GenerationCase,
     GenerationResult,
     decoding_time,
+    list_time,
     run_generation,
     sample_contexts,
 )
@@ -41,10 +44,10 @@ from nextquery.evaluation.scenario_features import EvaluationData
 from nextquery.evaluation.scenarios import Noise
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.steps import Steps
-from nextquery.evaluation.systems import Systems
-from nextquery.logs.data_folder import PreparedData
+from nextquery.evaluation.systems import TRIVIAL, Systems
+from nextquery.logs.data_folder import UNSEEN_USERS, PreparedData
 from nextquery.records import Session
-from nextquery.suggesters.base import Decoding, Embedder, Gated
+from nextquery.suggesters.base import Decoding, Embedder, Gated, Guarded
 
 
 @dataclass(frozen=True)
@@ -103,9 +106,24 @@ class Probe:
 
 
 def _generation(given: ProbeInput) -> GenerationResult:
-    cases = given.contexts(given.settings.generation_contexts)
-    background = given.evaluation.background
-    return run_generation(given.systems.suggesters, cases, background, given.steps)
+    return _lists(given, given.test)
+
+
+def _unseen_generation(given: ProbeInput) -> GenerationResult:
+    """Lists for visitors whom the background does not know; empty if no users were held out."""
+    return _lists(given, given.evaluation.sessions.get(UNSEEN_USERS, []))
+
+
+def _lists(given: ProbeInput, sessions: list[Session]) -> GenerationResult:
+    if not sessions:
+        return GenerationResult(0, LISTED, SHOWN, {})
+    background, settings = given.evaluation.background, given.settings
+    cases = sample_contexts(sessions, background, settings.generation_contexts, settings.seed)
+    makers = given.systems.list_makers
+    popularity = makers.get("popularity")
+    guard = popularity.guard if isinstance(popularity, Guarded) else None
+    trivial = [name for name in TRIVIAL if name in makers]
+    return run_generation(makers, cases, background, given.steps, guard, trivial)
 
 
 def _completion(given: ProbeInput) -> CompletionResult:
@@ -178,6 +196,13 @@ def _decoding(given: ProbeInput) -> dict[str, DecodingTime]:
     }
 
 
+def _list_times(given: ProbeInput) -> dict[str, float]:
+    if not given.test:
+        return {}
+    makers = given.systems.list_makers.items()
+    return {name: list_time(maker, given.test) for name, maker in makers}
+
+
 PROBES: tuple[Probe, ...] = (
     Probe(
         "generation",
@@ -185,6 +210,7 @@ PROBES: tuple[Probe, ...] = (
         _generation,
         Section("generation", "Suggestions without candidates", sections.generation),
     ),
+    Probe("unseen_generation", GenerationResult, _unseen_generation),
     Probe(
         "completion",
         CompletionResult,
@@ -225,4 +251,5 @@ PROBES: tuple[Probe, ...] = (
         Section("vectors", "Words and queries in space", sections.projections),
     ),
     Probe("decoding", dict[str, DecodingTime], _decoding, timed=True),
+    Probe("list_times", dict[str, float], _list_times, timed=True),
 )

@@ -12,6 +12,7 @@ from nextquery.evaluation.report import html, plots, tables
 from nextquery.evaluation.report.html import PLOTS
 from nextquery.evaluation.report.latex import write_tables
 from nextquery.evaluation.report.probe_sections import ngrams
+from nextquery.evaluation.report.serving import what_to_serve
 from nextquery.evaluation.results import ExperimentResults, with_enough_cases
 from nextquery.evaluation.scenario_run import ScenarioResult
 from nextquery.evaluation.scenarios import SCENARIOS
@@ -23,6 +24,7 @@ def write_report(out: Path, results: ExperimentResults) -> None:
     """Draw every plot and write `index.html` beside `results.json`."""
     (out / PLOTS).mkdir(exist_ok=True)
     parts = {
+        "serving": ("What to serve", what_to_serve(results)),
         "summary": ("What was found", _summary(results)),
         "scenarios": ("Ranking the next query", _scenarios(out, results)),
         "visitors": ("New visitors", _new_visitors(out, results)),

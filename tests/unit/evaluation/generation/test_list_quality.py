@@ -1,19 +1,31 @@
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
+import marisa_trie
+import numpy as np
 import pytest
 
 from nextquery.evaluation.lists import (
+    AgainstTrivial,
     GenerationCase,
+    ListMaker,
     list_diversity,
     run_generation,
     sample_contexts,
+    text_quality,
     word_overlap,
 )
 from nextquery.evaluation.steps import show_steps
+from nextquery.guard.fingerprints import pair_key, text_key
+from nextquery.guard.guard import Guard
+from nextquery.guard.quality import TypedText
+from nextquery.guard.tables import COUNT_FORMAT, Tables
 from nextquery.ranking.cases import BackgroundCounts
 from nextquery.records import ScoredQuery, Session, Suggestion
 
+SECRET = b"secret"
+KNOWN = ("hotels in oslo", "oslo museum", "rome museum")
 BACKGROUND = BackgroundCounts({"red car": 3, "blue car": 2, "boat": 1}, {})
 
 
@@ -76,3 +88,64 @@ def test_contexts_are_drawn_without_replacement_and_by_seed() -> None:
     assert all(case.known_anchor for case in drawn)
     assert drawn == sample_contexts(sessions, BACKGROUND, 20, seed=1)
     assert drawn != sample_contexts(sessions, BACKGROUND, 20, seed=2)
+
+
+class Always:
+    """Suggests the same list after any context."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+
+    def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
+        return [Suggestion(text, 0.0, "") for text in self.texts[:n]]
+
+
+def test_systems_are_compared_with_the_best_trivial_rule_by_user() -> None:
+    cases = [GenerationCase(("boat",), "red car", True, f"user{n // 2}") for n in range(12)]
+    makers: dict[str, ListMaker] = {
+        "good": Always("red car"), "poor": Always("a", "b", "c", "red car"),
+        "rule": Always("a", "red car"), "other": Always("a"),
+    }  # fmt: skip
+    with show_steps() as steps:
+        trivial = ["other", "rule"]
+        found = run_generation(makers, cases, BACKGROUND, steps, trivial=trivial).against_trivial
+    assert found == (
+        AgainstTrivial("good", "rule", 0.5, 0.0),
+        AgainstTrivial("poor", "rule", -0.25, 0.0),
+    )
+    assert [each.better for each in found] == [True, False]
+
+
+@pytest.fixture
+def guard() -> Guard:
+    """The guard of a log in which ten users typed each of the known queries."""
+    words = marisa_trie.Trie(sorted({word for query in KNOWN for word in query.split()}))
+    keys = [
+        pair_key(text_key(first, SECRET), text_key(second, SECRET))
+        for query in KNOWN
+        for first, second in pairwise(query.split())
+    ]
+    pairs = np.sort(np.array(keys, dtype=np.uint64))
+    users = np.full(len(pairs), 10)
+    counts = np.full(3 * len(words), 10)
+    none = np.empty(0, dtype=np.uint64)
+    typed = TypedText(words, SECRET, counts, pairs, users, none).calibrated(KNOWN)
+    queries = marisa_trie.RecordTrie(COUNT_FORMAT, [(query, (10,)) for query in KNOWN])
+    return Guard(Tables(secret=SECRET, queries=queries, words=words, typed_text=typed))
+
+
+def test_text_quality_by_hand(guard: Guard) -> None:
+    contexts = [("hotels in oslo",), ("oslo museum",)]
+    lists = [
+        ["hotels oslo", "hotels in", "oslo", "hotels in oslo", "rome museum", "not looked at"],
+        ["oslo museum museums"],
+    ]
+    found = text_quality(lists, contexts, guard)
+    assert found.unknown == pytest.approx(4 / 6)
+    assert found.shortened == pytest.approx(2 / 6)  # "hotels in", "oslo"
+    assert found.dangling == found.fragment == found.repeated_word == pytest.approx(1 / 6)
+    assert found.disfluent == pytest.approx(1 / 6)  # nobody typed "hotels oslo"
+    assert found.junk == pytest.approx(4 / 6)
+    assert found.frequent == pytest.approx(2 / 6)  # all known queries of so small a log are
+    assert (found.places, found.full) == (3.0, 0.5)
+    assert text_quality([[]], [("oslo",)], guard).junk == 0.0
