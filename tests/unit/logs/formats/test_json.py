@@ -112,6 +112,7 @@ def test_milliseconds_as_a_number() -> None:
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+KEYS = st.sampled_from(["a", "b", "c", "b.a", "_source"])
 VALUES = st.recursive(
     LEAVES,
     lambda inner: (
@@ -191,3 +192,34 @@ def test_the_start_of_a_document() -> None:
     lines = tuple(json.dumps({"logs": OBJECTS}, indent=1).split("\n"))
     assert sample_document(Sample(Path("x"), lines[:20]), "logs") == OBJECTS[:2]
     assert sample_document(Sample(Path("x"), ("a,b",)), "logs") == []
+
+
+KEYS = st.sampled_from(["a", "b", "c", "b.a", "_source"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+JSON_LINES = st.builds(json.dumps, st.dictionaries(KEYS, VALUES), ensure_ascii=st.booleans())
+BAD_LINES = st.sampled_from(
+    ["x", "[1]", "null", '{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}', '{"a": 1, "a": 2}', "{"]
+)
+
+
+@given(st.lists(JSON_LINES | BAD_LINES, max_size=12))
+def test_lines_have_the_same_fields_together_and_one_by_one(lines: list[str]) -> None:
+    texts = pl.DataFrame({"text": lines}, {"text": pl.String}).with_columns(
+        reason=pl.lit(None, pl.String)
+    )
+    paths = {"first": "a", "inner": "b.a", "other": "c|b.c"}
+    together = extract_fields(texts, paths)
+    one_by_one = [extract_fields(texts[number : number + 1], paths) for number in range(len(lines))]
+    assert together.rows() == [row for frame in one_by_one for row in frame.rows()]
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_very_deep_nesting_is_rejected_not_a_crash(opening: str) -> None:
+    deep = '{"user": "u", "more": ' + opening * 100_000
+    lines = pl.DataFrame({"text": [deep, '{"user": "v"}'], "reason": [None, None]})
+    fields = extract_fields(lines.cast({"reason": pl.String}), {"user": "user"})
+    assert fields.select("user", "reason").rows() == [(None, rejects.NOT_JSON), ("v", None)]

@@ -1,3 +1,4 @@
+import contextlib
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nextquery.errors import LogError
 from nextquery.logs.formats import parquet
 from nextquery.logs.formats.parquet import parse_batch, read_batches
+from nextquery.logs.formats.parquet_footer import read_footer
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.rows import ParsedRows
 
@@ -174,3 +178,19 @@ def test_a_column_that_unpacks_to_thousands_of_times_its_size_is_refused(
     table = pa.table({"user": texts, "time": [MOMENT] * 100, "query": texts})
     with pytest.raises(LogError, match=r"'(user|query)' unpacks to .* bytes from .*; that is"):
         parse_table(tmp_path, table)
+
+
+@given(
+    content=st.binary(max_size=300), position=st.integers(0, 400), length=st.integers(0, 2**32 - 1)
+)
+def test_a_damaged_footer_is_an_error_and_nothing_else(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, position: int, length: int
+) -> None:
+    path = tmp_path_factory.mktemp("damaged") / "log.parquet"
+    pl.DataFrame({"user": ["a"], "nested": [{"x": 1, "y": {"z": "b"}}]}).write_parquet(path)
+    assert read_footer(path).names == ["user", "nested"]
+    whole = path.read_bytes()
+    damaged = whole[: -position - 8] + content + whole[-position - 8 : -8]
+    path.write_bytes(damaged + min(length, len(damaged)).to_bytes(4, "little") + b"PAR1")
+    with contextlib.suppress(ValueError):
+        read_footer(path)

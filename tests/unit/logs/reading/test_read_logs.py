@@ -1,6 +1,5 @@
 import gzip
 import json
-import random
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -132,11 +131,6 @@ def test_too_many_bad_rows_stop_the_job(tmp_path: Path) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_share_that_stops_the_job_is_a_setting(tmp_path: Path) -> None:
-    result, _ = read(tmp_path, HEADER + ROW + b"7\tred\n", max_rejected=0.5)
-    assert result.rows_rejected == 1
-
-
 def test_rows_without_a_query_do_not_stop_the_job(tmp_path: Path) -> None:
     result, _ = read(tmp_path, b"A\t970916105432\tred\n" + b"A\t970916105433\t\n" * 9)
     assert (result.format, result.rows_rejected) == ("excite", 9)
@@ -153,20 +147,6 @@ def test_empty_log_is_refused(tmp_path: Path, content: bytes) -> None:
 def test_header_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="the log has no rows"):
         read(tmp_path, HEADER)
-
-
-def test_truncated_gzip_is_refused(tmp_path: Path) -> None:
-    noise = random.Random(1)
-    rows = b"".join(
-        b"7\t%d\t2006-03-01 07:17:12\t\t\n" % noise.getrandbits(200) for _ in range(3000)
-    )
-    with pytest.raises(LogError, match=r"log-0: the gzip data is truncated or damaged"):
-        read(tmp_path, gzip.compress(HEADER + rows)[:90_000])
-
-
-def test_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="a folder, not a file"):
-        read_logs([tmp_path], ReadSettings(), tmp_path / "work")
 
 
 def test_wrong_guess_can_be_overridden(tmp_path: Path) -> None:
@@ -195,13 +175,6 @@ def test_ndjson_and_parquet_with_chosen_columns(tmp_path: Path) -> None:
         getattr(table, f"write_{name}")(path)
         result = read_logs([path], ReadSettings(columns=columns), tmp_path / f"{name}-work")
         assert (result.format, result.rows_accepted) == (name, 1)
-
-
-def test_unknown_zone_and_format_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="time zone 'Moon' is unknown"):
-        read(tmp_path, ROW, time_zone="Moon")
-    with pytest.raises(LogError, match="format 'xml' is unknown"):
-        read(tmp_path, ROW, format="xml")
 
 
 def test_progress_grows_to_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
