@@ -74,7 +74,7 @@ class ServiceSettings:
     again: int = setting(3, least=0, most=MAX_SUGGESTIONS, panel=LISTS)
     """Most earlier queries of the visitor in an answer."""
     again_threshold: float | None = setting(None, least=0, most=1, panel=LISTS)
-    """Least probability of an earlier query that is shown; by default as the model has it."""
+    """Show no earlier query unless one is this likely; by default as the model has it."""
     user_days: int | None = setting(None, least=1, most=MAX_FEEDBACK_DAYS)
     """Keep the searches of visitors who are named by `user_id` for this many days, where sessions
     are kept; by default nothing is kept."""

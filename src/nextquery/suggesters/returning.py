@@ -30,6 +30,8 @@ KIND = "returning"
 MAX_HISTORY = 200
 """Different earlier queries that are looked at, the most recent ones."""
 SOURCE = "typed before"
+FURTHER = 0.25
+"""Once one query is as likely as the threshold, further ones may have this share of it."""
 _IDLE_SECONDS = 1800.0
 
 
@@ -162,7 +164,7 @@ class ReturningSettings(Section):
 
     sessions: int = Field(default=5000, ge=1)
     """Training sessions to learn from, drawn at random; half as many decide the threshold."""
-    shown: float = Field(default=0.5, gt=0.0, le=1.0)
+    shown: float = Field(default=0.53, gt=0.0, le=1.0)
     """The share of validation requests in which something is shown: decides the threshold."""
     ridge: float = Field(default=100.0, ge=0.0)
     """Weight decay of the regression, counted in candidates."""
@@ -182,7 +184,7 @@ class Returning:
         self.weights = weights
         """One weight per feature, then the intercept."""
         self.threshold = threshold
-        """A query that is less likely is not shown."""
+        """Nothing is shown if no query is as likely as this."""
         self.settings = settings
         self.guard = guard
         self.validation: dict[str, float] = {}
@@ -209,15 +211,16 @@ class Returning:
     ) -> list[Suggestion]:
         """At most `n` earlier queries with their probability as score, the likeliest first.
 
-        Queries are normalised; nothing is shown without a history. The guard's blocklist, patterns
-        of personal data and hits rule apply, its K-user rule does not.
+        Nothing is shown without a history, or if none is as likely as the threshold; the others
+        may be a quarter as likely. Queries are normalised. The guard's blocklist, patterns of
+        personal data and hits rule apply, its K-user rule does not.
         """
         least = self.threshold if threshold is None else threshold
         found: list[Suggestion] = []
         if not history:
             return found
         for text, probability in self.probabilities(context, history, now):
-            if probability < least or len(found) == n:
+            if probability < (least * FURTHER if found else least) or len(found) == n:
                 break
             if self.allows(text):
                 found.append(Suggestion(text, probability, SOURCE))

@@ -18,6 +18,7 @@ from nextquery.guard.guard import Guard
 from nextquery.logs.data_folder import PreparedData, data_entry
 from nextquery.suggesters.returning import (
     FEATURES,
+    FURTHER,
     MAX_HISTORY,
     Floats,
     PastQuery,
@@ -235,9 +236,9 @@ def _calibrated(learnt: Floats, rows: Floats, labels: Floats) -> Floats:
 def _threshold(
     learnt: Floats, requests: Sequence[PastRequest], shown: float
 ) -> tuple[float, dict[str, float]]:
-    """The least probability that is shown, and what that gives on the requests.
+    """The threshold, and what it gives on the requests.
 
-    Above it the likeliest candidate of a share `shown` of all requests is found.
+    The likeliest candidate of a share `shown` of all requests is above it.
     """
     first, hits, suggested = [], [], []
     for request in requests:
@@ -251,7 +252,10 @@ def _threshold(
         )
     threshold = float(np.quantile(first, 1.0 - shown, method="higher")) if first else 1.0
     threshold = max(threshold, 1e-6)
-    above = [values >= threshold for values in suggested]
+    # As in `Returning.again`: the first decides, others may be less likely.
+    above = [
+        (values >= threshold * FURTHER) & (values[:1] >= threshold).any() for values in suggested
+    ]
     found = [bool((hit & kept).any()) for hit, kept in zip(hits, above, strict=True)]
     is_shown = [bool(kept.any()) for kept in above]
     return threshold, {

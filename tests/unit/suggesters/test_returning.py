@@ -128,6 +128,9 @@ def test_the_habit_is_learnt(model_folder: Path) -> None:
     assert "news" not in {suggestion.text for suggestion in found}
     probabilities = dict(model.probabilities(["news"], history, now))
     assert probabilities["my blog 77"] == found[0].score
+    first, second = (value for _, value in model.probabilities(["news"], history, now))
+    alone = model.again(["news"], history, now, threshold=first)
+    assert len(alone) == (2 if second >= first / 4 else 1)
     assert model.again(["news"], history, now, n=0) == []
     assert model.again(["news"], history, now, threshold=1.0) == []
 

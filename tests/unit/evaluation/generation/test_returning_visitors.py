@@ -29,7 +29,7 @@ def measured(requests: Sequence[PastRequest], lists: Sequence[Sequence[str]]) ->
     from nextquery.evaluation.returning import _measured
 
     weights = np.zeros(len(FEATURES) + 1)
-    weights[FEATURES.index("rank")] = -1.0
+    weights[FEATURES.index("rank")] = -2.0
     weights[-1] = 0.5
     model = Returning(weights, 0.3, ReturningSettings(), Guard())
     found = _measured(model, requests, {"sys": lists}, {"popular"})
@@ -48,7 +48,8 @@ def test_measures_by_hand() -> None:
     assert (found.requests, found.users) == (4, 3)
     assert found.next_query_typed_before == pytest.approx(2 / 4)
     again, rule = found.again, found.last_three
-    # Ranks 0 and 1 are above .3: two queries for ann, one for bob, none without a history.
+    # .62 for the first is above .3, and .18 for the second above a quarter of it; .03 is not:
+    # two queries for ann, one for bob, none without a history.
     assert again.shown.value == pytest.approx(3 / 4)
     assert again.lists.hit.value == pytest.approx(2 / 4)
     assert again.lists.mrr.value == pytest.approx((1 / 2 + 1) / 4)
