@@ -70,7 +70,7 @@ def test_when_one_process_refuses_the_other_says_so_in_a_line(data: Path, tmp_pa
         next((tmp_path / "logs").glob(f"*/attempt_0/{rank}/stderr.log")).read_text()
         for rank in range(2)
     )
-    assert "add --resume to go on with it" in first
+    assert "add --resume to continue it" in first
     assert second == (
         "error: process 1 of 2 (counted from 0): another process has ended; "
         "its own message says why\n"

@@ -11,7 +11,7 @@ Beyond the paper. The decoder attends over the word states `h_{k,j}` of the earl
 
 so that a word outside the vocabulary can be predicted if the session has it. Words of the session
 that the vocabulary lacks get ids from V on (`extended ids`). Where there is no earlier word,
-`g_n = 0`. Knows neither how queries are encoded nor how a loss is made of `P`.
+`g_n = 0`.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 The reference for both sides: training (`likelihood.py`) runs the same modules over packed batches,
 decoding (`inference/network.py`) computes the same without PyTorch, and tests hold both to
-the steps here. Knows nothing of losses, optimisers or decoding. A query is its words followed by
+the steps here. A query is its words followed by
 the end-of-query symbol; the encoder reads that symbol too, as the paper writes one sequence `Q_m`
 for both sides.
 """
@@ -42,8 +42,8 @@ class WordNgrams(nn.Embedding):
         """
         table = self.table if outside is None else self.table.joined(outside)
         rows = table.take(words.cpu().numpy().ravel())
-        found = self._means(rows, words.device)
-        return found.view(*words.shape, self.embedding_dim)
+        means = self._means(rows, words.device)
+        return means.view(*words.shape, self.embedding_dim)
 
     def all_means(self) -> Tensor:
         """What n-grams add to the vectors of the whole vocabulary (V, d_e)."""
@@ -52,11 +52,11 @@ class WordNgrams(nn.Embedding):
     def _means(self, rows: NgramTable, device: torch.device) -> Tensor:
         if not len(rows.buckets):
             return self.weight.new_zeros((len(rows), self.embedding_dim))
-        used, places = _distinct(rows.buckets, self.num_embeddings)
+        used, indices = _distinct(rows.buckets, self.num_embeddings)
         # Each bucket's vector is read once, so that its gradient has one row.
         vectors = self(torch.from_numpy(used).to(device))
         return functional.embedding_bag(
-            torch.from_numpy(places).to(device),
+            torch.from_numpy(indices).to(device),
             vectors,
             torch.from_numpy(rows.starts[:-1]).to(device),
             mode="mean",
@@ -64,7 +64,7 @@ class WordNgrams(nn.Embedding):
 
 
 def _distinct(buckets: Ints, number: int) -> tuple[Ints, Ints]:
-    """The buckets that occur, ascending, and the place of each given one among them."""
+    """The buckets that occur, ascending, and the index of each given one among them."""
     occurs = np.zeros(number, dtype=bool)
     occurs[buckets] = True
     return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[buckets]
@@ -94,7 +94,7 @@ class WordProjection(nn.Module):
 
 
 class SessionInputs(NamedTuple):
-    """What the session state gives to the decoder beside `d_0`; None where it gives nothing."""
+    """What the decoder gets of the session state besides `d_0`; None: nothing."""
 
     step: Tensor | None
     """(rows, 3 d_h): `S s`, added to the inputs of every step (Eq. 8)."""
@@ -161,17 +161,17 @@ class HRED(StoredModel[ModelConfig]):
     @property
     def output_matrix(self) -> Tensor:
         """The output vectors `o_v` of Eq. 9: (V, d_e)."""
-        own = self.output_vectors.weight
+        vectors = self.output_vectors.weight
         if self.character_ngrams is None or not self.config.tied:
-            return own
-        return own + self.character_ngrams.all_means()
+            return vectors
+        return vectors + self.character_ngrams.all_means()
 
     def outputs_of(self, words: Tensor) -> Tensor:
         """The output vectors of some words (words, d_e)."""
-        own: Tensor = self.output_vectors(words)
+        vectors: Tensor = self.output_vectors(words)
         if self.character_ngrams is None or not self.config.tied:
-            return own
-        return own + self.character_ngrams.means(words)
+            return vectors
+        return vectors + self.character_ngrams.means(words)
 
     def word_inputs(self, words: Tensor, outside: NgramTable | None = None) -> Tensor:
         """What the word projections take: word vectors (..., d_e), ids (...) if not factored.
@@ -191,7 +191,7 @@ class HRED(StoredModel[ModelConfig]):
 
         `words` is (queries, words), each query ending in the end-of-query symbol, padded;
         `lengths` (queries,) counts that symbol. The states are (queries, words, d_h), zero
-        behind the end.
+        after the end.
         """
         order = lengths.argsort(descending=True, stable=True)
         steps = torch.arange(words.shape[1], device=words.device)
@@ -312,16 +312,16 @@ def initialise_as_authors(model: HRED) -> None:
 
 
 @torch.no_grad()
-def take_word_vectors(model: "HRED | Transformer", found: WordVectors) -> None:
+def take_word_vectors(model: "HRED | Transformer", given: WordVectors) -> None:
     """Begin with these vectors, reduced to the model's size and as long as those drawn at random.
 
     Words that are not among them keep their random vectors; if there are fewer numbers than the
-    model has, the others stay random, too.
+    model has, the rest stay random, too.
     """
     assert model.word_vectors is not None
     table = model.word_vectors.weight.to("cpu", copy=True)  # the model may be on a GPU
-    vectors = torch.from_numpy(found.reduced(table.shape[1]).vectors)
+    vectors = torch.from_numpy(given.reduced(table.shape[1]).vectors)
     spread = float(vectors.std())
-    rows = torch.tensor([model.vocabulary.id(word) for word in found.words])
+    rows = torch.tensor([model.vocabulary.id(word) for word in given.words])
     table[rows, : vectors.shape[1]] = vectors * (float(table.std()) / max(spread, 1e-12))
     model.word_vectors.weight.copy_(table)

@@ -90,7 +90,7 @@ class SessionLikelihood(nn.Module):
         self.never: Tensor
 
     def forward(self, batch: Batch, candidates: Candidates | None = None) -> tuple[Tensor, Tensor]:
-        """The sum to be raised, and the log-likelihood of each position (positions,), as packed.
+        """The sum to maximise, and the log-likelihood of each position (positions,), as packed.
 
         The sum is that of the positions, and with a usefulness head its weighted log-likelihood
         of what was useful. Over all of V, or over the `candidates` only.
@@ -127,14 +127,14 @@ class SessionLikelihood(nn.Module):
         self, batch: Batch, candidates: Candidates | None
     ) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
         """The output vectors that are summed over, what is added to their scores, the targets."""
-        model, own = self.model, self.model.output_bias
+        model, output_bias = self.model, self.model.output_bias
         if candidates is None:
-            bias = self.never if own is None else self.never + own
+            bias = self.never if output_bias is None else self.never + output_bias
             return model.output_matrix, bias, batch.targets
         filled = filled_up(candidates)
         words, bias = tensor(model, filled.words), tensor(model, filled.correction)
-        if own is not None:
-            bias = bias + _rows(own[:, None], words).squeeze(1)
+        if output_bias is not None:
+            bias = bias + _rows(output_bias[:, None], words).squeeze(1)
         return model.outputs_of(words), bias, candidates.index(batch.targets)
 
 

@@ -65,10 +65,10 @@ class Continuation:
 
     def settings(self) -> dict[str, Any]:
         """The settings of the earlier run, as a config file would have them."""
-        found = self.manifest.get("settings")
-        if not isinstance(found, dict) or not isinstance(found.get("train"), dict):
+        settings = self.manifest.get("settings")
+        if not isinstance(settings, dict) or not isinstance(settings.get("train"), dict):
             raise ArtifactError(f"{self.path}: does not say how it was trained; train anew")
-        return {**found, "train": {**found["train"], **FRESH}}
+        return {**settings, "train": {**settings["train"], **FRESH}}
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Chosen:
 def choose_sessions(
     continuation: Continuation, data: PreparedData, sessions: EncodedSessions, seed: int
 ) -> Chosen:
-    """The sessions that are new since the earlier model, and some of the others."""
+    """The sessions that are new since the earlier model, and some of the older ones."""
     new = _are_new(continuation, data, sessions)
     old = np.flatnonzero(~new)
     wanted = len(old) if not new.any() else round(continuation.replay * int(new.sum()))
@@ -170,22 +170,20 @@ def similar_words(sessions: EncodedSessions, new: NDArray[np.int64]) -> dict[int
         values[~is_new][by_context] for values in (words, contexts, times)
     )
     new_words, new_contexts, new_times = (values[is_new] for values in (words, contexts, times))
-    found: dict[int, Weighted] = {}
+    similar: dict[int, Weighted] = {}
     for word in new.tolist():
         alike = np.zeros(sessions.vocabulary_size)
-        for place in np.flatnonzero(new_words == word).tolist():
-            start, stop = np.searchsorted(
-                old_contexts, [new_contexts[place], new_contexts[place] + 1]
-            )
+        for row in np.flatnonzero(new_words == word).tolist():
+            start, stop = np.searchsorted(old_contexts, [new_contexts[row], new_contexts[row] + 1])
             if start == stop:
                 continue
-            seen = np.minimum(old_times[start:stop], new_times[place])
+            seen = np.minimum(old_times[start:stop], new_times[row])
             share = seen / np.sqrt(old_times[start:stop].sum())
             alike[old_words[start:stop]] += share / np.sqrt(counts[old_words[start:stop]])
         best = np.argsort(-alike, kind="stable")[:_SIMILAR]
         best = best[alike[best] > 0]
-        found[word] = (best, alike[best] / alike[best].sum()) if len(best) else rare
-    return found
+        similar[word] = (best, alike[best] / alike[best].sum()) if len(best) else rare
+    return similar
 
 
 def _contexts(

@@ -1,4 +1,4 @@
-"""Several processes that train one model. Knows torch.distributed, nothing of training.
+"""Several processes that train one model.
 
 One process is the same code with nothing to exchange. CUDA is used when it is there; that branch
 (device choice, NCCL or Gloo for CUDA) is the only one that a machine without a GPU cannot run.
@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from nextquery.errors import InputError, TrainingError
 
 _LOST = re.compile(r"gloo/|connection (closed|reset|refused)|broken pipe", re.IGNORECASE)
-"""What Gloo's errors, which have no class of their own, say when another process is gone."""
+"""What Gloo's errors, which have no class, say when another process has ended."""
 
 
 @dataclass(frozen=True)

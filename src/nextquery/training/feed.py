@@ -1,4 +1,4 @@
-"""The input pipeline: the batches of an epoch, made ahead of time. Knows no model.
+"""The input pipeline: the batches of an epoch, made ahead of time.
 
 The order is a function of seed and epoch alone, and the candidates of a step of seed and step, so
 that a run can go on anywhere. Every process cuts the same batches and takes its share.
@@ -31,7 +31,7 @@ class Order:
     batch_words: int
     """Symbols to predict per batch."""
     sort_window: int = 64
-    """Sessions of so many batches are sorted by length."""
+    """Number of batches whose sessions are sorted by length together."""
 
 
 @dataclass(frozen=True)

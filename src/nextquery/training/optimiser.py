@@ -1,4 +1,4 @@
-"""The optimisers, dense and by rows. Knows parameters and gradients, nothing of the model.
+"""The optimisers, dense and by rows.
 
 Word vectors get sparse gradients: a step touches only the rows of words that occurred. Rows that
 were not touched keep value and moments, so a step costs what the batch costs, not what the

@@ -57,7 +57,8 @@ class RunFacts:
             "validation_perplexity": self.perplexity[None].perplexity,
             "validation_perplexity_known": self.perplexity[None].known_perplexity,
             "validation_perplexity_by_context": {
-                _context(context): found.perplexity for context, found in self.perplexity.items()
+                _context(context): measured.perplexity
+                for context, measured in self.perplexity.items()
             },
             **self._usefulness_entries(),
         }
@@ -127,10 +128,10 @@ def draw_curve(metrics: Path, target: Path) -> None:
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
     for key, label in (("loss", "training"), ("validation_nll", "validation")):
-        found = [
+        points = [
             (entry["step"], math.exp(min(entry[key], 50))) for entry in entries if key in entry
         ]
-        steps, values = [step for step, _ in found], [value for _, value in found]
+        steps, values = [step for step, _ in points], [value for _, value in points]
         axes.plot(steps, values, marker="o" if key == "validation_nll" else "", label=label)
     axes.set(xlabel="step", ylabel="perplexity per word", yscale="log", title="Training")
     axes.yaxis.set_major_formatter("{x:,.0f}")
@@ -154,8 +155,8 @@ def model_card(
     counts = data.artifact.manifest["counts"]
     perplexity = facts.perplexity[None]
     rows = "".join(
-        f"| {_context(context)} | {found.perplexity:.2f} | {found.known_perplexity:.2f} |\n"
-        for context, found in facts.perplexity.items()
+        f"| {_context(context)} | {measured.perplexity:.2f} | {measured.known_perplexity:.2f} |\n"
+        for context, measured in facts.perplexity.items()
     )
     settings = "".join(
         f"| `{section}.{key}` | {value} |\n"
@@ -211,12 +212,12 @@ trained on in {facts.epochs} epochs, by {facts.processes} process(es) on {facts.
 {settings}"""
 
 
-def _usefulness(found: UsefulnessLoss | None) -> str:
-    if found is None:
+def _usefulness(loss: UsefulnessLoss | None) -> str:
+    if loss is None:
         return "The model has no usefulness head: it says nothing of whether a query is useful."
     return (
-        f"Usefulness head: {found.nll:.3f} nats per query on {found.queries:,} validation queries; "
-        f"{found.share_nll:.3f} if the same were said of every query."
+        f"Usefulness head: {loss.nll:.3f} nats per query on {loss.queries:,} validation queries; "
+        f"{loss.share_nll:.3f} if every query got the same probability."
     )
 
 

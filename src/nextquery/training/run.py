@@ -63,7 +63,7 @@ def check_folders(out: Path, *, resume: bool) -> None:
     remove_finished(out)
     if folder.exists() and not resume:
         raise ArtifactError(
-            f"{folder}: a run that was not finished; add `resume` to go on with it, "
+            f"{folder}: a run that was not finished; add `resume` to continue it, "
             "or delete that folder to start anew"
         )
     if resume and not folder.exists() and out.exists():
@@ -82,13 +82,13 @@ def remove_finished(out: Path) -> None:
         remove(folder)
     pattern = re.compile(re.escape(f".{folder.name}.") + r"[0-9a-f]{8}\.finished")
     with suppress(FileNotFoundError):
-        for beside in list(folder.parent.iterdir()):
-            if pattern.fullmatch(beside.name):
-                shutil.rmtree(beside, ignore_errors=True)
+        for path in list(folder.parent.iterdir()):
+            if pattern.fullmatch(path.name):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def remove(folder: Path) -> None:
-    """Remove the folder of a finished run, at once to the eye of everybody else."""
+    """Remove the folder of a finished run; for other processes it disappears at once."""
     away = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.finished")
     with suppress(FileNotFoundError):
         folder.rename(away)
@@ -170,7 +170,7 @@ def train(
 ) -> Outcome:
     """Train a model on the background sessions of `data` and publish it at `out`.
 
-    With `continuation` it goes on from an earlier model, with the sessions that are new since.
+    With `continuation` it continues from an earlier model, with the sessions that are new since.
     """
     check(data, out, processes, resume)
     run = Run(data, out, config, processes, continuation)
@@ -238,7 +238,7 @@ class Run:
             trainer.restore(self._checkpoints.load(step))
             say(f"resuming after step {step}, epoch {trainer.position.epoch + 1}")
         elif self._continuation is not None:
-            self._go_on_from(model, self._continuation, say)
+            self._continue_from(model, self._continuation, say)
         elif config.word_vectors:
             _begin_with(model, Path(config.word_vectors), say)
         if self._processes.leads:
@@ -283,15 +283,15 @@ class Run:
         background, validation = (
             self._with_use(
                 encode_sessions(
-                    self._data.sessions(each),
+                    self._data.sessions(split),
                     self._vocabulary,
                     limits,
-                    folder / each,
+                    folder / split,
                     getattr(self._config.model, "character_ngrams", 0),
                 ),
-                each,
+                split,
             )
-            for each in ("background", "validation")
+            for split in ("background", "validation")
         )
         if self._continuation is not None:
             seed = self._config.train.seed
@@ -299,14 +299,14 @@ class Run:
             background = self._chosen.sessions
         return background, validation
 
-    def _go_on_from(
+    def _continue_from(
         self, model: SessionModel, continuation: Continuation, say: Callable[[str], None]
     ) -> None:
         """Begin with the weights of the earlier model."""
         assert self._chosen is not None
         new = take_weights(model, open_model(continuation.path), self._chosen.background)
         say(
-            f"going on from {continuation.path}: {self._chosen.new:,} new sessions, "
+            f"continuing from {continuation.path}: {self._chosen.new:,} new sessions, "
             f"{self._chosen.replayed:,} older ones, {new:,} new words"
         )
 
@@ -353,11 +353,11 @@ def _fixed_settings(config: RunConfig) -> dict[str, object]:
 
 
 def _begin_with(model: SessionModel, path: Path, say: Callable[[str], None]) -> None:
-    """Give the model the word vectors of a file, and say how many words it has."""
-    found = read_word_vectors(path, set(model.vocabulary.words))
-    take_word_vectors(model, found)
+    """Give the model the word vectors of a file, and say how many words have one."""
+    vectors = read_word_vectors(path, set(model.vocabulary.words))
+    take_word_vectors(model, vectors)
     known = len(model.vocabulary) - len(SPECIAL)
-    say(f"word vectors of {len(found.words):,} of {known:,} words from {path}")
+    say(f"word vectors of {len(vectors.words):,} of {known:,} words from {path}")
 
 
 def _feed(
@@ -390,12 +390,12 @@ def _disk_errors(out: Path) -> Iterator[None]:
         raise
     except (OSError, SafetensorError) as error:
         name = getattr(error, "filename", None)
-        place = Path(os.fsdecode(name)) if isinstance(name, str | bytes) else folder_of_run(out)
-        if not _of_run(place, out):
+        path = Path(os.fsdecode(name)) if isinstance(name, str | bytes) else folder_of_run(out)
+        if not _of_run(path, out):
             raise
         reason = getattr(error, "strerror", None) or str(error)
         raise TrainingError(
-            f"{place}: {reason}; {advice(error)} and run again with `resume`"
+            f"{path}: {reason}; {advice(error)} and run again with `resume`"
         ) from error
 
 
@@ -413,12 +413,12 @@ def _memory_errors() -> Iterator[None]:
         ) from error
 
 
-def _of_run(place: Path, out: Path) -> bool:
-    """Whether a path is in `OUT/`, in `OUT.training/` or in what `publish` makes beside them."""
-    place, parent = place.absolute(), out.absolute().parent
-    if parent not in place.parents:
+def _of_run(path: Path, out: Path) -> bool:
+    """Whether a path is in `OUT/`, in `OUT.training/` or in what `publish` writes next to them."""
+    path, parent = path.absolute(), out.absolute().parent
+    if parent not in path.parents:
         return False
-    first = place.relative_to(parent).parts[0]
+    first = path.relative_to(parent).parts[0]
     return first in (out.name, folder_of_run(out).name) or first.startswith(f".{out.name}.")
 
 
