@@ -68,20 +68,20 @@ def from_overrides(kind: type[SectionT], overrides: Sequence[str]) -> SectionT:
     return validated(kind, values, "`overrides`")
 
 
-def validated(kind: type[SectionT], values: dict[str, Any], place: str) -> SectionT:
-    """The section with these values; what is wrong with them is said to be wrong at `place`."""
+def validated(kind: type[SectionT], values: dict[str, Any], where: str) -> SectionT:
+    """The section with these values; an error names `where` they come from."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(f"{place}: {_first_problem(error)}") from None
+        raise ConfigError(f"{where}: {_first_problem(error)}") from None
 
 
-def stored_section(kind: type[SectionT], values: Any, place: Path) -> SectionT:
-    """The section that the manifest of the folder `place` holds as `values`."""
+def stored_section(kind: type[SectionT], values: Any, folder: Path) -> SectionT:
+    """The section that the manifest of `folder` has as `values`."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ArtifactError(f"{place}: its manifest has {_first_problem(error)}") from None
+        raise ArtifactError(f"{folder}: its manifest has {_first_problem(error)}") from None
 
 
 def _apply(values: dict[str, Any], override: str) -> None:

@@ -81,7 +81,7 @@ def check_limits(settings: Any) -> None:
         if option.choices and value not in option.choices:
             allowed = ", ".join(option.choices)
             raise InputError(f"`{declared.name}` {value!r}: must be one of {allowed}")
-        # Written so that nan is refused, too.
+        # Written so that nan is refused as well.
         if option.least is not None and not value >= option.least:
             raise InputError(f"`{declared.name}` {value}: must be at least {option.least:,}")
         if option.most is not None and not value <= option.most:

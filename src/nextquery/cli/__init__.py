@@ -1,1 +1,1 @@
-"""The command line: one file a command, each a thin call of the library."""
+"""The command line: one module per group of commands, each a thin call of the library."""

@@ -1,4 +1,4 @@
-"""`nextquery audit`: what a model gives away, and what strangers can make it say."""
+"""`nextquery audit`: what a model leaks, and what fake users can make it suggest."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,29 +14,29 @@ def audit(
     data: Annotated[Path, typer.Argument(help="The data folder that it was made of.")],
     kinds: Annotated[
         list[str] | None,
-        typer.Option("--kind", help="A further count model to be audited; may be repeated."),
+        typer.Option("--kind", help="One more kind of count model to audit; repeatable."),
     ] = None,
     config: Annotated[
         str | None,
         typer.Option(help="Also train HRED on the planted log with this config, e.g. tiny."),
     ] = None,
     blocklist: Annotated[
-        Path | None, typer.Option(help="The site's blocklist, to see what it holds back.")
+        Path | None, typer.Option(help="The site's blocklist, to measure what it blocks.")
     ] = None,
     min_users: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Try poisoning under this K of prepare; may be repeated."),
+        typer.Option(min=1, help="Try poisoning with this `prepare --min-users`; repeatable."),
     ] = None,
     canaries: Annotated[
-        int, typer.Option(min=1, help="Planted secrets for each number of people who type one.")
+        int, typer.Option(min=1, help="Planted secrets per number of people who type one.")
     ] = 10,
     contexts: Annotated[
-        int, typer.Option(min=1, help="Contexts that are poisoned for each number of fake users.")
+        int, typer.Option(min=1, help="Poisoned contexts per number of fake users.")
     ] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Decides what is planted.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of what is planted.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Plant secrets and fake users in a copy of the log, make the model again, see what it says.
+    """Plant secrets and fake users in a copy of the log, fit again, measure what leaks.
 
     Example: `nextquery audit models/adjacency DATA --kind qvmm --blocklist blocklist.txt`
     """

@@ -21,7 +21,7 @@ def check(
         Path, typer.Option(help="A data folder with sessions after what both models learnt from.")
     ],
     promote: Annotated[
-        bool, typer.Option("--promote", help="If it passes, put NEW in the place of the old model.")
+        bool, typer.Option("--promote", help="If it passes, replace the old model by NEW.")
     ] = False,
     as_json: AsJson = False,
     *,
@@ -54,10 +54,10 @@ def _lines(result: "Check") -> Iterator[str]:
         yield f"  {name:<14} MRR {value:.4f}"
     for name, value in result.nll.items():
         yield f"  {name:<14} {value:.3f} nats per symbol"
-    for found in result.differences:
-        unit = "MRR" if found.measure == "mrr" else "log-likelihood per symbol"
+    for difference in result.differences:
+        unit = "MRR" if difference.measure == "mrr" else "log-likelihood per symbol"
         yield (
-            f"  new - {found.other:<14} {found.difference:+.4f} {unit} "
-            f"(99%: {found.low:+.4f} to {found.high:+.4f})"
+            f"  new - {difference.other:<14} {difference.difference:+.4f} {unit} "
+            f"(99%: {difference.low:+.4f} to {difference.high:+.4f})"
         )
     yield "passed" if result.passed else "refused: " + "; ".join(result.reasons)

@@ -1,4 +1,4 @@
-"""`nextquery demo`: the whole of nextquery on a made-up log, from raw rows to a served page."""
+"""`nextquery demo`: all of nextquery on a synthetic log, from raw rows to a served page."""
 
 import shlex
 import subprocess
@@ -21,18 +21,18 @@ class Step(NamedTuple):
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for everything that is made.")] = Path(
+    out: Annotated[Path, typer.Option(help="The folder to write everything into.")] = Path(
         "runs/demo"
     ),
     serve: Annotated[
         bool, typer.Option("--serve/--no-serve", help="End by serving the page.")
     ] = True,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The page's port; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")
     ] = 8000,
-    sessions: Annotated[int, typer.Option(min=1000, help="How many sessions to make up.")] = 30_000,
+    sessions: Annotated[int, typer.Option(min=1000, help="Sessions of the log.")] = 30_000,
 ) -> None:
-    """See it: make up a log, prepare it, train, suggest, evaluate and serve a page.
+    """Try everything: synthetic log, prepare, train, suggest, evaluate, serve a page.
 
     Takes a few minutes on two cores and needs the extra `all`.
 
@@ -54,7 +54,7 @@ def _preparation(out: Path, sessions: int) -> list[Step]:
     log, data = f"{out}/log.tsv", f"{out}/data"
     return [
         Step(
-            "A made-up query log with known structure",
+            "A synthetic query log with known structure",
             ("synth", log, "--sessions", str(sessions), "--seed", "1"),
         ),
         Step("Clean sessions, split by time", ("prepare", log, "--out", data, "--no-spelling")),
@@ -71,14 +71,14 @@ def _models(out: Path) -> list[Step]:
         for name, kind in COUNT_MODELS.items()
     ]
     trained = ("train", f"{out}/data", "--out", f"{out}/hred", "--config", "tiny")
-    return [*counted, Step(f"{MODEL}: the paper's model, which may also copy words", trained)]
+    return [*counted, Step(f"{MODEL}: the paper's model, which can also copy words", trained)]
 
 
 def _suggestions(out: Path) -> list[Step]:
     return [
         Step("What comes next?", ("suggest", f"{out}/hred", "backpacking rome", "paris")),
         Step(
-            "The same query after another one",
+            "The same query in another session",
             ("suggest", f"{out}/hred", "just married barcelona", "paris"),
         ),
     ]
@@ -118,9 +118,9 @@ def _service(out: Path, port: int) -> Step:
     )
 
 
-def _run(step: Step, place: str) -> None:
+def _run(step: Step, number: str) -> None:
     """Show a command as a user would type it, and run it; its failure ends the demo."""
-    typer.secho(f"\n{place}. {step.title}", bold=True)
+    typer.secho(f"\n{number}. {step.title}", bold=True)
     typer.echo(f"$ nextquery {shlex.join(step.arguments)}")
     done = subprocess.run([sys.executable, "-m", "nextquery", *step.arguments])
     if done.returncode:

@@ -1,6 +1,6 @@
-"""Where the `nextquery` command begins: signals, and errors of the system, for every command.
+"""Entry point of `nextquery`: signals and operating-system errors of every command.
 
-Imports little, so that a signal is heeded from the first moment on.
+Imports little, so that signals are handled from the start.
 """
 
 import codecs
@@ -16,14 +16,14 @@ from nextquery.cli.signals import stop_on_signals
 _ADVICE = {
     errno.ENOSPC: "free some space and run again",
     errno.EDQUOT: "free some space and run again",
-    errno.EROFS: "choose a place that can be written to",
-    errno.EACCES: "choose another place, or ask for the right to use this one",
-    errno.EPERM: "choose another place, or ask for the right to use this one",
+    errno.EROFS: "choose a folder that can be written to",
+    errno.EACCES: "choose another path, or ask for permission to use this one",
+    errno.EPERM: "choose another path, or ask for permission to use this one",
     errno.ENAMETOOLONG: "choose a shorter name",
-    errno.ENOTDIR: "a part of the path is a file; choose another place",
-    errno.ELOOP: "a link that leads to itself; choose another place",
-    errno.EEXIST: "there is a file of that name; choose another place",
-    errno.EISDIR: "a folder; a file is needed",
+    errno.ENOTDIR: "a part of the path is a file; choose another path",
+    errno.ELOOP: "the link leads to itself; choose another path",
+    errno.EEXIST: "there is a file of that name; choose another path",
+    errno.EISDIR: "this is a folder; name a file",
     errno.EFBIG: "raise the limit with `ulimit -f`",
     errno.ENOENT: "check the path",
     errno.EMFILE: "raise the limit with `ulimit -n`",
@@ -67,10 +67,10 @@ def described(error: OSError) -> str:
     """
     text = error.strerror or str(error) or type(error).__name__
     name = error.filename
-    place = f"{os.fsdecode(name)}: " if isinstance(name, str | bytes) else ""
+    path = f"{os.fsdecode(name)}: " if isinstance(name, str | bytes) else ""
     number = _number(error)
     advice = f"; {_ADVICE[number]}" if number in _ADVICE else ""
-    return one_line(f"{place}{text}{advice}")
+    return one_line(f"{path}{text}{advice}")
 
 
 def _number(error: OSError) -> int:

@@ -224,7 +224,7 @@ def _key(parameter: Any) -> str:
     return str(max(parameter.opts, key=len)).lstrip("-").replace("-", "_")
 
 
-def _checked(parameter: Any, value: Any, place: str) -> Any:
+def _checked(parameter: Any, value: Any, where: str) -> Any:
     """The value as the command line would give it; one of another type is refused."""
     kind = parameter.type_descriptor
     if kind.is_list:
@@ -248,7 +248,7 @@ def _checked(parameter: Any, value: Any, place: str) -> Any:
     else:
         allowed, fits = "a string", isinstance(value, str)
     if not fits:
-        raise ConfigError(f"{place}: must be {allowed} (given: {value!r})")
+        raise ConfigError(f"{where}: must be {allowed} (given: {value!r})")
     return value
 
 

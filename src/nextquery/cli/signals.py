@@ -37,23 +37,23 @@ def stop_on_signals() -> Iterator[None]:
     """
     for number in SIGNALS:
         signal.signal(number, _stop)
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
-    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    threading.Thread(target=_watch, args=(heard,), daemon=True).start()
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(read_end,), daemon=True).start()
     try:
         yield
     except BaseException:
-        if _received:  # whatever came of it, it came of the signal
+        if _received:  # the error is a consequence of the signal
             end_process(_received[0])
         raise
     finally:
         try:
             signal.set_wakeup_fd(before)
-            os.close(told)
+            os.close(write_end)
             for number in SIGNALS:
                 signal.signal(number, _stop_now)
-        except Stopped:  # it came in the last moment
+        except Stopped:  # a signal at the last moment
             end_process(_received[0])
 
 
@@ -61,7 +61,7 @@ def end_process(number: int) -> None:
     """Remove what is half-written, say why, and end at once: no thread is waited for.
 
     What this process has started (Spark's Java, the steps of `demo`) ends with it. Threads that
-    complain of that are not heard.
+    complain of that are not printed.
     """
     _ending.acquire(timeout=SECONDS_TO_END)  # for good: two threads would say it twice
     last_word = _mute_errors()
@@ -112,10 +112,10 @@ def _end_children() -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    for each in SIGNALS:
-        signal.signal(each, _ignore)
+    for signal_number in SIGNALS:
+        signal.signal(signal_number, _ignore)
     _received.append(number)
-    if _suffers_no_exception(frame):
+    if _must_not_raise(frame):
         end_process(number)
     raise Stopped(number)
 
@@ -125,15 +125,15 @@ def _ignore(number: int, frame: FrameType | None) -> None:
 
 
 def _stop_now(number: int, frame: FrameType | None) -> None:
-    for each in SIGNALS:
-        signal.signal(each, _ignore)
+    for signal_number in SIGNALS:
+        signal.signal(signal_number, _ignore)
     end_process(number)
 
 
-def _suffers_no_exception(frame: FrameType | None) -> bool:
-    """Whether it does harm to raise anything here.
+def _must_not_raise(frame: FrameType | None) -> bool:
+    """Whether raising an exception here does harm.
 
-    Some compiled modules abort when it happens while they are made. Py4J, which speaks to Spark's
+    Some compiled modules abort if it happens while they are imported. Py4J, which speaks to Spark's
     Java, prints a traceback and loses the connection that closing Spark would need.
     """
     while frame is not None:
@@ -144,14 +144,14 @@ def _suffers_no_exception(frame: FrameType | None) -> bool:
     return False
 
 
-def _watch(heard: int) -> None:
+def _watch(read_end: int) -> None:
     """End the process if it has not noticed a signal of ours in time."""
-    while content := os.read(heard, 1):
+    while content := os.read(read_end, 1):
         number = content[0]
         if number in SIGNALS and signal.getsignal(number) in (_stop, _ignore):
             time.sleep(PATIENCE_SECONDS)
             end_process(number)
-    os.close(heard)
+    os.close(read_end)
 
 
 @contextmanager
@@ -164,8 +164,8 @@ def save_on_signals() -> "Iterator[StopRequest]":
 
     def ask(number: int, frame: FrameType | None) -> None:
         request.signal = number
-        for each, handler in usual.items():
-            signal.signal(each, handler)
+        for usual_number, handler in usual.items():
+            signal.signal(usual_number, handler)
 
     for number in usual:
         signal.signal(number, ask)

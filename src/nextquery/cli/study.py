@@ -17,7 +17,7 @@ study = typer.Typer(
 @study.command()
 def create(
     data: Annotated[Path, typer.Option(help="Prepared data; its test split gives the contexts.")],
-    model: Annotated[list[str], typer.Option(help="NAME=FOLDER, at least two; repeat it.")],
+    model: Annotated[list[str], typer.Option(help="NAME=FOLDER; repeatable, at least two.")],
     out: Annotated[Path, typer.Option(help="The study folder to write.")],
     topics: Annotated[
         Path | None,
@@ -30,12 +30,12 @@ def create(
         int | None, typer.Option(min=1, help="Contexts per topic of --topics; all by default.")
     ] = None,
     places: Annotated[int, typer.Option(min=1, help="Suggestions per model and topic.")] = 5,
-    seed: Annotated[int, typer.Option(help="Decides draws and shuffles.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of draws and shuffles.")] = 1,
     decode: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME:key=value: ask this model under another decode setting, so that one model's "
-            "old and new settings can be judged; repeat it."
+            help="NAME:key=value: another decode setting of this model, to compare settings of one "
+            "model; repeatable."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -86,13 +86,13 @@ def create(
 @study.command()
 def serve(
     folder: Annotated[Path, typer.Argument(help="The study folder.")],
-    assessors: Annotated[int, typer.Option(min=1, help="How many links to give out.")] = 5,
+    assessors: Annotated[int, typer.Option(min=1, help="Number of links, one per assessor.")] = 5,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")
     ] = 8100,
     release: Annotated[
-        list[int] | None, typer.Option(help="Let this assessor's link move to another browser.")
+        list[int] | None, typer.Option(help="Let this assessor's link be used in another browser.")
     ] = None,
 ) -> None:
     """Serve the page; one link per assessor, the same links every time.
@@ -122,11 +122,11 @@ def serve(
 def report(
     folder: Annotated[Path, typer.Argument(help="The study folder.")],
     out: Annotated[
-        Path | None, typer.Option(help="The report folder; STUDY-report beside it by default.")
+        Path | None, typer.Option(help="The report folder; STUDY-report next to it by default.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which model is better, by how much, and how far the assessors agree.
+    """Report which model is better, by how much, and how well the assessors agree.
 
     Example: `nextquery study report runs/study`
     """
@@ -150,7 +150,7 @@ def first_pass(
     folder: Annotated[Path, typer.Argument(help="The study folder.")],
     as_json: AsJson = False,
 ) -> None:
-    """Look at the lists before people do: empty places, repeats, models that say the same.
+    """Check the lists before people judge them: gaps, repeats, models with the same lists.
 
     Example: `nextquery study first-pass runs/study`
     """

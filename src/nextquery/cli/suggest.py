@@ -34,7 +34,7 @@ SynonymsFile = Annotated[
 Correct = Annotated[
     bool,
     typer.Option(
-        "--correct/--no-correct", help="Correct slips by the log's own words, and say so."
+        "--correct/--no-correct", help="Correct misspellings with words of the log, and say so."
     ),
 ]
 Beam = Annotated[
@@ -127,11 +127,11 @@ def unable(path: Path, suggester: "Suggester", what: str) -> InputError:
     return InputError(f"{path}: a model of kind {suggester.kind!r} {what}; give a trained one")
 
 
-def as_written(found: "Suggestion") -> "Suggestion":
+def as_written(suggestion: "Suggestion") -> "Suggestion":
     """A suggestion as people write it: Chinese, Japanese and Thai without spaces."""
     from dataclasses import replace
 
-    return replace(found, text=join_words(found.text))
+    return replace(suggestion, text=join_words(suggestion.text))
 
 
 FREQUENT_QUERIES = 50_000
@@ -152,11 +152,11 @@ def fall_back(model: CountSuggester[Any], context: Sequence[str], n: int) -> lis
 
 
 def _shown(
-    model: CountSuggester[Any], found: Sequence[Suggestion], queries: Sequence[str], n: int
+    model: CountSuggester[Any], candidates: Sequence[Suggestion], queries: Sequence[str], n: int
 ) -> list[Suggestion]:
     """The first `n` that are not in the session and that the guard allows."""
     kept: list[Suggestion] = []
-    for item in found:
+    for item in candidates:
         if len(kept) == n:
             break
         if item.text not in queries and model.guard.allows(item.text):
@@ -263,24 +263,26 @@ def suggest(
     read = rewriter.context(typed) if rewriter else ReadContext(tuple(typed))
     context = list(read.queries)
     config = options.pop("config", None)
-    [found] = ListMaker(suggester).lists([context], SuggestOptions(n, **options), config)
+    [suggestions] = ListMaker(suggester).lists([context], SuggestOptions(n, **options), config)
     if rescue and context:
-        found = _rescued(rescue, context, found, n, {"blocklist": blocklist, "hits": check})
-    found = [as_written(item) for item in found]
-    filled = [] if found or not fallback else _instead(suggester, context, n)
+        suggestions = _rescued(
+            rescue, context, suggestions, n, {"blocklist": blocklist, "hits": check}
+        )
+    suggestions = [as_written(item) for item in suggestions]
+    filled = [] if suggestions or not fallback else _instead(suggester, context, n)
     instead = [as_written(item) for item in filled]
     took = (time.perf_counter() - start) * 1000
-    items = [asdict(item) | {"group": group(context, item.text)} for item in found or instead]
+    items = [asdict(item) | {"group": group(context, item.text)} for item in suggestions or instead]
     document: dict[str, object] = {"context": typed, "suggestions": items}
     document |= {"corrected": _corrected(read.correction)}
     document |= {"model": suggester.kind, "took_ms": took}
     document |= {"fallback": True} if instead else {}
     if not as_json:
         _say_correction(read.correction)
-        if not found:
+        if not suggestions:
             more = "; these are from the same log:" if instead else _advice(suggester, fallback)
             typer.echo(f"the model has no suggestion for this session{more}", err=True)
-    print_result(document, _lines(found or instead), as_json)
+    print_result(document, _lines(suggestions or instead), as_json)
 
 
 def _lines(suggestions: "Sequence[Suggestion]") -> str:
@@ -322,7 +324,11 @@ def _instead(suggester: "Suggester", context: list[str], n: int) -> "list[Sugges
 
 
 def _rescued(
-    folder: Path, context: list[str], found: "list[Suggestion]", n: int, guards: "dict[str, Any]"
+    folder: Path,
+    context: list[str],
+    suggestions: "list[Suggestion]",
+    n: int,
+    guards: "dict[str, Any]",
 ) -> "list[Suggestion]":
     """The list after a query that finds nothing; any other as it is."""
     from nextquery import load
@@ -335,7 +341,7 @@ def _rescued(
         raise InputError(f"--rescue {folder}: a {model.kind} model; make one with --kind rescue")
     last, check = normalise_query(context[-1]), guards["hits"]
     fails = model.fails(last) if check is None else not check(last)
-    return rescued(found, model.suggest(context, n), n) if fails else found
+    return rescued(suggestions, model.suggest(context, n), n) if fails else suggestions
 
 
 def complete(
@@ -385,16 +391,16 @@ def complete(
     if rewriter is not None:
         read = rewriter.complete(context or [], prefix, completions, n)
         completions, correction = list(read.items), read.correction
-    found = [as_written(item) for item in completions]
+    shown = [as_written(item) for item in completions]
     took = (time.perf_counter() - start) * 1000
     document: dict[str, object] = {"context": context or [], "prefix": prefix}
-    document |= {"completions": [asdict(item) for item in found]}
+    document |= {"completions": [asdict(item) for item in shown]}
     document |= {"corrected": _corrected(correction), "took_ms": took}
     if not as_json:
         _say_correction(correction)
-        if not found:
+        if not shown:
             typer.echo("no completion", err=True)
-    print_result(document, _lines(found), as_json)
+    print_result(document, _lines(shown), as_json)
 
 
 def score(

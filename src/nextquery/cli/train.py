@@ -1,16 +1,17 @@
 """`nextquery train`: train HRED on a prepared log."""
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from nextquery.cli.options import AsJson, print_result
+
 
 def train(
     data: Annotated[Path, typer.Argument(help="A folder made by `nextquery prepare`.")],
-    out: Annotated[Path, typer.Option(help="The model folder to make.")],
+    out: Annotated[Path, typer.Option(help="The model folder to write.")],
     kind: Annotated[
         Literal["hred", "transformer"],
         typer.Option(help="The network: HRED, or a Transformer over the queries of a session."),
@@ -23,13 +24,11 @@ def train(
         list[str] | None,
         typer.Option("--set", help="Change a key of the config: --set train.epochs=3"),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     earlier: Annotated[
         Path | None,
         typer.Option(
-            "--from", help="Go on from this model with what is new in DATA; its own config."
+            "--from", help="Continue training this model with what is new in DATA, with its config."
         ),
     ] = None,
     replay: Annotated[
@@ -37,11 +36,11 @@ def train(
         typer.Option(min=0.0, help="With --from: older sessions, as a multiple of the new ones."),
     ] = 1.0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a neural model; the model folder is self-contained.
 
-    Ctrl-C or SIGTERM saves and stops; the same command with `--resume` goes on. Several processes:
+    Ctrl-C or SIGTERM saves and stops; the same command with `--resume` resumes. Several processes:
     `torchrun --nproc-per-node 2 -m nextquery train ...`
 
     Example: `nextquery train data --out model --config small --set train.epochs=3`
@@ -88,15 +87,12 @@ def train(
         )
         step = outcome.position.step
         if outcome.facts is None:
-            say(f"stopped after step {step}, saved; run the same command with --resume to go on")
+            say(f"stopped after step {step}, saved; run the same command with --resume to resume")
             raise typer.Exit(128 + outcome.signal)
         if not group.leads:
             return
     facts = outcome.facts.entries()
-    if as_json:
-        typer.echo(json.dumps({"model": str(out), **facts}, indent=2))
-        return
-    typer.echo(_summary(out, facts))
+    print_result({"model": str(out), **facts}, _summary(out, facts), as_json, indent=2)
 
 
 def config_of(kind: str, config: str) -> str:
@@ -112,10 +108,10 @@ def _summary(out: Path, facts: dict[str, object]) -> str:
 
     contexts = facts["validation_perplexity_by_context"]
     assert isinstance(contexts, dict)
-    told = ", ".join(f"{context}: {value:.1f}" for context, value in contexts.items())
+    perplexities = ", ".join(f"{context}: {value:.1f}" for context, value in contexts.items())
     return (
         f"{out}: trained in {duration(float(str(facts['seconds'])))}, {facts['steps']} steps, "
         f"best at step {facts['best_step']}\n"
-        f"validation perplexity by number of earlier queries: {told}\n"
+        f"validation perplexity by number of earlier queries: {perplexities}\n"
         f"try: nextquery suggest {out} 'a query' 'the next one'"
     )

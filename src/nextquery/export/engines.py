@@ -1,4 +1,4 @@
-"""Exports for search engines: which queries leave the model, and the files of each engine."""
+"""Exports for search engines: the queries that are written, and the files of each engine."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from nextquery.suggesters.base import BatchSuggester, Guarded, Suggester
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """How much leaves the model."""
+    """How much is exported."""
 
     queries: int = setting(10_000, least=1)
     """The most frequent queries that are written."""
@@ -81,7 +81,7 @@ def frequent_queries(model: Suggester, most: int) -> list[tuple[str, int]]:
         if model.guard.allows(text):
             shown.append((text, -count))
     if not shown:
-        raise InputError("the model knows no query that may be shown: nothing to export")
+        raise InputError("no query of the model may be shown: there is nothing to export")
     return shown
 
 
@@ -98,7 +98,7 @@ _LARGEST_WEIGHT = 2**31 - 1
 
 
 def write_json(queries: Iterable[ExportedQuery], folder: Path) -> None:
-    """`suggestions.ndjson`: everything, for programs of one's own."""
+    """`suggestions.ndjson`: everything, for your own programs."""
     records = (
         {
             "query": query.text,
@@ -133,7 +133,7 @@ def write_algolia(queries: Iterable[ExportedQuery], folder: Path) -> None:
 
 
 def write_typesense(queries: Iterable[ExportedQuery], folder: Path) -> None:
-    """A collection with the fields `q` and `count` that Typesense's own suggestions have."""
+    """A collection with the fields `q` and `count` that Typesense's query suggestions have."""
     records = (
         {
             "id": _id(query.text),

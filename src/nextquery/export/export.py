@@ -1,4 +1,4 @@
-"""Exporting a model: one folder of files for an engine or a page, complete or not at all."""
+"""Exporting a model: one folder of files for an engine or a page, published atomically."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ TARGETS = (*LIST_TARGETS, ONNX)
 
 @dataclass(frozen=True)
 class ExportFacts:
-    """What an export holds."""
+    """The contents of an export."""
 
     target: str
     queries: int
@@ -30,7 +30,7 @@ class ExportFacts:
     largest_difference: float | None = None
     """ONNX: between log-likelihoods of the graphs and of the model."""
     quality: StaticQuality | None = None
-    """Static lists: what they are worth beside the model, if it was measured."""
+    """Static lists: how they compare with the model, if it was measured."""
 
 
 def export_model(
@@ -42,7 +42,7 @@ def export_model(
 ) -> ExportFacts:
     """Write the suggestions of a model for `target` into the folder `out`.
 
-    `measure` is a data folder by whose test sessions static lists are held against the model.
+    `measure` is a data folder; its test sessions compare static lists with the model.
 
     >>> import nextquery
     >>> data = nextquery.prepare(LOG, "data", spelling=False)

@@ -49,7 +49,7 @@ class OnnxModel:
 
         self._facts: dict[str, Any] = json.loads((folder / "model.json").read_text("utf-8"))
         words = (folder / "vocabulary.txt").read_text("utf-8").splitlines()
-        self._ids = {word: place for place, word in enumerate(words)}
+        self._ids = {word: index for index, word in enumerate(words)}
         self._query_encoder = opened("query_encoder")
         self._session_encoder = opened("session_encoder")
         self._decoder = opened("decoder")
@@ -63,11 +63,11 @@ class OnnxModel:
             given = {"session_state": session, "decoder_state": state, "word": np.array([word])}
             if sources is not None:
                 given |= {"source_states": sources.states, "source_ages": sources.ages}
-            names = [each.name for each in self._decoder.get_outputs()]
-            found = dict(zip(names, self._decoder.run(names, given), strict=True))
+            names = [output.name for output in self._decoder.get_outputs()]
+            outputs = dict(zip(names, self._decoder.run(names, given), strict=True))
             word = END_OF_QUERY if text is None else self._ids.get(text, UNKNOWN)
-            total += _log_probability(found, sources, text, word)
-            state = found["next_decoder_state"]
+            total += _log_probability(outputs, sources, text, word)
+            state = outputs["next_decoder_state"]
         return total
 
     def _session(self, context: Sequence[str]) -> tuple[Floats, Sources | None]:
@@ -106,13 +106,13 @@ class OnnxModel:
 
 
 def _log_probability(
-    found: dict[str, Floats], sources: Sources | None, text: str | None, word: int
+    outputs: dict[str, Floats], sources: Sources | None, text: str | None, word: int
 ) -> float:
     """The probability of the softmax, and of every source that has the word."""
-    generated = float(found["log_probabilities"][0, word])
+    generated = float(outputs["log_probabilities"][0, word])
     if sources is None or text not in sources.words:
         return generated
-    copied = found["copy_log_probabilities"][0, [each == text for each in sources.words]]
+    copied = outputs["copy_log_probabilities"][0, [source == text for source in sources.words]]
     if word == UNKNOWN:  # a word that only copying can give
         return float(np.logaddexp.reduce(copied))
     return float(np.logaddexp.reduce([generated, *copied]))
@@ -164,7 +164,7 @@ def write_onnx(model: Suggester, folder: Path, settings: ExportSettings) -> tupl
 
 
 def model_facts(network: HREDNetwork, limits: ContextLimits) -> dict[str, Any]:
-    """What a program must know beside the graphs: `model.json`."""
+    """What a program needs in addition to the graphs: `model.json`."""
     config = network.config
     return {
         "version": 1,
@@ -193,11 +193,11 @@ def _difference(folder: Path, model: HREDSuggester, known: Sequence[str]) -> flo
     exported = OnnxModel(folder)
     some = [text for text in known[: 4 * _CHECKED_QUERIES] if _read_alike(text, model)]
     some = some[:_CHECKED_QUERIES] or [""]
-    contexts = [[some[place - n] for n in range(place % 3)] for place in range(len(some))]
-    candidates = [[some[(place + 1) % len(some)]] for place in range(len(some))]
+    contexts = [[some[index - n] for n in range(index % 3)] for index in range(len(some))]
+    candidates = [[some[(index + 1) % len(some)]] for index in range(len(some))]
     difference = max(
-        abs(exported.score(context, texts[0]) - found[0].log_likelihood)
-        for context, texts, found in zip(
+        abs(exported.score(context, texts[0]) - scores[0].log_likelihood)
+        for context, texts, scores in zip(
             contexts, candidates, model.score_many(contexts, candidates), strict=True
         )
     )

@@ -43,7 +43,7 @@ class _Graph:
     def add(self, operator: str, *inputs: Name, outputs: int = 1, **attributes: Any) -> Any:
         """One operator; the name of its output, or a tuple of names if there are several."""
         number = len(self._nodes)
-        names = tuple(f"{operator.lower()}_{number}_{place}" for place in range(outputs))
+        names = tuple(f"{operator.lower()}_{number}_{index}" for index in range(outputs))
         self._nodes.append(helper.make_node(operator, inputs, names, **attributes))
         return names[0] if outputs == 1 else names
 
@@ -229,7 +229,7 @@ def _next_state(graph: _Graph, session: Name, before: Name, word: Name) -> Name:
 
 
 def _output(graph: _Graph) -> tuple[Name, Name]:
-    """The output vectors of Eq. 9, and what is added to each word's score: padding is no word."""
+    """The output vectors of Eq. 9, and what is added to each word's score (padding is no word)."""
     network = graph.network
     added = np.zeros(len(network.vocabulary), dtype=np.float32)
     added += network.weights.get("output_bias", np.float32(0.0))
@@ -270,7 +270,7 @@ def _copying(graph: _Graph, state: Name, previous: Name) -> _Pointer:
     gate = graph.product(
         parts, graph.weight("copying.gate.weight"), graph.weight("copying.gate.bias")
     )
-    copied, generated = (_log_sigmoid(graph, each) for each in (gate, graph.add("Neg", gate)))
+    copied, generated = (_log_sigmoid(graph, value) for value in (gate, graph.add("Neg", gate)))
     empty = graph.add("Equal", graph.add("ReduceMax", ages, keepdims=0), zero)
     return _Pointer(
         graph.product(seen, graph.weight("copying.output.weight")),

@@ -18,7 +18,7 @@ from nextquery.suggesters.base import BatchSuggester, Suggester
 
 VERSION = 2
 LISTS_PER_SHARD = 64
-"""At most about so many: a shard is a few kilobytes, and a visit fetches one per query."""
+"""About the most lists of a shard: it is a few kilobytes, and a visit fetches one per query."""
 MOST_CHARACTERS = 4
 
 
@@ -111,8 +111,8 @@ class StaticLists:
             file = self._file(shard)
             content = gzip.decompress(file.read_bytes()) if file.is_file() else b"{}"
             self._shards[shard] = json.loads(content)
-        found: dict[str, list[str]] = self._shards[shard]
-        return found
+        lists: dict[str, list[str]] = self._shards[shard]
+        return lists
 
 
 SHOWN = 5
@@ -133,7 +133,7 @@ class StaticQuality:
     first_agrees: float
     """Where both answer: the first suggestion is the same."""
     overlap: float
-    """Where both answer: share of the model's suggestions that the files have, too."""
+    """Where both answer: share of the model's suggestions that the files have."""
     hits: float
     """Share of contexts whose next query is in the list of the files."""
     model_hits: float
@@ -150,9 +150,9 @@ def measure_static(folder: Path, model: Suggester, data: PreparedData) -> Static
         raise InputError(f"{data.path}: has no test sessions to measure by")
     sessions = random.Random(0).sample(sessions, min(SESSIONS, len(sessions)))
     cases = [
-        (queries[:place], queries[place])
+        (queries[:position], queries[position])
         for queries in sessions
-        for place in range(1, len(queries))
+        for position in range(1, len(queries))
     ]
     lists = StaticLists(folder)
     static = [lists.suggest(context)[:SHOWN] for context, _ in cases]
@@ -167,9 +167,9 @@ def measure_static(folder: Path, model: Suggester, data: PreparedData) -> Static
         model_answered=_share(dynamic),
         first_agrees=_mean([float(mine[0] == theirs[0]) for mine, theirs in both]),
         overlap=_mean([len(set(mine) & set(theirs)) / len(theirs) for mine, theirs in both]),
-        hits=_mean([float(query in found) for query, found in zip(wanted, static, strict=True)]),
+        hits=_mean([float(query in shown) for query, shown in zip(wanted, static, strict=True)]),
         model_hits=_mean(
-            [float(query in found) for query, found in zip(wanted, dynamic, strict=True)]
+            [float(query in shown) for query, shown in zip(wanted, dynamic, strict=True)]
         ),
         visit_bytes=statistics.mean(visits),
         visit_bytes_95=visits[int(0.95 * (len(visits) - 1))],
@@ -177,18 +177,18 @@ def measure_static(folder: Path, model: Suggester, data: PreparedData) -> Static
 
 
 def _model_lists(model: Suggester, contexts: Sequence[tuple[str, ...]]) -> list[list[str]]:
-    found = []
+    lists = []
     for start in range(0, len(contexts), _TOGETHER):
         part = contexts[start : start + _TOGETHER]
         if isinstance(model, BatchSuggester):
-            found += model.suggest_many(part, SHOWN)
+            lists += model.suggest_many(part, SHOWN)
         else:
-            found += [model.suggest(context, SHOWN) for context in part]
-    return [[join_words(item.text) for item in items] for items in found]
+            lists += [model.suggest(context, SHOWN) for context in part]
+    return [[join_words(item.text) for item in items] for items in lists]
 
 
 def _share(lists: Sequence[Sequence[str]]) -> float:
-    return _mean([float(bool(found)) for found in lists])
+    return _mean([float(bool(shown)) for shown in lists])
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -130,8 +130,8 @@ def _groups() -> Iterable[set[str]]:
 
 def _letter_of(group: Iterable[str]) -> list[str]:
     """The Latin letter that a group looks like, if it does; small letters before capitals."""
-    found = [(name.isupper(), name.lower()) for name in map(_bare, group)]
-    letters = sorted(each for each in found if len(each[1]) == 1 and "a" <= each[1] <= "z")
+    names = [(name.isupper(), name.lower()) for name in map(_bare, group)]
+    letters = sorted(pair for pair in names if len(pair[1]) == 1 and "a" <= pair[1] <= "z")
     return [letters[0][1]] if letters else []
 
 
@@ -145,9 +145,9 @@ def _bare(name: str) -> str:
 
 
 LONG_WORD = 5
-"""From so many letters on, doubling one is a disguise; in shorter words tripling one is.
+"""In words of this many letters doubling one is a disguise; in shorter ones tripling one is.
 
-`shoot` and `shot` are two words, `shooot` is none.
+`shoot` and `shot` are two words, `shooot` is not one.
 """
 
 _LEET = str.maketrans("0123456789", "oizeasgtbg")
@@ -194,7 +194,7 @@ def read_letters(word: str) -> Reading:
 
 
 def read_many(words: Sequence[str]) -> list[Reading]:
-    """What `read_letters` says of each word, many times as quickly for a long list.
+    """What `read_letters` says of each word, much quicker for a long list.
 
     >>> read_many(["baadwoords", "455"]) == [read_letters("baadwoords"), read_letters("455")]
     True
@@ -206,7 +206,7 @@ def read_many(words: Sequence[str]) -> list[Reading]:
     base = _squeezed("\n".join(_stemmer().stemWords(list(words))))
     columns = (merged(text), once, base, _squeezed(once))
     return list(
-        map(Reading._make, zip(words, *(each.split("\n") for each in columns), strict=True))
+        map(Reading._make, zip(words, *(column.split("\n") for column in columns), strict=True))
     )
 
 
@@ -271,12 +271,12 @@ def stem(word: str) -> str:
     >>> stem("badwords"), stem("badwording")
     ('badword', 'badword')
     """
-    found: str = _stemmer().stemWord(word)
-    return found
+    stemmed: str = _stemmer().stemWord(word)
+    return stemmed
 
 
 def _stemmer() -> Any:
-    """One for each thread: a stemmer works in a space of its own."""
+    """One stemmer per thread: it is not safe to share."""
     stemmer = getattr(_stemmers, "english", None)
     if stemmer is None:
         stemmer = _stemmers.english = Stemmer.Stemmer("english", 0)
@@ -299,7 +299,7 @@ def draws_out(word: str, plain: str) -> bool:
 
 
 def inflects(word: str, plain: str) -> bool:
-    """Whether `word` goes on where `plain` ends, given that both have the same stem.
+    """Whether `word` continues where `plain` ends, given that both have the same stem.
 
     A final `e` or `y` may change, the last letter be doubled.
 
@@ -326,12 +326,12 @@ def _runs(word: str) -> list[tuple[str, int]]:
 
 
 MASKED_LENGTH = 4
-"""A masked letter (`f*ck`, normalised to `f ck`) is read into words of so many letters or more."""
+"""Masked letters (`f*ck`, normalised to `f ck`) are read into words of at least this length."""
 
 CHUNK = 500
 """Entries that are read at once; other threads get their turn between two chunks."""
 MOST_BYTES = 1 << 26
-"""A larger file is no blocklist."""
+"""A larger file is not a blocklist."""
 
 _INFLECTIONS = ("s", "es", "ed", "ing", "er", "ers")
 _LONGEST_INFLECTION = max(map(len, _INFLECTIONS))
@@ -420,7 +420,7 @@ class Blocklist:
         return any(self._ends_blocked(words[: end + 1]) for end in range(len(words)))
 
     def is_entry(self, word: Reading) -> bool:
-        """Whether a word is blocked by itself, whatever stands before it."""
+        """Whether a word is blocked by itself, whatever comes before it."""
         if word.merged in self._merged:
             return True
         if word.letters.isdigit():  # 455 is a number

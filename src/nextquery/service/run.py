@@ -319,8 +319,8 @@ SECONDS_KEPT_OPEN = 75
 
 
 @dataclass(frozen=True)
-class WorkerPlace:
-    """What a worker is to its service."""
+class WorkerRole:
+    """The part that a worker plays in its service."""
 
     supervised: bool = False
     """Whether another process watches over it and passes signals on."""
@@ -330,7 +330,7 @@ class WorkerPlace:
     """Called when the models are loaded."""
 
 
-def run_worker(settings: ServiceSettings, listener: socket.socket, place: WorkerPlace) -> None:
+def run_worker(settings: ServiceSettings, listener: socket.socket, role: WorkerRole) -> None:
     """Serve in this process until told to stop."""
     _set_threads(settings)
     # Imported here: a supervisor needs none of it.
@@ -339,7 +339,7 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, place: Worker
 
     monitoring.install()
     service = build_service(settings)
-    service.on_ready = place.on_ready
+    service.on_ready = role.on_ready
     config = uvicorn.Config(
         build_app(service),
         log_config=None,
@@ -354,7 +354,7 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, place: Worker
         timeout_graceful_shutdown=SECONDS_TO_FINISH,
         timeout_keep_alive=SECONDS_KEPT_OPEN,
     )
-    server = Server(config, service, place)
+    server = Server(config, service, role)
     server.run(sockets=[listener])
     if service.failure is not None:
         raise service.failure
@@ -376,11 +376,11 @@ def _set_threads(settings: ServiceSettings) -> None:
 class Server(uvicorn.Server):
     """uvicorn's server with a drain before its end."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, place: WorkerPlace) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, role: WorkerRole) -> None:
         super().__init__(config)
         self._service = service
-        self._load_first = place.load_first
-        self._parent = os.getppid() if place.supervised else None
+        self._load_first = role.load_first
+        self._parent = os.getppid() if role.supervised else None
         self._drain_until: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -428,7 +428,8 @@ class Server(uvicorn.Server):
         """Take no more connections, wait for what the last ones have to say, finish."""
         self._service.draining = True
         for listener in sockets or []:
-            # The kernel lets nobody else in; closing at once would cut off those at the door.
+            # The kernel accepts no more connections. Closing at once would cut off clients that
+            # have just connected.
             listener.listen(0)
         await self._poll(ACCEPT_GRACE_SECONDS)
         for server in self.servers:
@@ -463,7 +464,7 @@ def serve(settings: ServiceSettings) -> None:
     url = f"{address(settings.host, listener)}/"
     monitoring.log_event("serving", url=url, workers=settings.workers)
     if settings.workers == 1:
-        run_worker(settings, listener, WorkerPlace())
+        run_worker(settings, listener, WorkerRole())
         return
     with tempfile.TemporaryDirectory(prefix="nextquery-", ignore_cleanup_errors=True) as metrics:
         os.environ[DIRECTORY_VARIABLE] = metrics
@@ -484,7 +485,7 @@ class Supervisor:
     def __init__(self, settings: ServiceSettings, listener: socket.socket) -> None:
         self._settings = settings
         self._listener = listener
-        # A fresh interpreter for each: threads and event loops do not survive a fork.
+        # A fresh interpreter for each worker: threads and event loops do not survive a fork.
         self._processes = multiprocessing.get_context("spawn")
         self._workers: list[Worker] = []
         self._served = False
@@ -503,7 +504,7 @@ class Supervisor:
             sentinels = [worker.process.sentinel for worker in self._workers]
             multiprocessing.connection.wait(sentinels, WORKER_POLL_INTERVAL)
             self._served = self._served or any(worker.ready.is_set() for worker in self._workers)
-            for worker in [each for each in self._workers if not each.process.is_alive()]:
+            for worker in [worker for worker in self._workers if not worker.process.is_alive()]:
                 self._reap(worker)
             self._replace()
 
@@ -512,9 +513,9 @@ class Supervisor:
         # A worker that replaces another takes no connection before its models are loaded, if there
         # is somebody else to take them.
         others = any(worker.ready.is_set() for worker in self._workers)
-        place = WorkerPlace(supervised=True, load_first=others, on_ready=ready.set)
+        role = WorkerRole(supervised=True, load_first=others, on_ready=ready.set)
         process = self._processes.Process(
-            target=_worker_main, args=(self._settings, self._listener, place), daemon=True
+            target=_worker_main, args=(self._settings, self._listener, role), daemon=True
         )
         process.start()
         return Worker(process, ready)
@@ -549,9 +550,9 @@ class Supervisor:
                 os.kill(worker.process.pid, signal.SIGTERM)
 
 
-def _worker_main(settings: ServiceSettings, listener: socket.socket, place: WorkerPlace) -> None:
+def _worker_main(settings: ServiceSettings, listener: socket.socket, role: WorkerRole) -> None:
     try:
-        run_worker(settings, listener, place)
+        run_worker(settings, listener, role)
     except NextqueryError as error:
         monitoring.log_event("worker cannot serve", reason=str(error))
         sys.exit(REFUSED)

@@ -50,7 +50,7 @@ def test_what_is_said(error: OSError, expected: str) -> None:
 def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = command("synth", str(tmp_path / "file" / "log.tsv"), "--sessions", "10")
-    assert_one_line(done, "/file: ", "choose another place")
+    assert_one_line(done, "/file: ", "choose another path")
     assert done.returncode == 2
 
 

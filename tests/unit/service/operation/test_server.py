@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from nextquery.service.answering import build_service
-from nextquery.service.run import Server, WorkerPlace, _set_threads
+from nextquery.service.run import Server, WorkerRole, _set_threads
 from nextquery.service.settings import NamedModel, ServiceSettings
 
 
@@ -26,7 +26,7 @@ def server(served_models: dict[str, Path], tmp_path: Path) -> Server:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError("nobody asks")
 
-    return Server(uvicorn.Config(app), service, WorkerPlace())
+    return Server(uvicorn.Config(app), service, WorkerRole())
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,6 @@ def test_a_worker_that_loads_first_ends_when_it_cannot(tmp_path: Path) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError("nobody asks")
 
-    server = Server(uvicorn.Config(app), service, WorkerPlace(supervised=True, load_first=True))
+    server = Server(uvicorn.Config(app), service, WorkerRole(supervised=True, load_first=True))
     asyncio.run(server._load_models())
     assert server.should_exit
