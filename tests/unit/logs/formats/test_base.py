@@ -23,13 +23,13 @@ from nextquery.logs.formats.base import (
     read_line_blocks,
     stage_clicks,
 )
-from nextquery.logs.formats.delimited import EXCITE_LAYOUT, ExciteFormat
+from nextquery.logs.formats.delimited import EXCITE_LAYOUT
 from nextquery.logs.formats.table import FORMATS, format_named
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.lines import LineBlock
-from nextquery.logs.reading.open import LogFile, take_sample
+from nextquery.logs.reading.open import LogFile
 from nextquery.logs.reading.rows import ParsedRows, parse_lines
-from nextquery.logs.settings import FORMAT_NAMES, ReadSettings
+from nextquery.logs.settings import FORMAT_NAMES
 
 ROWS = b"".join(b"u\t970916105432\tquery %d\n" % number for number in range(50))
 
@@ -52,15 +52,6 @@ def test_blocks_hold_all_rows_and_say_how_far_they_reach(
     assert blocks[-1].position == path.stat().st_size
     queries = [text for block in blocks for text in block.parse().accepted["query"]]
     assert queries == [f"query {number}" for number in range(50)]
-
-
-def test_a_line_format_parses_by_its_layout(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(ROWS + b"broken\n")
-    with LogFile(path) as file:
-        (block,) = ExciteFormat().blocks(file, take_sample(path), ReadSettings())
-    accepted, rejected = block.parse()
-    assert (len(accepted), rejected["line"].to_list()) == (50, [51])
 
 
 TEN = datetime(2025, 2, 18, 10)

@@ -63,14 +63,6 @@ def test_aol_row_with_a_click() -> None:
     assert row == (1, "7", datetime(2006, 3, 1, 7, 17, 12), "red shoes", "http://a.example")
 
 
-@pytest.mark.parametrize("tail", [b"\t\t", b"", b"\t\t\r\n", b"\n"])
-def test_aol_row_without_a_click(tail: bytes) -> None:
-    (row,) = parse(AOL_LAYOUT, b"7\tred shoes\t2006-03-01 07:17:12" + tail).accepted.rows(
-        named=True
-    )
-    assert (row["query"], row["click"]) == ("red shoes", None)
-
-
 def test_quotes_in_aol_are_plain_characters() -> None:
     texts = [
         b'7\t"red shoes\t2006-03-01 07:17:12\t\t',
@@ -388,16 +380,6 @@ def test_columns_by_number_need_no_header() -> None:
 def test_column_number_beyond_the_row_is_refused() -> None:
     with pytest.raises(LogError, match="`columns` has query=9, but its first line has 2 columns"):
         delimited("csv", {"user": "1", "time": "2", "query": "9"}, "a,b")
-
-
-def test_missing_column_names_those_that_are_there() -> None:
-    with pytest.raises(LogError, match="log: has no column 'what'; it has who, when, where"):
-        delimited("csv", COLUMNS, "who,when,where")
-
-
-def test_columns_called_by_their_meaning_need_no_choice() -> None:
-    assert places(delimited("csv", None, "query,user,time")) == (1, 2, 0, None)
-    assert places(delimited("tsv", None, "query\tuser\ttime\tclick")) == (1, 2, 0, 3)
 
 
 @pytest.mark.parametrize("layout", [CsvFormat().layout, TsvFormat().layout])

@@ -110,19 +110,10 @@ def test_a_header_below_a_preamble_is_named_with_the_columns_to_give(tmp_path: P
         choose(tmp_path, text)
 
 
-def test_utf_16_is_told_by_its_mark(tmp_path: Path) -> None:
-    assert choose(tmp_path, AOL_ROW.encode("utf-16")) == "aol"
-
-
 def test_a_header_of_names_is_no_row_of_aol(tmp_path: Path) -> None:
     rows = "7\tred\t2024-03-01 10:00:00\n" * 3
     assert choose(tmp_path, f"User\tQuery\tTime\n{rows}") == "tsv"
     assert choose(tmp_path, rows) == "aol"
-
-
-def test_a_list_of_objects_is_read_as_its_lines(tmp_path: Path) -> None:
-    row = '{"user": "7", "time": "2024-03-01 10:00:00", "query": "red"}'
-    assert choose(tmp_path, f"[{row},\n {row}]") == "ndjson"
 
 
 def test_the_visits_log_of_matomo_as_a_table_is_named(tmp_path: Path) -> None:

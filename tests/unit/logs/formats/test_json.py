@@ -81,14 +81,6 @@ def test_a_source_that_is_no_object_is_a_field(line: str) -> None:
     assert "_source" in sample_paths(sample(line))
 
 
-@pytest.mark.parametrize(
-    "line", ["[" * 100_000, '{"a":' * 100_000, '{"a":' * 500 + "1" + "}" * 500]
-)
-def test_brackets_without_end_are_no_traceback(line: str) -> None:
-    assert len(sample_paths(sample(line))) <= 8
-    assert extract("a", line) == [None]
-
-
 PLAIN = JsonLayout(user="who", time="at", query="search.text", click="clicked")
 
 

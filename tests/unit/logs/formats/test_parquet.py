@@ -79,16 +79,6 @@ def test_a_date_is_no_time(tmp_path: Path) -> None:
     assert parsed.rejected["reason"].to_list() == ["time not understood"]
 
 
-def test_missing_column_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="has no column 'time'; it has user, query"):
-        parse(tmp_path, {"user": ["a"], "query": ["b"]})
-
-
-def test_column_of_lists_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"is a List\(String\); query must be text or numbers"):
-        parse(tmp_path, {"user": ["a"], "time": [MOMENT], "query": [["red", "shoes"]]})
-
-
 def test_broken_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     path.write_bytes(b"PAR1 but nothing more")

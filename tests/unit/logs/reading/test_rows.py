@@ -158,22 +158,6 @@ def test_rows_are_written_one_a_line_and_counted(tmp_path: Path) -> None:
     assert len(rows) == 4
 
 
-def test_equal_rows_give_equal_bytes(tmp_path: Path) -> None:
-    for name in ("one.gz", "other.gz"):
-        with RejectedRows(tmp_path / name) as rejected:
-            rejected.add(listed("a"))
-    assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "other.gz").read_bytes()
-    assert (tmp_path / "one.gz").read_bytes()[4:8] == bytes(4)
-
-
-def test_share_of_bad_rows_stops_the_job_with_three_reasons() -> None:
-    reasons = {"d": 4, "c": 3, "b": 2, "a": 1}
-    check_share(190, reasons, 0.05)
-    with pytest.raises(LogError, match=r"10 of 199 rows are bad \(5\.0%.*\): d: 4; c: 3; b: 2;"):
-        check_share(189, reasons, 0.05)
-    check_share(1, reasons, 1.0)
-
-
 def test_rows_set_aside_do_not_stop_the_job_unless_nothing_is_left() -> None:
     aside = dict.fromkeys(sorted(rejects.SET_ASIDE), 1000)
     check_share(1, aside, 0.0)
