@@ -77,7 +77,7 @@ class SparkEngine(RelationalEngine):
 
     def write_rows(self, frame: Frame, file: Path, schema: pl.Schema) -> int:
         """Sort on the workers, then copy the sorted parts into one file."""
-        name = f"sorted-{file.parent.name}-{file.stem}"
+        name = "-".join(["sorted", *file.with_suffix("").parts[-3:]])
         self.materialise(frame, name)
         return write_batches(_read_in_order(self._work / name), file, schema)
 
