@@ -100,6 +100,7 @@ def test_every_line_of_the_night_is_run(home: Path, start_service: ServiceStarte
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.skipif(not shutil.which("curl"), reason="the script asks for the reload with curl")
 def test_five_nights_with_a_gate(tmp_path: Path, start_service: ServiceStarter) -> None:
     """Good models go live; one of the third night, trained at an absurd rate, does not.
@@ -124,7 +125,7 @@ def test_five_nights_with_a_gate(tmp_path: Path, start_service: ServiceStarter) 
         models / "hred", *others, "--require-check", NEXTQUERY_ADMIN_KEYS=key.line
     )
     (tmp_path / "logs").mkdir()
-    codes, live = [], [_versions(service)]
+    codes, notes, live = [], [], [_versions(service)]
     for night in range(5):
         day = f"night-{night}"
         with gzip.open(tmp_path / "logs" / f"{day}.tsv.gz", "wt") as file:
@@ -135,7 +136,8 @@ def test_five_nights_with_a_gate(tmp_path: Path, start_service: ServiceStarter) 
         ended = _run(_placed(script, tmp_path, service), tmp_path)
         codes.append(ended.returncode)
         live.append(_versions(service))
-    assert codes == [0, 0, 1, 0, 0]
+        notes.append(json.loads((models / "hred-next.check.json").read_text()))
+    assert codes == [0, 0, 1, 0, 0], [note["reasons"] for note in notes]
     hred = [versions["hred"] for versions in live]
     assert [before != after for before, after in pairwise(hred)] == [True, True, False, True, True]
     trends = [versions["trends"] for versions in live]

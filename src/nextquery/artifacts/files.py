@@ -144,13 +144,13 @@ _being_written: dict[Path, list[Path]] = {}
 """Files that this process has not finished, each with the folders made for it."""
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, mode: int = 0o666) -> None:
     """Write a file next to its target, flush it to the disk and rename it.
 
     A lone surrogate (from a file name that is not text) is written
     as JSON writes it.
     """
-    with replaced_file(path) as stream:
+    with replaced_file(path, mode=mode) as stream:
         stream.write(text.encode("utf-8", "backslashreplace"))
 
 

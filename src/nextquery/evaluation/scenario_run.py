@@ -39,6 +39,7 @@ from nextquery.evaluation.trec import (
     Run,
     read_run,
     write_cases,
+    write_notice,
     write_qrels,
     write_ranks,
     write_run,
@@ -550,6 +551,7 @@ def _export(
     A learnt system's run orders candidates by the mean score of its seeds.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    write_notice(folder)
     cases = parts["test"].cases
     write_qrels(folder / f"{scenario}.qrels", cases)
     write_cases(folder / f"{scenario}.cases.ndjson", cases)

@@ -50,7 +50,10 @@ def write_run(path: Path, cases: CaseSet, scores: Floats, system: str) -> None:
 
 
 def write_cases(path: Path, cases: CaseSet) -> None:
-    """What a run is made from: context and candidates of each topic, one object per line."""
+    """What a run is made from: context and candidates of each topic, one object per line.
+
+    Sessions of single visitors: only the owner may read the file.
+    """
     objects = (
         {
             "topic": topic,
@@ -60,7 +63,21 @@ def write_cases(path: Path, cases: CaseSet) -> None:
         }
         for topic, case in zip(topics(cases), cases.cases, strict=True)
     )
-    write_text(path, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in objects))
+    with replaced_file(path, mode=0o600) as stream:
+        for each in objects:
+            line = json.dumps(each, ensure_ascii=False) + "\n"
+            stream.write(line.encode("utf-8", "backslashreplace"))
+
+
+PRIVATE = """The files *.cases.ndjson and *.ranks.parquet are about single visitors: whole sessions.
+Only their owner may read them (mode 0600). Do not publish them, and delete them when they are no
+longer needed. Runs and qrels name cases by number and have no text.
+"""
+
+
+def write_notice(folder: Path) -> None:
+    """Say next to the files about single cases what they are."""
+    write_text(folder / "README.txt", PRIVATE)
 
 
 @dataclass(frozen=True)

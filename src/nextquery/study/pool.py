@@ -308,5 +308,7 @@ def _write(target: Path, pool: Pool, key: Key) -> None:
         "settings": {"places": key.places, "seed": pool.seed},
     }
     with publish(target, "study", entries) as folder:
-        write_text(folder / POOL, json.dumps(asdict(pool), ensure_ascii=False, indent=1))
+        # Contexts are sessions of single visitors: for the owner only.
+        pooled = json.dumps(asdict(pool), ensure_ascii=False, indent=1)
+        write_text(folder / POOL, pooled, mode=0o600)
         write_text(folder / KEY, json.dumps(asdict(key), ensure_ascii=False, indent=1))

@@ -237,10 +237,15 @@ def make_report(study: Path, target: Path) -> StudyResults:
     }
     with publish(target, "study-report", entries) as folder:
         write_text(folder / "results.json", json.dumps(as_json(results), indent=2) + "\n")
-        write_text(folder / "judgements.csv", _judgements_csv(pool, key, judgements))
-        write_text(folder / "topics.csv", _csv(topics.header, topics.rows))
         write_text(folder / "figure8.svg", plot)
-        write_text(folder / "index.html", study_page(results, topics, plot))
+        # Topics and contexts may be sessions of single visitors: for the owner only.
+        private = {
+            "judgements.csv": _judgements_csv(pool, key, judgements),
+            "topics.csv": _csv(topics.header, topics.rows),
+            "index.html": study_page(results, topics, plot),
+        }
+        for name, text in private.items():
+            write_text(folder / name, text, mode=0o600)
     return results
 
 

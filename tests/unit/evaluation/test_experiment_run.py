@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from nextquery.evaluation.experiment import ExperimentRun
@@ -45,3 +46,9 @@ def test_every_step_is_kept_and_taken_up_again(
     assert not results[0].projections
     assert not results[0].decoding
     assert results[0].boundaries.gaps > 0
+
+    # What a report quotes was typed by K users.
+    rows = small_data.counts("queries").filter(pl.col("users") >= small_data.min_users)
+    known = set(rows.select("query").collect()["query"])
+    quoted = [{*each.context, each.next_query} for each in results[0].samples.contexts]
+    assert all(queries <= known for queries in quoted)

@@ -4,7 +4,7 @@ import pytest
 
 from nextquery.errors import ArtifactError, InputError
 from nextquery.study.judgements import JudgementStore
-from nextquery.study.pool import Topic, create_study, read_key, read_pool
+from nextquery.study.pool import POOL, Topic, create_study, read_key, read_pool
 
 from .conftest import WordAdder
 
@@ -15,6 +15,10 @@ def test_equal_suggestions_are_pooled_once(study: Path) -> None:
     assert [len(topic.items) for topic in pool.topics] == [7, 7]
     price = next(item.id for item in pool.topics[0].items if item.text == "jaguar price")
     assert key.given["SecretGood"][0][2] == price == key.given["SecretMixed"][0][0]
+
+
+def test_contexts_are_for_the_owner_only(study: Path) -> None:
+    assert (study / POOL).stat().st_mode & 0o777 == 0o600
 
 
 def test_only_the_key_names_models(study: Path) -> None:

@@ -62,6 +62,9 @@ def test_the_files_agree(study: Path, tmp_path: Path) -> None:
     page = (tmp_path / "report" / "index.html").read_text()
     assert "<svg" in page
     assert "SecretMixed" in page
+    for name in ("judgements.csv", "topics.csv", "index.html"):
+        mode = (tmp_path / "report" / name).stat().st_mode
+        assert mode & 0o077 == 0, name  # topics may be sessions of single visitors
 
 
 def test_a_study_that_nobody_has_judged_says_what_to_do(study: Path, tmp_path: Path) -> None:

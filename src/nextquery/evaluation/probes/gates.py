@@ -1,6 +1,6 @@
 """Probes of the session update gates on noisy contexts, and projections of vectors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,9 +56,15 @@ class GateComparison(GateResult):
 
 
 def gate_result(
-    model: Gated, sessions: Sequence[Session], noise: Noise, track: Track
+    model: Gated,
+    sessions: Sequence[Session],
+    noise: Noise,
+    track: Track,
+    known: Container[str] = (),
 ) -> GateComparison | GateResult:
-    """Mean gates of inserted noise and of the query that stood at the same place before it.
+    """Mean gates of inserted noise and of the query that was at the same place before it.
+
+    The example consists of `known` queries, which K users typed.
 
     Only contexts with a query at that place take part, so that both gates belong to the same
     position; the first position is left out, where nothing is remembered yet.
@@ -75,19 +81,25 @@ def gate_result(
         for clean, corrupted, context in zip(clean_means, noisy_means, noisy, strict=True)
         if 0 < context.place < len(clean)
     ]
-    by_position, example = _by_position(clean_means), gate_example(model, sessions, noise)
+    by_position, example = _by_position(clean_means), gate_example(model, sessions, noise, known)
     if len(pairs) < 2:
         return GateResult(contexts=len(pairs), by_position=by_position, example=example)
     own, inserted = np.array(pairs).T
     return _compare(own, inserted, by_position, example)
 
 
-def gate_example(model: Gated, sessions: Sequence[Session], noise: Noise) -> GateExample | None:
-    """Gates of one corrupted context, as the paper shows them: two queries, then a noisy one."""
+def gate_example(
+    model: Gated, sessions: Sequence[Session], noise: Noise, known: Container[str]
+) -> GateExample | None:
+    """Gates of one corrupted context, as the paper shows them: two queries, then a noisy one.
+
+    All of them were typed by K users; None where no session is so.
+    """
     for session in sessions:
         context = session.queries[:-1]
         noisy = noise.insert(context, session.id)
-        if noisy.place == len(context) == 2 and not noise.within(context):
+        public = all(query in known for query in noisy.queries)
+        if public and noisy.place == len(context) == 2 and not noise.within(context):
             gates = model.update_gates_many([noisy.queries])[0].round(3).astype(np.float64)
             return GateExample(noisy.queries, tuple(map(tuple, gates.tolist())))
     return None

@@ -6,8 +6,11 @@ A probe is a step of the experiment that needs no ranker. To add one, write a fu
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from nextquery.evaluation.completion import CompletionResult, run_completion
 from nextquery.evaluation.lists import (
@@ -64,6 +67,12 @@ class ProbeInput:
     def test(self) -> list[Session]:
         """The test sessions."""
         return self.evaluation.sessions["test"]
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """The queries that K users typed: a report quotes no others."""
+        rows = self.data.counts("queries").filter(pl.col("users") >= self.data.min_users)
+        return frozenset(rows.select("query").collect()["query"])
 
     @property
     def gated(self) -> dict[str, Gated]:
@@ -144,7 +153,8 @@ def _returning(given: ProbeInput) -> ReturningResult:
 
 
 def _samples(given: ProbeInput) -> SampleTable:
-    return sample_suggestions(given.systems.suggesters, given.test, given.settings.seed)
+    public = [session for session in given.test if given.known.issuperset(session.queries)]
+    return sample_suggestions(given.systems.suggesters, public, given.settings.seed)
 
 
 def _paper_examples(given: ProbeInput) -> dict[str, PaperExamples]:
@@ -162,7 +172,7 @@ def _gates(given: ProbeInput) -> dict[str, GateComparison | GateResult]:
     noise = Noise(given.evaluation.background, given.settings.seed)
     sessions = given.test[: given.settings.gate_contexts]
     return {
-        name: gate_result(model, sessions, noise, given.steps.track(name))
+        name: gate_result(model, sessions, noise, given.steps.track(name), given.known)
         for name, model in given.gated.items()
     }
 

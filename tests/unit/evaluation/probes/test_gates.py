@@ -54,9 +54,14 @@ def test_a_model_that_treats_noise_alike_shows_no_difference() -> None:
 
 def test_the_example_ends_in_noise() -> None:
     sessions = [Session(n, "u", (f"a{n}", f"b{n}", f"c{n}")) for n in range(20)]
-    example = gate_example(Sceptic(0.1), sessions, Noise(BACKGROUND, 0))
+    known = {"google", "a7", "b7", "a9", "b9", *(f"a{n}" for n in range(20))}
+    noise = Noise(BACKGROUND, 0)
+    assert gate_example(Sceptic(0.1), sessions, noise, {"google"}) is None
+    known |= {f"b{n}" for n in range(10, 20)}
+    example = gate_example(Sceptic(0.1), sessions, noise, known)
 
     assert example is not None
+    assert set(example.queries) <= known  # others were typed by fewer than K users
     assert example.queries[-1] == "google"
     assert np.shape(example.gates) == (3, 4)
 

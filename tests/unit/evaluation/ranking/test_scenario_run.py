@@ -161,6 +161,10 @@ def test_runs_agree_with_the_results_and_can_feed_a_ranker(
         with pytest.raises(InputError, match=r"lacks \d+ of"):
             run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
 
+    private = list(tmp_path.glob("*.cases.ndjson"))  # sessions of single visitors
+    assert private
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in private)
+    assert "0600" in (tmp_path / "README.txt").read_text()
     assert found.systems["theirs"].mrr == found.systems["mine"].mrr
     top = found.systems["baseline+theirs"], found.systems["baseline+mine:sum"]
     assert top[0].mrr_by_seed == top[1].mrr_by_seed

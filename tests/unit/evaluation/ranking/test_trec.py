@@ -98,6 +98,7 @@ def test_cases_say_what_a_run_is_made_from(tmp_path: Path) -> None:
     write_cases(tmp_path / "cases", CASES)
     first, _ = map(json.loads, (tmp_path / "cases").read_text().splitlines())
     assert first == {"topic": "7", "context": ["a"], "candidates": ["q0", "q1", "q2"]}
+    assert (tmp_path / "cases").stat().st_mode & 0o777 == 0o600  # sessions of single visitors
 
 
 def test_a_session_with_several_cases_has_several_topics() -> None:
