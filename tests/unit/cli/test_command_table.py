@@ -5,8 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer.main
-from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from nextquery.cli.main import MODULES, PANELS, LazyCommands, app
@@ -35,24 +33,6 @@ def test_a_mistyped_command_is_guessed() -> None:
 
     assert result.exit_code == 2
     assert "suggest" in result.output
-
-
-def test_a_further_command_can_be_added_and_taken_away() -> None:
-    commands = LazyCommands()
-    commands["more"] = "a command"
-
-    assert list(commands) == [*MODULES, "more"]
-    del commands["more"]
-    assert "more" not in commands
-    with pytest.raises(KeyError):
-        commands["more"]
-
-
-def test_the_group_knows_its_commands() -> None:
-    group = typer.main.get_command(app)
-
-    assert isinstance(group, TyperGroup)
-    assert list(group.commands) == list(MODULES)
 
 
 def test_suggesting_with_a_count_model_imports_little(served_models: dict[str, Path]) -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from nextquery.artifacts import publish
 from nextquery.cli.main import app
+from nextquery.cli.serve import served_models as models_of
 from nextquery.errors import InputError
 from nextquery.service import run
 from nextquery.service.keys import read_keys
@@ -20,50 +22,26 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[ServiceSettings]:
     return found
 
 
-def test_every_option_reaches_its_setting(
+def test_options_become_settings(
     served: list[ServiceSettings], served_models: dict[str, Path], tmp_path: Path
 ) -> None:
+    """One of each type; `test_options.py` tests how options are made of settings."""
     one, two = served_models["adjacency"], served_models["popularity"]
-    options = {
-        "--host": "::1",
-        "--port": "0",
-        "--compare": f"other={two}",
-        "--fallback": str(two),
-        "--budget-ms": "70",
-        "--workers": "3",
-        "--sessions": "redis://127.0.0.1:1/0",
-        "--threads": "2",
-        "--queue-size": "9",
-        "--batch-size": "4",
-        "--batch-seconds": "1.5",
-        "--max-sessions": "11",
-        "--idle-minutes": "5",
-        "--cache-size": "12",
-        "--rate": "7",
-        "--public": "metrics",
-        "--trusted-proxy": "10.0.0.0/8",
-        "--cors-origin": "https://shop.example",
-        "--drain-seconds": "0.5",
-        "--kill-switch": str(tmp_path / "off"),
-        "--feedback": str(tmp_path / "feedback"),
-        "--feedback-days": "30",
-        "--feedback-mb": "9",
-    }
-    words = [word for pair in options.items() for word in pair]
+    words = f"--compare other={two} --fallback {two} --port 0 --rate 7 --public metrics".split()
+    words += f"--trusted-proxy 10.0.0.0/8 --kill-switch {tmp_path / 'off'} --cache-size 12".split()
     done = CliRunner().invoke(app, ["serve", str(one), *words])
     assert done.exit_code == 0, done.output
     [settings] = served
-    assert settings.models == (NamedModel("adjacency", one), NamedModel("other", two))
-    assert (settings.host, settings.port, settings.fallback) == ("::1", 0, two)
-    assert (settings.budget_ms, settings.workers, settings.threads) == (70, 3, 2)
-    assert (settings.queue_size, settings.batch_size, settings.batch_seconds) == (9, 4, 1.5)
-    assert (settings.max_sessions, settings.idle_minutes) == (11, 5.0)
-    assert (settings.rate_per_second, settings.public) == (7.0, frozenset({"metrics"}))
-    assert settings.trusted_proxies == ("10.0.0.0/8",)
-    assert settings.cors_origins == ("https://shop.example",)
-    assert (settings.drain_seconds, settings.kill_switch) == (0.5, tmp_path / "off")
-    assert (settings.feedback, settings.feedback_days) == (tmp_path / "feedback", 30)
-    assert (settings.feedback_mb, settings.sessions) == (9, "redis://127.0.0.1:1/0")
+    assert settings == ServiceSettings(
+        (NamedModel("adjacency", one), NamedModel("other", two)),
+        settings.control,
+        fallback=two,
+        port=0,
+        rate_per_second=7.0,
+        public=frozenset({"metrics"}),
+        trusted_proxies=("10.0.0.0/8",),
+        kill_switch=tmp_path / "off",
+    )
     assert not settings.control.exists()  # it goes with the command
 
 
@@ -95,3 +73,47 @@ def test_a_new_key_is_printed_with_the_line_that_knows_it(tmp_path: Path) -> Non
     assert key not in line
     (tmp_path / "keys").write_text(line + "\n")
     assert read_keys(tmp_path / "keys", "NEXTQUERY_NO_KEYS").name(key) == "shop"
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    for name in ("a", "b"):
+        with publish(tmp_path / name, "adjacency", {}):
+            pass
+    return tmp_path
+
+
+def test_models_of_a_trial_are_served(folders: Path) -> None:
+    a, b = folders / "a", folders / "b"
+    found = models_of(None, "", [], [f"A={a}", f"B={b}"], "")
+    assert [(model.name, model.path) for model in found.served] == [("A", a), ("B", b)]
+    assert found.interleave == ("A", "B")
+
+
+def test_a_trial_may_name_what_is_served_already(folders: Path) -> None:
+    a, b = folders / "a", folders / "b"
+    found = models_of(a, "", [f"B={b}"], ["adjacency", "B"], "B")
+    assert [model.name for model in found.served] == ["adjacency", "B"]
+    assert (found.interleave, found.shadow) == (("adjacency", "B"), "B")
+
+
+@pytest.mark.parametrize(
+    ("compare", "interleave", "shadow", "message"),
+    [
+        (["x"], [], "", "write NAME=MODEL"),
+        ([], ["C", "adjacency"], "", "no model has this name"),
+        ([], ["adjacency={b}"], "", "another model has this name"),
+        ([], [], "=x", "write NAME or NAME=MODEL"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(
+    folders: Path, compare: list[str], interleave: list[str], shadow: str, message: str
+) -> None:
+    given = [entry.format(b=folders / "b") for entry in interleave]
+    with pytest.raises(InputError, match=message):
+        models_of(folders / "a", "", compare, given, shadow)
+
+
+def test_something_must_be_shown(folders: Path) -> None:
+    with pytest.raises(InputError, match="MODEL"):
+        models_of(None, "", [], [], f"B={folders / 'b'}")
