@@ -62,7 +62,7 @@ typedef struct {
     float *log_softmax_share;       // (rows)
 } Prediction;
 
-// What a word may be refused for, whatever stands before it, and when the caller has to look.
+// Why a word is refused independently of the words before it, and when the caller has to decide.
 enum { NEVER = 1, BLOCKED = 2, DOUBTFUL = 4 };
 
 // Pairs of words that at least K users typed, with the followers of each word found so far.
@@ -78,7 +78,7 @@ typedef struct {
 // What the guard says of words and pairs, for the contexts of a batch.
 typedef struct {
     Pairs *pairs;
-    int64_t seen_only;              // words may only stand as K users or the session had them
+    int64_t seen_only;              // only pairs of words that K users or the session typed
     const uint8_t *rare;            // Bloom filter over the pairs of fewer users, or null
     int64_t rare_bytes;
     const uint8_t *flags;           // (V): NEVER, BLOCKED, DOUBTFUL
@@ -89,7 +89,7 @@ typedef struct {
     const uint64_t *own_pairs;      // first word << 32 | second, ascending in each context
 } Rules;
 
-// Extensions of prefixes, those of one context together, best first.
+// Extensions of prefixes, grouped by context, best first.
 typedef struct {
     int64_t room;
     int64_t *first;                 // (contexts + 1)
@@ -110,7 +110,7 @@ typedef struct {
     int64_t *last, *read, *parents; // (most rows): last word, the same as it is read, parent's row
     int64_t *contexts;              // (most rows): ascending
     double *totals;                 // (most rows)
-    double *bounds;                 // (contexts): what is no likelier is given up; by the caller
+    double *bounds;                 // (contexts): prefixes that are no more likely are dropped; by the caller
     float *hidden[2];               // (most rows, d_h)
     float *previous;                // (most rows, d_e)
     Prediction prediction;

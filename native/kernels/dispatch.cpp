@@ -64,7 +64,7 @@ const char *nextquery_instructions() { return ready ? chosen_name : "baseline"; 
 // one set is read by that set only.
 int64_t nextquery_use(const char *name) { return use(name); }
 
-// At most so many threads work on a step that is large enough.
+// The most threads that work on a step, if it is large enough.
 void nextquery_threads(int64_t count) { use_threads(count); }
 
 void nextquery_pack_matrix(const float *matrix, int64_t outputs, int64_t inputs, float *packed) {
@@ -139,7 +139,7 @@ void nextquery_pairs_close(Pairs *pairs) {
     free(pairs);
 }
 
-// The ids of the words that were seen behind a word: how many, and then each, ascending.
+// The words that were typed after a word: their number, then their ids, ascending.
 const int32_t *nextquery_followers(Pairs *pairs, int64_t word) {
     return chosen->followers(pairs, word);
 }

@@ -61,10 +61,10 @@ inline bool has(const int32_t *followers, int64_t word) {
     return low <= followers[0] && followers[low] == word;
 }
 
-// The words that K users or the session put behind the last word of each prefix; only those that
+// The words that K users or the session typed after the last word of each prefix; only those that
 // can be among the best `beam`.
 void gather_seen(const ContextPart &part, int64_t beam, Candidates &found) {
-    static thread_local Scratch scratch, strange;
+    static thread_local Scratch scratch, outside_scratch;
     const Decoder *model = part.model;
     const Contexts *batch = part.batch;
     const int64_t blocks = model->width / BLOCK, *pair = part.rules->first_pair + part.context;
@@ -82,7 +82,7 @@ void gather_seen(const ContextPart &part, int64_t beam, Candidates &found) {
         const int64_t last = part.last[row];
         const int32_t *after = last < model->words
                                    ? followers(part.rules->pairs, last)
-                                   : followers_of(part.rules->pairs, key_of(part, last), strange);
+                                   : followers_of(part.rules->pairs, key_of(part, last), outside_scratch);
         const float *best = part.in->block_best + row * blocks;
         const float share = batch->first_source ? part.in->log_softmax_share[row] : 0.0f;
         const float plus = (float)part.before[row] + MARGIN - part.in->normaliser[row] + share;

@@ -1,4 +1,4 @@
-// Which words were seen behind which: fingerprints of pairs, and lists of followers made when asked.
+// Pairs of words that were typed side by side: fingerprints, and lists of followers made on demand.
 #ifndef NEXTQUERY_PAIRS_H
 #define NEXTQUERY_PAIRS_H
 
@@ -28,7 +28,7 @@ inline bool in_bloom(const uint8_t *bits, int64_t bytes, uint64_t key) {
     return true;
 }
 
-// Keys are spread evenly: where one should stand is nearly where it stands.
+// Keys are spread evenly, so that a key is near the index that its size suggests.
 inline bool in_common(const Pairs *pairs, uint64_t key) {
     if (pairs->count == 0) return false;
     const uint64_t *common = pairs->common;
@@ -58,7 +58,7 @@ inline bool is_common(const Pairs *pairs, uint64_t key) {
     return in_filter(pairs, key) && in_common(pairs, key);
 }
 
-// How many words K users put behind one with this fingerprint, and then their ids, ascending.
+// The number of words that K users typed after the one with this fingerprint, then their ids, ascending.
 const int32_t *followers_of(const Pairs *pairs, uint64_t key, Scratch &scratch) {
     constexpr int64_t SOME = 512;
     int32_t *found = scratch.of<int32_t>(pairs->words + 1);

@@ -9,7 +9,7 @@ namespace NEXTQUERY_SET {
 namespace {
 
 #ifdef __AVX512F__
-constexpr int SUMS = 24;  // vectors of sums that fit the registers beside weights and a row
+constexpr int SUMS = 24;  // vectors of sums that fit the registers next to weights and a row
 #else
 constexpr int SUMS = 12;
 #endif
@@ -31,7 +31,7 @@ struct Part {
     int64_t first, stop;
 };
 
-// Where tiles stand among all rows that take their products with the same panels: every tile
+// The position of tiles among all rows that take their products with the same panels: every tile
 // fetches its part of the next ones. Of no rows: none is fetched.
 struct Rows {
     int64_t first, all;
@@ -43,7 +43,7 @@ struct Rows {
 constexpr Rows NOTHING_NEXT{0, 0};
 
 // The products of ROWS rows with PANELS neighbouring panels. Every sum is taken in the order of the
-// inputs, so that a row has the same numbers in any tile. Meanwhile a part of the panels behind
+// inputs, so that a row has the same numbers in any tile. Meanwhile a part of the panels after
 // these is brought nearer.
 template <int ROWS, int PANELS>
 inline void tile(const float *rows, int64_t stride, const float *packed, int64_t inputs, Part part,
@@ -148,7 +148,7 @@ inline void columns_of(const float *rows, int64_t count, int64_t stride, const f
 
 // Share the parts of a step among threads if it takes long enough to wake them, and if the model is
 // large: the steps of a small one take long only when many contexts are decoded together, and then
-// the other cores have work of their own.
+// the other cores are busy, too.
 constexpr int64_t WORTH_SHARING = 16'000'000, LARGE_ROW = 1'000'000;  // products of 32 bits
 
 inline void share(int64_t rows, int64_t products, void (*work)(void *, int64_t), void *argument,

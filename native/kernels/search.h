@@ -1,4 +1,4 @@
-// A whole step of the search in one call: what is given up, one more word, what may come next, what
+// A whole step of the search in one call: drop prefixes, add a word, predict the next one, report what
 // ends. The caller judges what ended, and words that only a blocklist can judge, between two steps.
 #ifndef NEXTQUERY_SEARCH_H
 #define NEXTQUERY_SEARCH_H
@@ -10,17 +10,17 @@ namespace {
 
 constexpr int64_t UNKNOWN_WORD = 2;
 
-// Calls `take` with every extension that counts: of each context `beam` that go on, and what ends
+// Calls `take` with every extension that counts: of each context `beam` that do not end, and what ends
 // above the last of them.
 template <typename Take> void each_extension(const Search *search, int64_t contexts, Take take) {
     const Extensions &found = search->found;
     for (int64_t context = 0; context < contexts; ++context) {
-        int64_t going = 0;
+        int64_t unfinished = 0;
         for (int64_t i = found.first[context]; i < found.first[context + 1]; ++i) {
             if (search->refused[i]) continue;
             const bool ends = found.words[i] == END_OF_QUERY;
-            if (going == search->beam) break;
-            going += !ends;
+            if (unfinished == search->beam) break;
+            unfinished += !ends;
             take(context, i, ends);
         }
     }
@@ -40,8 +40,8 @@ void ended(Search *search, int64_t contexts) {
     search->ended = count;
 }
 
-// The prefixes of the next step: what goes on and is likelier than its context's bound.
-void go_on(const Decoder *model, const Contexts *batch, Search *search) {
+// The prefixes of the next step: those that do not end and are above the bound of their context.
+void keep_prefixes(const Decoder *model, const Contexts *batch, Search *search) {
     const Extensions &found = search->found;
     int64_t rows = 0;
     each_extension(search, batch->contexts, [&](int64_t context, int64_t i, bool ends) {
@@ -80,12 +80,12 @@ void only_ends(const Decoder *model, const Contexts *batch, Search *search) {
 }
 
 // One step. Returns how many prefixes it had, 0: the search is over; -1: there is no room for the
-// extensions, and the same call with more room goes on.
+// extensions; repeat the call with more room.
 int64_t step(const Decoder *model, const Contexts *batch, int64_t fast, const Rules *rules,
              Search *search) {
     Prediction *prediction = &search->prediction;
     if (search->stage == EXTENDED) {
-        go_on(model, batch, search);
+        keep_prefixes(model, batch, search);
         if (search->rows == 0) return 0;
         float *before = search->hidden[0];
         advance(model, batch, search->rows, before, search->parents, search->read,

@@ -236,7 +236,7 @@ void predict(const Decoder *model, const Contexts *batch, int64_t fast, const fl
     share(rows, model->width * e / 4, correct_row, &correction, rows);
 }
 
-// The place of a word among the own words of a context, -1 for none.
+// The column of a word among the words that a context can copy, -1 for none.
 inline int64_t own_place(const Contexts *batch, int64_t context, int64_t word) {
     if (batch->first_source == nullptr) return -1;
     int64_t low = batch->first_copied[context], stop = batch->first_copied[context + 1], high = stop;
@@ -255,7 +255,7 @@ inline double generated(const Decoder *model, const Contexts *batch, const Predi
     return (double)exact_logit(model, in, row, word) - in->normaliser[row] + share;
 }
 
-// The log-probability of any word: what is generated and, of own words, what is copied.
+// The log-probability of any word: the generated part and, for words of the session, the copied part.
 inline double log_probability(const Decoder *model, const Contexts *batch, const Prediction *in,
                               int64_t row, int64_t word) {
     const int64_t place = own_place(batch, in->contexts[row], word);
@@ -274,7 +274,7 @@ void score(const Decoder *model, const Contexts *batch, const Prediction *in, in
         out[i] = (float)log_probability(model, batch, in, rows[i], words[i]);
 }
 
-// Of what was found the `count` best, and those that rounding may have put just behind them.
+// The `count` best, and those that rounding may have put just after them.
 void keep_largest(Candidates &found, int64_t count) {
     static thread_local Scratch scratch;
     if (found.used <= count) return;
@@ -288,7 +288,7 @@ void keep_largest(Candidates &found, int64_t count) {
 }
 
 // The extensions of rows `first` to `stop` among which are the `count` best, best first, and all
-// those by own words; no other has a total above what is returned.
+// those by words of the session; no other has a total above what is returned.
 double find_best(const Decoder *model, const Contexts *batch, int64_t fast, const Prediction *in,
                  int64_t first, int64_t stop, const double *before_totals, int64_t count,
                  Candidates &found) {
@@ -322,10 +322,10 @@ double find_best(const Decoder *model, const Contexts *batch, int64_t fast, cons
     found.used = kept;
     for (int64_t r = first; r < stop; ++r) {
         const int64_t context = in->contexts[r];
-        for (int64_t own = batch->first_copied[context]; own < batch->first_copied[context + 1]; ++own)
+        for (int64_t i = batch->first_copied[context]; i < batch->first_copied[context + 1]; ++i)
             found.add(before_totals[r - first] +
-                          log_probability(model, batch, in, r, batch->copied_words[own]),
-                      r, batch->copied_words[own]);
+                          log_probability(model, batch, in, r, batch->copied_words[i]),
+                      r, batch->copied_words[i]);
     }
     sort_found(found.items, found.used);
     return rest;

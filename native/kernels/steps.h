@@ -142,9 +142,9 @@ void attend(const Decoder *model, const Contexts *batch, int64_t rows, const flo
         const int64_t first = batch->first_source[context];
         const int64_t count = batch->first_source[context + 1] - first;
         float *pointer = out->log_pointer + r * batch->most_copied;
-        for (int64_t own = 0; own < batch->most_copied; ++own) pointer[own] = 0.0f;
+        for (int64_t column = 0; column < batch->most_copied; ++column) pointer[column] = 0.0f;
         if (count == 0) {
-            for (int64_t own = 0; own < batch->most_copied; ++own) pointer[own] = -INFINITY;
+            for (int64_t column = 0; column < batch->most_copied; ++column) pointer[column] = -INFINITY;
             out->log_softmax_share[r] = 0.0f;
             continue;
         }
@@ -166,8 +166,8 @@ void attend(const Decoder *model, const Contexts *batch, int64_t rows, const flo
                            model->copy_gate[2 * d + e];
         const float copied = log_sigmoid(gate);
         out->log_softmax_share[r] = log_sigmoid(-gate);
-        for (int64_t own = 0; own < batch->most_copied; ++own)
-            pointer[own] = copied + logf(pointer[own] > 1e-30f ? pointer[own] : 1e-30f);
+        for (int64_t column = 0; column < batch->most_copied; ++column)
+            pointer[column] = copied + logf(pointer[column] > 1e-30f ? pointer[column] : 1e-30f);
     }
     product(seen, rows, model->attention_output, e, d, nullptr, added, e);
     for (int64_t i = 0; i < rows * e; ++i) out->omega[i] += added[i];

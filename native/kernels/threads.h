@@ -8,7 +8,7 @@
 // when all are done. What a part writes must not depend on the threads, so that nothing does.
 void share_parts(void (*work)(void *, int64_t), void *argument, int64_t parts);
 
-// From now on at most so many threads work on a step, the one that asks included.
+// The most threads that work on a step from now on, the calling one included.
 void use_threads(int64_t count);
 
 #endif
