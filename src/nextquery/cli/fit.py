@@ -53,6 +53,7 @@ def fit(
     from nextquery.logs.data_folder import PreparedData
     from nextquery.logs.inspect import emptiness
     from nextquery.suggesters.fit import empty_reason, fit_kind, model_class
+    from nextquery.suggesters.returning import Returning
 
     model_type = model_class(kind)
     chosen = from_overrides(model_type.settings_type, settings or [])
@@ -66,8 +67,13 @@ def fit(
         fitted.save(out)
     seconds = time.perf_counter() - start
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    advice = [*_chosen(chosen, fitted.settings), *(item.text for item in emptiness(prepared))]
-    empty = empty_reason(fitted, prepared, check)
+    advice, empty = list[str](), None
+    if isinstance(fitted, Returning):
+        advice.append(fitted.describe())
+    else:
+        advice += _chosen(chosen, fitted.settings)
+        advice += (item.text for item in emptiness(prepared))
+        empty = empty_reason(fitted, prepared, check)
     if empty is not None:
         advice.append(f"{out} has no suggestions: {empty}.")
     options = {"min_users": "--min-users", "hits": "--hits", "trending_days": "trending_days"}

@@ -16,7 +16,7 @@ from nextquery.logs.settings import PrepareSettings
 from nextquery.suggesters.adjacency import fit_adjacency
 from nextquery.suggesters.cacb import fit_cacb
 from nextquery.suggesters.count_suggester import CountSuggester
-from nextquery.suggesters.loading import count_model
+from nextquery.suggesters.loading import COUNT_MODELS, count_model
 from nextquery.suggesters.popularity import Popularity, PopularitySettings, fit_popularity
 from nextquery.suggesters.qvmm import fit_qvmm
 from nextquery.suggesters.rescue import Rescue, fit_rescue
@@ -107,7 +107,12 @@ def _no_trends(settings: PopularitySettings, data: PreparedData) -> str:
 
 def model_class(kind: str) -> Any:
     """The class of a kind that `fit_kind` fits."""
-    return Returning if kind == Returning.kind else count_model(kind)
+    if kind == Returning.kind:
+        return Returning
+    if kind not in COUNT_MODELS:
+        known = ", ".join((*COUNT_MODELS, Returning.kind))
+        raise InputError(f"`kind` {kind}: must be one of {known}")
+    return count_model(kind)
 
 
 def fit_kind(

@@ -114,7 +114,7 @@ def _kind_of(artifact: Artifact) -> ModelKind:
 def count_model(kind: str) -> Any:
     """The class of a count model."""
     if kind not in COUNT_MODELS:
-        raise InputError(f"`kind` {kind}: must be one of {', '.join((*COUNT_MODELS, 'returning'))}")
+        raise InputError(f"`kind` {kind}: must be one of {', '.join(COUNT_MODELS)}")
     return _named(MODEL_KINDS[kind].loader)
 
 

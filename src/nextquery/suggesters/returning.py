@@ -244,6 +244,15 @@ class Returning:
         """Whether a visitor may be shown an earlier query of their own."""
         return looks_typed(text) and bool(self.guard.allows(text, OwnText(frozenset({text}))))
 
+    def describe(self) -> str:
+        """One sentence on what the model gave on the validation sessions."""
+        found = self.validation
+        return (
+            f"On {found['requests']:,.0f} validation requests it shows something in "
+            f"{found['shown']:.0%}, has the next query in {found['hit']:.1%}, and "
+            f"{found['precision']:.1%} of what it shows is the next query."
+        )
+
     def save(self, path: Path) -> None:
         """Publish the model as an artifact folder."""
         entries: dict[str, Any] = {

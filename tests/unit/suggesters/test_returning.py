@@ -1,15 +1,19 @@
 """Returning visitors: candidates, features, the fitted model and what its folder keeps."""
 
+import json
 import math
 import random
+import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 from nextquery import PreparedData, load, prepare
+from nextquery.cli.main import app
 from nextquery.errors import ArtifactError, InputError
 from nextquery.guard.guard import Guard
 from nextquery.suggesters.fit import fit_kind
@@ -221,3 +225,29 @@ def test_altered_weights_are_refused(model_folder: Path, tmp_path: Path) -> None
     broken.save(tmp_path / "broken")
     with pytest.raises(ArtifactError, match="not finite"):
         Returning.load(tmp_path / "broken")
+
+
+def test_the_command_fits_it_and_says_what_it_gives(
+    habit_data: PreparedData, tmp_path: Path
+) -> None:
+    words = ["fit", str(habit_data.path), "--kind", "returning", "--out", str(tmp_path / "model")]
+    result = CliRunner().invoke(app, [*words, "--set", "sessions=100", "--json"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["settings"]["sessions"] == 100
+    [sentence] = document["advice"]
+    assert "of what it shows is the next query" in sentence
+    assert Returning.load(tmp_path / "model").settings.sessions == 100
+    refused = CliRunner().invoke(app, ["fit", *words[1:3], "mine", *words[4:]])
+    assert "rescue, returning" in str(refused.output) + str(refused.exception)
+
+
+def test_a_history_of_200_takes_less_than_a_millisecond(model_folder: Path) -> None:
+    model = Returning.load(model_folder)
+    history = [PastQuery(f"red shoes number {n}", 1e9 - 99.0 * n, 1 + n % 5) for n in range(200)]
+    seconds = []
+    for _ in range(50):
+        began = time.process_time()
+        model.again(["blue shoes", "red shoes"], history, 1e9, threshold=0.0)
+        seconds.append(time.process_time() - began)
+    assert sorted(seconds)[25] < 0.001
