@@ -125,7 +125,7 @@ class AuditSettings:
     """What an audit can be told."""
 
     kinds: tuple[str, ...] = ()
-    """Further kinds of count models to be made of the planted log, beside the model's own."""
+    """Further kinds of count models that are fitted to the planted log."""
     min_users: tuple[int, ...] = (1, 3, 5, 10)
     """The values of K under which poisoning is tried; that of the log is always among them."""
     config: str | None = None

@@ -3,8 +3,8 @@
 For each of a sample of test contexts the next query is typed character by character in thought:
 after 1, 2, 3, ... characters, is it among the completions, and how many keystrokes would it have
 saved? Once with the session before it and once without. The same for words: after each whole word,
-is the next one among those that the completions go on with? Knows systems that complete; the most
-popular completion, the usual baseline, is the popularity model's.
+is the next one among the next words of the completions? The usual baseline, the most popular
+completion, is the popularity model's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ from nextquery.evaluation.steps import Steps
 from nextquery.suggesters.base import Completer
 
 LENGTHS = (1, 2, 3, 4, 6, 8, 12)
-"""After so many typed characters completions are asked for."""
+"""The numbers of typed characters after which completions are asked for."""
 LISTED = 10
 SHOWN = 5
-"""A completion saves keystrokes when it is one of so many that a person sees."""
+"""A completion saves keystrokes when it is one of this many that a person sees."""
 
 Ranks = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class PrefixQuality:
 
 @dataclass(frozen=True)
 class NextWordQuality:
-    """How often the next word is the first that completions go on with, or of the first five's."""
+    """How often the next word is that of the first completion, or of one of the first five."""
 
     cases: int
     first: float
@@ -130,7 +130,7 @@ def typed_ranks(system: Completer, context: Sequence[str], query: str) -> Ranks:
 
 
 def next_word_ranks(system: Completer, context: Sequence[str], query: str) -> list[float]:
-    """For every word but the first: its rank among the words that the completions go on with."""
+    """For every word but the first: its rank among the next words of the completions."""
     words = query.split()
     ranks = []
     for known in range(1, len(words)):

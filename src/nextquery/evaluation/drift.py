@@ -22,9 +22,9 @@ from nextquery.suggesters.base import BatchScorer, Scorer
 from nextquery.suggesters.loading import load
 
 UNKNOWN_RISE = 0.02
-"""Retrain when the share of unknown words rises by so much."""
+"""Retrain when the share of unknown words rises by this much."""
 PERPLEXITY_RISE = 1.1
-"""Retrain when a model's perplexity is so many times that on the held-out sessions of its time."""
+"""Retrain when a model's perplexity is this many times that on its own held-out sessions."""
 SESSIONS = 1000
 _NAMED = 10
 _BATCH = 64

@@ -87,7 +87,7 @@ class ExperimentRun:
     def results(self, training: Mapping[str, TrainingFacts]) -> ExperimentResults:
         """Every step's result, with the facts that training left in the model folders.
 
-        Rankers are trained in processes of their own while the steps that need none go on.
+        Rankers are trained in separate processes while the steps that need none run here.
         """
         manifest = self._data.artifact.manifest
         with RankerProcesses() as processes:
@@ -262,7 +262,7 @@ def _fold_models(
     models: Mapping[str, SystemSource],
     settings: ExperimentSettings,
 ) -> dict[str, list[Path]]:
-    """Train what stands in for a model under study when the visitor is new."""
+    """Train the models that replace a model under study when the visitor is new."""
     unknown = settings.fold_configs.keys() - models.keys()
     if unknown:
         raise InputError(f"`fold_configs` {min(unknown)!r}: no model under study has this name")
@@ -294,7 +294,7 @@ def _encoder_identity(name: str | None, encoder: Encoder | None, data: PreparedD
 
 
 def scenario_files(step: str, settings: ExperimentSettings) -> list[Any]:
-    """What a scenario uses besides the basis of all steps: files by their content."""
+    """What a scenario uses in addition to the basis of all steps: files by their content."""
     runs = [
         [name, file_identity("runs", path)]
         for name, paths in settings.run_files().items()

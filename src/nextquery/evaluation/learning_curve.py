@@ -4,7 +4,7 @@ The background is cut to nested shares of its users. Count models and rankers ar
 every size; a given model is not: it was trained elsewhere, on whatever it was trained on. With a
 config, the first model under study is trained again at every size, too, with as many steps at most
 as the whole background takes: fewer sessions are gone through more often, and early stopping ends
-it. Knows subsets, systems and the steps that measure them.
+it.
 """
 
 import shutil

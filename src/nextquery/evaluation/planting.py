@@ -17,7 +17,7 @@ from nextquery.suggesters.base import Suggester
 
 @dataclass(frozen=True)
 class PlantedSession:
-    """The queries of a made-up person."""
+    """The queries of an invented person."""
 
     user: str
     queries: tuple[str, ...]
@@ -80,14 +80,14 @@ def _write(rows: pl.DataFrame, file: Path) -> None:
 
 
 CONTEXTS_FROM = 2_000
-"""Contexts are drawn among so many of the most frequent queries, by how often they are typed."""
+"""Contexts are drawn among this many of the most frequent queries, by how often they are typed."""
 WORDS_FROM = 2_000
-"""Words of secrets and phrases are drawn among so many of the most frequent words, evenly."""
+"""Words of secrets and phrases are drawn among this many of the most frequent words, evenly."""
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A query that made-up people type after a frequent one."""
+    """A query that invented people type after a frequent one."""
 
     context: str
     text: str
@@ -171,7 +171,7 @@ def make_plan(data: PreparedData, settings: PlantingSettings) -> Plan:
 def _new_texts(
     data: PreparedData, words: Sequence[str], rng: np.random.Generator
 ) -> Callable[[int], str]:
-    """Draws texts of so many words, each once, none of which anybody typed."""
+    """Draws texts of a given number of words, each once, none of which anybody typed."""
     splits = [data.session_rows(split).select("query") for split in data.splits]
     taken = set(pl.concat(splits).unique().collect()["query"])
 
@@ -186,14 +186,14 @@ def _new_texts(
 
 
 SHOWN = 20
-"""A secret is out if it stands among so many suggestions."""
+"""A secret is out if it is among this many suggestions."""
 FIRST = 5
-"""A phrase has been pushed if it stands among the first so many."""
+"""A phrase has been pushed if it is among this many first suggestions."""
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """The secrets that so many people typed."""
+    """The secrets that `users` people typed."""
 
     users: int
     secrets: int
@@ -205,7 +205,7 @@ class Exposure:
 
 @dataclass(frozen=True)
 class PoisonPoint:
-    """The phrases that so many fake users pushed."""
+    """The phrases that `users` fake users pushed."""
 
     fake_users: int
     contexts: int
@@ -229,7 +229,7 @@ class PoisonCurve:
 
 
 def exposure_bits(rank: float, secrets: int) -> float:
-    """The exposure of a secret of that rank among so many.
+    """The exposure of a secret by its rank among all guesses.
 
     >>> exposure_bits(1, 1024), exposure_bits(512, 1024)
     (10.0, 1.0)

@@ -1,6 +1,6 @@
 """The process that trains the rankers of one job, asked and answered through a socket.
 
-Knows `ranker_jobs.py`, which starts it; ends with the job.
+`rankers.py` starts it; it ends with the job.
 """
 
 import contextlib

@@ -48,7 +48,7 @@ seeds are trained for the chosen one only."""
 EARLIER_SETS: tuple[tuple[str, ...], ...] = tuple(
     (*own, *(f"{EARLIER}{form}" for form in forms)) for forms in FORM_SETS for own in ((), forms)
 )
-"""The same of a score given the user's earlier queries, too: in its place, and beside it."""
+"""The same of a score given the user's earlier queries, too: alone, and with that without them."""
 
 SEMANTIC = (*BASELINE_FEATURES, *SEMANTIC_FEATURES)
 """What a Baseline Ranker sees that has a sentence encoder."""
@@ -254,7 +254,7 @@ def train_all(
 
 
 AT_ONCE = 2
-"""Jobs at a time: while one waits for its last ranker, the other goes on."""
+"""Jobs at a time: while one waits for its last ranker, the other one runs."""
 
 WORTH_A_PROCESS = 20_000
 """Candidates to learn from; fewer are learnt sooner than a process has started."""

@@ -48,7 +48,7 @@ class ExperimentResults:
     samples: SampleTable
     gates: Mapping[str, GateComparison | GateResult]
     hidden_intent: Mapping[str, IntentResult]
-    """Empty unless the log is a made-up one."""
+    """Empty unless the log is synthetic."""
     boundaries: BoundaryResult
     projections: Mapping[str, Projections]
     decoding: Mapping[str, DecodingTime]
@@ -68,7 +68,7 @@ class ExperimentResults:
     )
     """By model: n-grams in its vocabulary, measured on the validation sessions."""
     seconds: Mapping[str, float] = field(default_factory=dict, metadata=OPTIONAL)
-    """Processor time of each step; what rankers took in processes of their own is the scenario's
+    """CPU time of each step; that of rankers trained in separate processes is the scenario's
     `ranker_seconds`."""
     paper_examples: Mapping[str, PaperExamples] = field(default_factory=dict, metadata=OPTIONAL)
     unseen_generation: GenerationResult | None = field(default=None, metadata=OPTIONAL)

@@ -259,7 +259,7 @@ def _beginnings(sessions: Iterable[Session]) -> list[Session]:
 def as_new_visitors(
     evaluation: EvaluationData, data: PreparedData, work: Path, folds: int = COUNT_FOLDS
 ) -> EvaluationData:
-    """The same sessions as if every user came for the first time; `work` is for the while."""
+    """The same sessions as if every user came for the first time; `work` is a temporary folder."""
     found = tuple(
         _without_fold(evaluation, data, work / f"without-{fold}", fold, folds)
         for fold in range(folds)

@@ -105,7 +105,7 @@ class ContextLengthResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioResult(SplitResult):
-    """A scenario's results: those of its test split, and what lies behind them."""
+    """A scenario's results: those of its test split, and how they were made."""
 
     cases: Mapping[str, int]
     """The number of cases by split."""
@@ -122,7 +122,7 @@ class ScenarioResult(SplitResult):
     form_choices: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=OPTIONAL)
     """By model: the validation MRR of each set of forms of its score."""
     ranker_seconds: float = field(default=0.0, metadata=OPTIONAL)
-    """Processor time of the processes that trained the rankers, if they had any of their own."""
+    """CPU time of the separate processes that trained rankers, if there were any."""
     single_features: Mapping[str, float] = field(default_factory=dict, metadata=OPTIONAL)
     by_context_length: Mapping[str, ContextLengthResult] = field(
         default_factory=dict, metadata=OPTIONAL
@@ -280,7 +280,7 @@ class RankingSettings:
     groups: UserGroups = field(default_factory=dict)
     """Users whose test cases are reported apart as well."""
     test_users: int | None = None
-    """The test cases of so many users only; None: of everybody."""
+    """The test cases of this many users only; None: of everybody."""
     context_lengths: bool = True
     """Whether to score long sessions again with the model seeing fewer queries."""
     exports: Set[str] = frozenset()

@@ -39,7 +39,7 @@ class Noise:
         self._seed = seed
 
     def insert(self, context: tuple[str, ...], session: int) -> NoisyContext:
-        """Put a noisy query somewhere: before, between or behind the queries of a context."""
+        """Put a noisy query somewhere: before, between or after the queries of a context."""
         generator = np.random.default_rng([self._seed, session])
         place = int(generator.integers(0, len(context) + 1))
         query = self.queries[int(generator.choice(len(self.queries), p=self._shares))]

@@ -141,7 +141,7 @@ class StepStore:
         self._check = check
         self.reused: list[str] = []
         self.seconds: dict[str, float] = {}
-        """Processor time of this process by step, an earlier run's included."""
+        """CPU time of this process by step, an earlier run's included."""
 
     def run(self, name: str, kind: Any, compute: Callable[[], T], uses: Any = None) -> T:
         """The result of a step, of the type `kind`: an earlier run's, or computed now and kept.

@@ -240,7 +240,7 @@ def open_systems(
     count_models: Mapping[str, str] = COUNT_MODELS,
     encoder: Encoder | None = None,
 ) -> Iterator[Systems]:
-    """Load the given systems and fit the count models, each behind its guard.
+    """Load the given systems and fit the count models, each with its guard.
 
     The count models live in `folder` as long as they are needed; what a killed run left there is
     written anew.
@@ -377,7 +377,7 @@ def train_on_users(
 ) -> Path:
     """The folder of a model trained on the users kept in `splits`; `subset` names who they are.
 
-    With `repeats` it may go through their sessions so many times as often as the config says.
+    With `repeats` it may take that many times the epochs of the config.
     """
     chosen = _repeated(load_config(RunConfig, config), repeats)
     basis = fingerprint([data.artifact.manifest["files"], _config_identity(chosen), subset])
@@ -388,7 +388,7 @@ def train_on_users(
     with processes("auto") as group:
         outcome = train(part, out, chosen, group, resume=folder_of_run(out).is_dir(), say=_quiet)
     if outcome.signal:
-        raise TrainingError(f"{out}: training was stopped; the same command goes on with it")
+        raise TrainingError(f"{out}: training was stopped; the same command resumes it")
     shutil.rmtree(part.path)
     write_text(marker, json.dumps({"fingerprint": basis, "trained": subset}) + "\n")
     return out

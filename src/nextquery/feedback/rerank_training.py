@@ -54,7 +54,7 @@ LARGEST_WEIGHT = 10.0
 
 @dataclass(frozen=True)
 class Gain:
-    """How much higher taken suggestions stand in the new order, on visitors not learnt from.
+    """How much higher accepted suggestions are in the new order, for visitors not learnt from.
 
     Mean reciprocal ranks within the lists as they were shown, debiased; a 95% interval.
     """
@@ -105,7 +105,7 @@ def make_reranker(
     gain = trained.gain
     if gain.low <= 0:
         raise InputError(
-            "nothing was learnt that helps visitors who were not learnt from: their takes stand at "
+            "nothing was learnt that helps other visitors: the suggestions that they accepted have "
             f"a mean reciprocal rank of {gain.reranked:.3f} instead of {gain.base:.3f} "
             f"(gain {gain.low:+.3f} to {gain.high:+.3f}); nothing was written. Collect more "
             "feedback, and serve with `interleave` so that places vary"

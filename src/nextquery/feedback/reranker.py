@@ -73,7 +73,7 @@ class TakenRates:
 
 
 def fingerprint(query: str, text: str) -> int:
-    """A fingerprint of 64 bits; an empty query stands for any."""
+    """A fingerprint of 64 bits; an empty query means any."""
     digest = hashlib.blake2b(f"{query}\0{text}".encode("utf-8", "surrogatepass"), digest_size=8)
     return int.from_bytes(digest.digest(), "big")
 

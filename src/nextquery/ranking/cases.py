@@ -80,7 +80,7 @@ class CaseSet:
 
     @cached_property
     def targets(self) -> Integers:
-        """Where each case's true next query stands in a flat array."""
+        """The index of each case's true next query in a flat array."""
         places = np.array([case.target for case in self.cases], dtype=np.int64)
         return self.starts + places
 

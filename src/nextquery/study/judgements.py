@@ -1,7 +1,7 @@
 """The judgements of a study, on disk before they are confirmed.
 
 One SQLite file holds the assessors with their tokens and every judgement ever made; an undo is a
-judgement too, so nothing is ever overwritten. Knows nothing of models or pages.
+judgement too, so nothing is ever overwritten.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Judgement:
 
 
 class JudgementStore:
-    """The SQLite file of one study; every call is a transaction of its own, safe across threads."""
+    """The SQLite file of one study; every call is one transaction, safe across threads."""
 
     def __init__(self, study: Path) -> None:
         self.path = study / FILE

@@ -2,8 +2,7 @@
 
 A user's queries come as one stream. Each gap between two queries is scored by how far the second
 query updates the session state, and by the text and time around it as baselines. Thresholds and
-the combined score are learnt on the validation streams. Knows streams and labels; not how gates
-come about.
+the combined score are learnt on the validation streams.
 """
 
 import csv

@@ -1,10 +1,10 @@
-"""Does a model carry the hidden intent of a made-up log's sessions? By distance to its last trace.
+"""Whether a model keeps the hidden intent of a synthetic log's sessions, by distance.
 
-In a made-up log (docs/synthetic.md) the outcome that follows an entity depends on an intent that
+In a synthetic log (docs/synthetic.md) the outcome that follows an entity depends on an intent that
 only earlier queries tell. Each outcome that a session has after such a trace is scored among the 16
 outcomes of its domain on the same entity. A model that sees no intent cannot do better than how
-often each outcome comes; one that does comes near the choice among the intent's own four. Knows the
-words of the made-up log and any system that scores; another log has nothing to look at.
+often each outcome comes; one that does comes near the choice among the intent's own four.
+Another log has nothing to measure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,12 +22,12 @@ from nextquery.suggesters.base import Scorer
 FARTHEST = 5
 """Traces at least this many queries back are reported together."""
 FEWEST = 30
-"""A log with fewer such outcomes is not a made-up one."""
+"""A log with fewer such outcomes is not a synthetic one."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What a query of a made-up log tells of the intent."""
+    """What a query of a synthetic log tells of the intent."""
 
     domain: int
     intent: int
@@ -38,7 +38,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class AtDistance:
-    """Outcomes whose last trace is so many queries back; 1: the query before."""
+    """Outcomes whose last trace is `distance` queries back; 1: the query before."""
 
     distance: int
     cases: int

@@ -82,7 +82,7 @@ def _how_many(counts: Iterable[int], times: int) -> int:
 
 ORDERS = (1, 2, 3)
 FITTED_SESSIONS = 200_000
-"""The counts are held in memory: of a larger background only so many sessions are read."""
+"""The counts are held in memory: of a larger background only this many sessions are read."""
 MEASURED_SESSIONS = 20_000
 
 

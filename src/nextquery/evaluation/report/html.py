@@ -1,7 +1,4 @@
-"""Pieces of the report's page: escaped text, tables, plots, sections.
-
-Knows HTML and no results.
-"""
+"""Pieces of the report's page: escaped text, tables, plots, sections."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ NEW = "New visitors, "
 
 
 def write_report(out: Path, results: ExperimentResults) -> None:
-    """Draw every plot and write `index.html` beside `results.json`."""
+    """Draw every plot and write `index.html` next to `results.json`."""
     (out / PLOTS).mkdir(exist_ok=True)
     parts = {
         "serving": ("What to serve", what_to_serve(results)),
@@ -44,7 +44,7 @@ def write_report(out: Path, results: ExperimentResults) -> None:
     text = html.document(
         "Context-aware query suggestion: the experiments",
         f"{models} on a log with {test:,} test sessions, as in section 4 of "
-        "Sordoni et al., CIKM 2015. The paper's own results stand beside ours.",
+        "Sordoni et al., CIKM 2015. The paper's own results are shown next to ours.",
         [(anchor, title) for anchor, (title, _) in shown.items()],
         [html.section(anchor, title, body) for anchor, (title, body) in shown.items()],
     )

@@ -48,7 +48,7 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def svg_plot(path: Path, width: float, height: float, columns: int = 1) -> Iterator[list[Axes]]:
-    """Axes beside each other that become the SVG file `path`."""
+    """Axes next to each other that become the SVG file `path`."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield list(figure.subplots(1, columns, squeeze=False)[0])

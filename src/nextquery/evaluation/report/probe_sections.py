@@ -23,7 +23,7 @@ def generation(out: Path, results: ExperimentResults) -> str:
     return "".join(
         [
             html.paragraph(
-                "Every system suggests by itself for the same sample of test contexts, behind its "
+                "Every system suggests by itself for the same sample of test contexts, under its "
                 "guards. The paper leaves this to a user study and to future work."
             ),
             html.plot(
@@ -72,7 +72,7 @@ def completion(out: Path, results: ExperimentResults) -> str:
         "The query that the user typed next, typed again character by character: is it among ten "
         "completions, and what share of its characters would be saved by the first "
         f"{results.completion.shown}? Popularity is the usual baseline, the most popular "
-        "completion. The next word is the one that the first completion goes on with."
+        "completion. The next word is the next word of the first completion."
     )
     message = "Solid: completed in the session. Dotted: without it."
     shown = plot(file, message, "MRR and characters saved by typed characters")
@@ -213,7 +213,7 @@ def boundaries(out: Path, results: ExperimentResults) -> str:
             ),
             html.plot(
                 f"{PLOTS}/boundaries.svg",
-                "What the update gates know of boundaries (red), beside text and time (blue).",
+                "Boundaries found by the update gates (red), by text and by time (blue).",
                 "F1 of session boundaries",
             ),
             tables.boundaries(results),
@@ -235,7 +235,7 @@ def projections(out: Path, results: ExperimentResults) -> str:
 
 
 def ngrams(results: ExperimentResults) -> str:
-    """Each model's validation perplexity beside those of n-gram models in its vocabulary."""
+    """Each model's validation perplexity next to those of n-gram models in its vocabulary."""
     rows: list[Row] = []
     for model, found in results.ngrams.items():
         facts = results.training.get(model)

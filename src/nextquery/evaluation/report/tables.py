@@ -18,7 +18,7 @@ from nextquery.ranking.features import BASELINE_FEATURES
 
 
 def scenario(name: str, found: ScenarioResult, results: ExperimentResults) -> str:
-    """The systems of a scenario, the paper's results and unseen users beside them."""
+    """The systems of a scenario, with the paper's results and unseen users."""
     counts = ", ".join(f"{split} {count:,}" for split, count in found.cases.items())
     facts = f"Cases: {counts}" + (f"; test cases of {found.users:,} users." if found.users else ".")
     if found.noisy_contexts is not None:
@@ -347,14 +347,14 @@ def model_name(results: ExperimentResults, model: str) -> str:
 
 
 def copying_note(results: ExperimentResults) -> str:
-    """What the short names of models that copy stand for in plots and tables; may be empty."""
+    """What the short names of models that copy mean in plots and tables; may be empty."""
     full = {label(model): model_name(results, model) for model in results.systems.models}
     notes = [f" {short} stands for {name}." for short, name in full.items() if short != name]
     return "".join(notes)
 
 
 def training(results: ExperimentResults) -> str:
-    """The paper's Table 2 beside what the models' folders say."""
+    """The paper's Table 2 and what the models' folders say."""
     heads = [
         "Training", "batches seen", "training time", "a list, beam 50", "memory",
         "validation perplexity",
