@@ -1,3 +1,8 @@
+"""The features of rankers by hand."""
+
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -6,10 +11,15 @@ from nextquery.ranking.features import (
     AUTHORS_FEATURES,
     BASELINE_FEATURES,
     RECENT,
+    SEMANTIC_FEATURES,
     FeatureTable,
+    QueryVectors,
     authors_features,
     baseline_features,
+    suffix_counts,
 )
+from nextquery.suggesters.fit import fit_model
+from nextquery.suggesters.qvmm import QVMM, QVMMSettings
 
 COUNTS = BackgroundCounts(
     {"cat": 10, "cats": 4, "dog food": 6}, {"cat": {"cats": 3, "dog food": 1}}
@@ -100,3 +110,62 @@ def test_like_their_code_the_oldest_ten_queries_of_a_long_context_are_looked_at(
     columns = authors_features(CaseSet((case,)), np.zeros(1))
 
     assert columns[f"shared_trigrams_{RECENT}"].tolist() == [2]
+
+
+class CountingEncoder:
+    """Vectors by the letters a and b; remembers which texts it was given."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        self.seen += texts
+        return [[3.0 * text.count("a"), 3.0 * text.count("b")] for text in texts]
+
+
+def case(*context: str) -> RankingCase:
+    return RankingCase(1, context, context[-1] if context else "", ("a", "ab"), 0, 3)
+
+
+def test_cosines_with_the_last_and_the_nearest_earlier_query() -> None:
+    found = QueryVectors(CountingEncoder()).columns(CaseSet((case("ab", "b", "a"), case("b"))))
+
+    half = np.sqrt(0.5)
+    assert list(found) == list(SEMANTIC_FEATURES)
+    assert found["meaning_last"].tolist() == pytest.approx([1.0, half, 0.0, half])
+    assert found["meaning_context"].tolist() == pytest.approx([half, 1.0, 0.0, half])
+
+
+def test_without_context_or_meaning_there_is_no_cosine() -> None:
+    found = QueryVectors(CountingEncoder()).columns(CaseSet((case(), case("xyz"))))
+
+    assert not any(found["meaning_last"])
+    assert not any(found["meaning_context"])
+
+
+def test_no_text_is_encoded_twice() -> None:
+    encoder = CountingEncoder()
+    vectors = QueryVectors(encoder)
+    vectors.columns(CaseSet((case("a", "b"), case("b", "a"))))
+    vectors.columns(CaseSet((case("b", "ba"),)))
+
+    assert encoder.seen == ["a", "b", "ab", "ba"]
+
+
+def test_counts_at_the_longest_known_suffix_by_hand(prepared: Any, tiny_log: Any) -> None:
+    sessions = [("u", ("a", "b", "c"))] * 3 + [("v", ("x", "b", "d"))] * 2
+    qvmm = fit_model(QVMM, prepared(tiny_log(sessions)), QVMMSettings(pruning=0))
+    contexts = [("a", "b"), ("y", "b"), ("y",), ("a", "b now")]
+    cases = CaseSet(
+        tuple(RankingCase(n, context, "", ("c", "d"), 0, 2) for n, context in enumerate(contexts))
+    )
+
+    assert suffix_counts(qvmm, cases).reshape(4, 2).tolist() == [[3, 0], [3, 2], [0, 0], [3, 0]]
+    assert suffix_counts(qvmm, CaseSet(())).tolist() == []
+
+
+def test_a_candidate_never_typed_counts_nothing(prepared: Any, tiny_log: Any) -> None:
+    qvmm = fit_model(QVMM, prepared(tiny_log([("u", ("a", "b"))])))
+    cases = CaseSet((RankingCase(0, ("a",), "a", ("never", "b"), 1, 2),))
+
+    assert suffix_counts(qvmm, cases).tolist() == [0, 1]

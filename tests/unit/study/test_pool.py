@@ -1,10 +1,31 @@
+"""The pool of a study: topics, models, first pass."""
+
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from nextquery.errors import ArtifactError, InputError
+from nextquery.artifacts import publish
+from nextquery.errors import ArtifactError, ConfigError, InputError
+from nextquery.logs.data_folder import PreparedData
+from nextquery.study.first_pass import first_pass
 from nextquery.study.judgements import JudgementStore
-from nextquery.study.pool import POOL, Topic, create_study, read_key, read_pool
+from nextquery.study.pool import (
+    POOL,
+    Item,
+    Key,
+    Pool,
+    PooledTopic,
+    Topic,
+    add_contexts,
+    create_study,
+    open_models,
+    read_key,
+    read_pool,
+    read_topics,
+    sample_topics,
+)
+from nextquery.suggesters.base import Adjustable, Decoding
 
 from .conftest import WordAdder
 
@@ -61,3 +82,164 @@ def test_half_characters_of_a_model_do_not_break_the_folder(tmp_path: Path) -> N
 def test_one_model_is_no_comparison(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least two"):
         create_study(tmp_path / "s", [Topic("x")], {})
+
+
+TREC = """<?xml version="1.0"?>
+<topics><topic number="1" type="faceted"><query>garden shed</query>
+<description>Find plans for a
+garden shed.</description><subtopic number="1">x</subtopic></topic>
+<topic number="2"><query> </query></topic></topics>"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> PreparedData:
+    sessions = {1: ["shed", "garden shed"], 2: ["barn", "garden shed"], 3: ["cat food", "dog food"]}
+    rows = [
+        {"session": number, "position": place, "user": "u", "query": query}
+        for number, queries in sessions.items()
+        for place, query in enumerate(queries)
+    ]
+    entries = {"counts": {"sessions": {"test": 3}}, "settings": {"min_users": 1}}
+    with publish(tmp_path / "data", "data", entries) as folder:
+        (folder / "sessions" / "test").mkdir(parents=True)
+        pl.DataFrame(rows).write_parquet(folder / "sessions" / "test" / "part-00000.parquet")
+    return PreparedData(tmp_path / "data")
+
+
+def _write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_trec_csv_and_text_files(tmp_path: Path) -> None:
+    expected = [Topic("garden shed", "Find plans for a garden shed.")]
+    assert read_topics(_write(tmp_path, "t.xml", TREC)) == expected
+    table = 'query,description\ngarden shed,"Find plans for a garden shed."\n'
+    assert read_topics(_write(tmp_path, "t.csv", table)) == expected
+    lines = "garden shed\n\nGarden  Shed!\ndog food\n"
+    assert read_topics(_write(tmp_path, "t.txt", lines)) == [
+        Topic("garden shed"),
+        Topic("dog food"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("t.txt", "\n\n", "no topic"),
+        ("t.csv", "text\nx\n", "column 'query'"),
+        ("t.xml", "<topics><topic>", "well-formed"),
+        ("t.xml", '<!DOCTYPE t [<!ENTITY a "b">]><t/>', "entities"),
+    ],
+)
+def test_bad_files_are_named(tmp_path: Path, name: str, text: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        read_topics(_write(tmp_path, name, text))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.txt"):
+        read_topics(tmp_path / "none.txt")
+
+
+def test_a_topic_comes_once_with_every_context_that_led_to_it(data: PreparedData) -> None:
+    topics = add_contexts([Topic("Garden shed", "why"), Topic("cat food")], data)
+    assert topics == [
+        Topic("Garden shed", "why", ("barn",)),
+        Topic("Garden shed", "why", ("shed",)),
+        Topic("cat food"),
+    ]
+
+
+def test_at_most_so_many_contexts_are_drawn_by_seed(data: PreparedData) -> None:
+    given = [Topic("garden shed"), Topic("cat food")]
+    drawn = {tuple(t.context for t in add_contexts(given, data, 1, seed)) for seed in range(20)}
+    assert drawn == {(("barn",), ()), (("shed",), ())}
+    assert add_contexts(given, data, 2) == add_contexts(given, data)
+
+
+def test_sampled_topics_are_distinct_and_decided_by_the_seed(data: PreparedData) -> None:
+    topics = sample_topics(data, 2, seed=3)
+    assert {topic.query for topic in topics} == {"garden shed", "dog food"}
+    assert topics == sample_topics(data, 2, seed=3)
+    with pytest.raises(InputError, match="only 2"):
+        sample_topics(data, 3, seed=3)
+
+
+def test_one_folder_is_asked_in_two_ways(served_models: dict[str, Path]) -> None:
+    hred = served_models["hred"]
+    settings = {"old": ["specificity=0", "known=free"]}
+    found = open_models({"old": hred, "new": hred}, settings)
+    old, new = found["old"], found["new"]
+    assert isinstance(old, Decoding)
+    assert isinstance(new, Decoding)
+    assert (old.config.specificity, old.config.known) == (0.0, "free")
+    assert (new.config.specificity, new.config.known) == (0.3, "prefer")
+    asked = old.config.model_copy()
+    assert old.suggest(["a"], 5) == new.suggest(["a"], 5, config=asked)
+
+
+def test_a_count_model_has_its_specificity(served_models: dict[str, Path]) -> None:
+    folders = {"a": served_models["adjacency"], "b": served_models["adjacency"]}
+    found = open_models(folders, {"b": ["specificity=0.3"]})
+    assert isinstance(found["b"], Adjustable)
+    assert found["b"].specificity == 0.3
+    assert isinstance(found["a"], Adjustable)
+    assert found["a"].specificity == 0.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"c": ["specificity=0"]}, "no model has this name"),
+        ({"a": ["beam=4"]}, "takes specificity"),
+        ({"a": ["specificity=many"]}, "from 0 to 1"),
+    ],
+)
+def test_what_cannot_be_set_is_refused(
+    settings: dict[str, list[str]], said: str, served_models: dict[str, Path]
+) -> None:
+    with pytest.raises(InputError, match=said):
+        open_models({"a": served_models["adjacency"], "b": served_models["hred"]}, settings)
+
+
+def test_an_unknown_setting_is_named(served_models: dict[str, Path]) -> None:
+    with pytest.raises(ConfigError, match="no such decode setting"):
+        open_models({"a": served_models["hred"]}, {"a": ["width=4"]})
+
+
+MADE_POOL = Pool(
+    1,
+    (
+        PooledTopic(
+            0,
+            Topic("jaguar", "", ("Big Cats",)),
+            (Item(0, "big cats"), Item(1, "fast jaguar"), Item(2, "lion")),
+        ),
+        PooledTopic(1, Topic("python"), (Item(3, "python"),)),
+    ),
+)
+KEY = Key(2, {"A": {0: (0, 1), 1: (3,)}, "B": {0: (1, 2), 1: (3,)}})
+
+
+def test_facts_by_hand() -> None:
+    found = first_pass(MADE_POOL, KEY)
+    assert (found.topics, found.items, found.same_lists) == (2, 4, 1)
+    a, b = found.models
+    # A: 3 of 4 places; "big cats" and "python" repeat the session; "big cats" is its own.
+    assert a.filled == b.filled == 0.75
+    assert (a.repeats, a.extends, a.alone) == pytest.approx((2 / 3, 1 / 3, 1 / 3))
+    assert (b.repeats, b.extends, b.alone) == pytest.approx((1 / 3, 1 / 3, 1 / 3))
+
+
+def test_it_says_that_nobody_judged(study: Path) -> None:
+    found = first_pass(read_pool(study), read_key(study))
+    assert found.judged_by == "nobody"
+    assert "no study" in found.notice
+    assert not (study / "judgements.sqlite").exists()
+
+
+def test_empty_lists_are_no_error() -> None:
+    found = first_pass(Pool(1, ()), Key(5, {"A": {}, "B": {}}))
+    assert found.models[0].filled == 0

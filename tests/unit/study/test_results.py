@@ -1,8 +1,18 @@
+"""Results of a study: agreement, comparisons, first pass."""
+
+import numpy as np
 import pytest
 
 from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL, Judgement
 from nextquery.study.pool import Item, Key, Pool, PooledTopic, Topic
-from nextquery.study.results import evaluate, evaluate_study
+from nextquery.study.results import (
+    compare,
+    evaluate,
+    evaluate_study,
+    fleiss_kappa,
+    holm,
+    krippendorff_alpha,
+)
 
 POOL = Pool(
     1,
@@ -86,3 +96,59 @@ def test_a_study_is_complete_when_every_assessor_has_judged_everything() -> None
     partly = evaluate_study(POOL, KEY, everything[:-1], [1, 2])
     assert (partly.complete, partly.missing) == (False, {2: 1})
     assert not evaluate_study(POOL, KEY, [], []).complete
+
+
+def test_perfect_agreement_is_one() -> None:
+    ratings = [[0, 0, 0], [1, 1, 1], [2, 2, 2]]
+    assert fleiss_kappa(ratings) == pytest.approx(1)
+    assert krippendorff_alpha(ratings) == pytest.approx(1)
+
+
+def test_kappa_by_hand() -> None:
+    # Two items, three assessors: [2, 2, 2] and [2, 0, 0].
+    # P = (1 + 1/3) / 2 = 2/3; shares 2/6 and 4/6: P_e = 1/9 + 4/9 = 5/9.
+    assert fleiss_kappa([[2, 2, 2], [2, 0, 0]]) == pytest.approx((2 / 3 - 5 / 9) / (4 / 9))
+
+
+def test_alpha_by_hand() -> None:
+    # Pairs (0,0), (0,2), (2,2): coincidences o00 = 2, o02 = o20 = 1, o22 = 2; n0 = n2 = 3.
+    # With two grades in use the ordinal difference is one constant: alpha = 1 - 5 * 2 / (2 * 9).
+    assert krippendorff_alpha([[0, 0], [0, 2], [2, 2]]) == pytest.approx(1 - 10 / 18)
+
+
+def test_alpha_counts_a_near_miss_less_than_a_far_one() -> None:
+    near = krippendorff_alpha([[0, 0], [1, 1], [2, 2], [1, 2]])
+    far = krippendorff_alpha([[0, 0], [1, 1], [2, 2], [0, 2]])
+    assert near is not None
+    assert far is not None
+    assert near > far
+
+
+def test_coin_flips_are_near_zero() -> None:
+    ratings = np.random.default_rng(5).integers(0, 3, (4000, 5)).tolist()
+    assert fleiss_kappa(ratings) == pytest.approx(0, abs=0.02)
+    assert krippendorff_alpha(ratings) == pytest.approx(0, abs=0.02)
+
+
+@pytest.mark.parametrize("ratings", [[], [[1]], [[1, 1], [1, 1]]])
+def test_undefined_is_none(ratings: list[list[int]]) -> None:
+    assert fleiss_kappa(ratings) is None
+    assert krippendorff_alpha(ratings) is None
+
+
+def test_items_may_have_different_numbers_of_grades() -> None:
+    assert fleiss_kappa([[0, 0, 0], [2, 2], [1]]) == pytest.approx(1)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([]) == []
+
+
+def test_a_clear_difference_is_significant_and_no_difference_is_not() -> None:
+    draw = np.random.default_rng(1)
+    base = draw.uniform(0, 0.5, 30)
+    first, second, *_ = compare({"a": base + 0.3, "b": base, "c": base}, seed=1)
+    assert first.p_corrected < 0.01
+    assert second.p_corrected < 0.01
+    assert compare({"a": base, "b": base}, seed=1)[0].p == 1

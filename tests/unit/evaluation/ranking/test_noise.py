@@ -4,11 +4,11 @@ import pytest
 from nextquery.evaluation.scenarios import NOISY_QUERIES, Noise
 from nextquery.ranking.cases import BackgroundCounts
 
-FREQUENCIES = {"google": 300, "ebay": 100, **{f"q{number:03}": 2 for number in range(200)}}
+NOISY = {"google": 300, "ebay": 100, **{f"q{number:03}": 2 for number in range(200)}}
 
 
 def test_noise_is_one_of_the_most_frequent_queries() -> None:
-    noise = Noise(BackgroundCounts(FREQUENCIES, {}), seed=0)
+    noise = Noise(BackgroundCounts(NOISY, {}), seed=0)
 
     assert noise.queries[:2] == ["google", "ebay"]
     assert len(noise.queries) == NOISY_QUERIES
@@ -17,7 +17,7 @@ def test_noise_is_one_of_the_most_frequent_queries() -> None:
 
 
 def test_it_is_drawn_by_frequency_and_put_anywhere() -> None:
-    noise = Noise(BackgroundCounts(FREQUENCIES, {}), seed=0)
+    noise = Noise(BackgroundCounts(NOISY, {}), seed=0)
     drawn = [noise.insert(("a", "b"), session) for session in range(600)]
 
     assert {context.place for context in drawn} == {0, 1, 2}

@@ -1,8 +1,11 @@
+"""The page of the report, and the HTML that it is made of."""
+
 import re
 from dataclasses import replace
 from pathlib import Path
 
 from nextquery.evaluation.learning_curve import LearningCurve
+from nextquery.evaluation.report import html
 from nextquery.evaluation.report.page import write_report
 from nextquery.evaluation.results import ExperimentResults
 
@@ -65,3 +68,28 @@ def test_a_model_that_copies_is_named_so(results: ExperimentResults, tmp_path: P
     assert "<li>Next-query prediction: HRED with copying&#x27;s log-likelihood" in page
     assert ">HRED with copying on a log with" in page
     assert "bars their 95% intervals. HRED stands for HRED with copying." in page
+
+
+def test_texts_of_the_log_cannot_become_markup() -> None:
+    evil = '<script>alert(1)</script>" onload="x'
+    text = html.document(
+        evil,
+        evil,
+        [("a", evil)],
+        [
+            html.section("a", evil, html.paragraph(evil, evil), html.heading(evil)),
+            html.table([evil], [[html.Cell(evil, evil, evil)]], evil),
+            html.plot(evil, evil, evil),
+            html.bullets([evil]),
+        ],
+    )
+
+    assert "<script" not in text
+    assert '" onload' not in text
+
+
+def test_the_first_column_names_the_row() -> None:
+    text = html.table(["System", "MRR"], [["ADJ", html.Cell("0.5", "good", "small print")]])
+
+    assert "<tr><th>ADJ</th>" in text
+    assert '<td class="good">0.5<small>small print</small></td>' in text

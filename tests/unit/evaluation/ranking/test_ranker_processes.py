@@ -1,10 +1,13 @@
+"""Rankers trained in separate processes."""
+
 import time
+from multiprocessing.connection import Pipe
 
 import numpy as np
 import pytest
 
 from nextquery.errors import NextqueryError
-from nextquery.evaluation import rankers
+from nextquery.evaluation import ranker_process, rankers
 from nextquery.evaluation.ranked_system import BASELINE
 from nextquery.evaluation.rankers import RankerJob, RankerProcesses, train_here
 from nextquery.ranking.cases import CaseSet, RankingCase
@@ -86,3 +89,23 @@ def test_leaving_ends_what_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waiting[2].cancelled()
     with pytest.raises(NextqueryError):
         waiting[0].result()
+
+
+def test_an_error_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = Pipe()
+    monkeypatch.setattr("sys.argv", ["ranker_process", str(theirs.fileno())])
+    monkeypatch.setattr(ranker_process, "Connection", lambda _: theirs)
+    ours.send("no job")
+    ranker_process.main()
+
+    assert isinstance(ours.recv(), AttributeError)
+
+
+def test_an_asker_that_has_gone_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = Pipe()
+    monkeypatch.setattr("sys.argv", ["ranker_process", str(theirs.fileno())])
+    monkeypatch.setattr(ranker_process, "Connection", lambda _: theirs)
+    ours.close()
+    ranker_process.main()
+
+    assert theirs.closed

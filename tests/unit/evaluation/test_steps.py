@@ -1,11 +1,29 @@
+"""Steps: results kept as JSON, resuming, progress."""
+
+import json
+import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from nextquery.errors import ArtifactError
-from nextquery.evaluation.steps import FOLDER, OPTIONAL, Finish, StepStore
+from nextquery.evaluation.comparison import RankingResult
+from nextquery.evaluation.learning_curve import LearningCurve
+from nextquery.evaluation.probes.gates import GateComparison, GateResult
+from nextquery.evaluation.results import ExperimentResults
+from nextquery.evaluation.scenario_run import ScenarioResult
+from nextquery.evaluation.steps import (
+    FOLDER,
+    OPTIONAL,
+    Finish,
+    StepStore,
+    from_json,
+    show_steps,
+    to_json,
+)
 
 
 @dataclass(frozen=True)
@@ -128,3 +146,73 @@ def test_nothing_is_kept_whose_basis_has_changed_meanwhile(tmp_path: Path) -> No
     with pytest.raises(ArtifactError):
         StepStore(tmp_path, 1, check).run("step", Part, lambda: Part(1))
     assert not list(tmp_path.rglob("*.json"))
+
+
+def test_a_record_comes_back_from_its_json(results: ExperimentResults) -> None:
+    for name, kind in {
+        "scenarios": Mapping[str, ScenarioResult],
+        "gates": dict[str, GateComparison | GateResult],
+        "generation": type(results.generation),
+        "samples": type(results.samples),
+        "boundaries": type(results.boundaries),
+    }.items():
+        record = getattr(results, name)
+        written = json.loads(json.dumps(to_json(record)))
+        assert from_json(kind, written) == record
+
+
+def test_a_learning_curve_comes_back(curve: LearningCurve) -> None:
+    assert from_json(LearningCurve, json.loads(json.dumps(to_json(curve)))) == curve
+
+
+def test_a_result_without_comparison_stays_one() -> None:
+    alone = GateResult(contexts=1, by_position={"1": 0.5}, example=None)
+
+    assert from_json(GateComparison | GateResult, to_json(alone)) == alone
+
+
+def test_optional_fields_are_left_out_and_others_are_null() -> None:
+    assert to_json(RankingResult(40)) == {"cases": 40}
+    assert to_json(RankingResult(3, "few")) == {"cases": 3, "too_few": "few"}
+    alone = GateResult(contexts=1, by_position={}, example=None)
+    assert to_json(alone) == {"contexts": 1, "by_position": {}, "example": None}
+
+
+def test_json_has_no_tuples_paths_or_infinite_numbers() -> None:
+    value = {1: (math.nan, Path("a") / "b", math.inf, 2.5)}
+
+    assert to_json(value) == {"1": [None, "a/b", None, 2.5]}
+
+
+def test_another_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match="cases"):
+        from_json(RankingResult, {"systems": {}})
+
+
+def test_tracking_passes_every_step_on() -> None:
+    with show_steps() as steps:
+        steps.begin("a step")
+        assert list(steps.track("detail")(range(0, 10, 4))) == [0, 4, 8]
+        assert list(steps.track("nothing")(range(0))) == []
+
+
+def test_the_documented_keys_are_all_there(results: ExperimentResults) -> None:
+    document = to_json(results)
+
+    assert list(document) == [
+        "scenarios", "generation", "samples", "gates", "hidden_intent", "boundaries",
+        "projections", "decoding", "data", "systems", "settings", "versions", "training",
+        "new_visitors",
+    ]  # fmt: skip
+    found = document["scenarios"]["next_query"]
+    assert {"mrr", "mrr_low", "mrr_high", "hit_1", "hit_5", "mrr_by_seed", "cases"} == set(
+        found["systems"]["adj"]
+    )
+    assert {"a", "b", "relative", "p"} <= set(found["comparisons"][0])
+    assert document["scenarios"]["long_tail"]["systems"] == {}
+    assert "rankers" not in document["scenarios"]["long_tail"]
+
+
+def test_only_scenarios_with_enough_cases_are_reported(results: ExperimentResults) -> None:
+    assert list(results.reported) == ["next_query"]
+    assert results.main_systems == ["adj", "baseline", "baseline+hred:sum", "baseline+hred"]
