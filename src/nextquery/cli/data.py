@@ -34,7 +34,7 @@ def inspect(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show what was found in a log: sizes, session lengths, repetition, frequent queries.
+    """Show the contents of a log: sizes, session lengths, repetition, frequent queries.
 
     Example: `nextquery inspect data/ --figure lengths.png`
     """
@@ -54,10 +54,10 @@ def inspect(
         facts = describe(prepared)
         return facts, list(problems(prepared, facts))
 
-    facts, found = read_data(data, read)
+    facts, advice = read_data(data, read)
     if figure:
         draw_lengths(facts, figure)
-    lacking = [in_options(item.text, ADVISED) for item in found]
+    lacking = [in_options(item.text, ADVISED) for item in advice]
     if as_json:
         typer.echo(json.dumps(asdict(facts) | {"advice": lacking}, indent=2))
     else:
@@ -70,40 +70,44 @@ def _show_drift(data: Path, against: Path, model: Path | None, *, as_json: bool)
     from nextquery.evaluation.drift import drift
     from nextquery.logs.data_folder import read_data
 
-    found = read_data(
+    result = read_data(
         data, lambda new: read_data(against, lambda earlier: drift(new, earlier, model))
     )
     if as_json:
-        document = asdict(found) | {"retrain": found.retrain}
-        if found.fit is not None:
-            document["fit"]["ratio"] = found.fit.ratio
+        document = asdict(result) | {"retrain": result.retrain}
+        if result.fit is not None:
+            document["fit"]["ratio"] = result.fit.ratio
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    typer.echo("\n".join(_drift_lines(found)))
+    typer.echo("\n".join(_drift_lines(result)))
 
 
-def _drift_lines(found: "Drift") -> "Iterator[str]":
-    yield f"{found.new_sessions:,} sessions since {found.since}"
+def _drift_lines(drift: "Drift") -> "Iterator[str]":
+    yield f"{drift.new_sessions:,} sessions since {drift.since}"
     yield (
-        f"unknown to the earlier log: {found.unknown_words:.1%} of the words "
-        f"({found.unknown_before:.1%} before), {found.unknown_queries:.1%} of the queries"
+        f"unknown to the earlier log: {drift.unknown_words:.1%} of the words "
+        f"({drift.unknown_before:.1%} before), {drift.unknown_queries:.1%} of the queries"
     )
-    listed = ", ".join(f"{each.text} ({each.users:,} users)" for each in found.frequent_new_words)
-    yield f"new words: {found.new_words:,}" + (f": {listed}" if listed else "")
-    listed = ", ".join(f"{each.text} ({each.users:,} users)" for each in found.frequent_vanished)
+    listed = ", ".join(
+        f"{change.text} ({change.users:,} users)" for change in drift.frequent_new_words
+    )
+    yield f"new words: {drift.new_words:,}" + (f": {listed}" if listed else "")
+    listed = ", ".join(
+        f"{change.text} ({change.users:,} users)" for change in drift.frequent_vanished
+    )
     yield (
-        f"vanished queries: {found.vanished_queries:,}, {found.vanished_share:.1%} of what was "
+        f"vanished queries: {drift.vanished_queries:,}, {drift.vanished_share:.1%} of what was "
         "typed" + (f": {listed}" if listed else "")
     )
-    if found.fit is not None:
-        fit = found.fit
+    if drift.fit is not None:
+        fit = drift.fit
         yield (
             f"{fit.model} ({fit.kind}): perplexity {fit.new:,.1f} on {fit.sessions:,} new "
             f"sessions, {fit.old:,.1f} on as many earlier ones: {fit.ratio:.2f} times"
         )
         listed = ", ".join(f"{name} {value:.4f}" for name, value in fit.mrr.items())
         yield f"MRR of the next query on new sessions: {listed}"
-    yield "retrain: " + ("; ".join(found.reasons) if found.retrain else "no need")
+    yield "retrain: " + ("; ".join(drift.reasons) if drift.retrain else "no need")
 
 
 def _facts_text(facts: "LogFacts") -> str:
@@ -139,7 +143,7 @@ def _facts_text(facts: "LogFacts") -> str:
 
 def trends(
     data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
-    days: Annotated[int, typer.Option("--days", help="The last days, held against the past.")] = 7,
+    days: Annotated[int, typer.Option("--days", help="The last days, compared with the past.")] = 7,
     past_days: Annotated[
         int, typer.Option("--past-days", help="How many days before them are the past.")
     ] = 28,
@@ -151,7 +155,7 @@ def trends(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show which queries rise against their own past, more than by chance.
+    """Show trending queries: more users than in their own past, and not by chance.
 
     Example: `nextquery trends data/ --days 7 --past-days 28`
     """
@@ -169,7 +173,7 @@ def trends(
 def _trends_text(report: "TrendReport") -> str:
     lines = [
         f"{report.first_day} to {report.last_day} against the days from {report.past_from}: "
-        f"{len(report.trends):,} of {report.queries_tested:,} queries rise",
+        f"{len(report.trends):,} of {report.queries_tested:,} queries are trending",
     ]
     if report.trends:
         lines.append(f"{'growth':>8}{'users':>8}{'lately':>8}{'before':>8}{'q':>10}  query")
@@ -237,8 +241,8 @@ def _forgotten_since(model: Path, data: Path) -> int | None:
     return forgotten_since(open_artifact(model).manifest, PreparedData(data))
 
 
-def _model_line(found: tuple[str, int | None]) -> str:
-    path, users = found
+def _model_line(known: tuple[str, int | None]) -> str:
+    path, users = known
     if users is None:
         return f"{path}: does not say what it was made from; make it again"
     if users:
@@ -279,7 +283,9 @@ def update(
     ] = None,
     keep_days: Annotated[
         int | None,
-        typer.Option("--keep-days", help="Keep the last so many days of the log; older rows go."),
+        typer.Option(
+            "--keep-days", help="Keep the last N days of the log; older rows are removed."
+        ),
     ] = None,
     new_only: Annotated[
         bool,

@@ -292,7 +292,7 @@ def _recogniser(place: str) -> Callable[[str], bool]:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, float], None]]:
-    """A bar on stderr with the stage's name; nothing where stderr is no terminal."""
+    """A bar on stderr with the stage's name; nothing where stderr is not a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -314,10 +314,10 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
 def parse_columns(text: str) -> dict[str, str] | None:
     """`user=who,time=when` as a mapping; the reader checks the names."""
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    found = {name.strip(): column.strip() for name, _, column in pairs}
-    if len(found) < len(pairs):
+    columns = {name.strip(): column.strip() for name, _, column in pairs}
+    if len(columns) < len(pairs):
         raise InputError("`columns` names a field twice; write user=...,time=...,query=...")
-    return found or None
+    return columns or None
 
 
 def _summary(out: Path, entries: Mapping[str, Any]) -> str:
@@ -340,7 +340,7 @@ def _summary(out: Path, entries: Mapping[str, Any]) -> str:
 
 
 def _single_searches(counts: Mapping[str, Any]) -> str:
-    """A line about sessions of one query, which count but are no sequences."""
+    """A line about sessions of one query, which count but are not sequences."""
     single = sum(counts["single_query_sessions"].values())
     every = single + sum(counts["sessions"].values())
     share = single / every if every else 0.0
@@ -440,7 +440,7 @@ def _init_text(document: dict[str, Any], log: str, advice: "tuple[Advice, ...]")
         f"{counts['users']:,} users",
         f"sessions  {sessions} (of two or more queries)",
         f"single    {sum(counts['single_query_sessions'].values()):,} sessions of one query",
-        f"repeats   {known:.1%} of the test queries were typed before",
+        f"repeats   {known:.1%} of the test searches are of queries typed before",
         "",
         "next:",
         f"  nextquery prepare {log} --out DATA",
@@ -462,7 +462,9 @@ def synth(
     ] = False,
     titles: Annotated[
         Path | None,
-        typer.Option(help="Also write what the made-up site has: the hits check of its queries."),
+        typer.Option(
+            help="Also write the titles of the synthetic site: the hits check of its queries."
+        ),
     ] = None,
     satisfaction: Annotated[
         str,
@@ -475,14 +477,14 @@ def synth(
     extra_words: Annotated[
         int,
         typer.Option(
-            help="Made-up words beside the lexicon's 2,700, as names of things to search for.",
+            help="Invented words besides the lexicon's 2,700, as names of things to search for.",
             min=0,
             max=1_000_000,
         ),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Write a made-up query log in AOL format, for the demo, tests and experiments.
+    """Write a synthetic query log in AOL format, for the demo, tests and experiments.
 
     Example: `nextquery synth log.tsv --sessions 20000 --seed 1`
     """

@@ -31,7 +31,7 @@ from nextquery.normalise import normalise_query
 
 @dataclass(frozen=True)
 class Texts:
-    """What the ids stand for: pseudonyms of users, normalised queries, clicked URLs."""
+    """The texts of ids: pseudonyms of users, normalised queries, clicked URLs."""
 
     users: Frame
     queries: Frame
@@ -68,7 +68,7 @@ class CleaningRules:
     keep_personal_data: bool = False
     drop_urls: bool = False
     recogniser: Recogniser | None = None
-    """What a site drops beside what this package recognises."""
+    """What a site drops in addition to what this package recognises."""
 
 
 def clean_texts(batch: pl.DataFrame, rules: CleaningRules) -> pl.DataFrame:
@@ -253,8 +253,10 @@ def read_journal(
 
 def _dropped(rows: Frame) -> dict[str, int]:
     dropped = rows.filter(~nw.col("drop").is_null())
-    found = dropped.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("polars")
-    counts = dict(found.rows())
+    dropped_rows = (
+        dropped.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("polars")
+    )
+    counts = dict(dropped_rows.rows())
     return {reason: int(counts.get(reason, 0)) for reason in DROP_REASONS}
 
 
@@ -326,8 +328,10 @@ def _count_dropped(engine: Engine, rows: Frame, texts: Frame) -> dict[str, int]:
     """How many rows were dropped for each reason: a dropped query has no id."""
     dropped = rows.filter(nw.col("query_id").is_null()).select("raw_id")
     reasons = engine.lookup(dropped, texts.select("raw_id", "drop"), "raw_id")
-    found = reasons.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("polars")
-    counts = dict(found.rows())
+    dropped_rows = (
+        reasons.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("polars")
+    )
+    counts = dict(dropped_rows.rows())
     return {reason: int(counts.get(reason, 0)) for reason in DROP_REASONS}
 
 
@@ -377,16 +381,16 @@ def _learn(engine: Engine, events: Events, background: nw.Expr) -> tuple[Speller
 
 
 def _counted(table: Frame, *texts: str) -> list[tuple[tuple[str, ...], Counted]]:
-    found = table.select(*texts, "count", "users").collect("polars").rows()
-    return [(tuple(texts), Counted(int(count), int(users))) for *texts, count, users in found]
+    rows = table.select(*texts, "count", "users").collect("polars").rows()
+    return [(tuple(texts), Counted(int(count), int(users))) for *texts, count, users in rows]
 
 
 def _report(changed: Frame, counts: WordCounts, min_users: int) -> SpellingReport:
     """Names a correction only if enough users of the background typed its words."""
-    found = changed.group_by("changes").agg(rows=nw.len()).select("changes", "rows")
+    changes = changed.group_by("changes").agg(rows=nw.len()).select("changes", "rows")
     tally: Counter[str] = Counter()
-    for changes, count in found.collect("polars").rows():
-        tally.update(dict.fromkeys(changes.split("\n"), int(count)))
+    for lines, count in changes.collect("polars").rows():
+        tally.update(dict.fromkeys(lines.split("\n"), int(count)))
     common = {word for word, seen in counts.items() if seen.users >= min_users}
     public = []
     for change, count in tally.items():

@@ -40,7 +40,7 @@ COUNT_KEYS = {
 
 @dataclass(frozen=True)
 class Words:
-    """Where words stand in queries (query_id, word_id, next_id), and their texts."""
+    """The positions of words in queries (query_id, word_id, next_id), and their texts."""
 
     engine: Engine
     positions: Frame
@@ -156,7 +156,7 @@ def _with_text(engine: Engine, rows: Frame, texts: Frame, text: str, **names: st
 
 
 AT_ONCE = 60
-"""A next query within so many seconds means that this one was no use."""
+"""Seconds: a next query within them means that this one was of no use."""
 USEFUL, UNDECIDED = "useful", "undecided"
 
 
@@ -196,8 +196,8 @@ def _background_share(data: PreparedData) -> float:
         nw.from_native(data.session_rows("background"))
     ).to_native()
     clicked = (pl.col("clicks") > 0).sum()
-    found = rows.select(pl.col(USEFUL).sum(), pl.col(UNDECIDED).sum(), clicked).collect()
-    useful, undecided, clicks = found.row(0)
+    sums = rows.select(pl.col(USEFUL).sum(), pl.col(UNDECIDED).sum(), clicked).collect()
+    useful, undecided, clicks = sums.row(0)
     if not clicks:
         raise InputError(f"{data.path}: {NO_CLICKS}; leave out what learns from clicks")
     return undecided_share(useful, clicks - undecided)

@@ -102,7 +102,7 @@ class PreparedData:
         return [self._place / name for name in names]
 
     def session_folder(self, split: str) -> Path:
-        """The folder of a split, for an engine that reads whatever lies there."""
+        """The folder of a split, for an engine that reads whole folders."""
         self.session_files(split)
         return self._own_folder(f"sessions/{split}")
 

@@ -46,7 +46,7 @@ class LogFacts:
     lengths: Mapping[str, Lengths]
     repetition: Repetition
     anchors_with_followers: Mapping[str, Mapping[int, float]]
-    """For each split but the background: share of sessions whose anchor has so many followers."""
+    """Per split but the background: share of sessions whose anchor has at least N followers."""
     frequent_queries: tuple[tuple[str, int, int], ...]
     """Text, count and users of the most frequent queries that enough users typed."""
 
@@ -66,7 +66,7 @@ def describe(data: PreparedData, frequent: int = 10) -> LogFacts:
 
 
 def _share(matching: pl.Expr) -> pl.Expr:
-    """The share of rows for which `matching` holds; 0 where there are no rows."""
+    """The share of rows for which `matching` is true; 0 without rows."""
     return matching.cast(pl.Float64).mean().fill_null(0.0)
 
 
@@ -235,15 +235,17 @@ def _one_visitor_queries(data: PreparedData, rows: pl.LazyFrame) -> Iterator[Adv
     column = _query_column(data)
     for query, count, user, users, top in queries.iter_rows():
         placeholder = query in PLACEHOLDERS
-        what = "looks like the label of a search box" if placeholder else "is mostly one visitor's"
-        mend = (
+        judgement = (
+            "looks like the label of a search box" if placeholder else "is mostly one visitor's"
+        )
+        advice = (
             f"`where={column}!={query}` leaves it out"
             if placeholder
             else f"{PSEUDONYM}{user} in a file for `exclude_users` leaves that visitor out"
         )
         yield Advice(
-            f"The query {query!r} {what}: {count:,} rows of {users:,} users, {top:,} of them by "
-            f"one visitor. {mend}.",
+            f"The query {query!r} {judgement}: {count:,} rows of {users:,} users, {top:,} of them "
+            f"by one visitor. {advice}.",
         )
 
 
@@ -309,13 +311,13 @@ def known_shares(data: PreparedData, split: str, levels: Iterable[int]) -> dict[
     """The share of a split's searches whose query K users of the background typed, for each K."""
     typed = data.search_rows("background").group_by("query")
     users = typed.agg(pl.col("user").n_unique().alias("users"))
-    found = (
+    shares = (
         data.search_rows(split)
         .join(users, on="query", how="left")
         .select(_share(pl.col("users").fill_null(0) >= level).alias(str(level)) for level in levels)
         .collect(engine="streaming")
     )
-    return {int(name): float(value) for name, value in found.row(0, named=True).items()}
+    return {int(name): float(value) for name, value in shares.row(0, named=True).items()}
 
 
 def _models(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:

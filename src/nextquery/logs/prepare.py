@@ -212,7 +212,7 @@ def read_into(
             engine,
         )
     if settings.engine != "spark" or len(addresses) < len(logs):
-        raise InputError(f"{addresses[0]}: addresses need `engine=spark`, and no files beside them")
+        raise InputError(f"{addresses[0]}: addresses need `engine=spark`, without files")
     from nextquery.logs.engines.spark import SparkEngine
     from nextquery.logs.reading.spark import read_addresses
 
@@ -234,14 +234,14 @@ def _write_sessions(
 
 
 def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, Any]:
-    found = rows.group_by("split", "single").agg(
+    groups = rows.group_by("split", "single").agg(
         sessions=nw.col("starts").cast(nw.Int64).sum(),
         queries=nw.len(),
         too_long=nw.col("too_long").cast(nw.Int64).sum(),
     )
-    columns = found.select("split", "single", "sessions", "queries", "too_long").collect("polars")
-    rows_found = columns.rows()
-    sizes = {(split, single): counts for split, single, *counts in rows_found}
+    columns = groups.select("split", "single", "sessions", "queries", "too_long").collect("polars")
+    counted = columns.rows()
+    sizes = {(split, single): counts for split, single, *counts in counted}
     several = {name: sizes.get((SPLIT_CODES[name], False), (0, 0)) for name in splits}
     single = {name: sizes.get((SPLIT_CODES[name], True), (0, 0)) for name in splits}
     return {
@@ -249,7 +249,7 @@ def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, Any]:
         "queries": {name: int(several[name][1]) for name in splits},
         "single_query_sessions": {name: int(single[name][0]) for name in splits},
         "searches": {name: int(several[name][1] + single[name][1]) for name in splits},
-        "sessions_cut": sum(int(too_long) for *_, too_long in rows_found),
+        "sessions_cut": sum(int(too_long) for *_, too_long in counted),
     }
 
 

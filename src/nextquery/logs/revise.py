@@ -34,13 +34,13 @@ _NEAREST: tuple[Literal["backward", "forward"], ...] = ("backward", "forward")
 
 @dataclass(frozen=True)
 class Removal:
-    """What goes: the rows of users, told by pseudonym, and the rows before a time."""
+    """Which rows are removed: those of users, by pseudonym, and those before a time."""
 
     users: frozenset[str] = frozenset()
     before: datetime | None = None
 
     def goes(self) -> pl.Expr:
-        """Whether a row with `user` and `time` goes; what is unknown stays."""
+        """Whether a row with `user` and `time` is removed; a row without them stays."""
         goes = pl.col("user").is_in(sorted(self.users)).fill_null(False)
         if self.before is not None:
             goes = goes | (pl.col("time") < self.before).fill_null(False)
@@ -49,13 +49,13 @@ class Removal:
 
 @dataclass(frozen=True)
 class Places:
-    """The places of the rows that go, in order, and the files of the log as it was."""
+    """The places of the removed rows, in order, and the files of the log as it was."""
 
     removed: Any  # an array of int64
     files: Sequence[FileRows]
 
     def moved(self, places: pl.Series) -> pl.Series:
-        """Where rows that stay stand afterwards.
+        """The new places of rows that stay.
 
         >>> Places(np.array([2, 3]), [FileRows("log", 5)]).moved(pl.Series([1, 4, 5])).to_list()
         [1, 2, 3]
@@ -85,18 +85,18 @@ class Places:
         return tuple(file for file in left if file.rows)
 
     def _starts(self) -> Any:
-        """How many rows stand before each file, and in all."""
+        """The number of rows before each file, and of all rows."""
         return np.cumsum([0, *(file.rows for file in self.files)])
 
 
 def find_places(
     rows: pl.LazyFrame, rejected: pl.DataFrame, files: Sequence[FileRows], removal: Removal
 ) -> Places:
-    """The places of accepted `rows` and of `rejected` ones (place, user, time) that go."""
+    """The places of accepted `rows` and of `rejected` ones (place, user, time) to remove."""
     accepted = rows.filter(removal.goes()).select("place").collect(engine="streaming")
     dated = rejected if removal.before is None else _dated(rejected, rows, files)
-    others = dated.filter(removal.goes())["place"]
-    removed = np.sort(np.concatenate([accepted["place"].to_numpy(), others.to_numpy()]))
+    rejected_places = dated.filter(removal.goes())["place"]
+    removed = np.sort(np.concatenate([accepted["place"].to_numpy(), rejected_places.to_numpy()]))
     return Places(removed, files)
 
 
@@ -113,11 +113,11 @@ def _dated(rejected: pl.DataFrame, rows: pl.LazyFrame, files: Sequence[FileRows]
         return table.with_columns(pl.Series("file_number", number, dtype=pl.Int64)).sort("place")
 
     times = in_file(rows.select("place", near="time").collect(engine="streaming"))
-    found = in_file(rejected.select("place", "user", "time"))
+    dated = in_file(rejected.select("place", "user", "time"))
     for strategy in _NEAREST:
-        joined = found.join_asof(times, on="place", by="file_number", strategy=strategy)
-        found = joined.with_columns(time=pl.coalesce("time", "near")).drop("near")
-    return found
+        joined = dated.join_asof(times, on="place", by="file_number", strategy=strategy)
+        dated = joined.with_columns(time=pl.coalesce("time", "near")).drop("near")
+    return dated
 
 
 _LISTED = {"file": pl.String, "line": pl.Int64, "reason": pl.String, "excerpt": pl.String}
@@ -189,19 +189,19 @@ def recorded_settings(data: PreparedData, with_recogniser: bool) -> PrepareSetti
             "without one, or by an earlier nextquery); prepare the log again, without the rows "
             "that must go"
         )
-    found = data.artifact.entry("settings")
-    cuts = ",".join(f"{time}+00:00" for time in found["split_at"])
-    place = found.get("recogniser")
+    recorded = data.artifact.entry("settings")
+    cuts = ",".join(f"{time}+00:00" for time in recorded["split_at"])
+    place = recorded.get("recogniser")
     return PrepareSettings(
         read=ReadSettings(
-            **{name: found[name] for name in _READING},
-            **{name: _recorded(found[name]) for name in _READING_LATER if name in found},
+            **{name: recorded[name] for name in _READING},
+            **{name: _recorded(recorded[name]) for name in _READING_LATER if name in recorded},
         ),
-        split_at=cuts if found["split_by"] == "times" else None,
-        split_days=found.get("split_days"),
+        split_at=cuts if recorded["split_by"] == "times" else None,
+        split_days=recorded.get("split_days"),
         recogniser=find_recogniser(place) if place and with_recogniser else None,
-        **{name: found[name] for name in _PREPARING},
-        **{name: _recorded(found[name]) for name in _PREPARING_LATER if name in found},
+        **{name: recorded[name] for name in _PREPARING},
+        **{name: _recorded(recorded[name]) for name in _PREPARING_LATER if name in recorded},
     )
 
 
@@ -217,7 +217,7 @@ def gather(
     work: Path,
     progress: Progress,
 ) -> Material:
-    """The folder's own rows, and behind them those of new logs, read and cleaned."""
+    """The folder's own rows, then those of new logs, read and cleaned."""
     manifest = source.artifact.manifest
     old = Material(
         pl.scan_parquet(source.file(ROWS), glob=False),
@@ -264,7 +264,7 @@ def _read_new(
 
 
 Choose = Callable[[pl.LazyFrame], Removal]
-"""Says what goes, given all rows (place, user, time, ...), old and new."""
+"""Says what to remove, given all rows (place, user, time, ...), old and new."""
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class _Kept:
-    """What goes, where the rest then stands, and how many rejected rows went for each reason."""
+    """What is removed, the new places of the rest, and removed rejected rows by reason."""
 
     removal: Removal
     places: Places

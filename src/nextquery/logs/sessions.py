@@ -237,8 +237,8 @@ def _limit_clicks(clicks: Frame, limited: Frame, kept: Frame, limit: UserLimit) 
 
 
 def _totals(sizes: Frame) -> tuple[int, int]:
-    found = sizes.select(searches=nw.col("searches").sum(), users=nw.len()).collect("polars")
-    ((searches, users),) = found.rows()
+    totals = sizes.select(searches=nw.col("searches").sum(), users=nw.len()).collect("polars")
+    ((searches, users),) = totals.rows()
     return int(searches or 0), int(users)
 
 
@@ -273,11 +273,11 @@ class SplitRule:
         return nw.when("held_out").then(unseen).otherwise(code).cast(nw.Int8)
 
     def in_background(self) -> nw.Expr:
-        """Whether a row, not its session, lies before the first cut and is of no held-out user."""
+        """Whether a row, not its session, is before the first cut and not of a held-out user."""
         return (nw.col("time") < _instant(self.cuts[0])) & ~nw.col("held_out")
 
     def held_out(self) -> nw.Expr:
-        """Whether a user, told by the pseudonym, is held out."""
+        """Whether a user is held out, by the pseudonym."""
         return nw.col("user") < int(self.holdout_users * 2**USER_BITS)
 
 
@@ -288,7 +288,7 @@ def parse_cuts(text: str, zone: str) -> tuple[datetime, datetime, datetime]:
         raise InputError(f"`split_at` {text}: give three times, e.g. 2006-05-01,2006-05-15,...")
     first, second, third = (_naive_utc(part.strip(), zone) for part in parts)
     if not first < second < third:
-        raise InputError(f"`split_at` {text}: the three times must go upwards")
+        raise InputError(f"`split_at` {text}: the three times must ascend")
     return first, second, third
 
 
@@ -313,10 +313,12 @@ def parse_days(text: str) -> tuple[float, float, float]:
         days = tuple(float(part) for part in text.split(","))
     except ValueError:
         days = ()
-    if len(days) != len(SPLITS) - 1 or not all(_LEAST_DAYS <= each <= _MOST_DAYS for each in days):
+    if len(days) != len(SPLITS) - 1 or not all(
+        _LEAST_DAYS <= length <= _MOST_DAYS for length in days
+    ):
         raise InputError(
             f"`split_days` {text}: give the days of training, validation and test, "
-            f"each from {_LEAST_DAYS} to {_MOST_DAYS:,}, e.g. 1,1,1"
+            f"length from {_LEAST_DAYS} to {_MOST_DAYS:,}, e.g. 1,1,1"
         )
     first, second, third = days
     return first, second, third
@@ -325,12 +327,15 @@ def parse_days(text: str) -> tuple[float, float, float]:
 def last_days_cuts(
     last: datetime, days: tuple[float, float, float]
 ) -> tuple[datetime, datetime, datetime]:
-    """Cut so many days before the last row, at full seconds: the cuts move on with the log.
+    """Cut that many days before the last row, at full seconds: the cuts move with the log.
 
     >>> [f"{cut:%d %Hh}" for cut in last_days_cuts(datetime(2026, 5, 9, 18), (2, 1, 0.5))]
     ['06 06h', '08 06h', '09 06h']
     """
-    ends = [timedelta(seconds=round(86400 * sum(days[place:]))) for place in range(len(days))]
+    ends = [
+        timedelta(seconds=round(86400 * sum(days[first_split:])))
+        for first_split in range(len(days))
+    ]
     first, second, third = (last.replace(microsecond=0) - end for end in ends)
     return first, second, third
 

@@ -54,13 +54,13 @@ class ReadSettings:
     time_zone: str = UTC
     """The zone of times that name none."""
     max_rejected: float = 0.05
-    """The largest share of bad rows with which the job goes on."""
+    """A larger share of bad rows stops the job."""
     excerpts: bool = True
     """Whether the list of rejected rows shows the start of each."""
     encoding: str = "utf-8"
-    """The encoding of text files; UTF-16 is told by itself."""
+    """The encoding of text files; UTF-16 is detected automatically."""
     parameter: str | None = None
-    """Which parameter of an access log's addresses holds the query; None stands for `q`."""
+    """Which parameter of an access log's addresses is the query; None: `q`."""
 
     where: tuple[str, ...] = ()
     """Conditions on columns of the raw log, `column=value` or `column!=value`, that all taken rows

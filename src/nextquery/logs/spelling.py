@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MIN_TARGET_COUNT = 10
 MIN_TARGET_USERS = 3
 MIN_PAIR_USERS = 2
-"""A pair that one user typed is no evidence for or against a spelling."""
+"""A pair that one user typed says nothing about a spelling."""
 MIN_LENGTH = 5
 """Shorter words have too many neighbours that are words of their own."""
 _TWO_SLIPS_LENGTH = 8
@@ -131,15 +131,15 @@ def learn_spelling(words: Iterable[str], counts: WordCounts, pairs: PairCounts) 
     """A speller for `words`, from the counts of words and of pairs in the background."""
     joined = _joined_pairs(pairs)
     lookup = _lookup(counts)
-    found: dict[str, tuple[Candidate, ...]] = {}
+    suspicious: dict[str, tuple[Candidate, ...]] = {}
     for word in words:
         if len(word) >= MIN_LENGTH:
             count = counts[word].count if word in counts else 0
             candidates = _split(word, count, joined) or _slips(word, count, lookup)
             if candidates:
-                found[word] = candidates
+                suspicious[word] = candidates
     plain = {pair: seen.count for pair, seen in pairs.items()}
-    return Speller(found, plain, _telling(counts, pairs))
+    return Speller(suspicious, plain, _telling(counts, pairs))
 
 
 def _telling(counts: WordCounts, pairs: PairCounts) -> dict[tuple[str, str], int]:

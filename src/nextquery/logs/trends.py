@@ -1,4 +1,4 @@
-"""Which queries rise: the last days of a log against the days before them.
+"""Trending queries: the last days of a log compared with the days before them.
 
 A query is counted by users per day, so that nobody makes a trend by typing. Under the null
 hypothesis each of its users falls into the last days with the same chance as anybody's:
@@ -27,7 +27,7 @@ class TrendSettings:
     """What counts as a trend."""
 
     days: int = 7
-    """The last days, which are held against those before them."""
+    """The last days, which are compared with those before them."""
     past_days: int = 28
     """How many days before them."""
     rate: float = 0.05
@@ -77,7 +77,7 @@ class TrendReport:
 
 
 def find_trends(data: PreparedData, settings: TrendSettings | None = None) -> TrendReport:
-    """What rises in the last days of a prepared log, of all its splits but held-out users.
+    """Trending queries of a prepared log, of all its splits but held-out users.
 
     >>> import nextquery
     >>> data = nextquery.prepare(LOG, "data", spelling=False)
@@ -99,15 +99,15 @@ def find_trends(data: PreparedData, settings: TrendSettings | None = None) -> Tr
         return TrendReport(first, last, past, 0, ())
     share = len(recent) / (len(recent) + len(before))
     days_before = (first - max(past, _first_day(daily))).days
-    found = _trends(tested, share, days_before / chosen.days)
-    named = tuple(trend for trend in found if trend.q <= chosen.rate and trend.growth > 1)
+    trends = _trends(tested, share, days_before / chosen.days)
+    named = tuple(trend for trend in trends if trend.q <= chosen.rate and trend.growth > 1)
     return TrendReport(first, last, past, len(tested), named)
 
 
 def _first_day(daily: pl.DataFrame) -> date:
-    found = daily["day"].min()
-    assert isinstance(found, date)
-    return found
+    first = daily["day"].min()
+    assert isinstance(first, date)
+    return first
 
 
 def _users_by_day(data: PreparedData) -> pl.DataFrame:
@@ -132,11 +132,11 @@ def _trends(tested: pl.DataFrame, share: float, periods: float) -> list[Trend]:
     rows = tested.select("query", "users", "recent", "before").rows()
     p = [at_least(recent, recent + before, share) for _, _, recent, before in rows]
     adjusted = step_up(p)
-    found = [
+    trends = [
         Trend(query, users, recent, before, (recent + 0.5) * periods / (before + 0.5), chance, rate)
         for (query, users, recent, before), chance, rate in zip(rows, p, adjusted, strict=True)
     ]
-    return sorted(found, key=lambda trend: (trend.p, -trend.growth, trend.query))
+    return sorted(trends, key=lambda trend: (trend.p, -trend.growth, trend.query))
 
 
 def at_least(successes: int, trials: int, chance: float) -> float:

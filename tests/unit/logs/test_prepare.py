@@ -1,14 +1,19 @@
 """The settings of the whole job, and what it hears and leaves behind."""
 
 import stat
+import subprocess
+import sys
+from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+import narwhals as nw
+import polars as pl
 import pytest
 
 from nextquery.artifacts import open_artifact
 from nextquery.errors import InputError, LogError
-from nextquery.logs.prepare import prepare
+from nextquery.logs.prepare import prepare, split_rule
 from nextquery.logs.settings import PrepareSettings, ReadSettings
 from nextquery.logs.synthetic.log import write_log
 
@@ -50,10 +55,46 @@ def test_a_failed_job_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["log.tsv"]
 
 
-@pytest.mark.parametrize("name", ["idle_minutes", "vocabulary_size", "min_users"])
-def test_numbers_beyond_all_logs_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match=f"`{name}`: must be 1 or more, and at most 1,000,000"):
-        PrepareSettings(**cast(dict[str, Any], {name: 10**30}))
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"idle_minutes": 0}, "`idle_minutes`: must be 1 or more"),
+        ({"idle_minutes": 10**30}, "`idle_minutes`: must be 1 or more, and at most 1,000,000"),
+        ({"max_session_queries": 1}, "`max_session_queries`: must be 2 or more"),
+        ({"vocabulary_size": 0}, "`vocabulary_size`: must be 1 or more"),
+        ({"min_users": -1}, "`min_users`: must be 1 or more"),
+        ({"max_user_repeats": 0}, "`max_user_repeats`: must be 1 or more"),
+        ({"max_user_share": 0.0}, "`max_user_share` 0.0: give a share above 0"),
+        ({"holdout_users": 1.0}, "`holdout_users` 1.0: give a share below 1"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(choice: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        PrepareSettings(**choice)
+
+
+def test_the_command_line_reads_defaults_without_polars() -> None:
+    code = (
+        "import sys; import nextquery.cli.prepare; "
+        "print(sorted({'polars', 'pyarrow', 'duckdb', 'torch', 'numpy'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_cuts_are_the_paper_s_proportions_or_those_given() -> None:
+    span = pl.LazyFrame({"time": [datetime(2006, 3, 1), datetime(2006, 6, 1)]})
+    days = [cut.day for cut in split_rule(nw.from_native(span), PrepareSettings()).cuts]
+    assert days == [1, 15, 23]
+    given = PrepareSettings(split_at="2006-04-01,2006-04-02,2006-04-03", holdout_users=0.5)
+    rule = split_rule(nw.from_native(span), given)
+    assert (rule.cuts[0], rule.holdout_users) == (datetime(2006, 4, 1), 0.5)
+
+
+def test_a_log_without_sessions_before_the_first_cut_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "log.tsv").write_text("a\tred\t2006-03-01 10:00:00\t\t\n" * 2)
+    with pytest.raises(LogError, match="no session of two or more queries in the background"):
+        prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(min_users=1))
 
 
 def test_an_unknown_zone_is_one_error_with_cut_times_too() -> None:

@@ -35,12 +35,12 @@ def test_a_stranger_leaves_the_folder_as_it_is_but_for_the_note(data: Path) -> N
     assert PreparedData(data).artifact.manifest["files"] == before["files"]
 
 
-@pytest.mark.parametrize("users", [[], [""]])
-def test_somebody_must_be_named(users: list[str], data: Path) -> None:
-    with pytest.raises(InputError, match="nobody is named"):
-        forget(data, users)
-
-
-def test_a_pseudonym_is_a_number(data: Path) -> None:
-    with pytest.raises(InputError, match="is a number"):
-        forget(data, ["ann"], as_pseudonyms=True)
+@pytest.mark.parametrize(
+    ("users", "as_pseudonyms", "message"),
+    [([], False, "nobody is named"), ([""], False, "nobody is named"), (["ann"], True, "a number")],
+)
+def test_somebody_must_be_named(
+    users: list[str], as_pseudonyms: bool, message: str, data: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        forget(data, users, as_pseudonyms=as_pseudonyms)

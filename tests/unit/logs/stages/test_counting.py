@@ -1,6 +1,5 @@
 """The count tables by hand, on every engine that starts quickly."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -8,19 +7,11 @@ import pytest
 
 from nextquery.logs.counting import CountTables, count_background, split_words
 from nextquery.logs.engines.base import Engine, Frame
-from nextquery.logs.engines.open import open_engine
 from nextquery.logs.sessions import SessionRows
 
 QUERIES = {1: "red shoes", 2: "red", 3: "secret plan"}
 TYPED = ("count", "users")
 URLS = {1: "a.example", 2: "b.example"}
-
-
-@pytest.fixture(params=["polars", "duckdb"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    opened = open_engine(request.param, tmp_path / "work")
-    yield opened
-    opened.close()
 
 
 def _frame(engine: Engine, folder: Path, rows: pl.DataFrame) -> Frame:

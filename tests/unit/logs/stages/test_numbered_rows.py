@@ -1,25 +1,15 @@
 """Rows become ids; what is dropped is counted; corrections are applied once per distinct text."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import narwhals as nw
 import polars as pl
-import pytest
 
 from nextquery.logs.cleaning import CleaningRules, Events, RowCounts, correct_spelling, read_events
 from nextquery.logs.engines.base import Engine
-from nextquery.logs.engines.open import open_engine
 
 RULES = CleaningRules()
-
-
-@pytest.fixture(params=["polars", "duckdb"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    opened = open_engine(request.param, tmp_path / "work")
-    yield opened
-    opened.close()
 
 
 def _read(engine: Engine, folder: Path, typed: list[tuple[str, str]]) -> tuple[Events, RowCounts]:

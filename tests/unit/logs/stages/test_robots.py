@@ -1,6 +1,5 @@
 """Programs that search by themselves are told from people by how much they ask, not how often."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
@@ -11,17 +10,9 @@ import pytest
 
 from nextquery.logs.cleaning import Events, RobotCounts, RobotRule, Texts, leave_out_robots
 from nextquery.logs.engines.base import Engine, Frame
-from nextquery.logs.engines.open import open_engine
 
 RULE = RobotRule(queries_per_hour=10, queries=30)
 NOON = datetime(2024, 3, 1, 12)
-
-
-@pytest.fixture(params=["polars", "duckdb"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    opened = open_engine(request.param, tmp_path / "work")
-    yield opened
-    opened.close()
 
 
 def events_of(engine: Engine, tmp_path: Path, typed: list[tuple[int, datetime, int]]) -> Events:
@@ -63,9 +54,3 @@ def test_without_robots_the_rows_are_the_same(engine: Engine, tmp_path: Path, qu
     left, counts = leave_out_robots(engine, events, RULE)
     assert left is events
     assert counts == RobotCounts()
-
-
-def test_the_rule_in_words() -> None:
-    assert str(RobotRule()) == (
-        "more than 200 different queries in one hour, or 5,000 in the whole log"
-    )

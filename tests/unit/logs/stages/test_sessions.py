@@ -1,6 +1,5 @@
 """Sessions by hand, and against a plain loop, on every engine that starts quickly."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
@@ -25,13 +24,6 @@ from nextquery.logs.sessions import (
 START = datetime(2024, 1, 1)
 Row = tuple[int, int, int, int | None]
 """User, minute, query and clicked URL."""
-
-
-@pytest.fixture(params=["polars", "duckdb"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    opened = open_engine(request.param, tmp_path / "work")
-    yield opened
-    opened.close()
 
 
 def _sessions(
