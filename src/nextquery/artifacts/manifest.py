@@ -24,7 +24,7 @@ LARGEST = 64 << 20
 _RESERVED = ("kind", "format", "versions", "files", "sizes", "checksum")
 
 
-def parse_manifest(content: bytes, place: Path) -> dict[str, Any]:
+def parse_manifest(content: bytes, folder: Path) -> dict[str, Any]:
     """The manifest in `content`; anything that is not one, or of a later form, is refused.
 
     >>> parse_manifest(b'{"kind": "data", "files": {}}', Path("out"))
@@ -33,31 +33,31 @@ def parse_manifest(content: bytes, place: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{place / MANIFEST}: cannot be read as JSON ({error})") from None
+        raise ArtifactError(f"{folder / MANIFEST}: cannot be read as JSON ({error})") from None
     if not isinstance(manifest, dict) or not {"kind", "files"} <= manifest.keys():
-        raise ArtifactError(f"{place / MANIFEST}: lacks the keys 'kind' and 'files'")
-    _check_format(manifest, place)
+        raise ArtifactError(f"{folder / MANIFEST}: lacks the keys 'kind' and 'files'")
+    _check_format(manifest, folder)
     if manifest.get("checksum", checksum(manifest)) != checksum(manifest):
-        raise ChecksumError(f"{place / MANIFEST}: altered since it was written; make it again")
-    _check_files(manifest, place)
+        raise ChecksumError(f"{folder / MANIFEST}: altered since it was written; make it again")
+    _check_files(manifest, folder)
     return manifest
 
 
 def write_manifest(folder: Path, kind: str, entries: Mapping[str, Any]) -> None:
     """Write `manifest.json` with the size and checksum of every file now in `folder`."""
-    own = folder / MANIFEST
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and path != own)
-    names = [path.relative_to(folder).as_posix() for path in found]
+    target = folder / MANIFEST
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != target)
+    names = [path.relative_to(folder).as_posix() for path in paths]
     manifest = {
         "kind": kind,
         "format": FORMAT,
         **{key: value for key, value in entries.items() if key not in _RESERVED},
         "versions": versions(),
-        "files": {name: sha256(path) for name, path in zip(names, found, strict=True)},
-        "sizes": {name: path.stat().st_size for name, path in zip(names, found, strict=True)},
+        "files": {name: sha256(path) for name, path in zip(names, paths, strict=True)},
+        "sizes": {name: path.stat().st_size for name, path in zip(names, paths, strict=True)},
     }
     manifest["checksum"] = checksum(manifest)
-    write_text(own, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+    write_text(target, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
 
 
 def checksum(manifest: Mapping[str, Any]) -> str:
@@ -81,38 +81,38 @@ def further_entries(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """The versions that decide what an artifact looks like."""
-    found = {"nextquery": __version__}
+    installed = {"nextquery": __version__}
     for package in ("torch", "polars", "duckdb", "numpy", "lightgbm"):
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
-def _check_format(manifest: Mapping[str, Any], place: Path) -> None:
-    found = manifest.get("format", FORMAT)
-    if type(found) is not int or found < 1:
-        raise ArtifactError(f"{place / MANIFEST}: 'format' is {found!r}, not a number from 1")
-    if found > FORMAT:
+def _check_format(manifest: Mapping[str, Any], folder: Path) -> None:
+    version = manifest.get("format", FORMAT)
+    if type(version) is not int or version < 1:
+        raise ArtifactError(f"{folder / MANIFEST}: 'format' is {version!r}, not a number from 1")
+    if version > FORMAT:
         raise ArtifactError(
-            f"{place}: written by a later nextquery (format {found}; {__version__} reads up to "
+            f"{folder}: written by a later nextquery (format {version}; {__version__} reads up to "
             f"{FORMAT}); install a newer nextquery, or make the folder again with this one"
         )
 
 
-def _check_files(manifest: Mapping[str, Any], place: Path) -> None:
+def _check_files(manifest: Mapping[str, Any], folder: Path) -> None:
     files, sizes = manifest["files"], manifest.get("sizes", {})
     texts = isinstance(files, dict) and all(isinstance(value, str) for value in files.values())
     if not isinstance(manifest["kind"], str) or not texts:
-        raise ArtifactError(f"{place / MANIFEST}: 'kind' or 'files' is not as it should be")
+        raise ArtifactError(f"{folder / MANIFEST}: 'kind' or 'files' is not as it should be")
     numbers = isinstance(sizes, dict) and all(type(value) is int for value in sizes.values())
     if not numbers or (sizes and sizes.keys() != files.keys()):
-        raise ArtifactError(f"{place / MANIFEST}: 'sizes' does not go with 'files'")
+        raise ArtifactError(f"{folder / MANIFEST}: 'sizes' does not go with 'files'")
     for name in files:
         if not _stays_inside(name):
             raise ArtifactError(
-                f"{place}: the manifest names {name!r}, which is outside the folder"
+                f"{folder}: the manifest names {name!r}, which is outside the folder"
             )
 
 
@@ -142,12 +142,12 @@ def open_plain(root: Path, name: str, shown: Path) -> io.BufferedReader:
 def check_plain(root: Path, name: str, shown: Path) -> None:
     """Raise unless `name` is a plain file in plain folders."""
     *parents, last = name.split("/")
-    place = str(root)  # plain texts: this runs for every file of every folder
+    path = str(root)  # plain texts: this runs for every file of every folder
     for parent in parents:
-        place = f"{place}/{parent}"
-        if not stat.S_ISDIR(_status(place, shown).st_mode):
+        path = f"{path}/{parent}"
+        if not stat.S_ISDIR(_status(path, shown).st_mode):
             raise ArtifactError(f"{shown}: {parent} is no plain folder; make it again")
-    if not stat.S_ISREG(_status(f"{place}/{last}", shown).st_mode):
+    if not stat.S_ISREG(_status(f"{path}/{last}", shown).st_mode):
         raise ArtifactError(f"{shown}: a link, pipe or folder, not a plain file; make it again")
 
 
@@ -231,11 +231,11 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
 
 def _sample(stream: io.BufferedReader, size: int) -> str:
     """A hash of the first, the last and some blocks between, evenly spread."""
-    found = hashlib.blake2b(digest_size=16)
-    for place in range(_BLOCKS):
-        stream.seek((size - _BLOCK) * place // (_BLOCKS - 1))
-        found.update(stream.read(_BLOCK))
-    return found.hexdigest()
+    digest = hashlib.blake2b(digest_size=16)
+    for number in range(_BLOCKS):
+        stream.seek((size - _BLOCK) * number // (_BLOCKS - 1))
+        digest.update(stream.read(_BLOCK))
+    return digest.hexdigest()
 
 
 def _key(*parts: object) -> str:
@@ -254,5 +254,5 @@ def _notes_folder(*, make: bool) -> Path | None:
         status = folder.lstat()
     except (OSError, RuntimeError, ValueError):
         return None
-    own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-    return folder if own and not status.st_mode & 0o022 else None
+    is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return folder if is_own and not status.st_mode & 0o022 else None

@@ -158,7 +158,7 @@ def recognise(text: str) -> bool:
 def _has_phone(text: str) -> bool:
     if _CALLED.search(text):
         return True
-    grouped = [found[0] for found in _GROUPED.finditer(text)]
+    grouped = [match[0] for match in _GROUPED.finditer(text)]
     return any(_is_phone(number) for number in grouped if re.search(r"[ ()./-]|^[+0]", number))
 
 
@@ -177,8 +177,8 @@ def _is_phone(number: str) -> bool:
 
 def _has_ip_address(text: str) -> bool:
     """Whether there is an address of the public network; `192.168.1.1` is everybody's router."""
-    found = [*_IPV4.findall(text), *(part for part in _IPV6.findall(text) if part.strip(":."))]
-    return any(_is_global(address) for address in found)
+    addresses = [*_IPV4.findall(text), *(part for part in _IPV6.findall(text) if part.strip(":."))]
+    return any(_is_global(address) for address in addresses)
 
 
 def _is_global(address: str) -> bool:
@@ -287,53 +287,53 @@ def recogniser_name(recogniser: Recogniser) -> str:
     so that `find_recogniser` refuses it: its class or an unbound method is not the same rule.
     """
     named = recogniser if hasattr(recogniser, "__qualname__") else type(recogniser)
-    place = f"{named.__module__}:{named.__qualname__}"
+    path = f"{named.__module__}:{named.__qualname__}"
     try:
         if attrgetter(named.__qualname__)(sys.modules[named.__module__]) == recogniser:
-            return place
+            return path
     except (KeyError, AttributeError):
         pass
     for module, contents in list(sys.modules.items()):
         for name, value in list(getattr(contents, "__dict__", {}).items()):
             if value is recogniser:
                 return f"{module}:{name}"
-    return f"{place} {_UNNAMED}"
+    return f"{path} {_UNNAMED}"
 
 
-def find_recogniser(place: str) -> Recogniser:
+def find_recogniser(path: str) -> Recogniser:
     """The function that `module:function` names."""
-    module, _, name = place.partition(":")
+    module, _, name = path.partition(":")
     if name.endswith(_UNNAMED):
         raise InputError(
-            f"`recogniser` {place}: cannot be imported; give it a name in a module and prepare the "
+            f"`recogniser` {path}: cannot be imported; give it a name in a module and prepare the "
             "log again"
         )
     try:
-        found = attrgetter(name)(import_module(module))
+        function = attrgetter(name)(import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"`recogniser` {place}: cannot be imported ({error})") from None
-    check_recogniser(found, place)
-    recogniser: Recogniser = found
+        raise InputError(f"`recogniser` {path}: cannot be imported ({error})") from None
+    check_recogniser(function, path)
+    recogniser: Recogniser = function
     return recogniser
 
 
-def check_recogniser(recogniser: object, place: str) -> None:
+def check_recogniser(recogniser: object, name: str) -> None:
     """Refuse what cannot be asked about a query; a class would only make an object of it."""
     if isinstance(recogniser, type):
         raise InputError(
-            f"`recogniser` {place}: is a class; name a function or an object of that class"
+            f"`recogniser` {name}: is a class; name a function or an object of that class"
         )
     if not callable(recogniser):
-        raise InputError(f"`recogniser` {place}: is not a function from a query to true or false")
+        raise InputError(f"`recogniser` {name}: is not a function from a query to true or false")
 
 
 def _marked(texts: "pl.Series", suspect: str, rule: Recogniser) -> "pl.Series":
     import polars as pl  # not above: a guard that serves needs the patterns alone
 
     suspected = texts.str.contains(suspect) | (texts.str.len_chars() > LONGEST_QUERY)
-    found = [index for index, text in _numbered(texts, suspected) if rule(text)]
+    personal = [index for index, text in _numbered(texts, suspected) if rule(text)]
     marks = pl.repeat(False, len(texts), eager=True)
-    return marks.scatter(found, True) if found else marks
+    return marks.scatter(personal, True) if personal else marks
 
 
 def _numbered(texts: "pl.Series", where: "pl.Series") -> list[tuple[int, str]]:

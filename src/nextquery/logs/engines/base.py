@@ -77,7 +77,7 @@ class Field:
     size: int
     downwards: bool
 
-    def place(self, name: str) -> pl.Expr:
+    def rank(self, name: str) -> pl.Expr:
         """The rank of a column's values among all possible values, from 0."""
         column = pl.col(name).to_physical().cast(pl.Int64)
         return self.low + self.size - 1 - column if self.downwards else column - self.low
@@ -105,7 +105,7 @@ def pack(rows: pl.DataFrame, names: Sequence[str], downwards: Sequence[bool]) ->
         return None
     packed = pl.lit(0, pl.Int64)
     for name, field in fields.items():
-        packed = packed * field.size + field.place(name)
+        packed = packed * field.size + field.rank(name)
     # Streamed: the steps of the sum stay in the cache.
     values = rows.lazy().select(packed=packed).collect(engine="streaming").to_series()
     return Packed(values, fields)
@@ -315,14 +315,14 @@ def unpacked_size(path: Path) -> int:
 
 def free_memory() -> int:
     """The memory that the process may still take, in bytes."""
-    found = [_physical_memory()]
+    limits = [_physical_memory()]
     memory = Path("/proc/meminfo")
     if memory.exists():
         fields = dict(line.split(":") for line in memory.read_text().splitlines())
         if "MemAvailable" in fields:
-            found.append(int(fields["MemAvailable"].split()[0]) * 1024)
-    found += [max(0, limit - used) for limit, used in _cgroup_memory()]
-    return min(found)
+            limits.append(int(fields["MemAvailable"].split()[0]) * 1024)
+    limits += [max(0, limit - used) for limit, used in _cgroup_memory()]
+    return min(limits)
 
 
 def allowed_memory() -> int:
@@ -341,7 +341,7 @@ def _cgroup_memory() -> list[tuple[int, int]]:
     """
     if not _OWN_CGROUPS.exists():
         return []
-    found = []
+    groups = []
     for line in _OWN_CGROUPS.read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
@@ -351,8 +351,8 @@ def _cgroup_memory() -> list[tuple[int, int]]:
         group = root / path.lstrip("/")
         for folder in (group, *group.parents):
             if folder.is_relative_to(root) and (limit := _number(folder / names[0])) is not None:
-                found.append((limit, _used(folder, *names[1:])))
-    return found
+                groups.append((limit, _used(folder, *names[1:])))
+    return groups
 
 
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")

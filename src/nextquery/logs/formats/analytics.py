@@ -89,31 +89,33 @@ class AlgoliaFormat(DocumentFormat, JoinedFormat):
         """Objects with the fields of a logged request, or of a click event."""
         if settings.columns is not None:
             return None
-        for found in sample_document(sample, self.list_name):
-            if {"query_body", "answer_code", "url"} <= found.keys():
+        for entry in sample_document(sample, self.list_name):
+            if {"query_body", "answer_code", "url"} <= entry.keys():
                 return "it is JSON with query_body and answer_code, as Algolia logs requests"
-            if {"eventType", "userToken", "objectIDs"} <= found.keys():
+            if {"eventType", "userToken", "objectIDs"} <= entry.keys():
                 return "it is JSON with eventType and objectIDs, as Algolia's events have them"
         return None
 
-    def rows(self, found: dict[str, Any]) -> Iterator[Row]:
+    def rows(self, entry: dict[str, Any]) -> Iterator[Row]:
         """The queries of a request, or the clicks of an event."""
-        if "eventType" in found:
-            yield from _click_rows(found)
+        if "eventType" in entry:
+            yield from _click_rows(entry)
             return
-        url, body = text_of(found.get("url")) or "", text_of(found.get("query_body")) or ""
+        url, body = text_of(entry.get("url")) or "", text_of(entry.get("query_body")) or ""
         searches = _searches(body)
-        if not _SEARCH_URL.match(url) or text_of(found.get("answer_code")) != "200" or not searches:
+        if not _SEARCH_URL.match(url) or text_of(entry.get("answer_code")) != "200" or not searches:
             yield {"text": f"{url} {body}", "reason": rejects.NOT_A_SEARCH}
             return
-        inner = found.get("inner_queries")
-        ids = [each for each in inner if isinstance(each, dict)] if isinstance(inner, list) else []
+        inner = entry.get("inner_queries")
+        ids = (
+            [query for query in inner if isinstance(query, dict)] if isinstance(inner, list) else []
+        )
         for number, (query, token) in enumerate(searches):
             known = ids[number] if number < len(ids) else {}
-            user = text_of(known.get("user_token")) or token or text_of(found.get("ip"))
+            user = text_of(known.get("user_token")) or token or text_of(entry.get("ip"))
             yield {
                 "user": user,
-                "time_text": text_of(found.get("timestamp")),
+                "time_text": text_of(entry.get("timestamp")),
                 "query": query,
                 "query_id": text_of(known.get("query_id")),
                 "text": query or body,
@@ -155,7 +157,7 @@ def _searches(body: str) -> list[tuple[str, str | None]]:
 
     A request is one visitor's: a token outside the parameters is that of all its queries.
     """
-    found: list[tuple[str, str | None]] = []
+    searches: list[tuple[str, str | None]] = []
     common: str | None = None
     for name, quoted in _QUERIES.findall(body):
         try:
@@ -165,11 +167,11 @@ def _searches(body: str) -> list[tuple[str, str | None]]:
         if name == "userToken":
             common = value
         elif name == "query":
-            found.append((value, None))
+            searches.append((value, None))
         elif "query" in (parameters := parse_qs(value, errors="surrogateescape")):
             token = parameters.get("userToken", [None])[0]
-            found.append((parameters["query"][0], token))
-    return [(query, token or common) for query, token in found]
+            searches.append((parameters["query"][0], token))
+    return [(query, token or common) for query, token in searches]
 
 
 _ELASTIC_PATHS = {
@@ -209,7 +211,7 @@ class ElasticLayout(HeaderlessLayout):
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add the fields and reasons; only a click event keeps its document."""
-        found = extract_fields(lines, _ELASTIC_PATHS)
+        events = extract_fields(lines, _ELASTIC_PATHS)
         action = pl.col("action").str.to_lowercase()
         fault = (
             pl.when(action.is_null())
@@ -217,7 +219,7 @@ class ElasticLayout(HeaderlessLayout):
             .when(~action.is_in(["search", "search_click"]))
             .then(pl.lit(rejects.NOT_A_SEARCH))
         )
-        return found.with_columns(
+        return events.with_columns(
             pl.coalesce("reason", fault),
             pl.when(action == "search_click").then("click").alias("click"),
         ).drop("action")
@@ -257,18 +259,18 @@ class Ga4Layout(HeaderlessLayout):
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
-        found = extract_fields(lines, _GA4_PATHS)
-        is_search = found["event"].is_in(_SEARCHES).fill_null(False)
-        places = is_search.arg_true()
-        query = pl.repeat(None, len(found), dtype=pl.String, eager=True)
-        terms = [_search_term(text) for text in found["text"].gather(places)]
+        events = extract_fields(lines, _GA4_PATHS)
+        is_search = events["event"].is_in(_SEARCHES).fill_null(False)
+        indices = is_search.arg_true()
+        query = pl.repeat(None, len(events), dtype=pl.String, eager=True)
+        terms = [_search_term(text) for text in events["text"].gather(indices)]
         faults = [_fault(term) for term in terms]
         terms = [None if fault else term for term, fault in zip(terms, faults, strict=True)]
         fault = pl.when(~is_search).then(pl.lit(rejects.NOT_A_SEARCH))
-        in_term = pl.lit(query.scatter(places, faults))
+        in_term = pl.lit(query.scatter(indices, faults))
         time = pl.col("time_text").str.replace(_MICROSECONDS, "${1}.${2}")
-        return found.with_columns(
-            query.scatter(places, terms).alias("query"),
+        return events.with_columns(
+            query.scatter(indices, terms).alias("query"),
             time,
             pl.coalesce("reason", fault, in_term),
             click=pl.lit(None, pl.String),
@@ -329,10 +331,10 @@ class MatomoFormat(DocumentFormat):
         known = is_visits and ('"visitorId"' in start or '"idVisit"' in start)
         return "it is JSON with visits and their actionDetails" if known else None
 
-    def rows(self, found: dict[str, Any]) -> Iterator[Row]:
+    def rows(self, visit: dict[str, Any]) -> Iterator[Row]:
         """The actions of a visit, in their order."""
-        user = text_of(found.get("userId")) or text_of(found.get("visitorId"))
-        actions = found.get("actionDetails")
+        user = text_of(visit.get("userId")) or text_of(visit.get("visitorId"))
+        actions = visit.get("actionDetails")
         query = None
         for action in actions if isinstance(actions, list) else [None]:
             if not isinstance(action, dict):

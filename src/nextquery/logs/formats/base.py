@@ -183,13 +183,13 @@ def guess_columns(names: Sequence[str]) -> dict[str, str]:
     {}
     """
     plain = {"".join(filter(str.isalnum, name.casefold())): name for name in reversed(names)}
-    found = {}
+    columns = {}
     for field, usual in _USUAL.items():
         known = [plain[name] for name in usual.split() if name in plain]
         if not known:
             return {}
-        found[field] = known[0]
-    return found
+        columns[field] = known[0]
+    return columns
 
 
 def listed(names: Sequence[str]) -> str:
@@ -278,5 +278,5 @@ def _reject(rows: Frame, reason: str) -> pl.DataFrame:
     shown = "query_id" if reason == rejects.UNKNOWN_QUERY else "query"
     excerpt = nw.col(shown).str.head(60)
     chosen = rows.select("file", "line", "user", "time", place=nw.col("row"), excerpt=excerpt)
-    found: pl.DataFrame = chosen.collect("polars").to_native()
-    return found.with_columns(reason=pl.lit(reason))
+    rejected: pl.DataFrame = chosen.collect("polars").to_native()
+    return rejected.with_columns(reason=pl.lit(reason))

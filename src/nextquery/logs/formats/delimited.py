@@ -36,7 +36,7 @@ _NAME = re.compile(r"[^\W\d_][\w.@# ()/-]{0,39}")
 class HeaderLine(NamedTuple):
     """The index of a header among the first lines, from 0, and its names."""
 
-    place: int
+    position: int
     names: tuple[str, ...]
 
 
@@ -45,7 +45,7 @@ def likely_header(lines: Sequence[str]) -> HeaderLine | None:
 
     >>> rows = ("7;red shoes;1.3.2024 10:00", "7;blue shoes;1.3.2024 10:01")
     >>> likely_header(("# Site search", "", "Visitor ID;Term;Date", *rows))
-    HeaderLine(place=2, names=('Visitor ID', 'Term', 'Date'))
+    HeaderLine(position=2, names=('Visitor ID', 'Term', 'Date'))
     """
     for index, line in enumerate(lines[:LONGEST_PREAMBLE]):
         for separator in _HEADER_SEPARATORS:
@@ -110,8 +110,8 @@ class DelimitedLayout:
         names = sorted(first.split(self.separator))
         # Another order has the same length, which is quick to see.
         alike = (text.str.len_bytes() == len(first.encode())) & (text.str.to_lowercase() != first)
-        found = pl.when(alike).then(text.str.to_lowercase().str.split(self.separator))
-        same = found.list.sort().list.join(self.separator) == self.separator.join(names)
+        fields = pl.when(alike).then(text.str.to_lowercase().str.split(self.separator))
+        same = fields.list.sort().list.join(self.separator) == self.separator.join(names)
         return same.fill_null(False)
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
@@ -130,7 +130,8 @@ class DelimitedLayout:
         # Lines of another width are not split: one of separators alone would be a million fields.
         split = pl.when(fits).then("text").str.split(self.separator).alias("fields")
         values = {
-            place: pl.col("fields").list.get(place, null_on_oob=True) for place in self.places
+            position: pl.col("fields").list.get(position, null_on_oob=True)
+            for position in self.positions
         }
         # A rejected row still belongs to a user, who may ask for its removal.
         values[self.user] = pl.when(fits).then(values[self.user]).otherwise(self._likely_user())
@@ -155,12 +156,12 @@ class DelimitedLayout:
         """The same for rows in which some field is quoted."""
         if self.widths[-1] > _WIDEST_PATTERN:
             return self._wide_quoted_fields(lines)
-        places = sorted(self.places)
+        positions = sorted(self.positions)
         groups = pl.col("text").str.extract_groups(self._row_pattern()).alias("fields")
         values = {}
-        for number, place in enumerate(places):
+        for number, position in enumerate(positions):
             inside, bare = _group(2 * number + 1), _group(2 * number + 2)
-            values[place] = pl.coalesce(inside.str.replace_all('""', '"', literal=True), bare)
+            values[position] = pl.coalesce(inside.str.replace_all('""', '"', literal=True), bare)
         rows = lines.with_columns(groups)
         missed = rows.select(values[self.user].is_null()).to_series()
         faults = [self._quote_fault(text) for text in rows["text"].filter(missed)]
@@ -169,16 +170,16 @@ class DelimitedLayout:
 
     def _wide_quoted_fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """The same, line by line: a pattern of that many fields takes long to compile."""
-        faults, found = [], []
+        faults, rows = [], []
         for text in lines["text"]:
             fields = self._split_quoted(text) or []
             fits = len(fields) in self.widths
             faults.append(None if fits else self._quote_fault(text))
-            found.append([fields[place] if fits else None for place in sorted(self.places)])
-        kept = pl.Series("fields", found, dtype=pl.List(pl.String))
+            rows.append([fields[position] if fits else None for position in sorted(self.positions)])
+        kept = pl.Series("fields", rows, dtype=pl.List(pl.String))
         values = {
-            place: pl.col("fields").list.get(index)
-            for index, place in enumerate(sorted(self.places))
+            position: pl.col("fields").list.get(index)
+            for index, position in enumerate(sorted(self.positions))
         }
         fault = pl.lit(pl.Series(faults, dtype=pl.String))
         return self._named(lines.with_columns(kept), values, fault)
@@ -198,19 +199,22 @@ class DelimitedLayout:
     def _filtered(self, values: Mapping[int, pl.Expr]) -> pl.Expr:
         if not self.where:
             return pl.lit(None, pl.String)
-        return filtered([(condition, values[place]) for condition, place in self.where])
+        return filtered([(condition, values[position]) for condition, position in self.where])
 
     @property
-    def places(self) -> set[int]:
+    def positions(self) -> set[int]:
         """The positions of the wanted fields."""
-        found = {self.user, self.time, self.query, *(place for _, place in self.where)}
-        return found if self.click is None else found | {self.click}
+        wanted = {self.user, self.time, self.query, *(position for _, position in self.where)}
+        return wanted if self.click is None else wanted | {self.click}
 
     def _row_pattern(self) -> str:
         """A row of the right width, with two groups for each wanted field: quoted, and bare."""
         other = f'[^"{self.separator}][^{self.separator}]*|'
         wanted, unwanted = f'(?:"((?:[^"]|"")*)"|({other}))', f'(?:"(?:[^"]|"")*"|{other})'
-        fields = (wanted if place in self.places else unwanted for place in range(self.widths[-1]))
+        fields = (
+            wanted if position in self.positions else unwanted
+            for position in range(self.widths[-1])
+        )
         return f"^{re.escape(self.separator).join(fields)}$"
 
     def _quote_fault(self, text: str) -> str:
@@ -251,8 +255,8 @@ def most_rows_match(
     True
     """
     rows = [line.split("\t") for line in lines]
-    found = sum(bool(len(fields) in widths and matches(fields)) for fields in rows)
-    return found * 2 > len(rows)
+    matching = sum(bool(len(fields) in widths and matches(fields)) for fields in rows)
+    return matching * 2 > len(rows)
 
 
 def check_order(sample: Sample, wanted: Sequence[str]) -> None:
@@ -296,7 +300,7 @@ def split_uniform(layout: DelimitedLayout, block: LineBlock) -> pl.DataFrame | N
     width = _common_width(layout, block)
     if layout.where or width is None or not _is_uniform(layout, block.data):
         return None
-    names = [f"field_{place}" for place in range(width)]
+    names = [f"field_{position}" for position in range(width)]
     try:
         rows = pl.read_csv(
             block.data,
@@ -304,7 +308,7 @@ def split_uniform(layout: DelimitedLayout, block: LineBlock) -> pl.DataFrame | N
             separator=layout.separator,
             quote_char=None,
             schema=dict.fromkeys(names, pl.String),
-            columns=[place for place in sorted(layout.places) if place < width],
+            columns=[position for position in sorted(layout.positions) if position < width],
         )
     except pl.exceptions.PolarsError:
         return None
@@ -430,7 +434,7 @@ def _header_index(sample: Sample, columns: Mapping[str, str] | None) -> int:
     if found is not None or not columns:
         return found or 0
     header = likely_header(sample.lines)
-    return header.place if header else 0
+    return header.position if header else 0
 
 
 def _names(line: str) -> set[str]:
@@ -453,18 +457,18 @@ def _layout(
     index = _header_index(sample, columns)
     by_number = bool(columns) and all(map(_NUMBER.fullmatch, (columns or {}).values()))
     if columns and by_number:
-        places = {field: int(number) - 1 for field, number in columns.items()}
-        _check_places(sample.file, places, len(names))
+        positions = {field: int(number) - 1 for field, number in columns.items()}
+        _check_positions(sample.file, positions, len(names))
     else:
         wanted = find_columns(sample.file, columns, names) if sample.lines else {}
-        places = {field: names.index(name) for field, name in wanted.items()}
+        positions = {field: names.index(name) for field, name in wanted.items()}
     return DelimitedLayout(
         separator=separator,
         widths=(max(len(names), 1),),
-        user=places.get("user", 0),
-        time=places.get("time", 0),
-        query=places.get("query", 0),
-        click=places.get("click"),
+        user=positions.get("user", 0),
+        time=positions.get("time", 0),
+        query=positions.get("query", 0),
+        click=positions.get("click"),
         header=None if by_number else "".join(sample.lines[index : index + 1]),
         header_line=1 if by_number else index + 1,
         quoted=quoted,
@@ -483,11 +487,12 @@ def _placed(
     return tuple((condition, names.index(condition.column)) for condition in conditions)
 
 
-def _check_places(file: Path, places: Mapping[str, int], width: int) -> None:
-    for field, place in places.items():
-        if not 0 <= place < width:
+def _check_positions(file: Path, positions: Mapping[str, int], width: int) -> None:
+    for field, position in positions.items():
+        if not 0 <= position < width:
             raise LogError(
-                f"{file}: `columns` has {field}={place + 1}, but its first line has {width} columns"
+                f"{file}: `columns` has {field}={position + 1}, but its first line has {width} "
+                "columns"
             )
 
 

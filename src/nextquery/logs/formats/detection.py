@@ -91,9 +91,9 @@ def _seen(sample: Sample) -> str:
     """What the file starts with, and the header that may follow."""
     start = f"it starts with {sample.lines[0][:60]!r}"
     header = likely_header(sample.lines)
-    if header is None or not header.place:
+    if header is None or not header.position:
         return start
-    return f"{start}, and line {header.place + 1} looks like a header: {listed(header.names)}"
+    return f"{start}, and line {header.position + 1} looks like a header: {listed(header.names)}"
 
 
 def _likely_columns(sample: Sample) -> str:

@@ -77,15 +77,15 @@ class ExcelFormat(LogFormat):
         sheet = _find_sheet(sample.file, settings.columns)
         names = [_text(cell) or "" for cell in sheet.rows[sheet.header]]
         wanted = find_columns(sample.file, settings.columns, names)
-        places = {field: names.index(name) for field, name in wanted.items()}
+        positions = {field: names.index(name) for field, name in wanted.items()}
         conditions = settings.conditions()
         check_conditions(sample.file, conditions, names)
-        where = [(each, names.index(each.column)) for each in conditions]
+        where = [(condition, names.index(condition.column)) for condition in conditions]
         size = sample.file.stat().st_size
         for start, end in _blocks(sheet.rows, sheet.header + 1):
             part = sheet.rows[start:end]
             position = size * (start + len(part)) // len(sheet.rows)
-            parse = partial(_parse, part, places, where, sheet.first + start, settings.time_zone)
+            parse = partial(_parse, part, positions, where, sheet.first + start, settings.time_zone)
             # Rows are numbered as in the sheet: rows above the first one count with it.
             above = sheet.first + sheet.header if start == sheet.header + 1 else 0
             yield FileBlock(len(part) + above, position, parse)
@@ -107,23 +107,26 @@ def _blocks(rows: Sequence[Cells], first: int) -> Iterator[tuple[int, int]]:
 
 
 def _parse(
-    rows: Sequence[Cells], places: Mapping[str, int], where: Where, first: int, time_zone: str
+    rows: Sequence[Cells], positions: Mapping[str, int], where: Where, first: int, time_zone: str
 ) -> ParsedRows:
-    frame = rows_frame([_row(cells, places, where) for cells in rows], _FIELDS, first)
+    frame = rows_frame([_row(cells, positions, where) for cells in rows], _FIELDS, first)
     return validate_rows(frame, parse_times(frame["time_text"], time_zone))
 
 
-def _row(cells: Cells, places: Mapping[str, int], where: Where) -> Row:
-    row = {field: _cell(cells, place) for field, place in places.items()}
+def _row(cells: Cells, positions: Mapping[str, int], where: Where) -> Row:
+    row = {field: _cell(cells, position) for field, position in positions.items()}
     shown = "\t".join(filter(None, row.values()))
     row |= {"time_text": row["time"], "click": row.get("click"), "text": shown}
-    if any(((_cell(cells, place) or "") == each.value) != each.equal for each, place in where):
+    if any(
+        ((_cell(cells, position) or "") == condition.value) != condition.equal
+        for condition, position in where
+    ):
         row["reason"] = rejects.FILTERED
     return row
 
 
-def _cell(cells: Cells, place: int) -> str | None:
-    return _text(cells[place]) if place < len(cells) else None
+def _cell(cells: Cells, position: int) -> str | None:
+    return _text(cells[position]) if position < len(cells) else None
 
 
 def _text(cell: Any) -> str | None:

@@ -39,7 +39,7 @@ _SURROGATE = r"\\u[dD][89a-fA-F]"
 
 def sample_objects(sample: Sample) -> list[dict[str, Any]]:
     """The objects in the first lines of a file, if most of its lines are objects."""
-    found = []
+    objects = []
     for line in sample.lines:
         try:
             value = json.loads(line)
@@ -47,17 +47,18 @@ def sample_objects(sample: Sample) -> list[dict[str, Any]]:
             continue
         if isinstance(value, dict):
             source = value.get("_source")
-            found.append(source if isinstance(source, dict) else value)
-    return found if len(found) * 2 > len(sample.lines) else []
+            objects.append(source if isinstance(source, dict) else value)
+    return objects if len(objects) * 2 > len(sample.lines) else []
 
 
 def sample_paths(sample: Sample) -> set[str]:
     """The paths of all fields in the first lines of a file; none unless most are objects.
 
-    >>>     >>> sorted(sample_paths(Sample(Path("log"), ('{"search": {"query": "red"}}',))))
+    >>> from pathlib import Path
+    >>> sorted(sample_paths(Sample(Path("log"), ('{"search": {"query": "red"}}',))))
     ['search', 'search.query']
     """
-    return {path for each in sample_objects(sample) for path in _paths(each)}
+    return {path for value in sample_objects(sample) for path in _paths(value)}
 
 
 def _paths(value: Mapping[str, Any], prefix: str = "", depth: int = 1) -> Iterable[str]:
@@ -86,10 +87,10 @@ def extract_fields(lines: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFram
         for name, group in spellings.items()
     }
     fault = pl.when(~pl.col("is_object")).then(pl.lit(rejects.NOT_JSON))
-    found = values.select(fault.alias("fault"), **fields)
+    added = values.select(fault.alias("fault"), **fields)
     has_nul = pl.any_horizontal(pl.col(*paths).str.contains("\0", literal=True).fill_null(False))
     return (
-        pl.concat([lines, found], how="horizontal")
+        pl.concat([lines, added], how="horizontal")
         .with_columns(
             pl.coalesce("reason", "fault", pl.when(has_nul).then(pl.lit(rejects.NUL_BYTE)))
         )
@@ -222,13 +223,13 @@ def _spellings(path: str, texts: pl.Series) -> list[Keys]:
     Spellings whose key occurs in none of the texts are left out, since each costs time.
     """
     roots: list[Keys] = [(), ("_source",)] if _occurs("_source", texts) else [()]
-    found: list[Keys] = []
+    all_keys: list[Keys] = []
     for choice in path.split("|"):
         spellings: list[Keys] = [tuple(choice.split("."))]
         if "." in choice and _occurs(choice, texts):
             spellings.append((choice,))
-        found += [root + spelling for spelling in spellings for root in roots]
-    return found
+        all_keys += [root + spelling for spelling in spellings for root in roots]
+    return all_keys
 
 
 def _occurs(key: str, texts: pl.Series) -> bool:
@@ -301,15 +302,15 @@ class DocumentFormat(LogFormat):
     fields: ClassVar[tuple[str, ...]] = ("user", "time_text", "query", "click")
 
     @abstractmethod
-    def rows(self, found: dict[str, Any]) -> Iterator[Row]:
+    def rows(self, value: dict[str, Any]) -> Iterator[Row]:
         """The rows of one object; what is missing may be left out."""
 
     def blocks(self, file: LogFile, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
         """The rows of all objects, some ten thousand at a time."""
         waiting: list[Row] = []
         first = 1
-        for position, found in read_objects(file, self.list_name, settings.encoding):
-            waiting += self.rows(found)
+        for position, value in read_objects(file, self.list_name, settings.encoding):
+            waiting += self.rows(value)
             if len(waiting) >= _BLOCK_ROWS:
                 yield self._block(waiting, first, position, settings)
                 first += len(waiting)
@@ -358,8 +359,8 @@ def read_objects(
     """All objects of a file, each with the bytes of the file that have been read by then."""
     try:
         for _, value in scan_objects(file.text(_CHUNK, encoding, lists=False), list_name):
-            for found in _unwrapped(value, list_name):
-                yield file.position(), found
+            for item in _unwrapped(value, list_name):
+                yield file.position(), item
     except LogError as error:
         raise file.named(error) from None
 
@@ -368,4 +369,4 @@ def _unwrapped(value: Any, list_name: str) -> list[dict[str, Any]]:
     """The objects of a value: itself, or those of its list."""
     inner = value.get(list_name) if isinstance(value, dict) and list_name else None
     values = inner if isinstance(inner, list) else [value]
-    return [each for each in values if isinstance(each, dict)]
+    return [item for item in values if isinstance(item, dict)]

@@ -87,14 +87,14 @@ def parse_times(texts: pl.Series, time_zone: str, pattern: str = USUAL) -> pl.Da
     utc = pl.repeat(None, len(texts), dtype=_DATETIME, eager=True)
     if pattern == USUAL and wall.null_count() > texts.null_count():
         odd = (wall.is_null() & texts.is_not_null()).arg_true()
-        others = _other_spellings(texts.gather(odd))
-        wall, utc = wall.scatter(odd, others["wall"]), utc.scatter(odd, others["utc"])
-    found = resolve_times(wall, utc, time_zone)
-    if pattern != USUAL or not (found["fault"] == NOT_UNDERSTOOD).any():
-        return found
+        spelt = _other_spellings(texts.gather(odd))
+        wall, utc = wall.scatter(odd, spelt["wall"]), utc.scatter(odd, spelt["utc"])
+    times = resolve_times(wall, utc, time_zone)
+    if pattern != USUAL or not (times["fault"] == NOT_UNDERSTOOD).any():
+        return times
     unsure = pl.Series(texts).str.contains(EITHER_FIRST)
     fault = pl.when(unsure & (pl.col("fault") == NOT_UNDERSTOOD)).then(pl.lit(AMBIGUOUS))
-    return found.with_columns(fault=pl.coalesce(fault, "fault"))
+    return times.with_columns(fault=pl.coalesce(fault, "fault"))
 
 
 def resolve_times(wall: pl.Series, utc: pl.Series, time_zone: str) -> pl.DataFrame:
@@ -125,12 +125,12 @@ def _localised(wall: pl.Expr, time_zone: str) -> pl.Expr:
 
 def _other_spellings(texts: pl.Series) -> pl.DataFrame:
     """Columns `wall` and `utc`, one of them filled where the text is understood."""
-    found = _iso_or_number(texts.str.strip_chars())
-    left = (found["wall"].is_null() & found["utc"].is_null() & texts.is_not_null()).arg_true()
+    times = _iso_or_number(texts.str.strip_chars())
+    left = (times["wall"].is_null() & times["utc"].is_null() & texts.is_not_null()).arg_true()
     if not len(left):
-        return found
+        return times
     again = _iso_or_number(as_iso(texts.gather(left).str.strip_chars()))
-    wall, utc = (found[name].scatter(left, again[name]) for name in ("wall", "utc"))
+    wall, utc = (times[name].scatter(left, again[name]) for name in ("wall", "utc"))
     return pl.DataFrame({"wall": wall, "utc": utc})
 
 
