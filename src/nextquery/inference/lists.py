@@ -88,10 +88,10 @@ def group(context: Sequence[str], suggestion: str) -> Group:
 
 FREQUENT = 100
 """The most frequent queries of a log are shown only where a session makes them likelier."""
-STRONG_LIFT = 1.5
+STRONG_LIFT = 2.0
 """A session makes a query much likelier: by a factor of e to this power."""
-WITHOUT_NEW_WORDS = 0.6
-"""At most this share of a list only drops or rearranges words of the session."""
+WITHOUT_NEW_WORDS = 0.4
+"""This share of a list may only drop or rearrange words of the session; more come last."""
 FREQUENT_LOG_LIKELIHOOD = -4.5
 """A frequent query is shown where the session makes it likelier, and at least as likely as this (1
 in 90). Likelihood tells better than lift which of them are typed: of 548 that were, within the rest
@@ -123,16 +123,23 @@ class ListGate:
         return most_frequent(self._tables)
 
     def select(
-        self, ranked: Iterable[FinishedQuery], session: Sequence[str], n: int
+        self,
+        ranked: Iterable[FinishedQuery],
+        session: Sequence[str],
+        n: int,
+        config: DecodeConfig,
     ) -> list[FinishedQuery]:
-        """The queries of a ranked list that are shown after a session, for a list of `n`."""
+        """The queries of a ranked list that are shown after a session, for a list of `n`.
+
+        What only drops or rearranges words beyond its share, or drops the topic, comes last.
+        """
         if not session:
             return list(ranked)
         typed = {_terms(query) for query in session}
         session_terms = frozenset[str]().union(*typed)
         words = SessionWords.read(session, self._occurrences)
         shortened = ceil(n * WITHOUT_NEW_WORDS)
-        chosen = []
+        chosen, last = [], []
         for query in ranked:
             terms = _terms(query.text)
             lift = query.log_likelihood - (query.log_prior or 0.0)
@@ -143,12 +150,13 @@ class ListGate:
                     continue
             elif terms <= session_terms:
                 if not shortened or not words.keeps_a_topic(query.text):
+                    last.append(query)
                     continue
                 shortened -= 1
             elif not self._related(query.text, words, lift):
                 continue
             chosen.append(query)
-        return chosen
+        return behind(chosen, last, config)
 
     def _occurrences(self, word: str) -> int:
         typed = self._tables.typed_text

@@ -78,7 +78,7 @@ class Predictor:
         lists = self._by_use(contexts, self._ranked(generated, config), config)
         if self._gated(config):
             lists = [
-                self.gate.select(queries, context.queries, n)
+                self.gate.select(queries, context.queries, n, config)
                 for context, queries in zip(contexts, lists, strict=True)
             ]
         elif config.known == "prefer" and config.strategy == "beam":

@@ -339,7 +339,7 @@ class Blend:
             fine = [each for each in ranked if each.text in seen]
             ranked = behind(fine, [each for each in ranked if each.text not in seen], config)
         if ask.gated:
-            ranked = self._gate.select(ranked, queries, ask.n)
+            ranked = self._gate.select(ranked, queries, ask.n, config)
         return choose(ranked, ask.n, config, pool.__getitem__, self._trained.query_vectors)
 
     @property
