@@ -88,7 +88,7 @@ def group(context: Sequence[str], suggestion: str) -> Group:
 
 FREQUENT = 100
 """The most frequent queries of a log are shown only where a session makes them likelier."""
-STRONG_LIFT = 2.0
+STRONG_LIFT = 3.0
 """A session makes a query much likelier: by a factor of e to this power."""
 WITHOUT_NEW_WORDS = 0.4
 """This share of a list may only drop or rearrange words of the session; more come last."""

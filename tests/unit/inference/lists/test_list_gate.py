@@ -49,8 +49,8 @@ def test_new_words_must_have_been_typed_with_the_rarest_word_that_is_kept(gate: 
 
 
 def test_a_known_query_is_related_if_the_session_makes_it_much_likelier(gate: ListGate) -> None:
-    assert shown(gate, ["paris"], ("louvre tickets", -6.0, -8.1)) == ["louvre tickets"]
-    assert shown(gate, ["paris"], ("louvre tickets", -6.0, -7.9)) == []
+    assert shown(gate, ["paris"], ("louvre tickets", -6.0, -9.1)) == ["louvre tickets"]
+    assert shown(gate, ["paris"], ("louvre tickets", -6.0, -8.9)) == []
 
 
 def test_a_frequent_query_must_be_likely_and_likelier_than_without_the_session(
