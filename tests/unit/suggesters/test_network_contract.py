@@ -208,7 +208,8 @@ def test_it_is_blended_and_served(
     engine = open_engine(tmp_path / "blend", None)
     assert isinstance(engine, StatefulEngine)
     assert not engine.explains
-    assert len(engine.suggest([CONTEXT], SuggestOptions(n=4))[0]) == 4
+    [served] = engine.suggest([CONTEXT], SuggestOptions(n=4))
+    assert served[0].text == "rome cheap flights"
 
 
 def test_the_end_of_a_query_is_a_word_like_any_other(toy: ToySuggester) -> None:
