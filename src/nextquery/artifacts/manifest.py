@@ -104,11 +104,15 @@ def _check_format(manifest: Mapping[str, Any], folder: Path) -> None:
 def _check_files(manifest: Mapping[str, Any], folder: Path) -> None:
     files, sizes = manifest["files"], manifest.get("sizes", {})
     texts = isinstance(files, dict) and all(isinstance(value, str) for value in files.values())
-    if not isinstance(manifest["kind"], str) or not texts:
-        raise ArtifactError(f"{folder / MANIFEST}: 'kind' or 'files' is not as it should be")
+    if not isinstance(manifest["kind"], str):
+        raise ArtifactError(f"{folder / MANIFEST}: 'kind' must be a string")
+    if not texts:
+        raise ArtifactError(f"{folder / MANIFEST}: 'files' must map names to SHA-256 hashes")
     numbers = isinstance(sizes, dict) and all(type(value) is int for value in sizes.values())
     if not numbers or (sizes and sizes.keys() != files.keys()):
-        raise ArtifactError(f"{folder / MANIFEST}: 'sizes' does not go with 'files'")
+        raise ArtifactError(
+            f"{folder / MANIFEST}: 'sizes' must have the bytes of every file of 'files'"
+        )
     for name in files:
         if not _stays_inside(name):
             raise ArtifactError(

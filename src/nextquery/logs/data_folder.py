@@ -245,7 +245,8 @@ def _check_table(file: Path, name: str, columns: Sequence[str]) -> None:
     for column in columns:
         fits = found[column] == pl.String if column in _TEXTS else found[column].is_integer()
         if not fits or nulls[f"{column} nulls"]:
-            raise ArtifactError(f"{name} has a column {column!r} that is not as it should be")
+            kind = "texts" if column in _TEXTS else "integers"
+            raise ArtifactError(f"{name}: column {column!r} must have {kind} without nulls")
     for fact, year in nulls.items():
         if fact.endswith((" first", " last")) and year is not None and not 1000 < year < 9000:
             raise ArtifactError(f"{name} has a time of the year {year}")
