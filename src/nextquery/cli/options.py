@@ -86,6 +86,8 @@ class _Generated:
         """What the settings class takes for what Typer read."""
         if self._is_negative():
             return not given
+        if given == "" and type(None) in get_args(self.hint):
+            return None
         if get_origin(self.hint) in (tuple, frozenset):
             return get_origin(self.hint)(given or ())
         if self._is_mapping():
@@ -165,11 +167,12 @@ def _settings_class(annotation: Any) -> type[Any] | None:
 
 
 def _generated(kind: type[Any]) -> Iterator[_Generated]:
-    hints = get_type_hints(kind)
     for declared in fields(kind):
         option = option_of(declared)
-        if option.flag is not None:
-            yield _Generated(declared, hints[declared.name], option)
+        if option.flag is None:  # its type may be known to type checkers only
+            continue
+        hint = get_type_hints(kind)[declared.name] if isinstance(declared.type, str) else None
+        yield _Generated(declared, hint or declared.type, option)
 
 
 def _use_config(context: typer.Context, path: Path | None) -> Path | None:

@@ -12,200 +12,54 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nextquery.cli.main import in_options
+from nextquery.cli.options import Given, print_result, with_settings
 from nextquery.errors import InputError
 from nextquery.logs.settings import FORMAT_NAMES, PrepareSettings, ReadSettings
 
 if TYPE_CHECKING:
     from nextquery.logs.inspect import Advice
 
-_SPLIT_HELP = (
-    "Three times T1,T2,T3 that end background, training and validation; without it the log's time "
-    "is cut in the paper's proportions."
-)
 
-
-Logs = Annotated[
-    list[str],
-    typer.Argument(
-        help="Log files, plain or compressed, or folders of them; with Spark also addresses.",
-        metavar="LOG",
-    ),
-]
-Out = Annotated[Path, typer.Option("--out", help="The data folder to make.")]
-Source = Annotated[
-    str,
-    typer.Option(
-        "--from",
-        help="files, opensearch (LOG is its address) or ir_datasets (LOG is a dataset's name).",
-    ),
-]
-Index = Annotated[str, typer.Option("--index", help="With --from opensearch: its indices, A,B.")]
-Format = Annotated[
-    str,
-    typer.Option("--format", help=f"auto, or one of {', '.join(FORMAT_NAMES)}."),
-]
-Columns = Annotated[
-    str,
-    typer.Option(
-        "--columns",
-        help="Which columns to read, where they are not found: "
-        "user=...,time=...,query=...[,click=...].",
-    ),
-]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--where",
-        help="Take only rows in which a column of the log has a value, column=value, or has not, "
-        "column!=value; may be repeated.",
-    ),
-]
-Parameter = Annotated[
-    str,
-    typer.Option(
-        "--parameter",
-        help="Access logs: which parameter of an address is the query; q if not given.",
-    ),
-]
-TimeZone = Annotated[
-    str,
-    typer.Option(
-        "--time-zone", help="Time zone of times written without an offset, e.g. Europe/Berlin."
-    ),
-]
-Encoding = Annotated[
-    str,
-    typer.Option("--encoding", help="Encoding of text files, e.g. cp1252; UTF-16 is recognised."),
-]
-IdleMinutes = Annotated[
-    int, typer.Option("--idle-minutes", help="A pause of more minutes ends a session.")
-]
-MaxSessionQueries = Annotated[
-    int,
-    typer.Option("--max-session-queries", help="A session of more queries is cut into several."),
-]
-SplitAt = Annotated[str, typer.Option("--split-at", help=_SPLIT_HELP)]
-SplitDays = Annotated[
-    str,
-    typer.Option(
-        "--split-days",
-        help="Days D1,D2,D3 of training, validation and test at the end of the log; all before is "
-        "background. For folders that `update` moves on.",
-    ),
-]
-HoldoutUsers = Annotated[
-    float, typer.Option("--holdout-users", help="Share of users kept for evaluation only.")
-]
-VocabularySize = Annotated[
-    int, typer.Option("--vocabulary-size", help="How many of the most frequent words are kept.")
-]
-MinUsers = Annotated[
-    int,
-    typer.Option(
-        "--min-users",
-        help="K: a word or query of fewer users is never counted, learnt or suggested.",
-    ),
-]
-NoSpelling = Annotated[bool, typer.Option("--no-spelling", help="Do not correct spelling.")]
-KeepPersonalData = Annotated[
-    bool, typer.Option("--keep-personal-data", help="Keep queries that look personal.")
-]
-KeepRobots = Annotated[
-    bool, typer.Option("--keep-robots", help="Keep visitors with more queries than a person types.")
-]
-ExcludeUsers = Annotated[
-    Path | None,
-    typer.Option(
-        "--exclude-users",
-        help="A file with users whose rows do not count, one per line: as the log names them, or "
-        "pseudonym:NUMBER as `inspect` does.",
-    ),
-]
-MaxUserRepeats = Annotated[
-    int,
-    typer.Option(
-        "--max-user-repeats",
-        help="Searches of one query by one user on one day that count in the background.",
-    ),
-]
-MaxUserShare = Annotated[
-    float,
-    typer.Option(
-        "--max-user-share",
-        help="Largest share of the background's searches that one user may have; 20 times the mean "
-        "is always allowed.",
-    ),
-]
-DropUrls = Annotated[
-    bool, typer.Option("--drop-urls", help="Drop queries that look like addresses.")
-]
-Recogniser = Annotated[
-    str,
-    typer.Option("--recogniser", help="module:function that also says which queries are personal."),
-]
-Titles = Annotated[
-    str,
-    typer.Option(
-        "--titles",
-        metavar="FILE[:COLUMN]",
-        help="Titles of what the site has, for completions and fill-in suggestions: one per line, "
-        "a column of a CSV file, or a sitemap.",
-    ),
-]
-Engine = Annotated[
-    str,
-    typer.Option(
-        "--engine", help="polars, duckdb (larger than memory), spark (a cluster) or auto."
-    ),
-]
-SparkMaster = Annotated[str, typer.Option("--spark-master", help="Master URL for --engine spark.")]
-MaxRejected = Annotated[
-    float, typer.Option("--max-rejected", help="A larger share of unreadable rows stops the job.")
-]
-NoExcerpts = Annotated[
-    bool, typer.Option("--no-excerpts", help="List rejected rows without their text.")
-]
-NoJournal = Annotated[
-    bool, typer.Option("--no-journal", help="Keep no rows; then forget and update cannot be used.")
-]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document: the manifest's entries.")
-]
-
-
+@with_settings
 def prepare(
-    logs: Logs,
-    out: Out,
-    source: Source = "files",
-    index: Index = "",
-    format: Format = ReadSettings.format,
-    columns: Columns = "",
-    where: Where = None,
-    parameter: Parameter = "",
-    time_zone: TimeZone = ReadSettings.time_zone,
-    encoding: Encoding = ReadSettings.encoding,
-    idle_minutes: IdleMinutes = PrepareSettings.idle_minutes,
-    max_session_queries: MaxSessionQueries = PrepareSettings.max_session_queries,
-    split_at: SplitAt = "",
-    split_days: SplitDays = "",
-    holdout_users: HoldoutUsers = PrepareSettings.holdout_users,
-    vocabulary_size: VocabularySize = PrepareSettings.vocabulary_size,
-    min_users: MinUsers = PrepareSettings.min_users,
-    no_spelling: NoSpelling = not PrepareSettings.spelling,
-    keep_personal_data: KeepPersonalData = PrepareSettings.keep_personal_data,
-    keep_robots: KeepRobots = PrepareSettings.keep_robots,
-    exclude_users: ExcludeUsers = None,
-    max_user_repeats: MaxUserRepeats = PrepareSettings.max_user_repeats,
-    max_user_share: MaxUserShare = PrepareSettings.max_user_share,
-    drop_urls: DropUrls = PrepareSettings.drop_urls,
-    recogniser: Recogniser = "",
-    titles: Titles = "",
-    engine: Engine = PrepareSettings.engine,
-    spark_master: SparkMaster = PrepareSettings.spark_master,
-    max_rejected: MaxRejected = ReadSettings.max_rejected,
-    no_excerpts: NoExcerpts = not ReadSettings.excerpts,
-    no_journal: NoJournal = not PrepareSettings.journal,
-    as_json: AsJson = False,
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Log files, plain or compressed, or folders of them; with Spark also addresses.",
+            metavar="LOG",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The data folder to write.")],
+    read: Given[ReadSettings],
+    options: Given[PrepareSettings],
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="files, opensearch (LOG is its address) or ir_datasets (LOG is a dataset's name).",
+        ),
+    ] = "files",
+    index: Annotated[str, typer.Option(help="With --from opensearch: its indices, A,B.")] = "",
+    columns: Annotated[
+        str,
+        typer.Option(
+            help="Which columns to read, where they are not detected: "
+            "user=...,time=...,query=...[,click=...]."
+        ),
+    ] = "",
+    exclude_users: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with users whose rows do not count, one per line: as the log names them, "
+            "or pseudonym:NUMBER as `inspect` does."
+        ),
+    ] = None,
+    recogniser: Annotated[
+        str, typer.Option(help="module:function that also says which queries are personal.")
+    ] = "",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document: the manifest's entries.")
+    ] = False,
 ) -> None:
     """Turn raw logs into sessions, splits, a vocabulary and counts.
 
@@ -216,36 +70,10 @@ def prepare(
     from nextquery.logs.prepare import prepare as run
     from nextquery.logs.sources import fetched_logs
 
-    settings = PrepareSettings(
-        read=ReadSettings(
-            format,
-            parse_columns(columns),
-            time_zone,
-            max_rejected,
-            excerpts=not no_excerpts,
-            encoding=encoding,
-            parameter=parameter or None,
-            where=tuple(where or ()),
-        ),
-        idle_minutes=idle_minutes,
-        max_session_queries=max_session_queries,
-        split_at=split_at or None,
-        split_days=split_days or None,
-        holdout_users=holdout_users,
-        vocabulary_size=vocabulary_size,
-        min_users=min_users,
-        spelling=not no_spelling,
-        keep_personal_data=keep_personal_data,
-        keep_robots=keep_robots,
+    settings = options.settings(
+        read=read.settings(columns=parse_columns(columns)),
         exclude_users=tuple(read_names("exclude_users", exclude_users)),
-        max_user_repeats=max_user_repeats,
-        max_user_share=max_user_share,
-        drop_urls=drop_urls,
         recogniser=_recogniser(recogniser) if recogniser else None,
-        titles=titles or None,
-        journal=not no_journal,
-        engine=engine,
-        spark_master=spark_master,
     )
     indices = [name.strip() for name in index.split(",") if name.strip()]
     with (
@@ -254,10 +82,9 @@ def prepare(
     ):
         entries = run(found, out, settings, progress)
     advice = [in_options(item.text, ADVISED) for item in read_data(out, dominance)]
-    if as_json:
-        typer.echo(json.dumps({"out": str(out), **entries, "advice": advice}, indent=2))
-    else:
-        typer.echo("\n".join([_summary(out, entries), *advice]))
+    document = {"out": str(out), **entries, "advice": advice}
+    text = "\n".join([_summary(out, entries), *advice])
+    print_result(document, text, as_json, indent=2)
 
 
 ADVISED = {

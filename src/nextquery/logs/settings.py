@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nextquery.errors import InputError
 from nextquery.logs.reading.encodings import check_encoding
+from nextquery.settings import TUNING, Option, setting
 
 if TYPE_CHECKING:
     from nextquery.logs.privacy import Recogniser
@@ -49,22 +50,23 @@ class ReadSettings:
     """
 
     format: str = "auto"
-    columns: Mapping[str, str] | None = None
+    """auto, or one of aol, excite, csv, tsv, ndjson, parquet, excel, access, elastic, ubi, ga4,
+    matomo, algolia."""
+    columns: Mapping[str, str] | None = setting(None, flag=None)
     """Which column of a CSV, TSV, NDJSON or Parquet log is user, time, query and click."""
     time_zone: str = UTC
-    """The zone of times that name none."""
-    max_rejected: float = 0.05
-    """A larger share of bad rows stops the job."""
-    excerpts: bool = True
-    """Whether the list of rejected rows shows the start of each."""
+    """Time zone of times written without an offset, e.g. Europe/Berlin."""
+    max_rejected: float = setting(0.05, panel=TUNING)
+    """A larger share of unreadable rows stops the job."""
+    excerpts: bool = setting(True, flag="--no-excerpts")
+    """List rejected rows without their text."""
     encoding: str = "utf-8"
-    """The encoding of text files; UTF-16 is detected automatically."""
+    """Encoding of text files, e.g. cp1252; UTF-16 is detected automatically."""
     parameter: str | None = None
-    """Which parameter of an access log's addresses is the query; None: `q`."""
-
-    where: tuple[str, ...] = ()
-    """Conditions on columns of the raw log, `column=value` or `column!=value`, that all taken rows
-    satisfy; texts are compared as they are, without blanks around them."""
+    """Access logs: which parameter of an address is the query; q by default."""
+    where: tuple[str, ...] = setting((), metavar="COLUMN=VALUE")
+    """Take only rows in which a column of the log has a value, column=value, or has not,
+    column!=value; repeatable. Texts are compared without blanks around them."""
 
     def conditions(self) -> tuple[Condition, ...]:
         """What `where` says."""
@@ -96,41 +98,53 @@ _LIMITS = {
 class PrepareSettings:
     """Everything that decides what the data folder holds."""
 
-    read: ReadSettings = field(default_factory=ReadSettings)
+    read: ReadSettings = field(default_factory=ReadSettings, metadata={"option": Option(flag=None)})
     idle_minutes: int = 30
-    max_session_queries: int = 500
-    """A longer session is cut into sessions of this many queries. A program that searches every
-    minute never pauses; the longest session of a person in the logs at hand had 269 queries."""
-    split_at: str | None = None
-    """Three times, or None for the paper's proportions of the log's time."""
-    split_days: str | None = None
-    """Days of training, validation and test at the end of the log; all before is background."""
+    """A pause of more minutes ends a session."""
+    # A program that searches every minute never pauses; the longest session of a person in the logs
+    # at hand had 269 queries.
+    max_session_queries: int = setting(500, panel=TUNING)
+    """A session of more queries is cut into several."""
+    split_at: str | None = setting(None, metavar="T1,T2,T3")
+    """Three times that end background, training and validation; by default the log's time is cut in
+    the paper's proportions."""
+    split_days: str | None = setting(None, metavar="D1,D2,D3")
+    """Days of training, validation and test at the end of the log; all before is background. For
+    folders that `update` moves on."""
     holdout_users: float = 0.0
-    vocabulary_size: int = 90_000
+    """Share of users kept for evaluation only."""
+    vocabulary_size: int = setting(90_000, panel=TUNING)
+    """How many of the most frequent words are kept."""
     min_users: int = 3
-    spelling: bool = True
+    """K: a word or query of fewer users is never counted, learnt or suggested."""
+    spelling: bool = setting(True, flag="--no-spelling")
+    """Do not correct spelling."""
     keep_personal_data: bool = False
+    """Keep queries that look personal."""
     drop_urls: bool = False
+    """Drop queries that look like addresses."""
     keep_robots: bool = False
-    """Whether likely bots stay in (`cleaning.RobotRule` is the rule)."""
-    exclude_users: tuple[str, ...] = ()
+    """Keep likely bots: visitors with more queries than a person types."""
+    exclude_users: tuple[str, ...] = setting((), flag=None)
     """Users whose rows do not count, as the log names them, or `pseudonym:NUMBER` as the data
     folder does."""
-    max_user_repeats: int = 5
-    """Searches of one query by one user on one day that count in the background. In the AOL log
-    this leaves out 0.9% of the searches."""
-    max_user_share: float = 0.01
-    """The largest share of the background's searches that one user may have; of a user with more
-    the newest count. Twenty times the mean is always allowed."""
-    recogniser: "Recogniser | None" = None
+    # In the AOL log this leaves out 0.9% of the searches.
+    max_user_repeats: int = setting(5, panel=TUNING)
+    """Searches of one query by one user on one day that count in the background."""
+    max_user_share: float = setting(0.01, panel=TUNING)
+    """Largest share of the background's searches that one user may have; the newest count, and 20
+    times the mean is always allowed."""
+    recogniser: "Recogniser | None" = setting(None, flag=None)
     """A site's own rule of what is personal, asked for every distinct query as typed."""
-    titles: str | None = None
-    """Titles of what the site has, for completions and fill-in suggestions: a file with one per
-    line, FILE:column of a CSV file, or a sitemap."""
-    journal: bool = True
-    """Whether the cleaned rows are kept, without which nobody can be forgotten or days added."""
+    titles: str | None = setting(None, metavar="FILE[:COLUMN]")
+    """Titles of what the site has, for completions and fill-in suggestions: one per line, a column
+    of a CSV file, or a sitemap."""
+    journal: bool = setting(True, flag="--no-journal")
+    """Keep no cleaned rows; then forget and update cannot be used."""
     engine: str = "polars"
+    """polars, duckdb (larger than memory), spark (a cluster) or auto."""
     spark_master: str = "local[*]"
+    """Master URL for --engine spark."""
 
     def __post_init__(self) -> None:
         """Refuse values that make no sense before hours of work."""
