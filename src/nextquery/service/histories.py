@@ -213,7 +213,7 @@ class ReturningVisitors:
     async def history(self, owner: str, asked: OfVisitor) -> History | None:
         """What the visitor typed before; None if the request does not say who or what."""
         if asked.history is not None and asked.user_id is not None:
-            raise ProblemError(422, "history: send it or `user_id`, not both.")
+            raise ProblemError(409, "history: send it or `user_id`, not both.")
         if asked.history is not None:
             return History(read_history(asked.history)) if self._model is not None else None
         if asked.user_id is None:
@@ -259,7 +259,7 @@ class ReturningVisitors:
     def store(self) -> HistoryStore:
         """The store of signed-in users; a request that needs it is refused if there is none."""
         if self._store is None:
-            raise ProblemError(501, "Histories of users are not kept here: `user_days` is not set.")
+            raise ProblemError(409, "Histories of users are not kept here: `user_days` is not set.")
         return self._store
 
     async def export(self, owner: str, user_id: str) -> History:

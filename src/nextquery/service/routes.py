@@ -149,7 +149,7 @@ async def score(asked: schemas.ScoreRequest, request: Request, owner: Owner) -> 
     return schemas.ScoreAnswer(scores=scores, model=answered.model)
 
 
-@router.post("/complete", response_model_exclude_unset=True)
+@router.post("/complete", responses=NOT_LEARNT, response_model_exclude_unset=True)
 async def complete(
     asked: schemas.CompleteRequest, request: Request, owner: Owner
 ) -> schemas.CompleteAnswer:
@@ -232,7 +232,7 @@ async def delete_session(
     return Response(status_code=204)
 
 
-@router.get("/users/{user_id}", responses=NOT_ABLE)
+@router.get("/users/{user_id}", responses=NOT_LEARNT)
 async def export_user(user_id: UserName, request: Request, owner: Owner) -> schemas.UserHistory:
     """All that is kept of a user of this key; nothing of unknown ones."""
     history = await service_of(request).visitors.export(owner, user_id)
@@ -243,7 +243,7 @@ async def export_user(user_id: UserName, request: Request, owner: Owner) -> sche
     return schemas.UserHistory(searches=searches)
 
 
-@router.delete("/users/{user_id}", status_code=204, responses=NOT_ABLE)
+@router.delete("/users/{user_id}", status_code=204, responses=NOT_LEARNT)
 async def delete_user(user_id: UserName, request: Request, owner: Owner) -> Response:
     """Forget what a user of this key searched for; unknown ones, too, give 204."""
     await service_of(request).visitors.forget(owner, user_id)

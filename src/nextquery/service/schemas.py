@@ -202,7 +202,7 @@ class OfVisitor(InSession):
     user_id: Identifier | None = Field(
         default=None,
         description="The site's own pseudonym of a signed-in visitor, instead of `history`: the "
-        "service keeps the searches, if its `user_days` is set (501 otherwise).",
+        "service keeps the searches, if its `user_days` is set (409 otherwise).",
     )
 
 

@@ -163,7 +163,6 @@ def test_blocklist_hits_and_kill_switch_apply(
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"history": past("a"), "user_id": "u"}, "not both"),
         ({"history": past("a") * 201}, "200"),
         ({"history": [{"query": "a"}]}, "time"),
         ({"history": [{"query": "a", "time": -1}]}, "time"),
@@ -200,8 +199,12 @@ def test_users_are_off_by_default(open_client: Open, returning: Path) -> None:
         client.get("/v1/users/u"),
         client.delete("/v1/users/u"),
     ):
-        assert answer.status_code == 501
+        assert answer.status_code == 409
         assert "user_days" in answer.json()["detail"]
+    both = {"query": "a", "user_id": "u", "history": past("a")}
+    refused = open_client(returning=returning, user_days=1).post("/v1/suggest", json=both)
+    assert refused.status_code == 409
+    assert "not both" in refused.json()["detail"]
     with pytest.raises(InputError, match="`user_days`"):
         ServiceSettings((), Path(), user_days=1, sessions="none")
 
