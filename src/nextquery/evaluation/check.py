@@ -1,9 +1,9 @@
 """Whether a new model may replace the one that is served: `nextquery check`.
 
 Both models and two trivial rules make lists for the same later sessions, which neither model has
-learnt from. Differences are judged by user: users are drawn again and again (bootstrap), because
-one person's sessions are alike. The likelihood is compared on next queries of which both models
-know all words, since a model that knows fewer words predicts "unknown" more easily.
+learnt from. Differences are judged by user, because one person's sessions are alike: intervals by
+bootstrap, decisions by a permutation test. The likelihood is compared on next queries of which both
+models know all words, since a model that knows fewer words predicts "unknown" more easily.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +27,8 @@ from nextquery.suggesters.loading import load
 Floats = NDArray[np.float64]
 Lists = Callable[[Sequence["Case"]], list[list[str]]]
 RESAMPLES = 4000
+SIGNIFICANT = 0.01
+"""Below this chance a loss is a regression."""
 _BATCH = 64
 
 
@@ -50,6 +52,8 @@ class Difference:
     difference: float
     low: float
     high: float
+    p_worse: float
+    """How likely so large a loss beyond the tolerance is by chance, over users."""
     cases: int
 
 
@@ -97,15 +101,16 @@ def check(new: Path, old: Path, data: PreparedData, settings: CheckSettings | No
     }
     ranks = {name: reciprocal_ranks(lists, cases) for name, lists in systems.items()}
     differences = [
-        _difference("mrr", other, ranks["new"], ranks[other], cases)
+        _difference("mrr", other, ranks["new"], ranks[other], cases, settings.tolerance)
         for other in systems
         if other != "new"
     ]
     nats, known = _nats(models["new"], models["old"], cases)
     if known:
-        differences.append(_difference("nll", "old", -nats["new"], -nats["old"], known))
+        found = _difference("nll", "old", -nats["new"], -nats["old"], known, settings.tolerance)
+        differences.append(found)
     old_ranks = {
-        rule: _difference("mrr", rule, ranks["old"], ranks[rule], cases)
+        rule: _difference("mrr", rule, ranks["old"], ranks[rule], cases, settings.tolerance)
         for rule in systems
         if rule not in models
     }
@@ -136,18 +141,18 @@ def _reasons(
         reasons.append(f"only {users} users have later sessions; {settings.min_users} are needed")
     for found in differences:
         if found.measure == "nll":
-            if found.high < -settings.tolerance:
+            if found.p_worse < SIGNIFICANT:
                 reasons.append(
                     f"next queries are less likely than with the old model: {-found.new:.3f} nats "
                     f"per symbol, {-found.old:.3f} before"
                 )
             continue
-        if found.high >= -settings.tolerance * found.old:
+        if found.p_worse >= SIGNIFICANT:
             continue
         before = old_ranks.get(found.other)
         if before is None:
             reasons.append(f"MRR {found.new:.4f}, the old model has {found.old:.4f}")
-        elif before.high >= -settings.tolerance * before.old:
+        elif before.p_worse >= SIGNIFICANT:
             reasons.append(f"MRR {found.new:.4f}, {found.other} has {found.old:.4f}")
     return reasons
 
@@ -240,8 +245,8 @@ def compare_with_rules(
     better = []
     for rule, lists in trivial_rules(data, settings.list_length).items():
         ranks[rule] = reciprocal_ranks(lists, cases)
-        found = _difference("mrr", rule, ranks["model"], ranks[rule], cases)
-        if found.high < -settings.tolerance * found.old:
+        found = _difference("mrr", rule, ranks["model"], ranks[rule], cases, settings.tolerance)
+        if found.p_worse < SIGNIFICANT:
             better.append(rule)
     return {name: float(values.mean()) for name, values in ranks.items()}, tuple(better)
 
@@ -287,11 +292,44 @@ def _scored(model: Scorer, cases: Sequence[Case]) -> list[ScoredQuery]:
 
 
 def _difference(
-    measure: str, other: str, first: Floats, second: Floats, cases: Sequence[Case]
+    measure: str,
+    other: str,
+    first: Floats,
+    second: Floats,
+    cases: Sequence[Case],
+    tolerance: float,
 ) -> Difference:
-    low, high = interval_by_user(first - second, [case.user for case in cases])
+    users = [case.user for case in cases]
     new, old = float(first.mean()), float(second.mean())
-    return Difference(other, measure, new, old, new - old, low, high, len(cases))
+    margin = tolerance * old if measure == "mrr" else tolerance
+    low, high = interval_by_user(first - second, users)
+    p_worse = chance_of_loss(first - second + margin, users)
+    return Difference(other, measure, new, old, new - old, low, high, p_worse, len(cases))
+
+
+def chance_of_loss(differences: Floats, users: Sequence[str]) -> float:
+    """How often users' differences with random signs sum up to as little (permutation test).
+
+    >>> chance_of_loss(np.full(10, -1.0), list("abcdefghij")) < 0.01
+    True
+    >>> chance_of_loss(np.full(3, -1.0), list("abc")) > 0.1
+    True
+    """
+    sums = _by_user(differences, users)[0]
+    generator = np.random.default_rng(0)
+    as_low = 0
+    for _ in range(RESAMPLES):
+        signs = generator.integers(2, size=len(sums)) * 2 - 1
+        as_low += float((sums * signs).sum()) <= float(sums.sum()) + 1e-12
+    return (1 + as_low) / (1 + RESAMPLES)
+
+
+def _by_user(differences: Floats, users: Sequence[str]) -> tuple[Floats, Floats]:
+    """The sum of each user's differences, and how many there are."""
+    _, places = np.unique(np.array(users), return_inverse=True)
+    counts = np.bincount(places).astype(np.float64)
+    sums = np.bincount(places, weights=differences).astype(np.float64)
+    return sums, counts
 
 
 def interval_by_user(differences: Floats, users: Sequence[str]) -> tuple[float, float]:
@@ -301,9 +339,7 @@ def interval_by_user(differences: Floats, users: Sequence[str]) -> tuple[float, 
     >>> (low, high)
     (1.0, 1.0)
     """
-    _, places = np.unique(np.array(users), return_inverse=True)
-    sums = np.bincount(places, weights=differences)
-    counts = np.bincount(places).astype(np.float64)
+    sums, counts = _by_user(differences, users)
     number = len(sums)
     generator = np.random.default_rng(0)
     means = []

@@ -50,7 +50,7 @@ def test_a_scenario_from_cases_to_results(
     assert gain is not None
     assert gain.p_by_user is not None
     assert gain.p_by_user != gain.p
-    suffixes = {".qrels", ".run", ".ndjson", ".parquet"}
+    suffixes = {".qrels", ".run", ".ndjson", ".parquet", ".txt"}
     assert {file.suffix for file in tmp_path.iterdir()} == suffixes
     assert len(list(tmp_path.glob("*.run"))) == len(found.systems)
 
