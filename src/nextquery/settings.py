@@ -51,7 +51,8 @@ def setting(
 ) -> T:
     """A field of a settings class; `flag` is its option where that is not the field's name.
 
-    A boolean that is true by default has a flag that begins with `--no-`.
+    A boolean that is true by default has a flag that begins with `--no-`, and documentation that
+    begins with `False: `, which the help leaves out.
     """
     option = Option(flag, least, most, tuple(choices), metavar, panel)
     made: Any = (

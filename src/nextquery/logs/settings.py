@@ -59,7 +59,7 @@ class ReadSettings:
     max_rejected: float = setting(0.05, panel=TUNING)
     """A larger share of unreadable rows stops the job."""
     excerpts: bool = setting(True, flag="--no-excerpts")
-    """List rejected rows without their text."""
+    """False: list rejected rows without their text."""
     encoding: str = "utf-8"
     """Encoding of text files, e.g. cp1252; UTF-16 is detected automatically."""
     parameter: str | None = None
@@ -118,7 +118,7 @@ class PrepareSettings:
     min_users: int = 3
     """K: a word or query of fewer users is never counted, learnt or suggested."""
     spelling: bool = setting(True, flag="--no-spelling")
-    """Do not correct spelling."""
+    """False: do not correct spelling."""
     keep_personal_data: bool = False
     """Keep queries that look personal."""
     drop_urls: bool = False
@@ -140,7 +140,7 @@ class PrepareSettings:
     """Titles of what the site has, for completions and fill-in suggestions: one per line, a column
     of a CSV file, or a sitemap."""
     journal: bool = setting(True, flag="--no-journal")
-    """Keep no cleaned rows; then forget and update cannot be used."""
+    """False: keep no cleaned rows; then forget and update cannot be used."""
     engine: str = "polars"
     """polars, duckdb (larger than memory), spark (a cluster) or auto."""
     spark_master: str = "local[*]"

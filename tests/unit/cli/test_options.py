@@ -57,7 +57,7 @@ class Sample:
     keys_file: Path | None = setting(None, flag="--keys")
     """Where."""
     spelling: bool = setting(True, flag="--no-spelling")
-    """Leave the spelling alone."""
+    """False: leave the spelling alone."""
     names: tuple[str, ...] = setting((), flag="--name")
     """Who; repeatable."""
     runs: Mapping[str, Path] = setting({}, factory=dict, flag="--run", metavar="NAME=FILE")
@@ -96,6 +96,7 @@ def test_options_reach_their_fields() -> None:
 def test_help_is_the_documentation_of_the_fields() -> None:
     shown = run("--help")[1].output
     assert "How many; see --keys." in shown
+    assert " Leave the spelling alone." in shown
     assert "default: 3" in shown
     assert "--needed" not in shown
     assert shown.index(TUNING) < shown.index("--count")
