@@ -141,8 +141,9 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         flags = {item.declared.name: str(item.option.flag) for item in generated}
         texts = descriptions(kind)
         for item in generated:
-            help_text = " ".join(texts[item.declared.name].split()).removeprefix("False: ")
-            help_text = help_text[:1].upper() + help_text[1:]
+            help_text = " ".join(texts[item.declared.name].split())
+            if help_text.startswith("False: "):
+                help_text = help_text.removeprefix("False: ").capitalize()
             parameters.append(item.parameter(in_options(help_text, flags)))
         records[parameter.name] = parameter.annotation, kind, generated
 

@@ -53,7 +53,7 @@ class Sample:
     count: int = setting(3, least=1, most=9, panel=TUNING)
     """How many; see `keys_file`."""
     share: float | None = setting(None, least=0, most=1)
-    """How much."""
+    """how much."""
     keys_file: Path | None = setting(None, flag="--keys")
     """Where."""
     spelling: bool = setting(True, flag="--no-spelling")
@@ -97,6 +97,7 @@ def test_help_is_the_documentation_of_the_fields() -> None:
     shown = run("--help")[1].output
     assert "How many; see --keys." in shown
     assert " Leave the spelling alone." in shown
+    assert " how much." in shown
     assert "default: 3" in shown
     assert "--needed" not in shown
     assert shown.index(TUNING) < shown.index("--count")
