@@ -402,7 +402,7 @@ async def kill_switch(
 async def block(
     wanted: schemas.BlockRequest, admin: Admin, service: RunningService
 ) -> schemas.Blocked:
-    """Add a word, a phrase or a whole query to the blocklist; nobody is shown it after a second."""
+    """Add a word, a phrase or a whole query to the blocklist, which models read at once."""
     entry = await _change_blocklist(service, block_text, wanted.text)
     monitoring.log_event("a text was blocked", key=admin)
     return schemas.Blocked(text=entry)
