@@ -19,6 +19,7 @@ from nextquery import fit, prepare, train
 from nextquery.artifacts import open_artifact
 from nextquery.logs.synthetic.log import write_log
 from nextquery.service.keys import new_key
+from nextquery.suggesters.checked import fingerprint, write_check
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -103,10 +104,7 @@ def test_every_line_of_the_night_is_run(home: Path, start_service: ServiceStarte
 @pytest.mark.timeout(1200)
 @pytest.mark.skipif(not shutil.which("curl"), reason="the script asks for the reload with curl")
 def test_five_nights_with_a_gate(tmp_path: Path, start_service: ServiceStarter) -> None:
-    """Good models go live; one of the third night, trained at an absurd rate, does not.
-
-    Nor does one that is put in the folder by hand.
-    """
+    """Good models go live; one of the third night, trained at an absurd rate, does not."""
     write_log(tmp_path / "synthetic.tsv", 3000, seed=1)
     header, *lines = (tmp_path / "synthetic.tsv").read_text().splitlines(keepends=True)
     lines.sort(key=lambda line: line.split("\t")[2])
@@ -145,12 +143,29 @@ def test_five_nights_with_a_gate(tmp_path: Path, start_service: ServiceStarter) 
     trends = [versions["trends"] for versions in live]
     assert len(set(trends)) == 6  # what needs no check follows every night
 
-    shutil.rmtree(models / "hred")
-    train(data, models / "hred", "tiny", ["model.copy=false", "train.epochs=1"])
-    refused = service.post("/admin/reload", {}, **{"X-Admin-Key": key.key})
+
+@pytest.mark.slow
+def test_a_reload_refuses_a_model_that_was_not_checked(
+    served_models: dict[str, Path], tmp_path: Path, start_service: ServiceStarter
+) -> None:
+    key, model = new_key("night"), tmp_path / "model"
+    shutil.copytree(served_models["adjacency"], model)
+    service = start_service(model, "--require-check", NEXTQUERY_ADMIN_KEYS=key.line)
+
+    def reload() -> Any:
+        return service.post("/admin/reload", {}, **{"X-Admin-Key": key.key})
+
+    assert reload().status_code == 200  # still the model that is served
+    shutil.rmtree(model)
+    shutil.copytree(served_models["popularity"], model)
+    served = _versions(service)
+    refused = reload()
     assert refused.status_code == 409
-    assert "about another model" in refused.json()["detail"]
-    assert _versions(service) == live[-1]
+    assert "was not checked" in refused.json()["detail"]
+    assert _versions(service) == served
+    write_check(model, {"passed": True}, fingerprint(model))
+    assert reload().status_code == 200
+    assert _versions(service) != served
 
 
 def _made_from(model: Path) -> Any:
