@@ -232,7 +232,7 @@ async def delete_session(
     return Response(status_code=204)
 
 
-@router.get("/users/{user_id}", responses=NOT_LEARNT)
+@router.get("/users/{user_id}/searches", responses=NOT_LEARNT)
 async def export_user(user_id: UserName, request: Request, owner: Owner) -> schemas.UserHistory:
     """All that is kept of a user of this key; nothing of unknown ones."""
     history = await service_of(request).visitors.export(owner, user_id)

@@ -196,7 +196,7 @@ def test_users_are_off_by_default(open_client: Open, returning: Path) -> None:
     client = open_client(returning=returning)
     for answer in (
         client.post("/v1/suggest", json={"query": "a", "user_id": "u"}),
-        client.get("/v1/users/u"),
+        client.get("/v1/users/u/searches"),
         client.delete("/v1/users/u"),
     ):
         assert answer.status_code == 409
@@ -222,14 +222,14 @@ def test_a_signed_in_user_is_remembered_exported_and_forgotten(
     assert texts(client.post("/v1/complete", json={"prefix": "re", "user_id": "u-1"})) == [
         "red wine"
     ]
-    kept = client.get("/v1/users/u-1").json()["searches"]
+    kept = client.get("/v1/users/u-1/searches").json()["searches"]
     assert [(search["query"], search["count"]) for search in kept] == [
         ("green tea", 1),
         ("red wine", 1),
     ]
-    assert client.get("/v1/users/u-2").json() == {"searches": []}
+    assert client.get("/v1/users/u-2/searches").json() == {"searches": []}
     assert client.delete("/v1/users/u-1").status_code == 204
-    assert client.get("/v1/users/u-1").json() == {"searches": []}
+    assert client.get("/v1/users/u-1/searches").json() == {"searches": []}
     assert texts(ask("white wine")) == []
 
 
@@ -269,11 +269,11 @@ def test_nothing_of_one_visitor_appears_for_another(
                 assert PLANTED not in answer.text
     # The same identifier under another key is another user.
     assert PLANTED not in ask("two", "/v1/suggest", {"query": "shoes", "user_id": "u"}).text
-    assert client.get("/v1/users/u", headers={"X-API-Key": keys["two"].key}).json() == {
+    assert client.get("/v1/users/u/searches", headers={"X-API-Key": keys["two"].key}).json() == {
         "searches": [{"query": "shoes", "time": pytest.approx(time.time(), abs=100), "count": 1}]
     }
     client.delete("/v1/users/u", headers={"X-API-Key": keys["two"].key})
-    kept = client.get("/v1/users/u", headers={"X-API-Key": keys["one"].key})
+    kept = client.get("/v1/users/u/searches", headers={"X-API-Key": keys["one"].key})
     assert PLANTED in kept.text
 
 
