@@ -25,7 +25,7 @@ from nextquery.errors import ArtifactError, InputError
 from nextquery.guard.fingerprints import Keys
 from nextquery.guard.guard import Guard
 from nextquery.guard.tables import FOLDER as GUARD
-from nextquery.inference.lists import ListGate, Priors, behind, choose, rank
+from nextquery.inference.lists import Priors, behind, choose, rank
 from nextquery.inference.rescoring import NO_HEAD, rank_by_use
 from nextquery.inference.search import FinishedQuery
 from nextquery.inference.settings import DecodeConfig
@@ -204,7 +204,6 @@ class Blend:
         self.guard = trained.guard
         self.config = trained.config.model_copy(update={"specificity": specificity})
         self.parts = Parts(trained, members, mixture)
-        self._gate = ListGate(trained.guard)
         self._artifact = artifact
         self._trained = trained
 
@@ -277,14 +276,14 @@ class Blend:
         config = config or self.config
         plain = config.model_copy(update={"diversity": 0.0})
         trained = [state.trained for state in states]
+        # The text-quality gate is the trained model's; count models suggest what people typed next.
         written = self._trained.suggest_after(trained, max(n, WRITTEN), config=plain)
         offered = [self.parts.offers(state.queries, max(n, OFFERED)) for state in states]
         pools = [_pool(own, others, config) for own, others in zip(written, offered, strict=True)]
         scores = self._scores(trained, pools, written)
         texts = list(dict.fromkeys(text for pool in pools for text in pool))
-        gated = config.quality and self._gate.exists
-        priors = self.parts.log_priors(texts) if config.specificity or gated else {}
-        ask = _Ask(n, config, priors, gated)
+        priors = self.parts.log_priors(texts) if config.specificity else {}
+        ask = _Ask(n, config, priors)
         return [
             self._list(state.queries, self._row(state, others), pool, scored, ask)
             for state, others, pool, scored in zip(states, offered, pools, scores, strict=True)
@@ -338,8 +337,6 @@ class Blend:
             seen = {each.text for each in ranked if self._has_seen_pairs(each.text, own)}
             fine = [each for each in ranked if each.text in seen]
             ranked = behind(fine, [each for each in ranked if each.text not in seen], config)
-        if ask.gated:
-            ranked = self._gate.select(ranked, queries, ask.n, config)
         return choose(ranked, ask.n, config, pool.__getitem__, self._trained.query_vectors)
 
     @property
@@ -443,8 +440,6 @@ class _Ask:
     n: int
     config: DecodeConfig
     priors: Mapping[str, float]
-    gated: bool = False
-    """Whether only text of good quality is shown."""
 
 
 def _pool(
