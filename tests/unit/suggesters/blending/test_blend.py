@@ -3,6 +3,7 @@
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,13 +39,18 @@ def test_it_can_do_what_a_trained_model_can_but_be_blended_again(blend: Blend) -
 def test_what_people_typed_next_leads_and_generated_queries_follow(
     blend: Blend, parts: list[Path]
 ) -> None:
-    found = blend.suggest(CONTEXT, 8)
+    any_text = blend.config.model_copy(update={"quality": False})
+    found = blend.suggest(CONTEXT, 8, config=any_text)
     assert found[0].text == "oslo hotel prices"
     assert "after the last query" in found[0].source
     counted = {each.text for part in parts[1:] for each in load(part).suggest(CONTEXT, 20)}
-    written = {each.text for each in load(parts[0]).suggest(CONTEXT, 10)}
+    trained: Any = load(parts[0])
+    config = trained.config.model_copy(update={"quality": False, "specificity": 0.25})
+    written = {each.text for each in trained.suggest(CONTEXT, 10, config=config)}
     assert {each.text for each in found} <= counted | written
     assert {each.text for each in found} - counted
+    # With the gate, nothing of a count model is left out.
+    assert {each.text for each in blend.suggest(CONTEXT, 8)} <= counted | written
 
 
 def test_a_likelihood_is_the_mixture_of_the_parts(blend: Blend, parts: list[Path]) -> None:
