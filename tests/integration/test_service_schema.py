@@ -23,7 +23,7 @@ def test_schemathesis_finds_nothing(
     service = start_service(
         served_models["hred"], "--compare", f"trends={served_models['hred']}",
         "--feedback", tmp_path / "feedback", "--budget-ms", "20000",
-        "--queue-size", "100", "--public", "docs",
+        "--queue-size", "100", "--public", "docs", "--score", "--user-days", "30",
         NEXTQUERY_KEYS=key.line, NEXTQUERY_ADMIN_KEYS=admin.line,
     )  # fmt: skip
     ended = subprocess.run(
