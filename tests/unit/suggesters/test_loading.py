@@ -7,7 +7,7 @@ import pytest
 
 import nextquery
 from nextquery.errors import ArtifactError
-from nextquery.model.settings import KIND
+from nextquery.model.settings import KIND, TRANSFORMER
 from nextquery.suggesters.base import Decoding, Embedder, Explainer, Gated, Stateful
 from nextquery.suggesters.loading import COUNT_MODELS, MODEL_KINDS, count_model, load, model_kind
 
@@ -16,7 +16,7 @@ SOURCE = Path(nextquery.__file__).parent
 
 def test_the_classes_call_themselves_as_the_table_does() -> None:
     assert all(count_model(kind).kind == kind for kind in COUNT_MODELS)
-    assert set(MODEL_KINDS) - set(COUNT_MODELS) == {KIND, "blend", "reranked"}
+    assert set(MODEL_KINDS) - set(COUNT_MODELS) == {KIND, TRANSFORMER, "blend", "reranked"}
 
 
 def test_a_neural_kind_is_named_in_the_table_and_by_its_model_only() -> None:
