@@ -277,6 +277,15 @@ def make_untrained_hred(
     with publish(target, KIND, model.manifest_entries()) as folder:
         model.write_files(folder)
         write_tables(data, folder)
+        switch_off_gate(folder)
+
+
+def switch_off_gate(folder: Path) -> None:
+    """Remove the text-quality gate of a model folder: it hides all that an untrained model writes."""
+    file = folder / "guard" / "settings.json"
+    settings = json.loads(file.read_text(encoding="utf-8"))
+    del settings["least_fluency"], settings["corrections"]
+    file.write_text(json.dumps(settings), encoding="utf-8")
 
 
 # A real Redis.

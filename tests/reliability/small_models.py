@@ -59,6 +59,7 @@ def write_hred(
 ) -> None:
     """An HRED that copies and has learnt nothing, so that it rarely ends a query early."""
     import torch
+    from tests.conftest import switch_off_gate
 
     from nextquery.artifacts import publish
     from nextquery.guard.tables import write_tables
@@ -79,6 +80,7 @@ def write_hred(
     with publish(target, KIND, model.manifest_entries()) as folder:
         model.write_files(folder)
         write_tables(data, folder)
+        switch_off_gate(folder)
 
 
 def _write_reranked(folder: Path) -> None:

@@ -1,8 +1,8 @@
-"""`nextquery train`: train HRED on a prepared log."""
+"""`nextquery train`: train a network on a prepared log."""
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,9 @@ def train(
     data: Annotated[Path, typer.Argument(help="A folder made by `nextquery prepare`.")],
     out: Annotated[Path, typer.Option(help="The model folder to write.")],
     kind: Annotated[
-        Literal["hred", "transformer"],
-        typer.Option(help="The network: HRED, or a Transformer over the queries of a session."),
-    ] = "hred",
+        str | None,
+        typer.Option(help="hred (default), or transformer: one over all queries of a session."),
+    ] = None,
     config: Annotated[
         str | None,
         typer.Option(help="tiny, small (default), paper, or a TOML file with the same keys."),
@@ -55,17 +55,19 @@ def train(
     from nextquery.config import changed_config, load_config
     from nextquery.errors import ConfigError
     from nextquery.logs.data_folder import PreparedData
-    from nextquery.model.settings import TRANSFORMER, RunConfig, TransformerConfig
+    from nextquery.model.settings import KIND, TRANSFORMER, RunConfig, TransformerConfig
     from nextquery.training.continuing import Continuation
     from nextquery.training.distributed import processes
     from nextquery.training.run import train as run
 
+    if kind not in (None, KIND, TRANSFORMER):
+        raise ConfigError(f"`kind` {kind}: must be {KIND} or {TRANSFORMER}")
     continuation = None if earlier is None else Continuation(earlier, replay)
     if continuation is None or config is not None:
         source = config_of(kind, config or "small")
         settings = load_config(RunConfig, source, overrides or ())
         if kind == TRANSFORMER and not isinstance(settings.model, TransformerConfig):
-            raise ConfigError(f'{source}: describes HRED; write kind = "transformer" under [model]')
+            raise ConfigError(f'{source}: describes HRED; write kind = "{TRANSFORMER}" under [model]')
     else:
         settings = changed_config(RunConfig, continuation.settings(), overrides or ())
     prepared = PreparedData(data)
@@ -95,12 +97,12 @@ def train(
     print_result({"model": str(out), **facts}, _summary(out, facts), as_json, indent=2)
 
 
-def config_of(kind: str, config: str) -> str:
+def config_of(kind: str | None, config: str) -> str:
     """The shipped config of this name for a kind of network; a file says its kind itself."""
     from nextquery.config import shipped_configs
 
     named = f"{kind}-{config}"
-    return named if kind != "hred" and named in shipped_configs() else config
+    return named if named in shipped_configs() else config
 
 
 def _summary(out: Path, facts: dict[str, object]) -> str:
