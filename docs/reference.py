@@ -60,15 +60,13 @@ def _default(option: TyperOption) -> str:
 
 def _config() -> str:
     from nextquery.inference.settings import DecodeConfig
-    from nextquery.model.settings import RunConfig
+    from nextquery.model.settings import ModelConfig, TrainConfig, TransformerConfig
 
     lines = ["# Configuration", "", "Keys of the TOML files that `nextquery train --config` takes,"]
     lines += ["and of `--set`. The shipped files are in `configs/`.", ""]
-    for name, field in RunConfig.model_fields.items():
-        section = field.annotation
-        assert isinstance(section, type)
-        assert issubclass(section, Section)
-        lines += _section(f"[{name}]", section)
+    lines += _section("[model] of HRED", ModelConfig)
+    lines += _section("[model] of the Transformer", TransformerConfig)
+    lines += _section("[train]", TrainConfig)
     lines += _section("decoding: `--set` of suggest, complete and score", DecodeConfig)
     return "\n".join(lines)
 

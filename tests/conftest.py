@@ -281,7 +281,7 @@ def make_untrained_hred(
 
 
 def switch_off_gate(folder: Path) -> None:
-    """Remove the text-quality gate of a model folder: it hides all that an untrained model writes."""
+    """Remove the text-quality gate, which hides all that an untrained model writes."""
     file = folder / "guard" / "settings.json"
     settings = json.loads(file.read_text(encoding="utf-8"))
     del settings["least_fluency"], settings["corrections"]

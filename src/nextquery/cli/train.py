@@ -67,7 +67,8 @@ def train(
         source = config_of(kind, config or "small")
         settings = load_config(RunConfig, source, overrides or ())
         if kind == TRANSFORMER and not isinstance(settings.model, TransformerConfig):
-            raise ConfigError(f'{source}: describes HRED; write kind = "{TRANSFORMER}" under [model]')
+            hint = f'write kind = "{TRANSFORMER}" under [model]'
+            raise ConfigError(f"{source}: describes HRED; {hint}")
     else:
         settings = changed_config(RunConfig, continuation.settings(), overrides or ())
     prepared = PreparedData(data)
