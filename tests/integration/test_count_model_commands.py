@@ -33,7 +33,7 @@ def test_a_model_is_fitted_and_asked(kind: str, data: Path, tmp_path: Path) -> N
     assert fitted["kind"] == kind
     assert fitted["bytes"] > 0
     answer = json.loads(run("suggest", tmp_path / "model", "paris", "-n", "2", "--json"))
-    assert answer.keys() == {"context", "suggestions", "model", "took_ms"}
+    assert answer.keys() == {"context", "corrected", "suggestions", "model", "took_ms"}
     assert answer["context"] == ["paris"]
     assert answer["model"] == kind
     assert {item["text"] for item in answer["suggestions"]} == {"paris hotels", "rome"}

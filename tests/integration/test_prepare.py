@@ -273,7 +273,7 @@ def test_one_user_cannot_pass_the_k_user_rule_by_repeating(tmp_path: Path) -> No
     rows += _session("d", "2024-04-05", "red shoes", "red boots")
     log = _write(tmp_path / "log.tsv", rows)
     found = _prepare(log, tmp_path / "data", "--split-at", CUTS)
-    assert found["counts"]["queries"]["background"] > 1000
+    assert found["counts"]["queries"]["background"] > 200  # within the limits of one visitor
     data = PreparedData(tmp_path / "data")
     assert sorted(data.words()) == ["boots", "red", "shoes"]
     for table in ("queries", "words", "followers", "clicks"):
