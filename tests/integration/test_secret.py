@@ -59,7 +59,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("secret")
     write_log(place / "log.tsv")
     commands = (
-        f"prepare {place}/log.tsv --out {place}/data --no-spelling --idle-minutes 5",
+        f"prepare {place}/log.tsv --out {place}/data --no-spelling --idle-minutes 5"
+        " --max-user-repeats 100000 --max-user-share 1",
         f"train {place}/data --out {place}/model --config tiny --set train.epochs=1"
         " --set model.query_size=32 --set model.session_size=32 --set train.validation_sessions=50",
     )
@@ -77,9 +78,9 @@ def tells(text: str) -> bool:
 def suggestions(suggester: HREDSuggester, contexts: list[list[str]]) -> list[str]:
     """Everything that comes out in any way."""
     configs = [
-        DecodeConfig(beam=50, fold=False),
-        DecodeConfig(beam=50, diversity=0.8, length_normalised=True),
-        DecodeConfig(beam=50, strategy="sample", temperature=2.0),
+        DecodeConfig(beam=50, fold=False, quality=False),
+        DecodeConfig(beam=50, diversity=0.8, length_normalised=True, quality=False),
+        DecodeConfig(beam=50, strategy="sample", temperature=2.0, quality=False),
     ]
     found = [
         each.text

@@ -12,7 +12,7 @@ from nextquery.cli.main import app
 from nextquery.errors import NextqueryError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.log import write_log
-from nextquery.suggesters.base import UsefulnessJudge
+from nextquery.suggesters.base import Decoding, UsefulnessJudge
 
 from .training_runs import train
 
@@ -23,6 +23,9 @@ def call(*arguments: str | Path) -> Any:
     from typer.testing import CliRunner
 
     return CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=True)
+
+
+ALL = ("--set", "quality=false")
 
 
 @pytest.mark.slow
@@ -45,7 +48,10 @@ def test_clicks_become_a_head_that_commands_and_service_ask(
     model = load(with_head)
     assert isinstance(model, UsefulnessJudge)
     context = next(iter(PreparedData(tmp_path / "data").sessions("test"))).queries[:-1]
-    texts = [each.text for each in model.suggest(context, 3)]
+    # Trained for a moment only: the text-quality gate would leave nothing.
+    assert isinstance(model, Decoding)
+    free = model.config.model_copy(update={"quality": False})
+    texts = [each.text for each in model.suggest(context, 3, config=free)]
     judged = model.usefulness_many([context], [texts])[0]
     assert all(0 < each < 1 for each in judged)
 
@@ -53,10 +59,13 @@ def test_clicks_become_a_head_that_commands_and_service_ask(
     words += [word for text in texts for word in ("--candidate", text)]
     scored = json.loads(call("score", with_head, *words, "--usefulness", "2", "--json").stdout)
     assert [each["usefulness"] for each in scored["scores"]] == pytest.approx(judged)
-    listed = json.loads(call("suggest", with_head, *context, "--usefulness", "2", "--json").stdout)
-    assert all(0 < each["usefulness"] < 1 for each in listed["suggestions"])
-    for command, asked in (("score", words), ("suggest", context)):
-        failed = call(command, without, *asked, "--usefulness", "2")
+    asked: list[str | Path] = ["suggest", with_head, *context, "--usefulness", "2", "--json"]
+    free_list = json.loads(call(*asked, *ALL).stdout)["suggestions"]
+    assert free_list
+    assert all(0 < each["usefulness"] < 1 for each in free_list)
+    listed = json.loads(call(*asked).stdout)
+    for command, given in (("score", words), ("suggest", context)):
+        failed = call(command, without, *given, "--usefulness", "2")
         assert isinstance(failed.exception, NextqueryError)
         assert "no usefulness head" in str(failed.exception)
 

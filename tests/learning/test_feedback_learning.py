@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.unit.feedback.made_up import VISITORS, acceptance, chance_sessions, lister
+from tests.unit.feedback.made_up import VISITORS, acceptance, attraction, chance_sessions, lister
 from typer.testing import CliRunner
 
 from nextquery import load
@@ -58,7 +58,7 @@ def test_what_visitors_take_makes_lists_that_they_take_more_of(base: Path, tmp_p
     assert report["lists"]["shown"] == 2 * LEARNT_FROM
     true = (acceptance(old) + acceptance(turned)) / 2
     assert report["lists"]["low"] - 0.03 < true < report["lists"]["high"] + 0.03
-    examined = [place["examined"] for place in report["position_bias"]["places"]]
+    examined = [place["examined"] for place in report["position_bias"]["positions"]]
     assert examined == sorted(examined, reverse=True)
 
     [trial] = call("compare", folder)["trials"]
@@ -83,15 +83,18 @@ def test_what_visitors_take_makes_lists_that_they_take_more_of(base: Path, tmp_p
 
 @pytest.mark.slow
 def test_what_visitors_like_less_is_switched_off(base: Path, tmp_path: Path) -> None:
-    """Preferences that changed since: the re-ranker's order is now the wrong way round."""
+    """Preferences that changed since: what the re-ranker shows is now what attracts least."""
     folder, new = tmp_path / "feedback", tmp_path / "reranked"
     log = FeedbackLog(folder)
     old = lister(base)
     turned: Callable[[tuple[str, ...]], Any] = lambda session: old(session)[::-1]  # noqa: E731
     visit(log, SimulatedService({"A": old, "B": turned}, "interleave"), 1000, 0)
     call("rerank", folder, "--base", base, "--name", "A", "--out", new, "--min-taken", "200")
-    good = lister(new)
-    worse: Callable[[tuple[str, ...]], Any] = lambda session: good(session)[::-1]  # noqa: E731
+
+    def worse(session: tuple[str, ...]) -> Any:
+        return sorted(old(session), key=lambda item: attraction(session, item.text))[:3]
+
+    assert acceptance(worse) < 0.8 * acceptance(old)
     versions = {"R": sha256(new / MANIFEST)[:12]}
     for day in range(6):
         service = SimulatedService({"A": old, "R": worse}, "split", versions)

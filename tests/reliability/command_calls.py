@@ -15,6 +15,7 @@ CALLS: dict[str, list[str]] = {
     "update": ["{data}", "{newer}", "--out", "{out}"],
     "forget": ["{data}", "--user", "1", "--out", "{out}"],
     "inspect": ["{data}"],
+    "check": ["{adjacency}", "--against", "{qvmm}", "--data", "{data}"],
     "trends": ["{data}"],
     "vectors": ["{data}", "--from", "{vectors}", "--out", "{out}.safetensors",
                 "--size", "4"],
