@@ -236,7 +236,14 @@ def test_rankers_are_the_same_with_and_without_compiled_kernels(
     data: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HRED's scores differ in their last bits; trees, choices and MRRs of the rankers do not."""
-    settings = ExperimentSettings(("every_context",), seeds=2, ranker_cases=300, visitors=KNOWN)
+    settings = ExperimentSettings(
+        ("every_context",),
+        seeds=1,
+        ranker_cases=100,
+        visitors=KNOWN,
+        generation_contexts=5,
+        completion_contexts=5,
+    )
     if native_library() is None:
         pytest.skip("nextquery-native is not installed")
     compiled = run_experiment(
