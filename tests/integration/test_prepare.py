@@ -338,7 +338,8 @@ def test_inspect_shows_the_log(reference: Path, tmp_path: Path) -> None:
 def test_the_aol_sample_gives_the_counts_of_an_independent_script(tmp_path: Path) -> None:
     cuts = "2006-05-01,2006-05-15,2006-05-23"
     options = ("--no-spelling", "--min-users", "1", "--keep-personal-data", "--split-at", cuts)
-    counts = _prepare(AOL_SAMPLE, tmp_path / "data", *options)["counts"]
+    limits = ("--max-user-repeats", "1000000", "--max-user-share", "1")
+    counts = _prepare(AOL_SAMPLE, tmp_path / "data", *options, *limits)["counts"]
     expected = {"background": 44_861, "training": 10_548, "validation": 4_468, "test": 5_482}
     for split, count in expected.items():
         assert counts["sessions"][split] == pytest.approx(count, rel=0.005)

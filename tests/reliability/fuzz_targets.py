@@ -29,7 +29,10 @@ def trie(content: bytes) -> None:
 
     check_trie_file(content)
     opened = marisa_trie.BinaryTrie()
-    opened.frombytes(content)
+    try:
+        opened.frombytes(content)
+    except RuntimeError:  # marisa refuses it itself, which opening a folder reports by name
+        return
     for key in opened.iterkeys():
         assert key in opened
 
