@@ -37,7 +37,7 @@ highlight_language = "none"
 
 def titles_for_file_names(app: Any, page: str, source: list[str]) -> None:
     """A link that is called after its file gets the title of the page or section instead."""
-    source[0] = re.sub(r"\[\w+\.md\](\(\w+\.md(?:#[\w-]+)?\))", r"[]\1", source[0])
+    source[0] = re.sub(r"\[[\w-]+\.md\](\([\w./-]+\.md(?:#[\w-]+)?\))", r"[]\1", source[0])
 
 
 def setup(app: Any) -> None:

@@ -3,9 +3,9 @@
 WORK keeps logs, models and reports; what is there already is not made again. A study writes
 docs/results/NAME.json.
 
-    page                         docs/experiments.md and its figures, nothing is measured
+    page                         docs/results/experiments.md and its figures, nothing is measured
     leaderboard WORK             measure the small logs (six minutes of one core), write the page
-    leaderboard page             docs/leaderboard.md alone, nothing is measured
+    leaderboard page             docs/results/leaderboard.md alone, nothing is measured
     plots                        training curves and latency from docs/results
     plots serving FILE NOTE      first keep a run of `./scripts/bench serve --json` with
                                  NEXTQUERY_BENCH_SERVE=offered; NOTE: what else the machine did
@@ -36,12 +36,12 @@ AOL logs, which you must have:
 
 Single tables, printed as JSON; --quick takes small sizes:
 
-    quality [--quick]            decoding settings (docs/inference.md)
-    rescue [--quick]             after a query without results (docs/suggesters.md)
-    satisfaction [--quick]       learning from clicks (docs/feedback.md)
-    new_days [--quick]           `update` against preparing again (docs/operations.md)
-    log_growth [--quick]         cost by the size of the log (docs/scaling.md)
-    synthetic [--quick]          the synthetic log (docs/synthetic.md)
+    quality [--quick]            decoding settings (docs/explanation/decoding.md)
+    rescue [--quick]             after a query without results (docs/reference/models.md)
+    satisfaction [--quick]       learning from clicks (docs/how-to/feedback.md)
+    new_days [--quick]           `update` against preparing again (docs/how-to/nightly-updates.md)
+    log_growth [--quick]         cost by the size of the log (docs/how-to/many-machines.md)
+    synthetic [--quick]          the synthetic log (docs/explanation/synthetic-log.md)
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The AOL studies of docs/experiments.md: new visitors, and known visitors.
+"""The AOL studies of docs/results/experiments.md: new visitors, and known visitors.
 
 The logs are not shipped. Of what is measured only aggregates are kept.
 """

@@ -1,4 +1,4 @@
-"""The commands behind docs/experiments.md, one after the other; what is there already is kept.
+"""The commands behind docs/results/experiments.md, in order; existing results are kept.
 
 Everything goes through the command line, so that each figure of the page can be made by hand.
 """

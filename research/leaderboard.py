@@ -1,4 +1,4 @@
-"""docs/leaderboard.md: every system of `nextquery experiment` on made-up logs, in tables.
+"""docs/results/leaderboard.md: every system of `nextquery experiment` on made-up logs, in tables.
 
 Three small logs with every form of model are run by `leaderboard_runs.py` (docs/results/
 leaderboard.json); a log ten times as large comes from the aggregates of `python -m research`
@@ -16,7 +16,7 @@ from research.leaderboard_runs import FORMS as TRAINED_FORMS
 from research.leaderboard_runs import measure_all
 from research.tables import RESULTS, ROOT, TITLES, read, table
 
-PAGE = ROOT / "docs" / "leaderboard.md"
+PAGE = ROOT / "docs" / "results" / "leaderboard.md"
 COSTS = RESULTS / "leaderboard.json"
 SIZES = {"embedding_size": 64, "query_size": 128, "session_size": 192}
 """Of the HRED models, as `research.commands.PLAIN` has them."""

@@ -1,4 +1,4 @@
-"""The runs behind docs/leaderboard.md: three made-up logs, every count model, two forms of HRED.
+"""The runs behind docs/results/leaderboard.md: three synthetic logs, all models.
 
 Everything goes through the command line. What is there already is kept, so that a run which was
 cut off goes on. Times are processor seconds of each command, since others may use the machine.

@@ -3,7 +3,7 @@
 Every configuration sees the same sessions once, with three seeds. The measure is
 `evaluation/probes/hidden_intent.py`: nats of the true outcome among its domain's 16. Chance is
 2.77; who is told the intent stands at about 1.5. `python -m research learning WORK` keeps
-every run; docs/experiments.md has the results.
+every run; docs/results/experiments.md has the results.
 """
 
 import math

@@ -17,7 +17,10 @@ from nextquery.evaluation.report.plots import FAINT, INK, svg_plot
 from research.tables import RESULTS, ROOT, read
 
 FIGURES = ROOT / "docs" / "figures"
-PAGES = {"serving_latency.svg": "scaling.md", "training_curves.svg": "training.md"}
+PAGES = {
+    "serving_latency.svg": "how-to/many-machines.md",
+    "training_curves.svg": "explanation/training.md",
+}
 """Every figure and the page that shows it."""
 COLOURS = {"1": "#35618f", "2": "#c8403f"}
 _MOST_POINTS = 60

@@ -1,4 +1,4 @@
-"""docs/experiments.md with its tables written anew, between markers.
+"""docs/results/experiments.md with its tables written anew, between markers.
 
 A block of the page begins with `<!-- evidence: NAME -->` and ends with `<!-- end -->`; NAME is a
 key of `TABLES`. What stands between is written here and nowhere else.
@@ -17,7 +17,7 @@ from research import (
     tables,
 )
 
-PAGE = tables.ROOT / "docs" / "experiments.md"
+PAGE = tables.ROOT / "docs" / "results" / "experiments.md"
 _BLOCK = re.compile(r"(<!-- evidence: ([a-z_ ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

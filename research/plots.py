@@ -1,4 +1,4 @@
-"""The figures of docs/experiments.md, drawn from the committed aggregates."""
+"""The figures of docs/results/experiments.md, drawn from the committed aggregates."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tables of docs/experiments.md about how much log there is: its size, its ranker cases."""
+"""The tables of docs/results/experiments.md about the size of the log."""
 
 from collections.abc import Mapping
 from typing import Any

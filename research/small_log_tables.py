@@ -1,4 +1,4 @@
-"""The tables of docs/experiments.md about better models on small logs."""
+"""The tables of docs/results/experiments.md about better models on small logs."""
 
 from collections.abc import Mapping
 from typing import Any

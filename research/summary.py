@@ -1,4 +1,4 @@
-"""The aggregates of an experiment's `results.json` that docs/experiments.md stands on.
+"""The aggregates of an experiment's `results.json` that docs/results/experiments.md stands on.
 
 Counts, means, intervals and p-values only: nothing of it can be traced to a query or a person, so
 that it may be committed where the log may not.

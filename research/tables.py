@@ -1,4 +1,4 @@
-"""The tables of docs/experiments.md about models and visitors, from the committed aggregates."""
+"""The tables of docs/results/experiments.md about models and visitors."""
 
 import json
 from collections.abc import Iterable, Mapping

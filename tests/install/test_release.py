@@ -22,7 +22,10 @@ def test_the_licences_of_all_packages_are_listed() -> None:
 
 def test_no_package_has_a_licence_that_would_bind_this_one() -> None:
     rows = (
-        (ROOT / "docs" / "licences.md").read_text("utf-8").split("|---|---|---|\n")[1].splitlines()
+        (ROOT / "docs" / "reference" / "licences.md")
+        .read_text("utf-8")
+        .split("|---|---|---|\n")[1]
+        .splitlines()
     )
     licences = {row.split("|")[1].strip(): row.split("|")[2] for row in rows}
     bound = {name for name, text in licences.items() if re.search(r"\bA?GPL", text)}

@@ -32,11 +32,11 @@ IDS = [name for name, _ in COMMANDS]
 
 
 def _section(name: str) -> str:
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     found = re.search(
         rf"^##+ nextquery {re.escape(name)}\n(.*?)(?=^## |^### |\Z)", text, re.M | re.S
     )
-    assert found, f"docs/cli.md has no section for 'nextquery {name}'"
+    assert found, f"docs/reference/command-line.md has no section for 'nextquery {name}'"
     return found[1]
 
 
@@ -46,7 +46,9 @@ def test_every_option_is_documented(name: str, command: TyperCommand) -> None:
     for parameter in command.params:
         if isinstance(parameter, TyperOption) and parameter.name != "help":
             longest = max(parameter.opts, key=len)
-            assert f"`{longest}" in section, f"docs/cli.md: 'nextquery {name}' lacks {longest}"
+            assert f"`{longest}" in section, (
+                f"docs/reference/command-line.md: 'nextquery {name}' lacks {longest}"
+            )
 
 
 @pytest.mark.parametrize(("name", "command"), COMMANDS, ids=IDS)
@@ -86,7 +88,7 @@ def _shown_commands(page: Path) -> Iterator[list[str]]:
             yield shlex.split(command, comments=True)[1:]
 
 
-PAGES = [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/**/*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
@@ -112,14 +114,14 @@ def test_no_page_holds_both_sides_of_a_merge() -> None:
 def test_every_kind_of_model_is_in_the_page_of_files() -> None:
     kinds = next(
         line
-        for line in (ROOT / "docs" / "files.md").read_text().splitlines()
+        for line in (ROOT / "docs" / "reference" / "files.md").read_text().splitlines()
         if line.startswith("| `kind`")
     )
     assert [kind for kind in MODEL_KINDS if f"`{kind}`" not in kinds] == []
 
 
 def test_the_tests_that_the_page_of_promises_names_exist() -> None:
-    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "results" / "reliability.md").read_text(encoding="utf-8")
     for row in page[page.index("## Which test holds what") :].splitlines():
         file = None
         for place, name in re.findall(r"`(?:([\w/]+\.py)(?:::)?)?(test_\w+)?`", row):

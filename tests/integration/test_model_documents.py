@@ -1,10 +1,10 @@
-"""docs/model.md names code that exists, and every equation of section 3."""
+"""docs/explanation/model.md names code that exists, and every equation of section 3."""
 
 import importlib
 import re
 from pathlib import Path
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "model.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "explanation" / "model.md"
 
 
 def test_every_name_in_the_table_exists() -> None:

@@ -1,4 +1,4 @@
-"""The nightly job of docs/operations.md, run as it is written beside a service that it reloads."""
+"""The nightly job of docs/how-to/nightly-updates.md runs as written and reloads a service."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ from nextquery.service.keys import new_key
 from nextquery.suggesters.checked import fingerprint, write_check
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "nightly-updates.md").read_text(encoding="utf-8")
 JOB, _, RELOAD = yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "nightly.yaml").read_text())
 
 

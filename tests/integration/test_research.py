@@ -32,7 +32,7 @@ def test_the_figures_are_drawn_from_the_committed_aggregates(tmp_path: Path) -> 
     text = page.PAGE.read_text()
     drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
     assert drawn
-    assert all(f"(figures/{name})" in text for name in drawn)
+    assert all(f"(../figures/{name})" in text for name in drawn)
     assert all((plots.FIGURES / name).is_file() for name in drawn)
 
 
@@ -41,7 +41,7 @@ def test_measured_figures_are_drawn_from_committed_numbers_and_shown(tmp_path: P
 
     assert {path.name for path in tmp_path.iterdir()} == set(measured_plots.PAGES)
     for figure, shown in measured_plots.PAGES.items():
-        assert f"(figures/{figure})" in (tables.ROOT / "docs" / shown).read_text()
+        assert f"(../figures/{figure})" in (tables.ROOT / "docs" / shown).read_text()
         assert (measured_plots.FIGURES / figure).read_text() == (tmp_path / figure).read_text()
 
 

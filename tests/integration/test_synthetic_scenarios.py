@@ -26,7 +26,7 @@ from nextquery.ranking.cases import (
 )
 from nextquery.records import Session
 
-SESSIONS = 60_000  # the size that docs/synthetic.md gives for experiments
+SESSIONS = 60_000  # the size that docs/explanation/synthetic-log.md gives for experiments
 SCENARIOS = {"next_query": next_query_cases, "robust": robust_cases, "long_tail": long_tail_cases}
 
 pytestmark = pytest.mark.slow

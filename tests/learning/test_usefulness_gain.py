@@ -1,6 +1,6 @@
 """Learning from clicks brings more satisfying next queries where clicks mean something, only there.
 
-The figures of docs/feedback.md come from the same functions (`python -m research satisfaction`).
+docs/how-to/feedback.md has figures of the same functions (`python -m research satisfaction`).
 """
 
 from pathlib import Path

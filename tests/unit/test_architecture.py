@@ -1,4 +1,4 @@
-"""No import cycles, no missing file in docs/architecture.md, nothing heavy in light paths."""
+"""No import cycles, no missing file in the architecture page, nothing heavy in light paths."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "nextquery"
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "development" / "architecture.md"
 HEAVY = {"torch", "polars", "pyarrow", "duckdb", "pyspark", "lightgbm", "scipy", "sklearn"}
 
 

@@ -55,7 +55,7 @@ def _summary(out: Path, facts: "ExportFacts") -> str:
         )
     text = (
         f"{out}: {facts.queries:,} queries with {facts.next_queries:,} next queries for "
-        f"{facts.target}; how to load them: docs/export.md"
+        f"{facts.target}; how to load them: docs/how-to/export.md"
     )
     return text if facts.quality is None else f"{text}\n{_quality_lines(facts.quality)}"
 

@@ -50,7 +50,7 @@ DISGUISES: Mapping[str, Callable[[str], str]] = {
     "letters apart": lambda entry: " ".join(entry.replace(" ", "")),
     "words joined": lambda entry: entry.replace(" ", ""),
 }
-"""How people hide a word, as far as docs/guards.md promises to see through it."""
+"""How people hide a word, as far as docs/how-to/guards.md promises to see through it."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""HRED's steps as ONNX graphs, built from the weights alone (docs/model.md has the equations).
+"""HRED's steps as ONNX graphs, built from the weights alone (equations: docs/explanation/model.md).
 
     query_encoder    words of queries          -> query vectors                       (Eq. 4)
     session_encoder  a session, one more query -> the next session state              (Eq. 5)

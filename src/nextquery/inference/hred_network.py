@@ -1,4 +1,4 @@
-"""HRED's equations on NumPy arrays, one step each (docs/model.md has the equations).
+"""HRED's equations on NumPy arrays, one step each (docs/explanation/model.md has the equations).
 
 Serving must not import PyTorch, so `model/hred.py` is written a second time here. The compiled
 decoder is compared with it, and it is what runs where `nextquery-native` is not installed.

@@ -1,4 +1,4 @@
-"""The hierarchical recurrent encoder-decoder, equation by equation (docs/model.md).
+"""The hierarchical recurrent encoder-decoder, equation by equation (docs/explanation/model.md).
 
 The reference for both sides: training (`likelihood.py`) runs the same modules over packed batches,
 decoding (`inference/network.py`) computes the same without PyTorch, and tests hold both to

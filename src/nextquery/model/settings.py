@@ -123,7 +123,7 @@ class TrainConfig(Section):
     initialisation: Literal["default", "authors"] = "default"
     """First weights: by the size of each layer, or N(0, .01) as in the authors' code."""
     word_vectors: str = ""
-    """A file of word vectors that the model's begin with (docs/training.md); empty: at random."""
+    """A file of initial word vectors (docs/explanation/training.md); empty: at random."""
     optimiser: Literal["adam", "rmsprop", "graves"] = "adam"
     """Adam as in the authors' code; RMSProp as in the paper's reference (Graves 2013), with its
     constant inside the root (`graves`), or as libraries have it, outside (`rmsprop`)."""

@@ -1,4 +1,4 @@
-"""The session Transformer, equation by equation (docs/model.md): a second network next to HRED.
+"""The session Transformer, equation by equation (docs/explanation/model.md).
 
 The queries of a session are one sequence. It begins with the end-of-query symbol, and every query
 ends with it, so the symbol is both the start and the separator. A pre-norm decoder reads the

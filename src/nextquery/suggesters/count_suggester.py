@@ -163,7 +163,7 @@ class CountSuggester(ABC, Generic[SettingsT]):
     """Whether it works without a known query, with titles only."""
     specificity: float = 0.0
     """How much of its prior a query loses, unless a call asks otherwise. Not any: most counts are
-    1, and among equal counts the prior says what is likely (docs/suggesters.md)."""
+    1, and among equal counts the prior says what is likely (docs/reference/models.md)."""
 
     def __init__(self, settings: SettingsT, background: Background) -> None:
         self.settings = settings

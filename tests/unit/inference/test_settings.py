@@ -7,7 +7,7 @@ import pytest
 from nextquery.errors import InputError
 from nextquery.inference.settings import MOST_BEAM, DecodeConfig, override
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "inference.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "explanation" / "decoding.md"
 
 
 def test_overrides_are_typed() -> None:

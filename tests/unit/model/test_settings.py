@@ -102,7 +102,9 @@ def test_a_weight_makes_the_usefulness_head() -> None:
 
 
 def test_the_docs_name_every_key() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "training.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "explanation" / "training.md").read_text(
+        encoding="utf-8"
+    )
     for section, fields in (("model", ModelConfig), ("train", TrainConfig)):
         for key, field in fields.model_fields.items():
             assert f"`{section}.{field.alias or key}`" in text

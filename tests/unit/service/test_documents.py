@@ -1,4 +1,4 @@
-"""docs/service.md names every route and metric; the deployment example uses options that exist."""
+"""docs/how-to/serve.md names every route and metric; deployment examples use existing options."""
 
 import re
 from dataclasses import replace
@@ -11,7 +11,7 @@ from nextquery.service.monitoring import Metrics
 from nextquery.service.settings import ServiceSettings
 
 ROOT = Path(__file__).parents[3]
-SERVICE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
+SERVICE = (ROOT / "docs" / "how-to" / "serve.md").read_text(encoding="utf-8")
 
 
 def test_every_route_is_documented(settings: ServiceSettings, tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_every_metric_is_documented() -> None:
 
 def test_the_kubernetes_example_uses_options_that_exist() -> None:
     example = (ROOT / "deploy" / "kubernetes" / "nextquery.yaml").read_text(encoding="utf-8")
-    cli = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    cli = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     options = re.findall(r"^ +- (--[a-z-]+)=", example, re.M)
     assert len(options) >= 6
     for option in options:
@@ -41,8 +41,8 @@ def test_the_kubernetes_example_uses_options_that_exist() -> None:
 
 def test_the_nightly_job_uses_commands_and_options_that_exist() -> None:
     nightly = (ROOT / "deploy" / "kubernetes" / "nightly.yaml").read_text(encoding="utf-8")
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    cli = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "nightly-updates.md").read_text(encoding="utf-8")
+    cli = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     lines = re.findall(r"^ *(nextquery (?:update|fit|train) data .*)$", f"{nightly}\n{page}", re.M)
     assert len(lines) >= 8
     for line in lines:

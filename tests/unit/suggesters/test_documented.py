@@ -5,7 +5,7 @@ import pytest
 from nextquery.settings import descriptions
 from nextquery.suggesters.loading import COUNT_MODELS, count_model
 
-PAGE = Path(__file__).parents[3] / "docs" / "suggesters.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "models.md"
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
@@ -16,10 +16,10 @@ def test_every_setting_is_documented_with_its_default(kind: str) -> None:
     for name, field in settings.model_fields.items():
         assert descriptions(settings).get(name), f"{kind}: {name} has no docstring"
         rows = [line for line in section.splitlines() if f"`{name}`" in line and line[0] == "|"]
-        assert rows, f"docs/suggesters.md: {kind} lacks {name}"
+        assert rows, f"docs/reference/models.md: {kind} lacks {name}"
         if "as for qvmm" not in rows[0]:
             default = _written(field.default)
-            assert default in rows[0], f"docs/suggesters.md: {kind}: {name} is {default}"
+            assert default in rows[0], f"docs/reference/models.md: {kind}: {name} is {default}"
 
 
 def _written(default: object) -> str:

@@ -1,6 +1,7 @@
 """Whether a model keeps the hidden intent of a synthetic log's sessions, by distance.
 
-In a synthetic log (docs/synthetic.md) the outcome that follows an entity depends on an intent that
+In a synthetic log (docs/explanation/synthetic-log.md) the outcome after an entity depends on an
+intent that
 only earlier queries tell. Each outcome that a session has after such a trace is scored among the 16
 outcomes of its domain on the same entity. A model that sees no intent cannot do better than how
 often each outcome comes; one that does comes near the choice among the intent's own four.

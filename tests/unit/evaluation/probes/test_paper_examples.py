@@ -103,7 +103,7 @@ def test_every_scenario_of_the_paper_is_one_of_ours() -> None:
 def test_citations_name_the_present_version() -> None:
     root = Path(__file__).parents[4]
     citation = (root / "CITATION.cff").read_text(encoding="utf-8")
-    page = (root / "docs" / "protocol.md").read_text(encoding="utf-8")
+    page = (root / "docs" / "how-to" / "experiments.md").read_text(encoding="utf-8")
     assert re.findall("^version: (.*)$", citation, re.MULTILINE) == [__version__]
     assert f"version = {{{__version__}}}" in page
     for text in (citation, page):

@@ -77,7 +77,7 @@ LATER_HARMLESS = [
 
 
 def test_cases_written_after_the_rules_do_nearly_as_well() -> None:
-    """The figures of docs/privacy.md."""
+    """The figures of docs/explanation/privacy.md."""
     assert sum(map(looks_personal_typed, LATER)) == 78
     assert len(LATER) == 87
     assert sum(map(looks_personal_typed, LATER_HARMLESS)) == 3
