@@ -94,5 +94,7 @@ def _import(modules: tuple[str, ...]) -> tuple[float | None, str | None]:
     try:
         return float(done.stdout.split()[-1]), None  # a module may print something, too
     except (IndexError, ValueError):
-        said = done.stderr.strip().splitlines()
-        return None, said[-1] if said else f"ends the process with exit code {done.returncode}"
+        messages = done.stderr.strip().splitlines()
+        return None, messages[
+            -1
+        ] if messages else f"ends the process with exit code {done.returncode}"

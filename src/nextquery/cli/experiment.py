@@ -97,9 +97,9 @@ def _features(folders: list[str], functions: list[str]) -> "dict[str, SystemSour
     systems: dict[str, SystemSource] = {**_named("feature_from", folders)}
     for function in functions:
         scorers = import_scorers("features", function)
-        taken = sorted(systems.keys() & scorers.keys())
-        if taken:
-            raise InputError(f"--features {function}: the name {taken[0]!r} is taken")
+        duplicates = sorted(systems.keys() & scorers.keys())
+        if duplicates:
+            raise InputError(f"--features {function}: the name {duplicates[0]!r} is taken")
         systems |= scorers
     return systems
 
@@ -116,9 +116,11 @@ def _with_ensembles(options: list[str]) -> "dict[str, SystemSource]":
             new = {name: _own_system(source)}
         else:
             new = _named("model", [option])
-        taken = sorted(systems.keys() & new.keys())
-        if taken:
-            raise InputError(f"`model` {option}: the name {taken[0]!r} is taken; write NAME=FOLDER")
+        duplicates = sorted(systems.keys() & new.keys())
+        if duplicates:
+            raise InputError(
+                f"`model` {option}: the name {duplicates[0]!r} is taken; write NAME=FOLDER"
+            )
         systems |= new
     return systems
 

@@ -100,12 +100,12 @@ def why(
     from nextquery import load
     from nextquery.suggesters import diagnosis
 
-    others = named_folders(compare or [], "compare")
-    if "model" in others:
+    compared = named_folders(compare or [], "compare")
+    if "model" in compared:
         raise InputError("`compare` model: this name is taken by MODEL; choose another")
     diagnoses = {
         name: diagnosis.why(load(folder, blocklist=blocklist), query, context or [])
-        for name, folder in {"model": model, **others}.items()
+        for name, folder in {"model": model, **compared}.items()
     }
     text = "\n".join(_readable(name, item) for name, item in diagnoses.items())
     print_result({name: asdict(item) for name, item in diagnoses.items()}, text, as_json)

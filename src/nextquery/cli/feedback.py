@@ -30,20 +30,20 @@ def report(
     from nextquery.evaluation.steps import to_json
     from nextquery.feedback.report import make_report
 
-    made = make_report(folder, out, bounds, settings)
-    lists = made.lists
+    page = make_report(folder, out, bounds, settings)
+    lists = page.lists
     lines = [
         f"{lists.shown:,} lists, {lists.visitors:,} visitors: accepted from {lists.share:.1%} "
         f"({lists.low:.1%} to {lists.high:.1%}), dismissed {lists.dismissed:,}",
         *(
             f"{model}: {counts.taken:,} of {counts.shown:,} suggestions accepted"
-            for model, counts in made.by_model.items()
+            for model, counts in page.by_model.items()
         ),
-        f"{len(made.never_taken)} queries with many lists and no accepted suggestion",
-        *(f"excluded: {count:,} ({reason})" for reason, count in made.excluded.items()),
+        f"{len(page.never_taken)} queries with many lists and no accepted suggestion",
+        *(f"excluded: {count:,} ({reason})" for reason, count in page.excluded.items()),
         f"Report: {out / 'index.html'}",
     ]
-    print_result(to_json(made), "\n".join(lines), as_json, indent=2)
+    print_result(to_json(page), "\n".join(lines), as_json, indent=2)
 
 
 @feedback.command()
@@ -103,15 +103,15 @@ def rerank(
     from nextquery.feedback.rerank_training import make_reranker
 
     shown = read_feedback(folder, bounds).impressions
-    made = make_reranker(shown, base, out, name, settings)
+    summary = make_reranker(shown, base, out, name, settings)
     text = (
-        f"Learnt from {made.impressions:,} lists. What other visitors accepted ranks higher: "
-        f"mean reciprocal rank {made.gain.base:.3f} -> {made.gain.reranked:.3f} "
-        f"(gain {made.gain.low:+.3f} to {made.gain.high:+.3f}, {made.gain.cases:,} accepted)\n"
+        f"Learnt from {summary.impressions:,} lists. What other visitors accepted ranks higher: "
+        f"mean reciprocal rank {summary.gain.base:.3f} -> {summary.gain.reranked:.3f} "
+        f"(gain {summary.gain.low:+.3f} to {summary.gain.high:+.3f}, {summary.gain.cases:,} accepted)\n"
         f"Model: {out}\nNext: serve it in a trial with its base, and ask the guard:\n"
         f"  nextquery feedback guard {folder} --model {out}"
     )
-    print_result(to_json(made), text, as_json, indent=2)
+    print_result(to_json(summary), text, as_json, indent=2)
 
 
 @feedback.command()

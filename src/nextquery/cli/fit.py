@@ -94,9 +94,9 @@ def fit(
             typer.echo(sentence, err=True)
 
 
-def _chosen(asked: "Section", used: "Section") -> Iterator[str]:
+def _chosen(requested: "Section", used: "Section") -> Iterator[str]:
     """What the log decided where the settings left it open."""
-    before, after = asked.model_dump(), used.model_dump()
+    before, after = requested.model_dump(), used.model_dump()
     for name in before:
         if before[name] is None and after[name] is False:
             yield f"{_REASONS[name]} (`{name}=false`)."
@@ -140,9 +140,9 @@ def blend(
     chosen = from_overrides(BlendSettings, settings or [])
     start = time.perf_counter()
     with Console(stderr=True).status("learning the weights"):
-        made = make_blend(model, members, PreparedData(data), out, chosen, returning)
+        blended = make_blend(model, members, PreparedData(data), out, chosen, returning)
     seconds = time.perf_counter() - start
-    rows = made.weights()
+    rows = blended.weights()
     document = {
         "model": str(out),
         "settings": chosen.model_dump(mode="json"),

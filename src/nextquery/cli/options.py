@@ -150,11 +150,11 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def call(**values: Any) -> None:
         for name, (annotation, kind, generated) in records.items():
-            taken = {
+            chosen = {
                 item.declared.name: item.value(values.pop(item.declared.name)) for item in generated
             }
             is_record = get_origin(annotation) is not Given
-            values[name] = kind(**taken) if is_record else Given(kind, taken)
+            values[name] = kind(**chosen) if is_record else Given(kind, chosen)
         command(**values)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

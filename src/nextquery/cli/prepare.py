@@ -78,9 +78,9 @@ def prepare(
     indices = [name.strip() for name in index.split(",") if name.strip()]
     with (
         progress_bar() as progress,
-        fetched_logs(source, logs, indices, out, progress) as found,
+        fetched_logs(source, logs, indices, out, progress) as fetched,
     ):
-        entries = run(found, out, settings, progress)
+        entries = run(fetched, out, settings, progress)
     advice = [in_options(item.text, ADVISED) for item in read_data(out, dominance)]
     document = {"out": str(out), **entries, "advice": advice}
     text = "\n".join([_summary(out, entries), *advice])
@@ -109,12 +109,12 @@ def read_names(setting: str, file: Path | None) -> list[str]:
     return [name for name in map(str.strip, lines) if name]
 
 
-def _recogniser(place: str) -> Callable[[str], bool]:
+def _recogniser(location: str) -> Callable[[str], bool]:
     """The function that the user names, from an installed module or the folder one is in."""
     from nextquery.logs.privacy import find_recogniser
 
     sys.path.append(str(Path.cwd()))
-    return find_recogniser(place)
+    return find_recogniser(location)
 
 
 @contextmanager
@@ -252,8 +252,8 @@ def init(
     if as_json:
         typer.echo(json.dumps(document, indent=2))
         return
-    given = {"--columns": columns, "--format": "" if format == ReadSettings.format else format}
-    words = [*map(str, logs), *(word for pair in given.items() if pair[1] for word in pair)]
+    choices = {"--columns": columns, "--format": "" if format == ReadSettings.format else format}
+    words = [*map(str, logs), *(word for pair in choices.items() if pair[1] for word in pair)]
     typer.echo(_init_text(document, shlex.join(words), advice))
 
 
@@ -327,7 +327,7 @@ def synth(
         satisfaction=kind,
         extra_words=extra_words,
     )
-    found = {
+    counts = {
         "path": str(out),
         "sessions": sessions,
         **asdict(summary),
@@ -337,7 +337,7 @@ def synth(
         "extra_words": extra_words,
     }
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(counts, indent=2))
         return
     typer.echo(
         f"{out}: {summary.rows:,} rows, {sessions:,} sessions of {summary.users:,} users, "

@@ -67,9 +67,9 @@ def _print_new_key(name: str) -> None:
         return
     from nextquery.service.keys import new_key
 
-    made = new_key(name)
-    typer.echo(f"key, for the client:  {made.key}")
-    typer.echo(f"line, for the key file:  {made.line}")
+    created = new_key(name)
+    typer.echo(f"key, for the client:  {created.key}")
+    typer.echo(f"line, for the key file:  {created.line}")
     raise typer.Exit
 
 

@@ -134,15 +134,15 @@ def report(
     from nextquery.study.report import as_json as plain
 
     target = out or folder.with_name(f"{folder.name}-report")
-    made = make_report(folder, target)
+    summary = make_report(folder, target)
     lines = []
-    for model in made.groups["all"].models:
+    for model in summary.groups["all"].models:
         shares = ", ".join(f"{share.value:.0%} {name}" for name, share in model.shares.items())
         lines.append(f"{model.model}: {shares}; {model.positive.value:.0%} {POSITIVE}")
     lines.append(f"HRED in the paper: {PAPER_POSITIVE:.0%} {POSITIVE}")
-    lines.append(who_is_missing(made) or "Complete: every assessor has judged every suggestion.")
+    lines.append(who_is_missing(summary) or "Complete: every assessor has judged every suggestion.")
     lines.append(f"Report: {target / 'index.html'}")
-    print_result(plain(made), "\n".join(lines), as_json, indent=2)
+    print_result(plain(summary), "\n".join(lines), as_json, indent=2)
 
 
 @study.command("first-pass")

@@ -122,9 +122,9 @@ def decode_options(
     raise InputError(f"{', '.join(names)}: for HRED only; this model is {suggester.kind!r}")
 
 
-def unable(path: Path, suggester: "Suggester", what: str) -> InputError:
+def unable(path: Path, suggester: "Suggester", problem: str) -> InputError:
     """The error of a command that this kind of model cannot run."""
-    return InputError(f"{path}: a model of kind {suggester.kind!r} {what}; give a trained one")
+    return InputError(f"{path}: a model of kind {suggester.kind!r} {problem}; give a trained one")
 
 
 def as_written(suggestion: "Suggestion") -> "Suggestion":
@@ -171,8 +171,8 @@ def _most_frequent(background: Background) -> Iterator[tuple[str, int]]:
 
 
 def _related(background: Background, queries: Sequence[str]) -> Iterator[Suggestion]:
-    asked = set(queries[-1].split()) if queries else set()
-    known = {word for word in asked if word in background.words}
+    typed = set(queries[-1].split()) if queries else set()
+    known = {word for word in typed if word in background.words}
     if not known:
         return
     for text, count in _most_frequent(background):

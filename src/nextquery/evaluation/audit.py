@@ -83,9 +83,9 @@ def coverage(
     refused: Counter[str] = Counter()
     let_through = 0
     for context in contexts:
-        own = guard.own_text([context])
+        allowed_text = guard.own_text([context])
         for item in unguarded.suggest([context], LISTED):
-            reason = guard.refusal(item.text, own)
+            reason = guard.refusal(item.text, allowed_text)
             if reason is not None:
                 refused[str(reason)] += 1
         shown = guarded.suggest([context], LISTED)
@@ -178,16 +178,20 @@ def audit(
         for level in sorted(
             {data.min_users, *settings.min_users}, key=lambda k: k != data.min_users
         ):
-            own = level == data.min_users
+            at_threshold = level == data.min_users
             say(f"planting {len(plan.sessions()):,} sessions, K = {level}")
             folder = work / str(level)
             planted = write_planted(data, folder / "data", plan.sessions(), level)
-            for name, made in _made(kinds, planted, model, folder, say):
-                measured.add(name, made, level, plan, own=own, bare=level == 1)
+            for name, model_folder in _fitted(kinds, planted, model, folder, say):
+                measured.add(
+                    name, model_folder, level, plan, at_threshold=at_threshold, bare=level == 1
+                )
             if settings.config is not None:
                 trained = trained or _trained(planted, folder / "trained", settings.config, say)
-                made = guarded_copy(trained, planted, folder / KIND)
-                measured.add(KIND, made, level, plan, own=own, bare=own)
+                model_folder = guarded_copy(trained, planted, folder / KIND)
+                measured.add(
+                    KIND, model_folder, level, plan, at_threshold=at_threshold, bare=at_threshold
+                )
     say("asking the model for lists")
     guard = Guard.open(model, settings.blocklist)
     lists = load(model, blocklist=settings.blocklist), load(model, guarded=False)
@@ -200,7 +204,7 @@ def audit(
         secrets=len(plan.decoys) + 1,
         chance_bits=chance_bits(len(plan.decoys) + 1),
         exposures=measured.exposures(),
-        poisoning=tuple(sorted(measured.curves, key=lambda each: (each.kind, each.min_users))),
+        poisoning=tuple(sorted(measured.curves, key=lambda curve: (curve.kind, curve.min_users))),
         coverage=covered,
         not_made=_not_made(kind, settings),
     )
@@ -214,14 +218,25 @@ class Measured:
         self._guarded: dict[str, tuple[Exposure, ...]] = {}
         self._unguarded: dict[str, tuple[Exposure, ...]] = {}
 
-    def add(self, kind: str, made: Path, level: int, plan: Plan, *, own: bool, bare: bool) -> None:
-        """Measure a model: `own` as the log's K has it, `bare` without any guard."""
-        guarded = load(made)
+    def add(
+        self,
+        kind: str,
+        model_folder: Path,
+        level: int,
+        plan: Plan,
+        *,
+        at_threshold: bool,
+        bare: bool,
+    ) -> None:
+        """Measure a model: `at_threshold` with the K of the log, `bare` without a guard."""
+        guarded = load(model_folder)
         self.curves.append(poison_curve(guarded, kind, level, plan.attacks))
-        if own:
+        if at_threshold:
             self._guarded[kind] = exposures(guarded, plan.canaries, plan.decoys)
         if bare:
-            self._unguarded[kind] = exposures(load(made, guarded=False), plan.canaries, plan.decoys)
+            self._unguarded[kind] = exposures(
+                load(model_folder, guarded=False), plan.canaries, plan.decoys
+            )
 
     def exposures(self) -> tuple[KindExposure, ...]:
         """The exposures of every kind."""
@@ -236,11 +251,11 @@ def _kinds(kind: str, settings: AuditSettings) -> list[str]:
     for name in settings.kinds:
         if name not in COUNT_MODELS or name in ASKS_FOR_HITS:
             raise InputError(f"`kinds` {name}: not a count model that can be made of any log")
-    own = [kind] if kind in COUNT_MODELS and kind not in ASKS_FOR_HITS else []
-    return list(dict.fromkeys([*own, *settings.kinds]))
+    same_kind = [kind] if kind in COUNT_MODELS and kind not in ASKS_FOR_HITS else []
+    return list(dict.fromkeys([*same_kind, *settings.kinds]))
 
 
-def _made(
+def _fitted(
     kinds: Sequence[str], planted: PreparedData, model: Path, work: Path, say: Say
 ) -> Iterator[tuple[str, Path]]:
     """The models of a planted log; the audited one's own kind with its own settings."""
@@ -314,9 +329,9 @@ def _secrets(result: AuditResult) -> Iterator[str]:
     )
     yield ""
     head = ["typed by", "guarded: bits", "most", "shown", "unguarded: bits", "most", "shown"]
-    for each in result.exposures:
-        yield each.kind
-        yield from _table([head, *_exposure_rows(each)])
+    for exposure in result.exposures:
+        yield exposure.kind
+        yield from _table([head, *_exposure_rows(exposure)])
     yield f"(shown: among the first {SHOWN} suggestions after their context)"
 
 
@@ -324,17 +339,21 @@ def _most(result: AuditResult) -> float:
     return float(result.secrets.bit_length() - 1)
 
 
-def _exposure_rows(found: KindExposure) -> Iterator[list[str]]:
-    without = {each.users: each for each in found.unguarded}
-    for each in found.guarded:
-        who = {0: "nobody", 1: "1 user"}.get(each.users, f"{each.users} users")
-        yield [who, *_cells(each), *_cells(without.get(each.users))]
+def _exposure_rows(kind: KindExposure) -> Iterator[list[str]]:
+    without = {exposure.users: exposure for exposure in kind.unguarded}
+    for exposure in kind.guarded:
+        users = {0: "nobody", 1: "1 user"}.get(exposure.users, f"{exposure.users} users")
+        yield [users, *_cells(exposure), *_cells(without.get(exposure.users))]
 
 
-def _cells(found: Exposure | None) -> list[str]:
-    if found is None:
+def _cells(exposure: Exposure | None) -> list[str]:
+    if exposure is None:
         return ["-", "-", "-"]
-    return [f"{found.mean_bits:.1f}", f"{found.most_bits:.1f}", f"{found.shown} of {found.secrets}"]
+    return [
+        f"{exposure.mean_bits:.1f}",
+        f"{exposure.most_bits:.1f}",
+        f"{exposure.shown} of {exposure.secrets}",
+    ]
 
 
 def _poison(result: AuditResult) -> Iterator[str]:
@@ -357,22 +376,22 @@ def _poison(result: AuditResult) -> Iterator[str]:
 
 
 def _coverage(result: AuditResult) -> Iterator[str]:
-    found = result.coverage
+    covered = result.coverage
     yield "3. What do the guards hold back?"
     yield ""
-    if not found.entries:
+    if not covered.entries:
         yield "No blocklist was given: only personal data and what fewer than K users typed is."
     else:
         yield (
-            f"The blocklist has {found.entries:,} entries. {found.known_queries:,} known queries "
-            f"of the log hold one ({found.traffic:.2%} of what was typed). Of lists that the "
-            f"guarded model made, {found.let_through} suggestions held one."
+            f"The blocklist has {covered.entries:,} entries. {covered.known_queries:,} known queries "
+            f"of the log hold one ({covered.traffic:.2%} of what was typed). Of lists that the "
+            f"guarded model made, {covered.let_through} suggestions held one."
         )
-        seen = ", ".join(f"{name} {share:.0%}" for name, share in found.disguises.items())
+        seen = ", ".join(f"{name} {share:.0%}" for name, share in covered.disguises.items())
         yield f"Entries that are still seen when disguised: {seen}."
-    reasons = ", ".join(f"{reason} {count:,}" for reason, count in found.refused.items())
-    what = reasons or "nothing"
-    yield f"Of {found.lists} lists of the model without its guards, they refuse: {what}."
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in covered.refused.items())
+    refusals = reasons or "nothing"
+    yield f"Of {covered.lists} lists of the model without its guards, they refuse: {refusals}."
 
 
 def _left_out(result: AuditResult) -> Iterator[str]:

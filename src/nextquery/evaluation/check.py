@@ -107,8 +107,10 @@ def check(new: Path, old: Path, data: PreparedData, settings: CheckSettings | No
     ]
     nats, known = _nats(models["new"], models["old"], cases)
     if known:
-        found = _difference("nll", "old", -nats["new"], -nats["old"], known, settings.tolerance)
-        differences.append(found)
+        difference = _difference(
+            "nll", "old", -nats["new"], -nats["old"], known, settings.tolerance
+        )
+        differences.append(difference)
     old_ranks = {
         rule: _difference("mrr", rule, ranks["old"], ranks[rule], cases, settings.tolerance)
         for rule in systems
@@ -139,21 +141,21 @@ def _reasons(
     reasons = []
     if users < settings.min_users:
         reasons.append(f"only {users} users have later sessions; {settings.min_users} are needed")
-    for found in differences:
-        if found.measure == "nll":
-            if found.p_worse < SIGNIFICANT:
+    for difference in differences:
+        if difference.measure == "nll":
+            if difference.p_worse < SIGNIFICANT:
                 reasons.append(
-                    f"next queries are less likely than with the old model: {-found.new:.3f} nats "
-                    f"per symbol, {-found.old:.3f} before"
+                    f"next queries are less likely than with the old model: {-difference.new:.3f} nats "
+                    f"per symbol, {-difference.old:.3f} before"
                 )
             continue
-        if found.p_worse >= SIGNIFICANT:
+        if difference.p_worse >= SIGNIFICANT:
             continue
-        before = old_ranks.get(found.other)
+        before = old_ranks.get(difference.other)
         if before is None:
-            reasons.append(f"MRR {found.new:.4f}, the old model has {found.old:.4f}")
+            reasons.append(f"MRR {difference.new:.4f}, the old model has {difference.old:.4f}")
         elif before.p_worse >= SIGNIFICANT:
-            reasons.append(f"MRR {found.new:.4f}, {found.other} has {found.old:.4f}")
+            reasons.append(f"MRR {difference.new:.4f}, {difference.other} has {difference.old:.4f}")
     return reasons
 
 
@@ -182,10 +184,10 @@ def draw_cases(rows: pl.DataFrame, most: int) -> list[Case]:
         .agg(pl.col("user").first(), pl.col("query"))
     )
     cases = [
-        Case(user, tuple(queries[:place]), queries[place])
+        Case(user, tuple(queries[:position]), queries[position])
         for user, queries in sessions.select("user", "query").iter_rows()
-        for place in range(1, len(queries))
-        if queries[place] not in queries[:place]
+        for position in range(1, len(queries))
+        if queries[position] not in queries[:position]
     ]
     drawn = np.random.default_rng(0).permutation(len(cases))[:most]
     return [cases[index] for index in sorted(drawn.tolist())]
@@ -197,10 +199,10 @@ def model_lists(model: Suggester, n: int) -> Lists:
     def lists(cases: Sequence[Case]) -> list[list[str]]:
         contexts = [case.context for case in cases]
         if isinstance(model, BatchSuggester):
-            found = model.suggest_many(contexts, n)
+            suggestions = model.suggest_many(contexts, n)
         else:
-            found = [model.suggest(context, n) for context in contexts]
-        return [[item.text for item in items] for items in found]
+            suggestions = [model.suggest(context, n) for context in contexts]
+        return [[item.text for item in items] for items in suggestions]
 
     return lists
 
@@ -245,8 +247,10 @@ def compare_with_rules(
     better = []
     for rule, lists in trivial_rules(data, settings.list_length).items():
         ranks[rule] = reciprocal_ranks(lists, cases)
-        found = _difference("mrr", rule, ranks["model"], ranks[rule], cases, settings.tolerance)
-        if found.p_worse < SIGNIFICANT:
+        difference = _difference(
+            "mrr", rule, ranks["model"], ranks[rule], cases, settings.tolerance
+        )
+        if difference.p_worse < SIGNIFICANT:
             better.append(rule)
     return {name: float(values.mean()) for name, values in ranks.items()}, tuple(better)
 
@@ -256,8 +260,8 @@ def reciprocal_ranks(lists: Lists, cases: Sequence[Case]) -> Floats:
     ranks = []
     for start in range(0, len(cases), _BATCH):
         some = cases[start : start + _BATCH]
-        for case, found in zip(some, lists(some), strict=True):
-            ranks.append(1 / (found.index(case.query) + 1) if case.query in found else 0.0)
+        for case, texts in zip(some, lists(some), strict=True):
+            ranks.append(1 / (texts.index(case.query) + 1) if case.query in texts else 0.0)
     return np.array(ranks)
 
 
@@ -271,8 +275,8 @@ def _nats(new: Scorer, old: Scorer, cases: Sequence[Case]) -> tuple[dict[str, Fl
         and all(np.isfinite(scored[name][index].log_likelihood) for name in scored)
     ]
     nats = {
-        name: np.array([-found[index].log_likelihood / found[index].words for index in kept])
-        for name, found in scored.items()
+        name: np.array([-scores[index].log_likelihood / scores[index].words for index in kept])
+        for name, scores in scored.items()
     }
     return nats, [cases[index] for index in kept]
 
@@ -282,12 +286,12 @@ def _scored(model: Scorer, cases: Sequence[Case]) -> list[ScoredQuery]:
     for start in range(0, len(cases), _BATCH):
         some = cases[start : start + _BATCH]
         if isinstance(model, BatchScorer):
-            found = model.score_many(
+            scores = model.score_many(
                 [case.context for case in some], [[case.query] for case in some]
             )
         else:
-            found = [model.score(case.context, [case.query]) for case in some]
-        scored += [item for [item] in found]
+            scores = [model.score(case.context, [case.query]) for case in some]
+        scored += [item for [item] in scores]
     return scored
 
 
@@ -326,9 +330,9 @@ def chance_of_loss(differences: Floats, users: Sequence[str]) -> float:
 
 def _by_user(differences: Floats, users: Sequence[str]) -> tuple[Floats, Floats]:
     """The sum of each user's differences, and how many there are."""
-    _, places = np.unique(np.array(users), return_inverse=True)
-    counts = np.bincount(places).astype(np.float64)
-    sums = np.bincount(places, weights=differences).astype(np.float64)
+    _, user_index = np.unique(np.array(users), return_inverse=True)
+    counts = np.bincount(user_index).astype(np.float64)
+    sums = np.bincount(user_index, weights=differences).astype(np.float64)
     return sums, counts
 
 

@@ -236,23 +236,23 @@ def qualities(
     """
     if not ranks:
         return {}
-    reciprocal = np.stack([mean_reciprocal(found) for found in ranks.values()])
+    reciprocal = np.stack([mean_reciprocal(system_ranks) for system_ranks in ranks.values()])
     by_case = bootstrap_intervals(reciprocal, None)
     by_user = bootstrap_intervals(reciprocal, user_numbers(users))
     return {
         system: Quality(
-            cases=found.shape[1],
+            cases=system_ranks.shape[1],
             mrr=float(reciprocal[row].mean()),
             mrr_low=float(by_case[row, 0]),
             mrr_high=float(by_case[row, 1]),
-            hit_1=float((found <= 1).mean()),
-            hit_5=float((found <= 5).mean()),
-            mrr_by_seed=tuple((1.0 / found).mean(axis=1).tolist()),
-            seed_error=standard_error((1.0 / found).mean(axis=1)),
+            hit_1=float((system_ranks <= 1).mean()),
+            hit_5=float((system_ranks <= 5).mean()),
+            mrr_by_seed=tuple((1.0 / system_ranks).mean(axis=1).tolist()),
+            seed_error=standard_error((1.0 / system_ranks).mean(axis=1)),
             mrr_low_by_user=float(by_user[row, 0]),
             mrr_high_by_user=float(by_user[row, 1]),
         )
-        for row, (system, found) in enumerate(ranks.items())
+        for row, (system, system_ranks) in enumerate(ranks.items())
     }
 
 
@@ -279,7 +279,7 @@ def compare(
     """
     if not pairs:
         return ()
-    reciprocal = {system: mean_reciprocal(found) for system, found in ranks.items()}
+    reciprocal = {system: mean_reciprocal(system_ranks) for system, system_ranks in ranks.items()}
     differences = np.stack([reciprocal[a] - reciprocal[b] for a, b in pairs])
     by_case = bootstrap_intervals(differences, None)
     by_user = bootstrap_intervals(differences, user_numbers(users))

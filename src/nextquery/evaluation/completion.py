@@ -91,13 +91,13 @@ def run_completion(
 
     A query that the session holds already is never offered again, so it cannot be a hit.
     """
-    asked = [case for case in cases if case.next_query not in case.context]
-    found = {}
+    kept = [case for case in cases if case.next_query not in case.context]
+    results = {}
     for name, system in systems.items():
-        if isinstance(system, Completer) and asked:
+        if isinstance(system, Completer) and kept:
             steps.begin("completion")
-            found[name] = _system(system, asked, steps, name)
-    return CompletionResult(len(asked), LISTED, SHOWN, found)
+            results[name] = _system(system, kept, steps, name)
+    return CompletionResult(len(kept), LISTED, SHOWN, results)
 
 
 def _system(
@@ -105,8 +105,8 @@ def _system(
 ) -> SystemCompletions:
     ranks: list[list[Ranks]] = [[], []]  # with the session, without it
     words: list[list[float]] = [[], []]
-    for place in steps.track(name)(range(len(cases))):
-        case = cases[place]
+    for index in steps.track(name)(range(len(cases))):
+        case = cases[index]
         for view, context in enumerate((case.context, ())):
             ranks[view].append(typed_ranks(system, context, case.next_query))
             words[view] += next_word_ranks(system, context, case.next_query)
@@ -122,10 +122,12 @@ def _system(
 def typed_ranks(system: Completer, context: Sequence[str], query: str) -> Ranks:
     """The query's rank after each of `LENGTHS` characters: infinite if absent, NaN if too long."""
     ranks = np.full(len(LENGTHS), np.nan)
-    for place, length in enumerate(LENGTHS):
+    for index, length in enumerate(LENGTHS):
         if length < len(query):
-            found = [each.text for each in system.complete(context, query[:length], LISTED)]
-            ranks[place] = found.index(query) + 1 if query in found else np.inf
+            texts = [
+                completion.text for completion in system.complete(context, query[:length], LISTED)
+            ]
+            ranks[index] = texts.index(query) + 1 if query in texts else np.inf
     return ranks
 
 
@@ -135,8 +137,8 @@ def next_word_ranks(system: Completer, context: Sequence[str], query: str) -> li
     ranks = []
     for known in range(1, len(words)):
         typed = " ".join(words[:known]) + " "
-        found = system.complete(context, typed, LISTED)
-        later = (each.text.split()[known:] for each in found)
+        completions = system.complete(context, typed, LISTED)
+        later = (completion.text.split()[known:] for completion in completions)
         following = list(dict.fromkeys(rest[0] for rest in later if rest))
         expected = words[known]
         ranks.append(following.index(expected) + 1 if expected in following else np.inf)
@@ -156,16 +158,16 @@ def saved_characters(ranks: Ranks, query: str) -> float:
 def _quality(ranks: Ranks, words: Sequence[float], queries: Sequence[str]) -> CompletionQuality:
     """`ranks` is (queries, lengths)."""
     sizes = np.array([len(query) for query in queries], dtype=np.float64)
-    columns = [(place, ~np.isnan(ranks[:, place])) for place in range(len(LENGTHS))]
+    columns = [(index, ~np.isnan(ranks[:, index])) for index in range(len(LENGTHS))]
     return CompletionQuality(
         by_length=tuple(
-            _at_length(LENGTHS[place], ranks[asked, place], sizes[asked])
-            for place, asked in columns
+            _at_length(LENGTHS[index], ranks[asked, index], sizes[asked])
+            for index, asked in columns
             if asked.any()
         ),
         mrr=float(_mean_reciprocal(ranks).mean()),
         saved=float(
-            np.mean([saved_characters(*each) for each in zip(ranks, queries, strict=True)])
+            np.mean([saved_characters(*case) for case in zip(ranks, queries, strict=True)])
         ),
         next_word=NextWordQuality(
             len(words),

@@ -134,10 +134,10 @@ def _rows(data: PreparedData) -> pl.LazyFrame:
 
 
 def _last_time(data: PreparedData) -> datetime:
-    found: Any = _rows(data).select(pl.col("time").max()).collect().item()
-    if found is None:
+    last: Any = _rows(data).select(pl.col("time").max()).collect().item()
+    if last is None:
         raise InputError(f"{data.path}: has no sessions to compare with")
-    return datetime.fromisoformat(str(found))
+    return datetime.fromisoformat(str(last))
 
 
 def _held_out(data: PreparedData) -> pl.DataFrame:
@@ -161,8 +161,8 @@ def _unknown_queries(rows: pl.DataFrame, old: PreparedData) -> float:
 
 def _only_in(data: PreparedData, other: PreparedData, table: str, key: str) -> pl.DataFrame:
     """The rows of a count table whose text the other folder's table lacks, frequent first."""
-    there = other.counts(table).select(key)
-    return data.counts(table).join(there, on=key, how="anti", maintain_order="left").collect()
+    other_keys = other.counts(table).select(key)
+    return data.counts(table).join(other_keys, on=key, how="anti", maintain_order="left").collect()
 
 
 def _named(rows: pl.DataFrame, key: str) -> tuple[Change, ...]:
@@ -196,9 +196,9 @@ def _sampled(rows: pl.DataFrame) -> list[tuple[str, ...]]:
 def perplexity(model: Scorer, sessions: Iterable[Sequence[str]]) -> float:
     """Per symbol of every query but the first, each given those before it."""
     cases = [
-        (session[:place], session[place])
+        (session[:position], session[position])
         for session in sessions
-        for place in range(1, len(session))
+        for position in range(1, len(session))
     ]
     total, symbols = 0.0, 0
     for start in range(0, len(cases), _BATCH):

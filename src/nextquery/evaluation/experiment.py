@@ -102,7 +102,9 @@ class ExperimentRun:
                 **probes,
                 scenarios=scenarios,
                 new_visitors=new_visitors,
-                fold_models={name: len(each) for name, each in self._systems.fold_models.items()},
+                fold_models={
+                    name: len(models) for name, models in self._systems.fold_models.items()
+                },
                 data=DataFacts(manifest.get("counts", {}), manifest.get("settings", {})),
                 systems=SystemNames(tuple(self._systems.models), tuple(self._systems.features)),
                 settings=self._settings,
@@ -113,11 +115,13 @@ class ExperimentRun:
 
     def _probe(self, probe: Probe) -> Any:
         """The result of a probe, an earlier run's if there is one."""
-        given = ProbeInput(self._data, self._systems, self._evaluation, self._settings, self._steps)
+        inputs = ProbeInput(
+            self._data, self._systems, self._evaluation, self._settings, self._steps
+        )
 
         def run() -> Any:
             self._steps.begin(probe.name.replace("_", " "))
-            return probe.run(given)
+            return probe.run(inputs)
 
         uses = self._labels if probe.name == "boundaries" else None
         return self._store.run(probe.name, probe.record, run, uses)
@@ -174,9 +178,9 @@ class ExperimentRun:
             uses = scenario_files(step, self._settings)
             begun[name] = self._store.begin(step, ScenarioResult, start, uses)
             self._begun.append(begun[name])
-            for each in self._begun:
-                if each.ready():
-                    each()
+            for finish in self._begun:
+                if finish.ready():
+                    finish()
         return begun
 
 
@@ -235,7 +239,10 @@ PACKAGES = ("lightgbm", "scikit-learn", "scipy", "numpy", "polars", "torch", "ne
 
 def provenance(data: PreparedData, sources: Mapping[str, SystemSource]) -> dict[str, Any]:
     """What a report was made with, for its manifest: machine, packages, data and models."""
-    installed = {each.metadata["Name"].lower(): each.version for each in metadata.distributions()}
+    installed = {
+        distribution.metadata["Name"].lower(): distribution.version
+        for distribution in metadata.distributions()
+    }
     return {
         "machine": {
             "cores": os.cpu_count(),
@@ -315,14 +322,14 @@ def _basis(
     encoder: list[str],
 ) -> Any | None:
     """What decides the results, or None if a system cannot be recognised."""
-    found = {name: identity(source) for name, source in sources.items()}
+    identities = {name: identity(source) for name, source in sources.items()}
     folded = {name: [identity(path) for path in paths] for name, paths in folds.items()}
-    if None in found.values():
+    if None in identities.values():
         return None
     return [
         data.artifact.manifest["files"],
         encoder,
-        found,
+        identities,
         folded,
         versions(),
         {name: str(value) for name, value in asdict(settings).items() if name not in FREE},

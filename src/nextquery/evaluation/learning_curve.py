@@ -71,7 +71,10 @@ class CurvePoint:
     def gain(self, model: str) -> Comparison | None:
         """What the model's log-likelihood adds to the Baseline Ranker."""
         pair = RankedSystem("baseline", model, "sum").key, "baseline"
-        return next((each for each in self.comparisons if (each.a, each.b) == pair), None)
+        return next(
+            (comparison for comparison in self.comparisons if (comparison.a, comparison.b) == pair),
+            None,
+        )
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,13 @@ class LearningCurve:
 
     def begins_to_pay(self, model: str, level: float = 0.01) -> int | None:
         """The number of sessions from which on the model's gain is significant by user."""
-        found = None
+        sessions = None
         for point in reversed(self.points):
             gain = point.gain(model)
             if gain is None or gain.relative <= 0 or _p(gain) >= level:
                 break
-            found = point.sessions
-        return found
+            sessions = point.sessions
+        return sessions
 
 
 def _p(gain: Comparison) -> float:
@@ -207,8 +210,8 @@ def _systems_alone(
     everyone: dict[str, Scorer] = {**systems.models, **systems.count_models}
     alone = {}
     for name in everyone:
-        found = lists[name].all if name in lists else None
-        coverage, hit_5 = (found.coverage, found.hit_5) if found else (None, None)
+        quality = lists[name].all if name in lists else None
+        coverage, hit_5 = (quality.coverage, quality.hit_5) if quality else (None, None)
         alone[name] = CurveSystem(coverage, hit_5, None)
     pairs = [(case.context, case.next_query) for case in cases]
     return alone, {name: _likelihoods(scorer, pairs) for name, scorer in everyone.items()}
@@ -217,9 +220,9 @@ def _systems_alone(
 def _likelihoods(scorer: Scorer, pairs: Sequence[tuple[tuple[str, ...], str]]) -> _Likelihoods:
     scored = [scorer.score(context, [wanted])[0] for context, wanted in pairs]
     return _Likelihoods(
-        np.array([max(each.log_likelihood, LOWEST) for each in scored]),
-        np.array([each.words for each in scored]),
-        np.array([not each.unknown for each in scored], dtype=np.bool_),
+        np.array([max(query.log_likelihood, LOWEST) for query in scored]),
+        np.array([query.words for query in scored]),
+        np.array([not query.unknown for query in scored], dtype=np.bool_),
     )
 
 
@@ -228,14 +231,16 @@ def _with_perplexity(
     scored: Mapping[str, _Likelihoods],
     sizes: Sequence[Mapping[str, _Likelihoods]],
 ) -> dict[str, CurveSystem]:
-    known = np.logical_and.reduce([each.known for size in sizes for each in size.values()])
-    words = {name: int(each.words[known].sum()) for name, each in scored.items()}
+    known = np.logical_and.reduce(
+        [likelihoods.known for size in sizes for likelihoods in size.values()]
+    )
+    words = {name: int(likelihoods.words[known].sum()) for name, likelihoods in scored.items()}
     return {
         name: replace(
-            found,
+            quality,
             perplexity=exp(-float(scored[name].values[known].sum()) / words[name])
             if words[name]
             else None,
         )
-        for name, found in alone.items()
+        for name, quality in alone.items()
     }

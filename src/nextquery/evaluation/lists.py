@@ -120,13 +120,13 @@ def text_quality(
     counts: Counter[str] = Counter()
     total = 0
     for texts, context in zip(lists, contexts, strict=True):
-        own = guard.own_text(context)
+        own_text = guard.own_text(context)
         for text in texts[:SHOWN]:
             total += 1
             counts["unknown"] += text not in guard.tables.queries
             counts["shortened"] += relation(context[-1], text) is Relation.DROPS
             counts["frequent"] += text in frequent
-            flaw = guard.flaw(text, own)
+            flaw = guard.flaw(text, own_text)
             if flaw is not None:
                 counts[flaw] += 1
     share = {name: count / total for name, count in counts.items()} if total else {}
@@ -188,7 +188,7 @@ class SystemLists:
             "known_anchor": self.known_anchor,
             "unknown_anchor": self.unknown_anchor,
         }
-        return {name: found for name, found in groups.items() if found is not None}
+        return {name: group for name, group in groups.items() if group is not None}
 
 
 @dataclass(frozen=True)
@@ -306,10 +306,10 @@ def suggest_all(
     for start in track(range(0, len(contexts), _BATCH)):
         batch = contexts[start : start + _BATCH]
         if isinstance(suggester, BatchSuggester):
-            found = suggester.suggest_many(batch, LISTED)
+            rows = suggester.suggest_many(batch, LISTED)
         else:
-            found = [suggester.suggest(context, LISTED) for context in batch]
-        lists += [[suggestion.text for suggestion in row] for row in found]
+            rows = [suggester.suggest(context, LISTED) for context in batch]
+        lists += [[suggestion.text for suggestion in row] for row in rows]
     return lists
 
 

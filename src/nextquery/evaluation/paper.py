@@ -150,8 +150,8 @@ def _suggestions(
     suggester: Suggester, embedder: Embedder, context: tuple[str, ...]
 ) -> PaperContext:
     missing = missing_words(embedder, context)
-    found = [] if missing else suggester.suggest(context, SUGGESTIONS)
-    return PaperContext(context, tuple(each.text for each in found), missing)
+    suggestions = [] if missing else suggester.suggest(context, SUGGESTIONS)
+    return PaperContext(context, tuple(suggestion.text for suggestion in suggestions), missing)
 
 
 def _gates(gated: Gated, embedder: Embedder) -> GateExample | None:
@@ -234,15 +234,15 @@ def sample_suggestions(
     chosen: list[Session] = []
     for queries in (1, 2, 3):
         fitting = [session for session in sessions if len(session.queries) == queries + 1]
-        places = generator.permutation(len(fitting))[: CONTEXTS // 3]
-        chosen += [fitting[place] for place in places]
+        positions = generator.permutation(len(fitting))[: CONTEXTS // 3]
+        chosen += [fitting[position] for position in positions]
     return SampleTable(tuple(_suggest(suggesters, session) for session in chosen))
 
 
 def _suggest(suggesters: Mapping[str, Suggester], session: Session) -> SampleContext:
     *context, next_query = session.queries
     lists = {
-        name: tuple(found.text for found in suggester.suggest(context, SUGGESTIONS))
+        name: tuple(suggestion.text for suggestion in suggester.suggest(context, SUGGESTIONS))
         for name, suggester in suggesters.items()
     }
     return SampleContext(tuple(context), next_query, lists)

@@ -59,8 +59,8 @@ def _rows(background: pl.DataFrame, sessions: Sequence[PlantedSession]) -> pl.Da
     position = pl.int_range(pl.len()).over("session")
     last = position == pl.len().over("session") - 1
     times = pl.lit(start) - pl.duration(minutes=2) * (pl.len().over("session") - 1 - position)
-    made = planted.with_columns(position=position, time=times, clicks=last)
-    return made.select(pl.col(name).cast(kind) for name, kind in background.schema.items())
+    rows = planted.with_columns(position=position, time=times, clicks=last)
+    return rows.select(pl.col(name).cast(kind) for name, kind in background.schema.items())
 
 
 def _write_counts(rows: pl.DataFrame, data: PreparedData, folder: Path, min_users: int) -> None:
@@ -115,8 +115,8 @@ class Plan:
         return [
             session
             for kind, some in named
-            for number, each in enumerate(some)
-            for session in each.sessions(f"{kind}-{number}")
+            for number, plant in enumerate(some)
+            for session in plant.sessions(f"{kind}-{number}")
         ]
 
 
@@ -150,8 +150,8 @@ def make_plan(data: PreparedData, settings: PlantingSettings) -> Plan:
             f"plant {wanted} phrases among; audit a larger log, or with fewer of them"
         )
     weights = frequent["count"].to_numpy() / float(frequent["count"].sum())
-    places = rng.choice(len(frequent), wanted, replace=False, p=weights)
-    contexts = iter(frequent["query"].gather(places.astype(np.int64)).to_list())
+    indices = rng.choice(len(frequent), wanted, replace=False, p=weights)
+    contexts = iter(frequent["query"].gather(indices.astype(np.int64)).to_list())
     new = _new_texts(data, words, rng)
     return Plan(
         tuple(
@@ -173,13 +173,13 @@ def _new_texts(
 ) -> Callable[[int], str]:
     """Draws texts of a given number of words, each once, none of which anybody typed."""
     splits = [data.session_rows(split).select("query") for split in data.splits]
-    taken = set(pl.concat(splits).unique().collect()["query"])
+    known = set(pl.concat(splits).unique().collect()["query"])
 
     def draw(length: int) -> str:
         while True:
-            text = " ".join(words[place] for place in rng.choice(len(words), length, replace=False))
-            if text not in taken:
-                taken.add(text)
+            text = " ".join(words[index] for index in rng.choice(len(words), length, replace=False))
+            if text not in known:
+                known.add(text)
                 return text
 
     return draw
@@ -224,7 +224,7 @@ class PoisonCurve:
     @property
     def needed(self) -> int | None:
         """The fewest fake users who push a phrase in half of the contexts; None: more."""
-        enough = (each.fake_users for each in self.points if 2 * each.pushed >= each.contexts)
+        enough = (point.fake_users for point in self.points if 2 * point.pushed >= point.contexts)
         return min(enough, default=None)
 
 
@@ -250,11 +250,11 @@ def exposures(
     model: Suggester, canaries: Sequence[Planted], decoys: Sequence[str]
 ) -> tuple[Exposure, ...]:
     """The exposure of canaries by how many people typed them, and whether they are shown."""
-    found: dict[int, list[tuple[float, bool]]] = {}
-    for each in canaries:
-        shown = [item.text for item in model.suggest([each.context], SHOWN)]
-        measured = _bits(model, each, decoys), each.text in shown
-        found.setdefault(each.users, []).append(measured)
+    by_users: dict[int, list[tuple[float, bool]]] = {}
+    for canary in canaries:
+        shown = [item.text for item in model.suggest([canary.context], SHOWN)]
+        measured = _bits(model, canary, decoys), canary.text in shown
+        by_users.setdefault(canary.users, []).append(measured)
     return tuple(
         Exposure(
             users,
@@ -263,16 +263,16 @@ def exposures(
             max(bits for bits, _ in some),
             sum(shown for _, shown in some),
         )
-        for users, some in sorted(found.items())
+        for users, some in sorted(by_users.items())
     )
 
 
 def _bits(model: Suggester, canary: Planted, decoys: Sequence[str]) -> float:
     scores = model.score([canary.context], [canary.text, *decoys])
-    own, *others = (item.log_likelihood for item in scores)
-    values = np.array(others)
+    secret, *decoy_scores = (item.log_likelihood for item in scores)
+    values = np.array(decoy_scores)
     # Those that score the same come before it half of the time.
-    rank = 1 + float((values > own).sum()) + 0.5 * float((values == own).sum())
+    rank = 1 + float((values > secret).sum()) + 0.5 * float((values == secret).sum())
     return exposure_bits(rank, len(scores))
 
 
@@ -280,11 +280,11 @@ def poison_curve(
     model: Suggester, kind: str, min_users: int, attacks: Sequence[Planted]
 ) -> PoisonCurve:
     """In how many contexts each number of fake users gets its phrase among the first five."""
-    found: dict[int, list[bool]] = {}
-    for each in attacks:
-        texts = [item.text for item in model.suggest([each.context], FIRST)]
-        found.setdefault(each.users, []).append(each.text in texts)
+    by_users: dict[int, list[bool]] = {}
+    for attack in attacks:
+        texts = [item.text for item in model.suggest([attack.context], FIRST)]
+        by_users.setdefault(attack.users, []).append(attack.text in texts)
     points = tuple(
-        PoisonPoint(users, len(some), sum(some)) for users, some in sorted(found.items())
+        PoisonPoint(users, len(some), sum(some)) for users, some in sorted(by_users.items())
     )
     return PoisonCurve(kind, min_users, points)

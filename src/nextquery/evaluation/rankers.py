@@ -46,7 +46,9 @@ seeds are trained for the chosen one only."""
 
 
 EARLIER_SETS: tuple[tuple[str, ...], ...] = tuple(
-    (*own, *(f"{EARLIER}{form}" for form in forms)) for forms in FORM_SETS for own in ((), forms)
+    (*session_forms, *(f"{EARLIER}{form}" for form in forms))
+    for forms in FORM_SETS
+    for session_forms in ((), forms)
 )
 """The same of a score given the user's earlier queries, too: alone, and with that without them."""
 
@@ -196,7 +198,7 @@ class RankerTrainer:
             }
         for task, added in waiting.items():
             known = self._trained.get(task, ())
-            self._trained[task] = (*known, *(each.result() for each in added))
+            self._trained[task] = (*known, *(future.result() for future in added))
         return [RankerGroup(task.forms, self._trained[task][:seeds]) for task in tasks]
 
     def _data(self, names: tuple[str, ...], smallest_leaf: int) -> RankerData:
@@ -289,9 +291,9 @@ Train = Callable[[RankerJob], "Future[TrainedRankers]"]
 
 def train_here(job: RankerJob) -> "Future[TrainedRankers]":
     """Train in this process, before anything else."""
-    found: Future[TrainedRankers] = Future()
-    found.set_result(train_rankers(job))
-    return found
+    future: Future[TrainedRankers] = Future()
+    future.set_result(train_rankers(job))
+    return future
 
 
 class RankerProcesses:
@@ -344,15 +346,15 @@ class RankerProcesses:
 def _ask(process: "Connection[Any, Any]", job: RankerJob) -> TrainedRankers:
     try:
         process.send(job)
-        found = process.recv()
+        result = process.recv()
     except (EOFError, OSError):
         raise NextqueryError(
             "a process that trained rankers ended; if memory ran out, `ranker_cases` bounds it"
         ) from None
-    if isinstance(found, BaseException):
-        raise found
-    assert isinstance(found, TrainedRankers)
-    return found
+    if isinstance(result, BaseException):
+        raise result
+    assert isinstance(result, TrainedRankers)
+    return result
 
 
 def train_rankers(job: RankerJob) -> TrainedRankers:

@@ -95,4 +95,4 @@ class ExperimentResults:
 
 def with_enough_cases(scenarios: Mapping[str, ScenarioResult]) -> dict[str, ScenarioResult]:
     """The scenarios that have results."""
-    return {name: found for name, found in scenarios.items() if found.systems}
+    return {name: scenario for name, scenario in scenarios.items() if scenario.systems}

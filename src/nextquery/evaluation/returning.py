@@ -119,11 +119,11 @@ def returning_result(
     except InputError as error:
         return ReturningResult(too_few=str(error))
     frequent = {query for query, _ in background.most_frequent(FREQUENT)}
-    found: dict[str, VisitorResult] = {}
+    visitors: dict[str, VisitorResult] = {}
     for split, requests in samples.items():
-        asked = [request.context for request in requests]
+        split_contexts = [request.context for request in requests]
         lists = {
-            name: suggest_all(suggester, asked, steps.track(f"{split}, {name}"))
+            name: suggest_all(suggester, split_contexts, steps.track(f"{split}, {name}"))
             for name, suggester in suggesters.items()
         }
         for name, is_returning in (("returning", True), ("first-time", False)):
@@ -131,8 +131,8 @@ def returning_result(
             if chosen:
                 of_these = {key: [rows[n] for n in chosen] for key, rows in lists.items()}
                 some = [requests[n] for n in chosen]
-                found[f"{split}: {name}"] = _measured(model, some, of_these, frequent)
-    return ReturningResult(found, model.threshold)
+                visitors[f"{split}: {name}"] = _measured(model, some, of_these, frequent)
+    return ReturningResult(visitors, model.threshold)
 
 
 def _measured(
@@ -143,7 +143,10 @@ def _measured(
 ) -> VisitorResult:
     cases = _Cases(requests, frequent)
     again = [
-        [each.text for each in model.again(request.context, request.history, request.now, AGAIN)]
+        [
+            suggestion.text
+            for suggestion in model.again(request.context, request.history, request.now, AGAIN)
+        ]
         for request in requests
     ]
     last_three = [
@@ -155,8 +158,8 @@ def _measured(
     ]
     together = {
         name: [
-            [*texts[:SHOWN], *(text for text in own if text not in texts[:SHOWN])]
-            for texts, own in zip(rows, again, strict=True)
+            [*texts[:SHOWN], *(text for text in earlier if text not in texts[:SHOWN])]
+            for texts, earlier in zip(rows, again, strict=True)
         ]
         for name, rows in lists.items()
     }
@@ -227,7 +230,7 @@ def estimate(values: Floats, sizes: Floats, users: Integers) -> Estimate:
     (0.5, 0.5, 0.5)
     """
     _, numbers = np.unique(users, return_inverse=True)
-    sums, totals = (np.bincount(numbers, weights=each) for each in (values, sizes))
+    sums, totals = (np.bincount(numbers, weights=column) for column in (values, sizes))
     count = len(sums)
     generator = np.random.default_rng(0)
     drawn = generator.multinomial(count, np.full(count, 1.0 / count), size=RESAMPLES)

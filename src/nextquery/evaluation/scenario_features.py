@@ -60,9 +60,9 @@ class EarlierQueries:
         >>> EarlierQueries(3, {7: ("a",)}).added_to(cases).cases[0].earlier
         ('a',)
         """
-        found = self.by_session
+        by_session = self.by_session
         return CaseSet(
-            tuple(replace(case, earlier=found.get(case.session, ())) for case in cases.cases)
+            tuple(replace(case, earlier=by_session.get(case.session, ())) for case in cases.cases)
         )
 
 
@@ -80,10 +80,10 @@ def read_earlier_queries(data: PreparedData, limit: int) -> EarlierQueries:
         .sort("user", "start", "session")
         .select("user", "session", "start", "end", "queries")
     )
-    found: dict[int, tuple[str, ...]] = {}
-    for _, own in groupby(sessions.collect().iter_rows(), key=itemgetter(0)):
-        found |= _earlier_of_user([row[1:] for row in own], limit)
-    return EarlierQueries(limit, found)
+    earlier: dict[int, tuple[str, ...]] = {}
+    for _, user_rows in groupby(sessions.collect().iter_rows(), key=itemgetter(0)):
+        earlier |= _earlier_of_user([row[1:] for row in user_rows], limit)
+    return EarlierQueries(limit, earlier)
 
 
 _COLUMNS = ("session", "position", "user", "time", "query")
@@ -96,7 +96,7 @@ def _earlier_of_user(
 
     Sessions may overlap, as those of a log that names its sessions itself.
     """
-    found = {}
+    earlier = {}
     ended = iter(sorted(sessions, key=itemgetter(2, 0)))
     following = next(ended, None)
     history: deque[str] = deque(maxlen=limit)
@@ -105,8 +105,8 @@ def _earlier_of_user(
             history.extend(following[3])
             following = next(ended, None)
         if history:
-            found[session] = tuple(history)
-    return found
+            earlier[session] = tuple(history)
+    return earlier
 
 
 def lengthened(cases: CaseSet) -> CaseSet:
@@ -129,38 +129,38 @@ USEFUL = "useful"
 
 def clicked_endings(data: PreparedData, splits: Iterable[str]) -> frozenset[int]:
     """The sessions whose last query was clicked."""
-    found: set[int] = set()
+    clicked: set[int] = set()
     for split in splits:
         last = pl.col("clicks").sort_by("position").last()
         ends = data.session_rows(split).group_by("session").agg(last)
-        found.update(ends.filter(pl.col("clicks") > 0).collect()["session"])
-    return frozenset(found)
+        clicked.update(ends.filter(pl.col("clicks") > 0).collect()["session"])
+    return frozenset(clicked)
 
 
 def useful_scores(model: object, cases: CaseSet, log_likelihoods: Floats) -> Floats | None:
     """log P(q and useful | session) of all candidates, flat; None of a model without a head."""
     if not isinstance(model, UsefulnessJudge) or not model.judges_usefulness:
         return None
-    found: list[float] = []
+    usefulness: list[float] = []
     for start in range(0, len(cases), BATCH):
         some = cases.cases[start : start + BATCH]
         judged = model.usefulness_many(
             [case.context for case in some], [case.candidates for case in some]
         )
-        found += [each for row in judged for each in row]
-    return np.asarray(log_likelihoods + np.log(np.array(found)), dtype=np.float64)
+        usefulness += [value for row in judged for value in row]
+    return np.asarray(log_likelihoods + np.log(np.array(usefulness)), dtype=np.float64)
 
 
-def by_last_click(found: SystemRanks, clicked: Set[int]) -> dict[str, RankingResult]:
+def by_last_click(ranks: SystemRanks, clicked: Set[int]) -> dict[str, RankingResult]:
     """Every system where the last query was clicked and where it was not; empty without clicks."""
     if not clicked:
         return {}
-    marks = np.array([case.session in clicked for case in found.cases.cases], dtype=np.bool_)
-    useful = [system for system in found.ranks if system.form == USEFUL]
+    marks = np.array([case.session in clicked for case in ranks.cases.cases], dtype=np.bool_)
+    useful = [system for system in ranks.ranks if system.form == USEFUL]
     pairs = [(system, system.with_form("")) for system in useful]
     return {
-        "clicked": found.select(marks).summary(pairs),
-        "not_clicked": found.select(~marks).summary(pairs),
+        "clicked": ranks.select(marks).summary(pairs),
+        "not_clicked": ranks.select(~marks).summary(pairs),
     }
 
 
@@ -224,7 +224,7 @@ def with_all_sessions(evaluation: EvaluationData, data: PreparedData) -> Evaluat
     background = _evaluable(data.sessions("background"))
     splits = (background, *(evaluation.sessions[split] for split in (*LEARNING, "test")))
     everything = [session for split in splits for session in split]
-    chosen = [user_place(each.user, "validation") % 4 == 0 for each in everything]
+    chosen = [user_place(session.user, "validation") % 4 == 0 for session in everything]
     pairs = list(zip(everything, chosen, strict=True))
     parts = {
         "training": [session for session, validation in pairs if not validation],
@@ -260,12 +260,12 @@ def as_new_visitors(
     evaluation: EvaluationData, data: PreparedData, work: Path, folds: int = COUNT_FOLDS
 ) -> EvaluationData:
     """The same sessions as if every user came for the first time; `work` is a temporary folder."""
-    found = tuple(
+    without_fold = tuple(
         _without_fold(evaluation, data, work / f"without-{fold}", fold, folds)
         for fold in range(folds)
     )
-    backgrounds = Backgrounds(evaluation.background, [fold.background for fold in found])
-    return replace(evaluation, backgrounds=backgrounds, folds=found)
+    backgrounds = Backgrounds(evaluation.background, [fold.background for fold in without_fold])
+    return replace(evaluation, backgrounds=backgrounds, folds=without_fold)
 
 
 def _without_fold(
@@ -308,15 +308,15 @@ def build_cases(
     users.
     """
     build = SCENARIOS[scenario].build
-    found = {}
+    by_split = {}
     for split, sessions in evaluation.sessions.items():
         cases = build(sessions, evaluation.backgrounds, rules)
         if split in LEARNING:
             cases = _sample(cases, learning_limit, rules.seed)
         elif test_users is not None:
             cases = _of_users(cases, test_users, rules.seed)
-        found[split] = evaluation.earlier.added_to(cases) if evaluation.earlier else cases
-    return found
+        by_split[split] = evaluation.earlier.added_to(cases) if evaluation.earlier else cases
+    return by_split
 
 
 def _of_users(cases: CaseSet, limit: int, seed: int) -> CaseSet:
@@ -331,9 +331,9 @@ def _sample(cases: CaseSet, limit: int | None, seed: int) -> CaseSet:
     """At most `limit` cases, drawn without replacement."""
     if limit is None or limit >= len(cases):
         return cases
-    places = np.random.default_rng(seed).permutation(len(cases))[:limit]
+    indices = np.random.default_rng(seed).permutation(len(cases))[:limit]
     wanted = np.zeros(len(cases), dtype=np.bool_)
-    wanted[places] = True
+    wanted[indices] = True
     return cases.select(wanted)
 
 
@@ -398,10 +398,10 @@ def by_fold(
 ) -> Floats:
     """Scores of all candidates, flat, each case's by the model of its user's fold."""
     folds = np.array([user_fold(case.user, len(models)) for case in cases.cases], dtype=np.int64)
-    found = np.zeros(cases.rows)
+    scores = np.zeros(cases.rows)
     for number, model in enumerate(models):
-        found[folds[cases.owners] == number] = score(model, cases.select(folds == number))
-    return found
+        scores[folds[cases.owners] == number] = score(model, cases.select(folds == number))
+    return scores
 
 
 def is_test(split: str) -> bool:

@@ -131,7 +131,9 @@ class ScenarioResult(SplitResult):
 
 def find_comparison(comparisons: tuple[Comparison, ...], a: str, b: str) -> Comparison | None:
     """The comparison of two systems, if it was made."""
-    return next((each for each in comparisons if (each.a, each.b) == (a, b)), None)
+    return next(
+        (comparison for comparison in comparisons if (comparison.a, comparison.b) == (a, b)), None
+    )
 
 
 UserGroups = Mapping[str, Set[str]]
@@ -164,12 +166,12 @@ def _read(path: Path) -> frozenset[str]:
 
 
 def by_user_group(
-    found: SystemRanks, groups: UserGroups, pairs: Sequence[Pair]
+    ranks: SystemRanks, groups: UserGroups, pairs: Sequence[Pair]
 ) -> dict[str, RankingResult]:
     """Every system on the cases of each group's users."""
-    users = [case.user for case in found.cases.cases]
+    users = [case.user for case in ranks.cases.cases]
     return {
-        name: found.select(np.array([user in group for user in users], dtype=np.bool_)).summary(
+        name: ranks.select(np.array([user in group for user in users], dtype=np.bool_)).summary(
             pairs
         )
         for name, group in groups.items()
@@ -186,9 +188,9 @@ LENGTHS: Mapping[str, Callable[[int], bool]] = {
 CONTEXT_LENGTHS = (1, 2, 3)
 
 
-def by_session_length(found: SystemRanks, pairs: Sequence[Pair]) -> dict[str, RankingResult]:
+def by_session_length(ranks: SystemRanks, pairs: Sequence[Pair]) -> dict[str, RankingResult]:
     """Every system in short, medium and long sessions (Figure 5)."""
-    return {name: found.select(of_length(found.cases, name)).summary(pairs) for name in LENGTHS}
+    return {name: ranks.select(of_length(ranks.cases, name)).summary(pairs) for name in LENGTHS}
 
 
 def session_lengths(cases: CaseSet) -> dict[str, float | None]:
@@ -232,7 +234,7 @@ def by_context_length(
         return ContextLengthResult(int(wanted.sum()), f"at least {FEWEST_CASES} are needed")
     cases = part.cases.select(wanted)
     whole = FeatureTable(part.features.names, part.features.values[wanted[part.cases.owners]])
-    found: dict[str, Mapping[str, Quality]] = {}
+    queries: dict[str, Mapping[str, Quality]] = {}
     ranks: dict[RankedSystem, Integers] = {}
     ranker, alone = RankedSystem("baseline", name), RankedSystem(model=name)
     for last in (*CONTEXT_LENGTHS, None):
@@ -243,13 +245,13 @@ def by_context_length(
         ranked = {ranker: group.scores(view), alone: view.column(f"{name}:sum")}
         label = "all" if last is None else str(last)
         systems = rank_systems(cases, ranked)
-        found[label] = systems.summary([]).systems
+        queries[label] = systems.summary([]).systems
         ranks[RankedSystem(model=label)] = systems.ranks[ranker]
     users = [case.user for case in cases.cases]
     everything = RankedSystem(model="all")
     pairs = [(everything, RankedSystem(model=str(last))) for last in CONTEXT_LENGTHS]
     compared = compare(ranks, pairs, users)
-    return ContextLengthResult(len(cases), queries=found, comparisons=compared)
+    return ContextLengthResult(len(cases), queries=queries, comparisons=compared)
 
 
 def _share(marks: np.ndarray[Any, np.dtype[np.bool_]]) -> float | None:
@@ -319,9 +321,9 @@ def begin_scenario(
     if facts.too_few:
         return finished(facts)
     parts = {
-        split: add_features(split, found, evaluation, systems, steps)
-        for split, found in cases.items()
-        if len(found)
+        split: add_features(split, split_cases, evaluation, systems, steps)
+        for split, split_cases in cases.items()
+        if len(split_cases)
     }
     learning = [run for run, read in runs.items() if read.covers(cases["training"])]
     parts = {split: _with_runs(split, part, runs, learning) for split, part in parts.items()}
@@ -338,12 +340,15 @@ def begin_scenario(
             for split, part in parts.items()
             if is_test(split)
         }
-        ranked = {split: rank_systems(parts[split].cases, found) for split, found in scores.items()}
+        ranked = {
+            split: rank_systems(parts[split].cases, split_scores)
+            for split, split_scores in scores.items()
+        }
         _export(trec, title, parts, scores["test"], ranked, settings.exports)
         reference = next(iter(systems.models), "")
         measured = {
-            split: _measure(found, scores[split], reference, tuple(runs), settings, evaluation)
-            for split, found in ranked.items()
+            split: _measure(ranks, scores[split], reference, tuple(runs), settings, evaluation)
+            for split, ranks in ranked.items()
         }
         groups = trained[0].groups
         by_length = {}
@@ -380,9 +385,9 @@ def _read_runs(
     scenario: str, files: Mapping[str, Sequence[Path]], systems: Systems
 ) -> dict[str, Run]:
     """The runs that others made of this scenario."""
-    taken = files.keys() & {*systems.models, *systems.features, *RESERVED}
-    if taken:
-        raise InputError(f"`runs` {min(taken)}: the name is taken; choose another")
+    duplicates = files.keys() & {*systems.models, *systems.features, *RESERVED}
+    if duplicates:
+        raise InputError(f"`runs` {min(duplicates)}: the name is taken; choose another")
     return {
         name: read_run(path)
         for name, paths in files.items()
@@ -419,16 +424,17 @@ def _jobs(
     jobs = []
     for fold in range(folds):
         training, validation = (
-            parts[split].select(_others(parts[split].cases, fold, folds)) for split in LEARNING
+            parts[split].select(_outside_fold(parts[split].cases, fold, folds))
+            for split in LEARNING
         )
         jobs.append(RankerJob(training, validation, seeds, models, features))
     return jobs
 
 
-def _others(cases: CaseSet, fold: int, folds: int) -> np.ndarray:
+def _outside_fold(cases: CaseSet, fold: int, folds: int) -> np.ndarray:
     """Which cases are of users outside the fold; all if there is only one."""
-    own = [folds > 1 and user_fold(case.user, folds) == fold for case in cases.cases]
-    return ~np.array(own, dtype=np.bool_)
+    in_fold = [folds > 1 and user_fold(case.user, folds) == fold for case in cases.cases]
+    return ~np.array(in_fold, dtype=np.bool_)
 
 
 def _scores(
@@ -439,7 +445,7 @@ def _scores(
         return system_scores(part, trained[0].groups, systems, runs)
     scores: dict[RankedSystem, Floats] = {}
     for fold, half in enumerate(trained):
-        mine = ~_others(part.cases, fold, len(trained))
+        mine = ~_outside_fold(part.cases, fold, len(trained))
         rows = mine[part.cases.owners]
         of_half = system_scores(part.select(mine), half.groups, systems, runs)
         for system, values in of_half.items():
@@ -487,19 +493,19 @@ def _measure(
     present = [RankedSystem(model=run) for run in runs if RankedSystem(model=run) in ranked.ranks]
     pairs = compared_pairs(ranked.ranks, reference)
     pairs += [(run, base) for run in present for base in (ADJ, BASELINE)]
-    found = ranked.summary(pairs)
+    summary = ranked.summary(pairs)
     by_mean_score = {
         system.key: float(mean_reciprocal(ranked.cases.ranks(values.mean(axis=0))[None]).mean())
         for system, values in scores.items()
         if values.ndim == 2 and len(values) > 1
     }
     return SplitResult(
-        too_few=found.too_few,
+        too_few=summary.too_few,
         systems={
             key: replace(quality, run_mrr=by_mean_score.get(key))
-            for key, quality in found.systems.items()
+            for key, quality in summary.systems.items()
         },
-        comparisons=found.comparisons,
+        comparisons=summary.comparisons,
         by_session_length=by_session_length(ranked, pairs),
         by_last_click=by_last_click(ranked, evaluation.clicked),
         by_user_group=by_user_group(ranked, settings.groups, pairs),
@@ -510,7 +516,7 @@ def _facts(cases: Mapping[str, CaseSet], evaluation: EvaluationData) -> Scenario
     """What can be said before anything is ranked."""
     test = cases["test"]
     return ScenarioResult(
-        cases={split: len(found) for split, found in cases.items()},
+        cases={split: len(split_cases) for split, split_cases in cases.items()},
         session_lengths=session_lengths(test),
         noisy_contexts=noisy_contexts(test, evaluation.background),
         candidates=float(np.mean(test.sizes)) if len(test) else None,

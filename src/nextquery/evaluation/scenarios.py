@@ -25,7 +25,7 @@ class NoisyContext(NamedTuple):
     """A context with a noisy query in it, and where."""
 
     queries: tuple[str, ...]
-    place: int
+    position: int
 
 
 class Noise:
@@ -41,9 +41,9 @@ class Noise:
     def insert(self, context: tuple[str, ...], session: int) -> NoisyContext:
         """Put a noisy query somewhere: before, between or after the queries of a context."""
         generator = np.random.default_rng([self._seed, session])
-        place = int(generator.integers(0, len(context) + 1))
+        position = int(generator.integers(0, len(context) + 1))
         query = self.queries[int(generator.choice(len(self.queries), p=self._shares))]
-        return NoisyContext((*context[:place], query, *context[place:]), place)
+        return NoisyContext((*context[:position], query, *context[position:]), position)
 
     def within(self, context: tuple[str, ...]) -> bool:
         """Whether a context holds a noisy query."""
@@ -64,10 +64,10 @@ class DistractorPool:
             self._texts += session.queries[1:]
             self._sessions += [session.id] * (len(session.queries) - 1)
         by_word: dict[str, list[int]] = defaultdict(list)
-        for place, text in enumerate(self._texts):
+        for index, text in enumerate(self._texts):
             for word in dict.fromkeys(text.split()):
-                by_word[word].append(place)
-        self._by_word = {word: np.array(places, np.int64) for word, places in by_word.items()}
+                by_word[word].append(index)
+        self._by_word = {word: np.array(indices, np.int64) for word, indices in by_word.items()}
 
     def draw(self, session: Session, n: int, seed: int) -> tuple[str, ...]:
         """Up to `n` different queries that are not the session's target; fewer if there are none.
@@ -87,21 +87,21 @@ class DistractorPool:
 
     def _sharing(self, session: Session) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         words = {word for query in session.queries[:-1][-2:] for word in query.split()}
-        found = [self._by_word[word] for word in words if word in self._by_word]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        indices = [self._by_word[word] for word in words if word in self._by_word]
+        return np.unique(np.concatenate(indices)) if indices else np.zeros(0, np.int64)
 
     def _take(
         self,
         chosen: dict[str, None],
-        places: np.ndarray[tuple[int], np.dtype[np.int64]],
+        indices: np.ndarray[tuple[int], np.dtype[np.int64]],
         session: Session,
         limit: int,
     ) -> None:
-        for place in places.tolist():
+        for index in indices.tolist():
             if len(chosen) >= limit:
                 return
-            text = self._texts[place]
-            if self._sessions[place] != session.id and text != session.queries[-1]:
+            text = self._texts[index]
+            if self._sessions[index] != session.id and text != session.queries[-1]:
                 chosen[text] = None
 
 
@@ -129,18 +129,18 @@ def next_query_cases(
 ) -> CaseSet:
     """Sessions with a known anchor, enough followers and the target among the candidates."""
     pairs = ((session, backgrounds.of(session.user)) for session in sessions)
-    found = (
+    possible = (
         _follower_case(session, session.queries[-2], background, rules.min_followers)
         for session, background in pairs
         if session.queries[-2] in background
     )
-    return CaseSet(tuple(case for case in found if case is not None))
+    return CaseSet(tuple(case for case in possible if case is not None))
 
 
 def long_tail_cases(sessions: Iterable[Session], backgrounds: Backgrounds, rules: Rules) -> CaseSet:
     """Sessions with an unknown anchor whose known beginning has followers."""
     pairs = ((session, backgrounds.of(session.user)) for session in sessions)
-    found = (
+    possible = (
         _follower_case(
             session,
             background.known_beginning(session.queries[-2]),
@@ -150,7 +150,7 @@ def long_tail_cases(sessions: Iterable[Session], backgrounds: Backgrounds, rules
         for session, background in pairs
         if session.queries[-2] not in background
     )
-    return CaseSet(tuple(case for case in found if case is not None))
+    return CaseSet(tuple(case for case in possible if case is not None))
 
 
 def robust_cases(sessions: Iterable[Session], backgrounds: Backgrounds, rules: Rules) -> CaseSet:
@@ -197,8 +197,8 @@ def _follower_case(
     if session.queries[-1] not in candidates:
         return None
     *context, target = session.queries
-    others = [text for text in candidates if text != target]
-    return _case(session, tuple(context), (target, *others), background)
+    distractors = [text for text in candidates if text != target]
+    return _case(session, tuple(context), (target, *distractors), background)
 
 
 def _case(

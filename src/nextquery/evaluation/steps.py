@@ -37,8 +37,8 @@ def to_json(value: Any) -> Any:
     {'short': {'cases': 3, 'too_few': '3 cases'}, 'long': {'cases': 40}}
     """
     if is_dataclass(value):
-        present = ((each.name, each, getattr(value, each.name)) for each in fields(value))
-        return {name: to_json(item) for name, each, item in present if not _left_out(each, item)}
+        present = ((field.name, field, getattr(value, field.name)) for field in fields(value))
+        return {name: to_json(item) for name, field, item in present if not _left_out(field, item)}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -60,8 +60,8 @@ def from_json(kind: Any, value: Any) -> Any:
 def _left_out(described: Field[Any], value: Any) -> bool:
     if not described.metadata.get("optional"):
         return False
-    made = described.default_factory
-    return bool(value == (described.default if made is MISSING else made()))
+    factory = described.default_factory
+    return bool(value == (described.default if factory is MISSING else factory()))
 
 
 class Steps:
@@ -189,9 +189,9 @@ class StepStore:
             document = json.loads(path.read_text(encoding="utf-8"))
             if key is None or document["fingerprint"] != key:
                 return None
-            found = from_json(kind, document["result"])
+            result = from_json(kind, document["result"])
             self.seconds[name] = float(document["seconds"])
-            return found
+            return result
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

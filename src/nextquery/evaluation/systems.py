@@ -204,13 +204,13 @@ class Systems:
         """
         counted = self.count_models.items()
         kept = {name: model for name, model in counted if name in ("adj", "qvmm")}
-        others = replace(self, count_models=kept, features={})
+        systems = replace(self, count_models=kept, features={})
         folded = {
             name: FoldScorer([CaseScorer(model) for model in models], partial(_fold, len(models)))
             for name, models in self.fold_models.items()
         }
-        others.scorers.update({**self.scorers, **folded})
-        return others
+        systems.scorers.update({**self.scorers, **folded})
+        return systems
 
     @property
     def suggesters(self) -> dict[str, Suggester]:
@@ -304,13 +304,13 @@ def import_scorers(setting: str, name: str) -> dict[str, Scorer]:
     """
     module, _, function = name.partition(":")
     try:
-        given = getattr(importlib.import_module(module), function)()
+        returned = getattr(importlib.import_module(module), function)()
     except (Exception, SystemExit) as error:  # a module may raise anything while it is imported
         raise InputError(
             f"`{setting}` {name}: {type(error).__name__}: {error}; it must be module:function, "
             "importable from here, and callable without arguments"
         ) from None
-    scorers = dict(given) if isinstance(given, Mapping) else {function: given}
+    scorers = dict(returned) if isinstance(returned, Mapping) else {function: returned}
     for system, scorer in scorers.items():
         if not isinstance(scorer, Scorer):
             kind = type(scorer).__name__
@@ -326,7 +326,7 @@ def identity(source: SystemSource) -> Any:
     Of model folders their files' checksums; of an object its text `identity`, if it has one.
     """
     if isinstance(source, tuple):
-        return [identity(each) for each in source]
+        return [identity(part) for part in source]
     if not isinstance(source, Path):
         return getattr(source, "identity", None)
     return open_artifact(source, verify=False).manifest["files"]
@@ -347,7 +347,7 @@ def _load(sources: Mapping[str, SystemSource]) -> dict[str, Scorer]:
 
 def _opened(source: SystemSource) -> Scorer:
     if isinstance(source, tuple):
-        return Ensemble([load(each) for each in source])
+        return Ensemble([load(part) for part in source])
     return load(source) if isinstance(source, Path) else source
 
 
@@ -418,7 +418,7 @@ def _quiet(text: str) -> None:
 
 def _read_marker(path: Path) -> str | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["fingerprint"]
+        fingerprint = json.loads(path.read_text(encoding="utf-8"))["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return str(found)
+    return str(fingerprint)

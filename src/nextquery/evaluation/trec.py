@@ -64,8 +64,8 @@ def write_cases(path: Path, cases: CaseSet) -> None:
         for topic, case in zip(topics(cases), cases.cases, strict=True)
     )
     with replaced_file(path, mode=0o600) as stream:
-        for each in objects:
-            line = json.dumps(each, ensure_ascii=False) + "\n"
+        for record in objects:
+            line = json.dumps(record, ensure_ascii=False) + "\n"
             stream.write(line.encode("utf-8", "backslashreplace"))
 
 
@@ -152,16 +152,16 @@ def write_ranks(path: Path, ranks: Mapping[str, SystemRanks]) -> None:
         pl.DataFrame(
             {
                 "split": split,
-                "case": topics(found.cases),
-                "user": [user_hash(case.user) for case in found.cases.cases],
-                "length": [case.length for case in found.cases.cases],
+                "case": topics(split_ranks.cases),
+                "user": [user_hash(case.user) for case in split_ranks.cases.cases],
+                "length": [case.length for case in split_ranks.cases.cases],
                 "system": system.key,
                 "seed": seed,
                 "reciprocal_rank": 1.0 / row,
             }
         )
-        for split, found in ranks.items()
-        for system, rows in found.ranks.items()
+        for split, split_ranks in ranks.items()
+        for system, rows in split_ranks.ranks.items()
         for seed, row in enumerate(rows, start=1)
     ]
     if tables:

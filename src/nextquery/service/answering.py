@@ -152,28 +152,28 @@ class Service:
     async def context(
         self,
         owner: str,
-        asked: InSession,
+        body: InSession,
         query: str | None = None,
         stored: StoredSession | None = None,
     ) -> Context:
         """The session so far, then `query`; the request's own context if nothing is stored."""
-        stored = stored or await self.stored(owner, asked.session_id)
-        return tuple(joined([*(stored.queries or _typed(asked.context)), *_typed([query or ""])]))
+        stored = stored or await self.stored(owner, body.session_id)
+        return tuple(joined([*(stored.queries or _typed(body.context)), *_typed([query or ""])]))
 
     async def remember(
-        self, owner: str, asked: InSession, query: str, stored: StoredSession
+        self, owner: str, body: InSession, query: str, stored: StoredSession
     ) -> bool:
         """Add the query of an answered request to its session, which was `stored` before.
 
         False, and nothing is stored, if the session was deleted since then.
         """
-        if asked.session_id is None:
+        if body.session_id is None:
             return True
         if not query.strip():
-            return await self.is_kept(owner, asked.session_id, stored)
-        name = session_key(owner, asked.session_id)
+            return await self.is_kept(owner, body.session_id, stored)
+        name = session_key(owner, body.session_id)
         try:
-            return await self.sessions.append(name, query, _typed(asked.context), stored.deletions)
+            return await self.sessions.append(name, query, _typed(body.context), stored.deletions)
         except SessionsUnavailableError:
             self.metrics.sessions_unavailable.inc()
             return True
@@ -235,26 +235,28 @@ class Service:
         """
         answered = await self._lists(request, model, questions, in_trial=in_trial)
         rescue = self.models.rescue
-        failed = [place for place, each in enumerate(questions) if each.found_nothing]
+        failed = [index for index, question in enumerate(questions) if question.found_nothing]
         if rescue is None or not failed or self.control.killed:
             return answered
-        asked = [
-            SuggestQuestion(questions[place].context, SuggestOptions(questions[place].options.n))
-            for place in failed
+        rescue_questions = [
+            SuggestQuestion(questions[index].context, SuggestOptions(questions[index].options.n))
+            for index in failed
         ]
         results = list(answered.results)
         try:
-            for place, found in zip(failed, await self._each(request, rescue, asked), strict=True):
-                results[place] = rescued(results[place], found, questions[place].options.n)
+            for index, suggestions in zip(
+                failed, await self._ask_one_by_one(request, rescue, rescue_questions), strict=True
+            ):
+                results[index] = rescued(results[index], suggestions, questions[index].options.n)
         except BusyError:
             return answered
         return replace(answered, results=results)
 
-    async def _each(
+    async def _ask_one_by_one(
         self, request: Request, model: ServedModel, questions: Sequence[SuggestQuestion]
     ) -> list[list[Suggestion]]:
         """The lists of questions that may differ in their options."""
-        return [(await self._in_turns(request, model, [each]))[0] for each in questions]
+        return [(await self._in_turns(request, model, [question]))[0] for question in questions]
 
     async def _lists(
         self,
@@ -293,8 +295,8 @@ class Service:
             model.batcher.withdraw([] if job.answer.done() else [job])
         if not job.answer.done() or job.answer.cancelled() or job.answer.exception() is not None:
             return None
-        found: list[Suggestion] = job.answer.result()
-        return found
+        suggestions: list[Suggestion] = job.answer.result()
+        return suggestions
 
     async def _in_turns(
         self,

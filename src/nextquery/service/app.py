@@ -315,7 +315,7 @@ class HotRoutes:
         message = await receive()  # the gateway has read the whole body
         schema, handler = hot
         try:
-            asked = schema.model_validate_json(message["body"])
+            parsed = schema.model_validate_json(message["body"])
         except (ValidationError, ValueError, KeyError):
             # FastAPI words the refusal.
             await self._api(scope, _replay(message, receive), send)
@@ -323,7 +323,7 @@ class HotRoutes:
         scope["app"], scope["route"] = self._api, HotRoute(scope["path"])
         request = Request(scope, receive)
         owner = await owner_of(request, request.headers.get(API_HEADER))
-        body = (await handler(asked, request, owner)).model_dump_json(exclude_unset=True).encode()
+        body = (await handler(parsed, request, owner)).model_dump_json(exclude_unset=True).encode()
         headers = [(b"content-length", str(len(body)).encode()), (b"content-type", JSON)]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -156,9 +156,9 @@ class Control:
 
     def announce_reload(self) -> bool:
         """Ask every worker but this one, which has done it; returns whether they could be told."""
-        told = self._tell_reload()
+        announced = self._tell_reload()
         self._seen_reload = _read(self._reload)
-        return told
+        return announced
 
     async def watch(self, on_reload: Callable[[], None], on_look: Callable[[], None]) -> None:
         """Look at the files for ever; `on_look` is called every time."""

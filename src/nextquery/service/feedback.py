@@ -256,6 +256,6 @@ def _event(
     if isinstance(feedback, Shown):
         return ShownList(*common, suggestions=tuple(feedback.suggestions))
     if isinstance(feedback, Clicked):
-        taken, position = feedback.suggestion, feedback.position
-        return TakenSuggestion(*common, suggestion=taken, position=position)
+        suggestion, position = feedback.suggestion, feedback.position
+        return TakenSuggestion(*common, suggestion=suggestion, position=position)
     return DismissedList(*common)

@@ -77,7 +77,7 @@ class MemoryHistories:
         """The history of a user; empty if there is none."""
         oldest = self._clock() - self._seconds
         self._expire(oldest)
-        kept = tuple(each for each in self._users.peek(user) or () if each.time > oldest)
+        kept = tuple(query for query in self._users.peek(user) or () if query.time > oldest)
         return History(kept, self._deletions.peek(user) or 0)
 
     async def append(self, user: str, query: str, deletions: int) -> None:
@@ -210,30 +210,30 @@ class ReturningVisitors:
             self._watch = BlocklistWatch(model.guard, self._settings.blocklist)
             self._watch.start()
 
-    async def history(self, owner: str, asked: OfVisitor) -> History | None:
+    async def history(self, owner: str, body: OfVisitor) -> History | None:
         """What the visitor typed before; None if the request does not say who or what."""
-        if asked.history is not None and asked.user_id is not None:
+        if body.history is not None and body.user_id is not None:
             raise ProblemError(409, "history: send it or `user_id`, not both.")
-        if asked.history is not None:
-            return History(read_history(asked.history)) if self._model is not None else None
-        if asked.user_id is None:
+        if body.history is not None:
+            return History(read_history(body.history)) if self._model is not None else None
+        if body.user_id is None:
             return None
         store = self.store()
         if self._model is None:
             return None
         try:
-            return await store.read(session_key(owner, asked.user_id))
+            return await store.read(session_key(owner, body.user_id))
         except SessionsUnavailableError:
             return None
 
     async def remember(
-        self, owner: str, asked: OfVisitor, query: str, history: History | None
+        self, owner: str, body: OfVisitor, query: str, history: History | None
     ) -> None:
         """Add a search to the history of a signed-in user."""
-        if asked.user_id is None or history is None or not query.strip():
+        if body.user_id is None or history is None or not query.strip():
             return
         try:
-            await self.store().append(session_key(owner, asked.user_id), query, history.deletions)
+            await self.store().append(session_key(owner, body.user_id), query, history.deletions)
         except SessionsUnavailableError:
             return
 
@@ -245,8 +245,10 @@ class ReturningVisitors:
             return []
         listed = {suggestion.text for suggestion in shown}
         most, least = self._settings.again, self._settings.again_threshold
-        found = self._model.again(context, history.queries, time.time(), most + len(listed), least)
-        return [suggestion for suggestion in found if suggestion.text not in listed][:most]
+        suggestions = self._model.again(
+            context, history.queries, time.time(), most + len(listed), least
+        )
+        return [suggestion for suggestion in suggestions if suggestion.text not in listed][:most]
 
     def completions(self, prefix: str | None, history: History) -> list[Suggestion]:
         """The most recent earlier queries that begin with what `read_prefix` gave."""

@@ -77,11 +77,11 @@ def read_keys(file: Path | None, variable: str) -> KeyRing:
         if not names:
             raise InputError(f"{file}: has no key; make one with `new_key=NAME`")
     if variable in os.environ:
-        given = _parse(os.environ[variable].split(","), variable)
-        if not given:
+        parsed = _parse(os.environ[variable].split(","), variable)
+        if not parsed:
             # To serve everybody because a secret came out empty would be the worst of answers.
             raise InputError(f"{variable}: is set but has no key; unset it or write NAME:SHA256")
-        names.update(given)
+        names.update(parsed)
     return KeyRing(names)
 
 
@@ -151,8 +151,8 @@ class RateLimit:
             missing = min(charged, burst) - before - tokens
             seconds = max(seconds, missing / rate)
             left[name] = tokens, charged - before
-        for name, (tokens, taken) in left.items():
-            self._buckets.put(name, (tokens if seconds else tokens - taken, now))
+        for name, (tokens, due) in left.items():
+            self._buckets.put(name, (tokens if seconds else tokens - due, now))
         return seconds
 
 

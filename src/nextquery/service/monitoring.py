@@ -181,14 +181,14 @@ class Metrics:
         folder = _folder()
         if folder is None:
             return generate_latest(self.registry)
-        others = [
+        other_workers = [
             family
             for path in _copies(folder)
             if path.name != self._file
             for family in _read(path)["metrics"]
         ]
         everyone = CollectorRegistry()
-        everyone.register(_Sums([*_families(self.registry), *others]))
+        everyone.register(_Sums([*_families(self.registry), *other_workers]))
         return generate_latest(everyone)
 
     def share(self, *, at_once: bool = False) -> None:

@@ -272,16 +272,16 @@ class Batcher:
     def _take(self) -> list[Job]:
         """The oldest job and those like it, up to a batch; the others keep their order."""
         first = self._waiting[0]
-        taken, kept, left = [first], list[Job](), self._batch_size - first.cost
+        batch, kept, left = [first], list[Job](), self._batch_size - first.cost
         for job in list(self._waiting)[1:]:
             like = job.key == first.key and job.cost <= left
             left -= job.cost if like else 0.0
-            (taken if like else kept).append(job)
+            (batch if like else kept).append(job)
         self._waiting = deque(kept)
-        for job in taken:
+        for job in batch:
             job.started = True
         self._look_behind()
-        return taken
+        return batch
 
     def _look_behind(self) -> None:
         """Notice when batches leave a whole one waiting for too long, and not fewer and fewer."""
@@ -318,9 +318,9 @@ class Batcher:
         finally:
             self._free_at = None
             self._computed = []
-        for job, found in zip(jobs, answers, strict=True):
+        for job, answer in zip(jobs, answers, strict=True):
             if not job.answer.done():
-                job.answer.set_result(found)
+                job.answer.set_result(answer)
         self._keep_pace(jobs, self._clock() - begin)
 
     def _keep_pace(self, jobs: Sequence[Job], seconds: float) -> None:

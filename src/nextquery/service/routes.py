@@ -57,33 +57,33 @@ router = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["suggestions"])
 
 @router.post("/suggest", responses=NOT_LEARNT, response_model_exclude_unset=True)
 async def suggest(
-    asked: schemas.SuggestRequest, request: Request, owner: Owner
+    body: schemas.SuggestRequest, request: Request, owner: Owner
 ) -> schemas.SuggestAnswer:
     """The queries that may come next."""
     service, trials = service_of(request), trials_of(request)
-    read_texts(asked)
-    stored = await service.stored(owner, asked.session_id)
-    question = await _question(service, owner, asked, stored)
-    history = await service.visitors.history(owner, asked)
-    visit = Visit(asked.session_id, owner, stored)
-    chosen = trials.choose(asked.model, visit)
-    _check_usefulness(service, chosen, asked)
-    service.charge(request, [question] * len(chosen.models), asked.session_id)
+    read_texts(body)
+    stored = await service.stored(owner, body.session_id)
+    question = await _question(service, owner, body, stored)
+    history = await service.visitors.history(owner, body)
+    visit = Visit(body.session_id, owner, stored)
+    chosen = trials.choose(body.model, visit)
+    _check_usefulness(service, chosen, body)
+    service.charge(request, [question] * len(chosen.models), body.session_id)
     try:
-        [made] = await trials.lists(request, chosen, [(question, visit)])
+        [shown] = await trials.lists(request, chosen, [(question, visit)])
     except ClientLeftError:  # not refused: the visitor went on to the results of the query
-        await service.remember(owner, asked, asked.query, stored)
-        await service.visitors.remember(owner, asked, asked.query, history)
+        await service.remember(owner, body, body.query, stored)
+        await service.visitors.remember(owner, body, body.query, history)
         raise
-    if await service.remember(owner, asked, asked.query, stored):
-        trials.record(request, made, question, visit)
-    await service.visitors.remember(owner, asked, asked.query, history)
-    return _list_answer(made, question, service.again(question, history, made.suggestions))
+    if await service.remember(owner, body, body.query, stored):
+        trials.record(request, shown, question, visit)
+    await service.visitors.remember(owner, body, body.query, history)
+    return _list_answer(shown, question, service.again(question, history, shown.suggestions))
 
 
 @router.post("/suggest/batch", responses=NOT_LEARNT, response_model_exclude_unset=True)
 async def suggest_batch(
-    asked: schemas.SuggestBatchRequest, request: Request, owner: Owner
+    body: schemas.SuggestBatchRequest, request: Request, owner: Owner
 ) -> schemas.SuggestBatchAnswer:
     """Several lists at once; requests of the same model and settings are computed together."""
     service, trials = service_of(request), trials_of(request)
@@ -91,7 +91,7 @@ async def suggest_batch(
     charged: list[SuggestQuestion] = []
     sessions: dict[str | None, StoredSession] = {}
     histories: list[History | None] = []
-    for index, item in enumerate(asked.requests):
+    for index, item in enumerate(body.requests):
         read_texts(item)
         await asyncio.sleep(0)  # other requests are served between long texts
         stored = sessions.get(item.session_id) or await service.stored(owner, item.session_id)
@@ -105,21 +105,21 @@ async def suggest_batch(
         _check_usefulness(service, chosen, item)
         groups.setdefault((chosen, question.options), {})[index] = question, visit
         charged += [question] * len(chosen.models)
-    session_ids = {item.session_id for item in asked.requests}
+    session_ids = {item.session_id for item in body.requests}
     session = session_ids.pop() if len(session_ids) == 1 else None
-    service.charge(request, charged, session, batch=len(asked.requests) > 1)
-    made: dict[int, tuple[MadeList, SuggestQuestion, Visit]] = {}
+    service.charge(request, charged, session, batch=len(body.requests) > 1)
+    answered: dict[int, tuple[MadeList, SuggestQuestion, Visit]] = {}
     for (chosen, _), together in groups.items():
         lists = await trials.lists(request, chosen, list(together.values()))
         for (index, (question, visit)), result in zip(together.items(), lists, strict=True):
-            made[index] = result, question, visit
-    for index, item in enumerate(asked.requests):  # only when all of them are answered
-        if await service.remember(owner, item, item.query, made[index][2].stored):
-            trials.record(request, *made[index])
+            answered[index] = result, question, visit
+    for index, item in enumerate(body.requests):  # only when all of them are answered
+        if await service.remember(owner, item, item.query, answered[index][2].stored):
+            trials.record(request, *answered[index])
         await service.visitors.remember(owner, item, item.query, histories[index])
     answers = []
     for index, history in enumerate(histories):
-        result, question, _ = made[index]
+        result, question, _ = answered[index]
         again = service.again(question, history, result.suggestions)
         answers.append(_list_answer(result, question, again))
         await asyncio.sleep(0)
@@ -127,16 +127,16 @@ async def suggest_batch(
 
 
 @router.post("/score", responses=NOT_OPEN)
-async def score(asked: schemas.ScoreRequest, request: Request, owner: Owner) -> schemas.ScoreAnswer:
+async def score(body: schemas.ScoreRequest, request: Request, owner: Owner) -> schemas.ScoreAnswer:
     """How likely given queries are to come next."""
     service = service_of(request)
     if not service.settings.score:
         raise ProblemError(403, "This service gives no scores: `score` is off.")
-    read_texts(asked)
-    candidates = tuple(await read_many(asked.candidates))
-    question = ScoreQuestion(await service.context(owner, asked), candidates)
-    service.charge(request, [question], asked.session_id)
-    answered = await service.ask(request, service.model(asked.model), [question])
+    read_texts(body)
+    candidates = tuple(await read_many(body.candidates))
+    question = ScoreQuestion(await service.context(owner, body), candidates)
+    service.charge(request, [question], body.session_id)
+    answered = await service.ask(request, service.model(body.model), [question])
     scores = [
         schemas.Score(
             text=text,
@@ -144,49 +144,49 @@ async def score(asked: schemas.ScoreRequest, request: Request, owner: Owner) -> 
             words=item.words,
             unknown=list(item.unknown),
         )
-        for text, item in zip(asked.candidates, answered.results[0], strict=True)
+        for text, item in zip(body.candidates, answered.results[0], strict=True)
     ]
     return schemas.ScoreAnswer(scores=scores, model=answered.model)
 
 
 @router.post("/complete", responses=NOT_LEARNT, response_model_exclude_unset=True)
 async def complete(
-    asked: schemas.CompleteRequest, request: Request, owner: Owner
+    body: schemas.CompleteRequest, request: Request, owner: Owner
 ) -> schemas.CompleteAnswer:
     """How a half-typed query may end."""
     service = service_of(request)
-    read_texts(asked)
-    context, prefix = await service.context(owner, asked), read_prefix(asked.prefix)
-    question = CompleteQuestion(context, prefix or "", asked.n or service.settings.n)
-    service.charge(request, [question], asked.session_id)
-    model = service.model(asked.model)
-    found: list[FoundSuggestion] = []
+    read_texts(body)
+    context, prefix = await service.context(owner, body), read_prefix(body.prefix)
+    question = CompleteQuestion(context, prefix or "", body.n or service.settings.n)
+    service.charge(request, [question], body.session_id)
+    model = service.model(body.model)
+    suggestions: list[FoundSuggestion] = []
     correction: Correction | None = None
     if not service.control.killed and prefix is not None:
-        found = (await service.ask(request, model, [question])).results[0]
-        rewriter = model.rewriter if asked.correct else None
+        suggestions = (await service.ask(request, model, [question])).results[0]
+        rewriter = model.rewriter if body.correct else None
         if rewriter is not None:
-            completions = rewriter.complete(context, prefix, found, question.n)
-            found, correction = list(completions.items), completions.correction
+            completions = rewriter.complete(context, prefix, suggestions, question.n)
+            suggestions, correction = list(completions.items), completions.correction
     answer = schemas.CompleteAnswer(
-        completions=_suggestions(found), corrected=_corrected(correction), model=model.name
+        completions=_suggestions(suggestions), corrected=_corrected(correction), model=model.name
     )
-    if (history := await service.visitors.history(owner, asked)) is not None:
-        own = [] if service.control.killed else service.visitors.completions(prefix, history)
-        answer.again = [schemas.Again(text=join_words(item.text)) for item in own]
+    if (history := await service.visitors.history(owner, body)) is not None:
+        earlier = [] if service.control.killed else service.visitors.completions(prefix, history)
+        answer.again = [schemas.Again(text=join_words(item.text)) for item in earlier]
     return answer
 
 
 @router.post("/explain", responses=NOT_ABLE)
 async def explain(
-    asked: schemas.ExplainRequest, request: Request, owner: Owner
+    body: schemas.ExplainRequest, request: Request, owner: Owner
 ) -> schemas.ExplainAnswer:
     """How much each query of a session counts."""
     service = service_of(request)
-    read_texts(asked)
-    question = ExplainQuestion(await service.context(owner, asked))
-    service.charge(request, [question], asked.session_id)
-    model = service.model(asked.model)
+    read_texts(body)
+    question = ExplainQuestion(await service.context(owner, body))
+    service.charge(request, [question], body.session_id)
+    model = service.model(body.model)
     if model.engine is None or not model.engine.explains:
         raise ProblemError(501, "Only a neural model has gates that say how much a query counts.")
     answered = await service.ask(request, model, [question])
@@ -198,17 +198,17 @@ async def explain(
 
 
 @router.post("/feedback", status_code=204, responses=NOT_ABLE)
-async def feedback(asked: schemas.FeedbackRequest, request: Request, owner: Owner) -> Response:
+async def feedback(body: schemas.FeedbackRequest, request: Request, owner: Owner) -> Response:
     """What a user did with a list: shown, clicked or dismissed."""
     service = service_of(request)
     if service.feedback is None:
         raise ProblemError(501, "Feedback is not recorded here: the service has no folder for it.")
     try:
-        service.feedback.write(asked, sender=sender_of(request), owner=owner)
+        service.feedback.write(body, sender=sender_of(request), owner=owner)
     except FeedbackLostError as error:
         monitoring.log_failure("feedback cannot be written", error, reason=str(error))
         raise BusyError("Feedback cannot be written now.", 10) from None
-    service.metrics.feedback.labels(asked.action).inc()
+    service.metrics.feedback.labels(body.action).inc()
     return Response(status_code=204)
 
 
@@ -261,10 +261,10 @@ async def trends(
     model = service.model(TRENDS)
     question = SuggestQuestion((), SuggestOptions(n=n))
     service.charge(request, [question])
-    found: list[FoundSuggestion] = []
+    suggestions: list[FoundSuggestion] = []
     if not service.control.killed:
-        found = (await service.ask(request, model, [question])).results[0]
-    return schemas.TrendsAnswer(trends=_suggestions(found), model=model.name)
+        suggestions = (await service.ask(request, model, [question])).results[0]
+    return schemas.TrendsAnswer(trends=_suggestions(suggestions), model=model.name)
 
 
 @router.get("/models")
@@ -294,36 +294,36 @@ async def models(request: Request, owner: Owner) -> schemas.ModelsAnswer:
 
 
 async def _question(
-    service: Service, owner: str, asked: schemas.SuggestRequest, stored: StoredSession
+    service: Service, owner: str, body: schemas.SuggestRequest, stored: StoredSession
 ) -> SuggestQuestion:
     """The question of a request: about the corrected session, unless that is not wanted."""
-    typed = await service.context(owner, asked, asked.query, stored)
-    options, found_nothing = asked.options(service.settings), asked.results == 0
-    rewriter = service.rewriter(asked.model) if asked.correct else None
+    typed = await service.context(owner, body, body.query, stored)
+    options, found_nothing = body.options(service.settings), body.results == 0
+    rewriter = service.rewriter(body.model) if body.correct else None
     if rewriter is None:
         return SuggestQuestion(typed, options, found_nothing)
     read = rewriter.context(typed)
-    correction = read.correction if asked.query.strip() else None
+    correction = read.correction if body.query.strip() else None
     return SuggestQuestion(read.queries, options, found_nothing, typed, correction)
 
 
-def _check_usefulness(service: Service, chosen: Chosen, asked: schemas.SuggestRequest) -> None:
+def _check_usefulness(service: Service, chosen: Chosen, body: schemas.SuggestRequest) -> None:
     """Refuse to rank by usefulness with a model that has not learnt it."""
-    engines = [service.model(name).engine for name in chosen.models] if asked.usefulness else []
+    engines = [service.model(name).engine for name in chosen.models] if body.usefulness else []
     if not all(engine is None or engine.judges_usefulness for engine in engines):
         raise ProblemError(409, "The model has no usefulness head: it was trained without clicks.")
 
 
 def _list_answer(
-    made: MadeList, question: SuggestQuestion, again: Sequence[FoundSuggestion] | None
+    shown: MadeList, question: SuggestQuestion, again: Sequence[FoundSuggestion] | None
 ) -> schemas.SuggestAnswer:
     """An answer; without a known history it has no `again`."""
     answer = schemas.SuggestAnswer(
-        suggestions=_suggestions(made.suggestions, question.context),
+        suggestions=_suggestions(shown.suggestions, question.context),
         corrected=_corrected(question.correction),
-        model=made.model,
-        fallback=made.fallback,
-        query_id=made.query_id,
+        model=shown.model,
+        fallback=shown.fallback,
+        query_id=shown.query_id,
     )
     if again is not None:
         answer.again = [
@@ -340,7 +340,7 @@ def _corrected(correction: Correction | None) -> schemas.Corrected | None:
 
 
 def _suggestions(
-    found: list[FoundSuggestion], context: Sequence[str] | None = None
+    items: list[FoundSuggestion], context: Sequence[str] | None = None
 ) -> list[schemas.Suggestion]:
     """The suggestions as they are sent; in a session with the heading of each."""
     return [
@@ -353,7 +353,7 @@ def _suggestions(
             usefulness=item.usefulness,
             group=None if context is None else group(context, item.text),
         )
-        for item in found
+        for item in items
     ]
 
 

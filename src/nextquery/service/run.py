@@ -512,8 +512,8 @@ class Supervisor:
         ready = self._processes.Event()
         # A worker that replaces another takes no connection before its models are loaded, if there
         # is somebody else to take them.
-        others = any(worker.ready.is_set() for worker in self._workers)
-        role = WorkerRole(supervised=True, load_first=others, on_ready=ready.set)
+        any_ready = any(worker.ready.is_set() for worker in self._workers)
+        role = WorkerRole(supervised=True, load_first=any_ready, on_ready=ready.set)
         process = self._processes.Process(
             target=_worker_main, args=(self._settings, self._listener, role), daemon=True
         )

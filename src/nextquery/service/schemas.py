@@ -112,8 +112,8 @@ async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     # Names of fields only: a position inside the body, never the value found there.
-    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
-    detail = f"{place}: {first['msg']}"
+    field = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+    detail = f"{field}: {first['msg']}"
     return problem_response(422, detail, _request_id(request), {})
 
 

@@ -182,10 +182,10 @@ class ServedModel:
             monitoring.log_event("blocklist loaded", model=self.name)
         self._blocklist_state = new
 
-    def _more(self, what: str, count: int) -> int:
+    def _more(self, name: str, count: int) -> int:
         """How much a count of the engine has grown since it was last asked."""
-        before = self._counted.get(what, 0)
-        self._counted[what] = count
+        before = self._counted.get(name, 0)
+        self._counted[name] = count
         return count - before if count >= before else count  # a restarted model begins at 0
 
     def _run(self, questions: Sequence[Question[Any]]) -> Sequence[Any]:
@@ -233,8 +233,8 @@ class Models:
     @property
     def all(self) -> list[ServedModel]:
         """Every model, the fallback and the rescue last."""
-        others = (self.fallback, self.rescue)
-        return [*self.served.values(), *(model for model in others if model is not None)]
+        extra = (self.fallback, self.rescue)
+        return [*self.served.values(), *(model for model in extra if model is not None)]
 
     @property
     def ready(self) -> bool:

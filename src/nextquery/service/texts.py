@@ -27,11 +27,11 @@ BYTES_BEFORE_OTHERS = 4096
 """After so many bytes of a long list of texts, other requests are served first."""
 
 
-def read_texts(asked: InSession) -> None:
+def read_texts(body: InSession) -> None:
     """Normalise the query and the context of a request, in place."""
-    asked.context = read_session(asked.context)
-    if isinstance(asked, SuggestRequest):
-        asked.query = read_query(asked.query)
+    body.context = read_session(body.context)
+    if isinstance(body, SuggestRequest):
+        body.query = read_query(body.query)
 
 
 def read_query(text: str) -> str:

@@ -86,14 +86,14 @@ class Trials:
         self,
         request: Request,
         chosen: Chosen,
-        asked: Sequence[tuple[SuggestQuestion, Visit]],
+        visits: Sequence[tuple[SuggestQuestion, Visit]],
     ) -> list[MadeList]:
         """A list for each question; all questions are of one group."""
-        questions = [question for question, _ in asked]
+        questions = [question for question, _ in visits]
         if chosen.kind == "interleave":
-            return await self._interleaved(request, chosen, asked)
+            return await self._interleaved(request, chosen, visits)
         if chosen.kind == "split":
-            return await self._split(request, chosen, asked)
+            return await self._split(request, chosen, visits)
         return await self._alone(request, chosen.models[0], questions)
 
     def stop(self) -> None:
@@ -115,50 +115,52 @@ class Trials:
         answered = await self._service.suggest(request, model, questions, in_trial=in_trial)
         facts = answered.model, answered.fallback
         return [
-            MadeList(str(uuid.uuid4()), found, *facts, (answered.model,) * len(found), trial)
-            for found in answered.results
+            MadeList(
+                str(uuid.uuid4()), suggestions, *facts, (answered.model,) * len(suggestions), trial
+            )
+            for suggestions in answered.results
         ]
 
     async def _split(
-        self, request: Request, chosen: Chosen, asked: Sequence[tuple[SuggestQuestion, Visit]]
+        self, request: Request, chosen: Chosen, visits: Sequence[tuple[SuggestQuestion, Visit]]
     ) -> list[MadeList]:
         """Lists of an arm or, for it, of the fallback; a failure is recorded as an empty list."""
         [name], trial = chosen.models, self._trial(chosen)
         try:
             return await self._alone(
-                request, name, [question for question, _ in asked], trial, in_trial=True
+                request, name, [question for question, _ in visits], trial, in_trial=True
             )
         except Exception as error:
             if _is_failure(error):
-                self._service.metrics.arm_failures.labels(name).inc(len(asked))
-                for question, visit in asked:
+                self._service.metrics.arm_failures.labels(name).inc(len(visits))
+                for question, visit in visits:
                     nothing = MadeList(str(uuid.uuid4()), [], name, False, (), trial)
                     self.record(request, nothing, question, visit)
             raise
 
     async def _interleaved(
-        self, request: Request, chosen: Chosen, asked: Sequence[tuple[SuggestQuestion, Visit]]
+        self, request: Request, chosen: Chosen, visits: Sequence[tuple[SuggestQuestion, Visit]]
     ) -> list[MadeList]:
         """Both models' lists in turns; if only one answers in time, its own, outside the trial."""
-        questions = [question for question, _ in asked]
+        questions = [question for question, _ in visits]
         both = await asyncio.gather(
             *(self._alone(request, name, questions, in_trial=True) for name in chosen.models),
             return_exceptions=True,
         )
         for name, result in zip(chosen.models, both, strict=True):
             if isinstance(result, BaseException) and _is_failure(result):
-                self._service.metrics.arm_failures.labels(name).inc(len(asked))
-        lists = [each for each in both if not isinstance(each, BaseException)]
-        refusals = [each for each in both if isinstance(each, BaseException)]
-        if not all(isinstance(each, BusyError) for each in refusals) or not lists:
+                self._service.metrics.arm_failures.labels(name).inc(len(visits))
+        lists = [result for result in both if not isinstance(result, BaseException)]
+        refusals = [result for result in both if isinstance(result, BaseException)]
+        if not all(isinstance(refusal, BusyError) for refusal in refusals) or not lists:
             raise refusals[0]
-        lists = [each for each in lists if not each[0].fallback] or lists[:1]
+        lists = [made_lists for made_lists in lists if not made_lists[0].fallback] or lists[:1]
         if len(lists) < 2:
             return lists[0]
         trial = self._trial(chosen)
         return [
             _draft(question, visit, (first, second), chosen.models, trial)
-            for (question, visit), first, second in zip(asked, *lists, strict=True)
+            for (question, visit), first, second in zip(visits, *lists, strict=True)
         ]
 
     def _trial(self, chosen: Chosen) -> Trial | None:
@@ -175,36 +177,36 @@ class Trials:
         return tuple(map(Arm, names, versions))
 
     def record(
-        self, request: Request, made: MadeList, question: SuggestQuestion, visit: Visit
+        self, request: Request, shown: MadeList, question: SuggestQuestion, visit: Visit
     ) -> None:
         """Record a list that is served, and ask the shadow model for its own."""
         if self._service.feedback is None or not question.session:
             return
         moment = datetime.now(UTC)
         served = ServedList(
-            made.query_id,
+            shown.query_id,
             visit.session_id or "",
             moment,
             question.session[-1],
             origin(sender_of(request), moment),
             visit.owner,
             context=question.session[:-1],
-            model=made.model,
-            version=self._version(made),
-            fallback=made.fallback,
-            suggestions=_listed(made.suggestions, made.teams),
-            trial=made.trial,
+            model=shown.model,
+            version=self._version(shown),
+            fallback=shown.fallback,
+            suggestions=_listed(shown.suggestions, shown.teams),
+            trial=shown.trial,
         )
         self._append(served)
         shadow = self._service.settings.shadow
-        if shadow is not None and made.model != shadow and not self._service.control.killed:
+        if shadow is not None and shown.model != shadow and not self._service.control.killed:
             task = asyncio.create_task(self._ask_shadow(shadow, served, question, visit))
             self._shadows.add(task)
             task.add_done_callback(self._shadows.discard)
 
-    def _version(self, made: MadeList) -> str:
-        model = self._service.models.served.get(made.model)
-        if made.fallback:
+    def _version(self, shown: MadeList) -> str:
+        model = self._service.models.served.get(shown.model)
+        if shown.fallback:
             model = self._service.models.fallback
         return model.engine.version if model is not None and model.engine is not None else ""
 
@@ -222,9 +224,9 @@ class Trials:
     ) -> None:
         """Ask the model in the shadow, after the visitor has an answer; a busy one is left out."""
         model = self._service.model(name)
-        found = await self._service.ask_in_background(model, question)
+        suggestions = await self._service.ask_in_background(model, question)
         kept = await self._service.is_kept(visit.owner, visit.session_id, visit.stored)
-        if found is None or not kept:
+        if suggestions is None or not kept:
             return
         version = model.engine.version if model.engine else ""
         self._append(
@@ -237,7 +239,7 @@ class Trials:
                 served.owner,
                 model=name,
                 version=version,
-                suggestions=_listed(found, (name,) * len(found)),
+                suggestions=_listed(suggestions, (name,) * len(suggestions)),
             )
         )
 
@@ -259,10 +261,10 @@ def _draft(
     drafted = team_draft(lists[0].suggestions, lists[1].suggestions, question.options.n, key)
     return MadeList(
         lists[0].query_id,
-        [each.suggestion for each in drafted],
+        [item.suggestion for item in drafted],
         "+".join(names),
         False,
-        tuple(lists[each.team].model for each in drafted),
+        tuple(lists[item.team].model for item in drafted),
         trial,
     )
 
@@ -274,8 +276,12 @@ def _is_failure(error: BaseException) -> bool:
     return isinstance(error, Exception) and not isinstance(error, ClientLeftError)
 
 
-def _listed(found: Sequence[Suggestion], teams: Sequence[str]) -> tuple[ListedSuggestion, ...]:
+def _listed(
+    suggestions: Sequence[Suggestion], teams: Sequence[str]
+) -> tuple[ListedSuggestion, ...]:
     return tuple(
-        ListedSuggestion(each.text, source_of(each.source), team, round(each.score, 6))
-        for each, team in zip(found, teams, strict=True)
+        ListedSuggestion(
+            suggestion.text, source_of(suggestion.source), team, round(suggestion.score, 6)
+        )
+        for suggestion, team in zip(suggestions, teams, strict=True)
     )

@@ -190,8 +190,8 @@ class IsolatedEngine(Engine):
     @property
     def silent_for(self) -> float:
         """Seconds since it was asked something that it has not answered."""
-        asked = self._asked_at
-        return 0.0 if asked is None else time.monotonic() - asked
+        since = self._asked_at
+        return 0.0 if since is None else time.monotonic() - since
 
     def start(self, *, low_priority: bool = False) -> None:
         """Start the process and wait until it has loaded the model.

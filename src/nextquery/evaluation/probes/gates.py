@@ -77,15 +77,15 @@ def gate_result(
     clean_means = mean_gates(model, contexts, track)
     noisy_means = mean_gates(model, [context.queries for context in noisy], track)
     pairs = [
-        (clean[context.place], corrupted[context.place])
+        (clean[context.position], corrupted[context.position])
         for clean, corrupted, context in zip(clean_means, noisy_means, noisy, strict=True)
-        if 0 < context.place < len(clean)
+        if 0 < context.position < len(clean)
     ]
     by_position, example = _by_position(clean_means), gate_example(model, sessions, noise, known)
     if len(pairs) < 2:
         return GateResult(contexts=len(pairs), by_position=by_position, example=example)
-    own, inserted = np.array(pairs).T
-    return _compare(own, inserted, by_position, example)
+    original, inserted = np.array(pairs).T
+    return _compare(original, inserted, by_position, example)
 
 
 def gate_example(
@@ -99,46 +99,46 @@ def gate_example(
         context = session.queries[:-1]
         noisy = noise.insert(context, session.id)
         public = all(query in known for query in noisy.queries)
-        if public and noisy.place == len(context) == 2 and not noise.within(context):
+        if public and noisy.position == len(context) == 2 and not noise.within(context):
             gates = model.update_gates_many([noisy.queries])[0].round(3).astype(np.float64)
             return GateExample(noisy.queries, tuple(map(tuple, gates.tolist())))
     return None
 
 
 def _compare(
-    own: Floats, noisy: Floats, by_position: Mapping[str, float], example: GateExample | None
+    original: Floats, noisy: Floats, by_position: Mapping[str, float], example: GateExample | None
 ) -> GateComparison:
-    low, high = bootstrap_interval(noisy - own)
+    low, high = bootstrap_interval(noisy - original)
     return GateComparison(
-        contexts=len(own),
+        contexts=len(original),
         by_position=by_position,
         example=example,
-        own_query=float(own.mean()),
+        own_query=float(original.mean()),
         noisy_query=float(noisy.mean()),
-        difference=float((noisy - own).mean()),
+        difference=float((noisy - original).mean()),
         difference_low=low,
         difference_high=high,
-        p=paired_t_test(noisy, own),
-        noise_updates_less=float((noisy < own).mean()),
+        p=paired_t_test(noisy, original),
+        noise_updates_less=float((noisy < original).mean()),
     )
 
 
 def _by_position(means: Sequence[Floats]) -> dict[str, float]:
     """The mean gate of the first, second, ... fifth query of clean contexts."""
     return {
-        str(place + 1): float(np.mean([row[place] for row in means if len(row) > place]))
-        for place in range(5)
-        if any(len(row) > place for row in means)
+        str(position + 1): float(np.mean([row[position] for row in means if len(row) > position]))
+        for position in range(5)
+        if any(len(row) > position for row in means)
     }
 
 
 def mean_gates(model: Gated, contexts: Sequence[tuple[str, ...]], track: Track) -> list[Floats]:
     """The mean over the gate's elements, one number per query of each context."""
-    found: list[Floats] = []
+    means: list[Floats] = []
     for start in track(range(0, len(contexts), _BATCH)):
         gates = model.update_gates_many(contexts[start : start + _BATCH])
-        found += [np.asarray(gate.mean(axis=1), np.float64) for gate in gates]
-    return found
+        means += [np.asarray(gate.mean(axis=1), np.float64) for gate in gates]
+    return means
 
 
 POINTS = 300

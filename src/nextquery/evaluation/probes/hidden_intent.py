@@ -76,17 +76,17 @@ def traces() -> dict[str, Trace]:
     >>> traces()["paris hostels"].intent == traces()["backpacking rome"].intent
     True
     """
-    found: dict[str, set[Trace]] = {}
+    traces_of_text: dict[str, set[Trace]] = {}
     for domain in range(len(load_lexicon().domains)):
         for entity in _phrases("entities", domain, ENTITIES):
-            for place, signal in enumerate(_phrases("signals", domain, INTENTS * SIGNALS)):
-                trace = Trace(domain, place // SIGNALS, entity, outcome=False)
+            for index, signal in enumerate(_phrases("signals", domain, INTENTS * SIGNALS)):
+                trace = Trace(domain, index // SIGNALS, entity, outcome=False)
                 for text in (f"{signal} {entity}", f"{entity} {signal}"):
-                    found.setdefault(text, set()).add(trace)
-            for place, outcome in enumerate(_phrases("outcomes", domain, INTENTS * OUTCOMES)):
-                trace = Trace(domain, place // OUTCOMES, entity, outcome=True)
-                found.setdefault(f"{entity} {outcome}", set()).add(trace)
-    return {text: next(iter(kinds)) for text, kinds in found.items() if len(kinds) == 1}
+                    traces_of_text.setdefault(text, set()).add(trace)
+            for index, outcome in enumerate(_phrases("outcomes", domain, INTENTS * OUTCOMES)):
+                trace = Trace(domain, index // OUTCOMES, entity, outcome=True)
+                traces_of_text.setdefault(f"{entity} {outcome}", set()).add(trace)
+    return {text: next(iter(kinds)) for text, kinds in traces_of_text.items() if len(kinds) == 1}
 
 
 def intent_cases(sessions: Iterable[Session], most: int) -> IntentCases:
@@ -106,15 +106,15 @@ def intent_result(
     scorer: Scorer, sessions: Sequence[Session], *, most: int = 2000, track: Track = iter
 ) -> IntentResult | None:
     """How well a system tells the true outcomes of `sessions`; None if there are hardly any."""
-    found = intent_cases(sessions, most)
-    if len(found.cases) < FEWEST:
+    drawn = intent_cases(sessions, most)
+    if len(drawn.cases) < FEWEST:
         return None
-    shares = _log_shares(log_likelihoods(scorer, found.cases, track=track))  # (cases, 16)
-    targets = np.array([case.target for case in found.cases.cases])
+    shares = _log_shares(log_likelihoods(scorer, drawn.cases, track=track))  # (cases, 16)
+    targets = np.array([case.target for case in drawn.cases.cases])
     nats = -shares[np.arange(len(shares)), targets]
     by_intent = np.exp(shares).reshape(len(shares), INTENTS, OUTCOMES).sum(axis=2)
     intent = by_intent[np.arange(len(shares)), targets // OUTCOMES]
-    far = np.minimum(found.distances, FARTHEST)
+    far = np.minimum(drawn.distances, FARTHEST)
     by_distance = tuple(
         AtDistance(
             int(distance),
@@ -129,25 +129,25 @@ def intent_result(
 
 def _of_session(session: Session) -> Iterable[tuple[RankingCase, int]]:
     last: tuple[int, int] | None = None  # place and domain of the last trace
-    for place, query in enumerate(session.queries):
+    for position, query in enumerate(session.queries):
         trace = traces().get(query)
         if trace is None:
             continue
         if trace.outcome and last is not None and last[1] == trace.domain:
-            yield _case(session, place, trace), place - last[0]
-        last = place, trace.domain
+            yield _case(session, position, trace), position - last[0]
+        last = position, trace.domain
 
 
-def _case(session: Session, place: int, trace: Trace) -> RankingCase:
+def _case(session: Session, position: int, trace: Trace) -> RankingCase:
     """The 16 outcomes of a domain on the same entity, those of an intent together."""
     outcomes = _phrases("outcomes", trace.domain, INTENTS * OUTCOMES)
     candidates = tuple(f"{trace.entity} {outcome}" for outcome in outcomes)
     return RankingCase(
         session=session.id,
-        context=session.queries[:place],
-        anchor=session.queries[place - 1],
+        context=session.queries[:position],
+        anchor=session.queries[position - 1],
         candidates=candidates,
-        target=candidates.index(session.queries[place]),
+        target=candidates.index(session.queries[position]),
         length=len(session.queries),
     )
 

@@ -109,21 +109,21 @@ def ngram_perplexities(
         if not len(background) or not len(validation):
             return ()
         return tuple(
-            _measured(ORDERS[place], background, validation) for place in track(range(len(ORDERS)))
+            _measured(ORDERS[index], background, validation) for index in track(range(len(ORDERS)))
         )
 
 
 def _measured(
     order: int, background: EncodedSessions, validation: EncodedSessions
 ) -> NgramPerplexity:
-    found = KneserNey(background, order).measure(validation)
+    measured = KneserNey(background, order).measure(validation)
     return NgramPerplexity(
         order,
         len(background),
         len(validation),
-        found.symbols,
-        found.perplexity,
-        found.known_perplexity,
+        measured.symbols,
+        measured.perplexity,
+        measured.known_perplexity,
     )
 
 

@@ -114,103 +114,103 @@ class Probe:
     """Measures time, and so runs when nothing else does."""
 
 
-def _generation(given: ProbeInput) -> GenerationResult:
-    return _lists(given, given.test)
+def _generation(inputs: ProbeInput) -> GenerationResult:
+    return _lists(inputs, inputs.test)
 
 
-def _unseen_generation(given: ProbeInput) -> GenerationResult:
+def _unseen_generation(inputs: ProbeInput) -> GenerationResult:
     """Lists for visitors whom the background does not know; empty if no users were held out."""
-    return _lists(given, given.evaluation.sessions.get(UNSEEN_USERS, []))
+    return _lists(inputs, inputs.evaluation.sessions.get(UNSEEN_USERS, []))
 
 
-def _lists(given: ProbeInput, sessions: list[Session]) -> GenerationResult:
+def _lists(inputs: ProbeInput, sessions: list[Session]) -> GenerationResult:
     if not sessions:
         return GenerationResult(0, LISTED, SHOWN, {})
-    background, settings = given.evaluation.background, given.settings
+    background, settings = inputs.evaluation.background, inputs.settings
     cases = sample_contexts(sessions, background, settings.generation_contexts, settings.seed)
-    makers = given.systems.list_makers
+    makers = inputs.systems.list_makers
     popularity = makers.get("popularity")
     guard = popularity.guard if isinstance(popularity, Guarded) else None
     trivial = [name for name in TRIVIAL if name in makers]
-    return run_generation(makers, cases, background, given.steps, guard, trivial)
+    return run_generation(makers, cases, background, inputs.steps, guard, trivial)
 
 
-def _completion(given: ProbeInput) -> CompletionResult:
-    cases = given.contexts(given.settings.completion_contexts)
-    return run_completion(given.systems.suggesters, cases, given.steps)
+def _completion(inputs: ProbeInput) -> CompletionResult:
+    cases = inputs.contexts(inputs.settings.completion_contexts)
+    return run_completion(inputs.systems.suggesters, cases, inputs.steps)
 
 
-def _returning(given: ProbeInput) -> ReturningResult:
-    background, settings = given.evaluation.background, given.settings
+def _returning(inputs: ProbeInput) -> ReturningResult:
+    background, settings = inputs.evaluation.background, inputs.settings
     return returning_result(
-        given.data,
-        given.systems.suggesters,
+        inputs.data,
+        inputs.systems.suggesters,
         background,
         settings.generation_contexts,
         settings.seed,
-        given.steps,
+        inputs.steps,
     )
 
 
-def _samples(given: ProbeInput) -> SampleTable:
-    public = [session for session in given.test if given.known.issuperset(session.queries)]
-    return sample_suggestions(given.systems.suggesters, public, given.settings.seed)
+def _samples(inputs: ProbeInput) -> SampleTable:
+    public = [session for session in inputs.test if inputs.known.issuperset(session.queries)]
+    return sample_suggestions(inputs.systems.suggesters, public, inputs.settings.seed)
 
 
-def _paper_examples(given: ProbeInput) -> dict[str, PaperExamples]:
-    return paper_examples(given.systems.models)
+def _paper_examples(inputs: ProbeInput) -> dict[str, PaperExamples]:
+    return paper_examples(inputs.systems.models)
 
 
-def _ngrams(given: ProbeInput) -> dict[str, tuple[NgramPerplexity, ...]]:
+def _ngrams(inputs: ProbeInput) -> dict[str, tuple[NgramPerplexity, ...]]:
     return {
-        name: ngram_perplexities(given.data, model.model.vocabulary, given.steps.track(name))
-        for name, model in given.embedders.items()
+        name: ngram_perplexities(inputs.data, model.model.vocabulary, inputs.steps.track(name))
+        for name, model in inputs.embedders.items()
     }
 
 
-def _gates(given: ProbeInput) -> dict[str, GateComparison | GateResult]:
-    noise = Noise(given.evaluation.background, given.settings.seed)
-    sessions = given.test[: given.settings.gate_contexts]
+def _gates(inputs: ProbeInput) -> dict[str, GateComparison | GateResult]:
+    noise = Noise(inputs.evaluation.background, inputs.settings.seed)
+    sessions = inputs.test[: inputs.settings.gate_contexts]
     return {
-        name: gate_result(model, sessions, noise, given.steps.track(name), given.known)
-        for name, model in given.gated.items()
+        name: gate_result(model, sessions, noise, inputs.steps.track(name), inputs.known)
+        for name, model in inputs.gated.items()
     }
 
 
-def _hidden_intent(given: ProbeInput) -> dict[str, IntentResult]:
+def _hidden_intent(inputs: ProbeInput) -> dict[str, IntentResult]:
     results = {
-        name: intent_result(model, given.test, track=given.steps.track(name))
-        for name, model in given.systems.models.items()
+        name: intent_result(model, inputs.test, track=inputs.steps.track(name))
+        for name, model in inputs.systems.models.items()
     }
     return {name: result for name, result in results.items() if result is not None}
 
 
-def _boundaries(given: ProbeInput) -> BoundaryResult:
-    settings = given.settings
-    tuning, test = read_gaps(given.data, settings.boundary_queries, settings.boundary_labels)
-    return boundary_result(tuning, test, given.gated, given.steps.track("gates"))
+def _boundaries(inputs: ProbeInput) -> BoundaryResult:
+    settings = inputs.settings
+    tuning, test = read_gaps(inputs.data, settings.boundary_queries, settings.boundary_labels)
+    return boundary_result(tuning, test, inputs.gated, inputs.steps.track("gates"))
 
 
-def _projections(given: ProbeInput) -> dict[str, Projections]:
+def _projections(inputs: ProbeInput) -> dict[str, Projections]:
     return {
-        name: projections(model, given.data, given.settings.seed)
-        for name, model in given.embedders.items()
+        name: projections(model, inputs.data, inputs.settings.seed)
+        for name, model in inputs.embedders.items()
     }
 
 
-def _decoding(given: ProbeInput) -> dict[str, DecodingTime]:
+def _decoding(inputs: ProbeInput) -> dict[str, DecodingTime]:
     return {
-        name: decoding_time(model, given.test)
-        for name, model in given.systems.models.items()
+        name: decoding_time(model, inputs.test)
+        for name, model in inputs.systems.models.items()
         if isinstance(model, Decoding)
     }
 
 
-def _list_times(given: ProbeInput) -> dict[str, float]:
-    if not given.test:
+def _list_times(inputs: ProbeInput) -> dict[str, float]:
+    if not inputs.test:
         return {}
-    makers = given.systems.list_makers.items()
-    return {name: list_time(maker, given.test) for name, maker in makers}
+    makers = inputs.systems.list_makers.items()
+    return {name: list_time(maker, inputs.test) for name, maker in makers}
 
 
 PROBES: tuple[Probe, ...] = (

@@ -20,18 +20,18 @@ def write_tables(out: Path, results: ExperimentResults) -> None:
     """Write `tables/SCENARIO.tex` for every scenario with results."""
     (out / FOLDER).mkdir(exist_ok=True)
     for prefix, scenarios in (("", results.scenarios), ("new_", results.new_visitors)):
-        for name, found in with_enough_cases(scenarios).items():
+        for name, result in with_enough_cases(scenarios).items():
             visitors = ", new visitors" if prefix else ""
             title = f"{SCENARIOS[name].title}{visitors}"
-            write_text(out / FOLDER / f"{prefix}{name}.tex", scenario_table(title, found))
+            write_text(out / FOLDER / f"{prefix}{name}.tex", scenario_table(title, result))
 
 
-def scenario_table(title: str, found: ScenarioResult) -> str:
+def scenario_table(title: str, result: ScenarioResult) -> str:
     """A table for `\\usepackage{booktabs}`: the MRR of every system and its gains."""
-    rows = [_row(system, found) for system in found.systems]
-    users = f" of {found.users:,} users" if found.users else ""
+    rows = [_row(system, result) for system in result.systems]
+    users = f" of {result.users:,} users" if result.users else ""
     caption = (
-        f"{escape(title)}: MRR on {found.cases['test']:,} test cases{users} (95\\% bootstrap "
+        f"{escape(title)}: MRR on {result.cases['test']:,} test cases{users} (95\\% bootstrap "
         "interval over users) and relative gains. $^{**}$: $p < .01$, $^{*}$: $p < .05$, paired "
         "$t$-test by user, corrected after Holm."
     )
@@ -52,8 +52,8 @@ def scenario_table(title: str, found: ScenarioResult) -> str:
     )
 
 
-def _row(system: str, found: ScenarioResult) -> str:
-    quality = found.systems[system]
+def _row(system: str, result: ScenarioResult) -> str:
+    quality = result.systems[system]
     low, high = quality.interval
     parsed = RankedSystem.parse(system)
     base = parsed.base if parsed.base and parsed.model else "baseline"
@@ -61,23 +61,23 @@ def _row(system: str, found: ScenarioResult) -> str:
         escape(label(system)),
         f"{quality.mrr:.4f}",
         f"[{low:.3f}, {high:.3f}]",
-        gain(found.comparison(system, "adj")),
-        gain(found.comparison(system, base)),
+        gain(result.comparison(system, "adj")),
+        gain(result.comparison(system, base)),
     ]
     return " & ".join(cells) + r" \\"
 
 
-def gain(each: Comparison | None) -> str:
+def gain(comparison: Comparison | None) -> str:
     """A relative gain with its mark.
 
     >>> gain(Comparison("a", "b", 0.033, 0.001, 0.02, 0.01, 0.03, p_holm=0.02))
     '$+3.3\\\\%^{*}$'
     """
-    if each is None:
+    if comparison is None:
         return "--"
-    p = 1.0 if each.p_holm is None else each.p_holm
+    p = 1.0 if comparison.p_holm is None else comparison.p_holm
     mark = "^{**}" if p < 0.01 else "^{*}" if p < 0.05 else ""
-    return f"${each.relative * 100:+.1f}\\%{mark}$"
+    return f"${comparison.relative * 100:+.1f}\\%{mark}$"
 
 
 def escape(text: str) -> str:

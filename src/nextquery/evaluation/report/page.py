@@ -57,8 +57,8 @@ def _summary(results: ExperimentResults) -> str:
     lines = [
         f"{visitors}{finding}"
         for visitors, scenarios in (("", results.scenarios), (NEW, results.new_visitors))
-        for name, found in scenarios.items()
-        for finding in _findings(name, found, models)
+        for name, scenario in scenarios.items()
+        for finding in _findings(name, scenario, models)
     ]
     comparable = [
         "Comparable with the paper: the rules for candidates, noise and the long tail, the "
@@ -75,21 +75,21 @@ def _summary(results: ExperimentResults) -> str:
     return html.bullets(lines) + html.heading("What is comparable") + html.bullets(comparable)
 
 
-def _findings(name: str, found: ScenarioResult, models: Mapping[str, str]) -> list[str]:
+def _findings(name: str, scenario: ScenarioResult, models: Mapping[str, str]) -> list[str]:
     """One sentence per model, with its name, on what its score adds to the Baseline Ranker."""
     title = SCENARIOS[name].title
-    if found.too_few:
-        return [f"{title}: too few cases for any result ({found.too_few})."]
+    if scenario.too_few:
+        return [f"{title}: too few cases for any result ({scenario.too_few})."]
     sentences = []
     for model, written in models.items():
-        paper = found.comparison(RankedSystem("baseline", model, "sum").key, "baseline")
-        ours = found.comparison(RankedSystem("baseline", model).key, "baseline")
+        paper = scenario.comparison(RankedSystem("baseline", model, "sum").key, "baseline")
+        ours = scenario.comparison(RankedSystem("baseline", model).key, "baseline")
         if paper is None or ours is None:
             continue
         sentence = (
             f"{title}: {written}'s log-likelihood as one more feature, as in the paper, "
             f"changes the Baseline Ranker's MRR by {_change(paper)}; in the forms that validation "
-            f"chose, by {_change(ours)}; {found.cases['test']:,} test cases."
+            f"chose, by {_change(ours)}; {scenario.cases['test']:,} test cases."
         )
         if name in PAPER:
             sentence += f" The paper's gain is {PAPER[name].gain_text('baseline')}."
@@ -97,9 +97,9 @@ def _findings(name: str, found: ScenarioResult, models: Mapping[str, str]) -> li
     return sentences
 
 
-def _change(each: Comparison) -> str:
-    verdict = "significant" if each.significant else "not significant"
-    return f"{each.relative:+.1%} ({tables.p_values(each)}, {verdict})"
+def _change(comparison: Comparison) -> str:
+    verdict = "significant" if comparison.significant else "not significant"
+    return f"{comparison.relative:+.1%} ({tables.p_values(comparison)}, {verdict})"
 
 
 def _new_visitors(out: Path, results: ExperimentResults) -> str:
@@ -123,10 +123,10 @@ def _new_visitors(out: Path, results: ExperimentResults) -> str:
         plots.draw_scenarios(results, results.new_visitors, out / file)
         message = "The paper's systems with new visitors: dots are MRRs, bars their 95% intervals."
         parts.append(html.plot(file, message, "MRR by scenario and system, new visitors"))
-    for name, found in results.new_visitors.items():
+    for name, scenario in results.new_visitors.items():
         parts.append(html.heading(SCENARIOS[name].title))
-        parts.append(tables.scenario(name, found, results))
-        parts.append(tables.other_systems(found, results))
+        parts.append(tables.scenario(name, scenario, results))
+        parts.append(tables.other_systems(scenario, results))
     return "".join(parts)
 
 
@@ -158,10 +158,10 @@ def _scenarios(out: Path, results: ExperimentResults) -> str:
         message = "The paper's systems in each scenario: dots are MRRs, bars their 95% intervals."
         message += tables.copying_note(results)
         parts.append(html.plot(f"{PLOTS}/scenarios.svg", message, "MRR by scenario and system"))
-    for name, found in results.scenarios.items():
+    for name, scenario in results.scenarios.items():
         parts.append(html.heading(SCENARIOS[name].title))
-        parts.append(tables.scenario(name, found, results))
-        parts.append(tables.other_systems(found, results))
+        parts.append(tables.scenario(name, scenario, results))
+        parts.append(tables.other_systems(scenario, results))
     plots.draw_length_shares(results, out / PLOTS / "length_shares.svg")
     parts.append(
         html.plot(

@@ -80,9 +80,9 @@ def draw_learning_curve(curve: LearningCurve, models: tuple[str, ...], path: Pat
             values = [p.ranking[system].mrr if p.ranking else None for p in curve.points]
             _line(ranking, curve, values, system, models)
         for system in alone:
-            found = [point.alone[system] for point in curve.points]
-            _line(coverage, curve, [each.coverage for each in found], system, models)
-            _line(perplexity, curve, [each.perplexity for each in found], system, models)
+            qualities = [point.alone[system] for point in curve.points]
+            _line(coverage, curve, [quality.coverage for quality in qualities], system, models)
+            _line(perplexity, curve, [quality.perplexity for quality in qualities], system, models)
         ranking.set_title("MRR, every context")
         coverage.set_title("Contexts with a suggestion")
         perplexity.set_title("Perplexity per word")
@@ -168,13 +168,13 @@ def draw_generation(results: ExperimentResults, path: Path) -> None:
         shown = {"all": "All contexts"}
     with svg_plot(path, 4.0 * len(shown) + 0.6, 0.8 + 0.36 * len(names), len(shown)) as all_axes:
         for number, (axes, (key, title)) in enumerate(zip(all_axes, shown.items(), strict=True)):
-            for place, name in enumerate(names):
+            for row, name in enumerate(names):
                 quality = systems[name][key]
                 shade = colour(name, models)
-                axes.plot([0, quality.hit_20], [place] * 2, color=shade, lw=6, alpha=0.25)
-                axes.plot([0, quality.hit_5], [place] * 2, color=shade, lw=6, alpha=0.5)
-                axes.plot([0, quality.hit_1], [place] * 2, color=shade, lw=6)
-                axes.text(quality.hit_20, place, f"  {quality.hit_20:.1%}", va="center")
+                axes.plot([0, quality.hit_20], [row] * 2, color=shade, lw=6, alpha=0.25)
+                axes.plot([0, quality.hit_5], [row] * 2, color=shade, lw=6, alpha=0.5)
+                axes.plot([0, quality.hit_1], [row] * 2, color=shade, lw=6)
+                axes.text(quality.hit_20, row, f"  {quality.hit_20:.1%}", va="center")
             contexts = systems[names[0]][key].contexts
             axes.set_title(f"{title} ({contexts:,} contexts)")
             axes.set_yticks(range(len(names)), [label(n) for n in names] if not number else [])
@@ -202,17 +202,17 @@ def draw_gate_means(results: ExperimentResults, path: Path) -> None:
     """How far a context's own queries and inserted noise update the session state."""
     models = {name: g for name, g in results.gates.items() if isinstance(g, GateComparison)}
     with svg_plot(path, 5.4, 0.9 + 0.55 * len(models)) as (axes,):
-        for place, (name, gates) in enumerate(reversed(models.items())):
+        for row, (name, gates) in enumerate(reversed(models.items())):
             shade = colour(name, results.systems.models)
-            own, noisy = gates.own_query, gates.noisy_query
-            axes.plot([own, noisy], [place, place], color=FAINT, lw=2, zorder=1)
-            axes.plot(own, place, "o", color=shade, ms=9)
-            axes.plot(noisy, place, "o", markerfacecolor="white", markeredgecolor=shade, ms=9)
-            sides = ((own, "own query", own >= noisy), (noisy, "noise", noisy > own))
+            original, noisy = gates.own_query, gates.noisy_query
+            axes.plot([original, noisy], [row, row], color=FAINT, lw=2, zorder=1)
+            axes.plot(original, row, "o", color=shade, ms=9)
+            axes.plot(noisy, row, "o", markerfacecolor="white", markeredgecolor=shade, ms=9)
+            sides = ((original, "own query", original >= noisy), (noisy, "noise", noisy > original))
             for value, text, right in sides:
                 axes.annotate(
                     f"{text} {value:.3f}",
-                    (value, place),
+                    (value, row),
                     xytext=(9 if right else -9, 0),
                     textcoords="offset points",
                     va="center",
@@ -232,8 +232,8 @@ def draw_boundaries(results: ExperimentResults, path: Path) -> None:
         values = [systems[name].f1 for name in names]
         shades = ["#c8403f" if "gates" in name else "#7fa3c7" for name in names]
         axes.barh(range(len(names)), values, color=shades, height=0.62)
-        for place, value in enumerate(values):
-            axes.text(value, place, f" {value:.3f}", va="center")
+        for row, value in enumerate(values):
+            axes.text(value, row, f" {value:.3f}", va="center")
         axes.set_yticks(range(len(names)), names)
         axes.margins(x=0.12)
         axes.set_xlabel("F1 of the boundaries found")
@@ -241,28 +241,28 @@ def draw_boundaries(results: ExperimentResults, path: Path) -> None:
 
 def draw_projection(points: Sequence[ProjectedText], path: Path) -> None:
     """Texts on a plane; a label is written where no other stands yet."""
-    places = np.array([[point.x, point.y] for point in points])
-    spread = np.ptp(places, axis=0)
-    places = (places - places.min(axis=0)) / np.where(spread > 0, spread, 1.0)
+    positions = np.array([[point.x, point.y] for point in points])
+    spread = np.ptp(positions, axis=0)
+    positions = (positions - positions.min(axis=0)) / np.where(spread > 0, spread, 1.0)
     shades = colormaps["tab10"]
     with svg_plot(path, 9.6, 6.4) as (axes,):
-        for point, place in zip(points, places, strict=True):
-            axes.plot(*place, "o", ms=3.5, color=shades(point.group % 10), alpha=0.7)
-        _write_labels(axes, points, places)
+        for point, position in zip(points, positions, strict=True):
+            axes.plot(*position, "o", ms=3.5, color=shades(point.group % 10), alpha=0.7)
+        _write_labels(axes, points, positions)
         axes.set_xlim(-0.03, 1.12)
         axes.set_axis_off()
 
 
-def _write_labels(axes: Axes, points: Sequence[ProjectedText], places: Any) -> None:
+def _write_labels(axes: Axes, points: Sequence[ProjectedText], positions: Any) -> None:
     """Label the points in their order, most frequent first, leaving out what would overlap."""
-    taken: list[tuple[float, float, float, float]] = []
+    boxes: list[tuple[float, float, float, float]] = []
     shades = colormaps["tab10"]
-    for point, (x, y) in zip(points, places, strict=True):
+    for point, (x, y) in zip(points, positions, strict=True):
         text = point.text if len(point.text) <= 26 else point.text[:25] + "…"
         box = (x, y, x + _LETTER_WIDTH * len(text) + 0.01, y + _LABEL_HEIGHT)
-        if any(_overlap(box, other) for other in taken):
+        if any(_overlap(box, other) for other in boxes):
             continue
-        taken.append(box)
+        boxes.append(box)
         axes.annotate(
             text,
             (x, y),
@@ -279,7 +279,7 @@ def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
 
 
 def _darker(shade: tuple[float, float, float, float]) -> Any:
-    ink = np.array([int(INK[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    ink = np.array([int(INK[start : start + 2], 16) / 255 for start in (1, 3, 5)])
     return tuple(0.55 * np.array(shade[:3]) + 0.45 * ink)
 
 
@@ -293,21 +293,23 @@ def draw_scenarios(
     with svg_plot(
         path, 3.1 * len(scenarios) + 0.8, 0.9 + 0.42 * len(systems), len(scenarios)
     ) as all_:
-        for number, (axes, (name, found)) in enumerate(zip(all_, scenarios.items(), strict=True)):
-            for place, system in enumerate(systems):
-                quality = found.systems[system]
+        for number, (axes, (name, scenario)) in enumerate(
+            zip(all_, scenarios.items(), strict=True)
+        ):
+            for row, system in enumerate(systems):
+                quality = scenario.systems[system]
                 shade = colour(system, models)
                 axes.plot(
                     list(quality.interval),
-                    [place, place],
+                    [row, row],
                     color=shade,
                     lw=5,
                     alpha=0.3,
                 )
-                axes.plot(quality.mrr, place, "o", color=shade, ms=8)
+                axes.plot(quality.mrr, row, "o", color=shade, ms=8)
                 axes.annotate(
                     f"{quality.mrr:.3f}",
-                    (quality.mrr, place),
+                    (quality.mrr, row),
                     xytext=(0, 8),
                     textcoords="offset points",
                     ha="center",
@@ -327,8 +329,8 @@ def draw_session_lengths(results: ExperimentResults, path: Path) -> None:
     scenarios = results.reported
     models = results.systems.models
     with svg_plot(path, 3.4 * len(scenarios) + 0.4, 3.0, len(scenarios)) as all_axes:
-        for axes, (name, found) in zip(all_axes, scenarios.items(), strict=True):
-            lengths = found.by_session_length
+        for axes, (name, scenario) in zip(all_axes, scenarios.items(), strict=True):
+            lengths = scenario.by_session_length
             usable = [key for key in lengths if lengths[key].systems]
             for system in results.main_systems:
                 _curve(axes, [lengths[key].systems[system] for key in usable], system, models)
@@ -343,31 +345,31 @@ def draw_session_lengths(results: ExperimentResults, path: Path) -> None:
 
 def _curve(axes: Axes, qualities: Sequence[Quality], system: str, models: Sequence[str]) -> None:
     shade = colour(system, models)
-    places = range(len(qualities))
-    means = [each.mrr for each in qualities]
-    axes.plot(places, means, "o-", color=shade, label=label(system), lw=2)
-    lows, highs = zip(*(each.interval for each in qualities), strict=True)
-    axes.fill_between(places, lows, highs, color=shade, alpha=0.12, lw=0)
+    xs = range(len(qualities))
+    means = [quality.mrr for quality in qualities]
+    axes.plot(xs, means, "o-", color=shade, label=label(system), lw=2)
+    lows, highs = zip(*(quality.interval for quality in qualities), strict=True)
+    axes.fill_between(xs, lows, highs, color=shade, alpha=0.12, lw=0)
 
 
 def draw_context_lengths(results: ExperimentResults, path: Path) -> bool:
     """MRR on long sessions by how many queries the model sees; False if there is nothing."""
     scenarios = {
-        name: found
-        for name, found in results.reported.items()
-        if any(each.queries for each in found.by_context_length.values())
+        name: scenario
+        for name, scenario in results.reported.items()
+        if any(result.queries for result in scenario.by_context_length.values())
     }
     if not scenarios:
         return False
     models = results.systems.models
     with svg_plot(path, 3.4 * len(scenarios) + 0.4, 3.0, len(scenarios)) as all_axes:
-        for axes, (name, found) in zip(all_axes, scenarios.items(), strict=True):
+        for axes, (name, scenario) in zip(all_axes, scenarios.items(), strict=True):
             for model in models:
-                queries = found.by_context_length[model].queries
+                queries = scenario.by_context_length[model].queries
                 system = RankedSystem("baseline", model).key
-                _curve(axes, [each[system] for each in queries.values()], system, models)
+                _curve(axes, [systems[system] for systems in queries.values()], system, models)
                 axes.set_xticks(range(len(queries)), list(queries))
-            baseline = found.by_session_length["long"].systems["baseline"].mrr
+            baseline = scenario.by_session_length["long"].systems["baseline"].mrr
             axes.axhline(baseline, color=FIXED["baseline"], ls="--", lw=1.5)
             axes.annotate(
                 "Baseline Ranker, whole context",
@@ -390,15 +392,15 @@ def draw_length_shares(results: ExperimentResults, path: Path) -> None:
     scenarios = {n: f for n, f in results.scenarios.items() if f.cases["test"]}
     shades = {"short": "#c9d6e3", "medium": "#7fa3c7", "long": "#35618f"}
     with svg_plot(path, 6.4, 0.9 + 0.42 * len(scenarios)) as (axes,):
-        for place, found in enumerate(reversed(scenarios.values())):
+        for row, scenario in enumerate(reversed(scenarios.values())):
             left = 0.0
-            for key, share in found.session_lengths.items():
+            for key, share in scenario.session_lengths.items():
                 assert share is not None, "there are test cases"
-                axes.barh(place, share, left=left, color=shades[key], height=0.62)
+                axes.barh(row, share, left=left, color=shades[key], height=0.62)
                 if share > 0.06:
                     ink = "white" if key == "long" else INK
                     text = f"{share:.0%}"
-                    axes.text(left + share / 2, place, text, ha="center", va="center", color=ink)
+                    axes.text(left + share / 2, row, text, ha="center", va="center", color=ink)
                 left += share
         names = [SCENARIOS[name].title for name in reversed(scenarios)]
         axes.set_yticks(range(len(names)), names)
@@ -415,12 +417,12 @@ def draw_importances(results: ExperimentResults, path: Path) -> None:
     models = results.systems.models
     system = RankedSystem("baseline", models[0]).key
     with svg_plot(path, 3.2 * len(scenarios) + 0.6, 3.4, len(scenarios)) as all_axes:
-        for axes, (name, found) in zip(all_axes, scenarios.items(), strict=True):
-            shares = found.rankers[system].importances
-            best = sorted(shares, key=lambda each: shares[each])[-8:]
-            shades = [colour(each, models) if ":" in each else FIXED["baseline"] for each in best]
-            axes.barh(range(len(best)), [shares[each] for each in best], color=shades, height=0.65)
-            axes.set_yticks(range(len(best)), [each.replace("_", " ") for each in best])
+        for axes, (name, scenario) in zip(all_axes, scenarios.items(), strict=True):
+            shares = scenario.rankers[system].importances
+            best = sorted(shares, key=lambda name: shares[name])[-8:]
+            shades = [colour(name, models) if ":" in name else FIXED["baseline"] for name in best]
+            axes.barh(range(len(best)), [shares[name] for name in best], color=shades, height=0.65)
+            axes.set_yticks(range(len(best)), [name.replace("_", " ") for name in best])
             axes.tick_params(axis="y", labelsize=8)
             axes.set_title(SCENARIOS[name].title)
             axes.set_xlabel("share of the gain")

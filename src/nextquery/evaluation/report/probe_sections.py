@@ -42,7 +42,9 @@ def generation(out: Path, results: ExperimentResults) -> str:
 
 def _paper_suggestions(results: ExperimentResults) -> str:
     """Table 1 of the paper: its two contexts, its suggestions, and those of our models."""
-    examples = {name: found for name, found in results.paper_examples.items() if found.table_1}
+    examples = {
+        name: example for name, example in results.paper_examples.items() if example.table_1
+    }
     if not examples:
         return ""
     heads: list[Cell | str] = [
@@ -51,10 +53,10 @@ def _paper_suggestions(results: ExperimentResults) -> str:
         *(Cell(label(n), "text") for n in examples),
     ]
     rows: list[Row] = []
-    for place, (context, published) in enumerate(TABLE_1.items()):
+    for index, (context, published) in enumerate(TABLE_1.items()):
         cells = [Cell("; ".join(published), "paper text")]
-        for found in examples.values():
-            ours = found.table_1[place]
+        for example in examples.values():
+            ours = example.table_1[index]
             missing = ", ".join(ours.missing_words)
             text = f"not asked: no {missing}" if missing else "; ".join(ours.suggestions) or "–"
             cells.append(Cell(text, "none" if missing else "text"))
@@ -83,14 +85,14 @@ def _draw_completion(results: ExperimentResults, path: Path) -> None:
     """MRR and characters saved by the number of typed characters; dashed without the session."""
     assert results.completion is not None
     with svg_plot(path, 9.6, 3.4, 2) as (quality, saved):
-        for name, found in results.completion.systems.items():
+        for name, system in results.completion.systems.items():
             shade = colour(name, results.systems.models)
-            for view, style in ((found.with_session, "-"), (found.without_session, ":")):
-                lengths = [each.characters for each in view.by_length]
+            for view, style in ((system.with_session, "-"), (system.without_session, ":")):
+                lengths = [point.characters for point in view.by_length]
                 text = label(name) if style == "-" else None
-                mrr = [each.mrr for each in view.by_length]
+                mrr = [point.mrr for point in view.by_length]
                 quality.plot(lengths, mrr, style, color=shade, marker="o", ms=3, label=text)
-                shares = [each.saved for each in view.by_length]
+                shares = [point.saved for point in view.by_length]
                 saved.plot(lengths, shares, style, color=shade, marker="o", ms=3)
         for axes, title in ((quality, "MRR of ten completions"), (saved, "Characters saved")):
             axes.set_title(title)
@@ -102,26 +104,26 @@ def _draw_completion(results: ExperimentResults, path: Path) -> None:
 
 def _completion_tables(results: ExperimentResults) -> str:
     """Every system with the session and without it, then by the number of typed characters."""
-    found = results.completion
-    assert found is not None
+    completion = results.completion
+    assert completion is not None
     heads = ["System", "", "MRR", "p, session", "characters saved", "next word", "of five"]
     rows: list[Row] = []
-    for name, system in found.systems.items():
-        for view, each in _views(system).items():
-            first = each is system.with_session
+    for name, system in completion.systems.items():
+        for view, quality in _views(system).items():
+            first = quality is system.with_session
             rows.append(
                 [
                     label(name) if first else "",
                     view,
-                    f"{each.mrr:.3f}",
+                    f"{quality.mrr:.3f}",
                     p_value(system.p) if first else "",
-                    f"{each.saved:.1%}",
-                    f"{each.next_word.first:.1%}",
-                    f"{each.next_word.of_five:.1%}",
+                    f"{quality.saved:.1%}",
+                    f"{quality.next_word.first:.1%}",
+                    f"{quality.next_word.of_five:.1%}",
                 ]
             )
-    words = max(s.with_session.next_word.cases for s in found.systems.values())
-    caption = f"{found.queries:,} queries, {words:,} next words"
+    words = max(s.with_session.next_word.cases for s in completion.systems.values())
+    caption = f"{completion.queries:,} queries, {words:,} next words"
     return table(heads, rows, caption) + _by_length(results)
 
 
@@ -130,20 +132,20 @@ def _views(system: SystemCompletions) -> dict[str, CompletionQuality]:
 
 
 def _by_length(results: ExperimentResults) -> str:
-    found = results.completion
-    assert found is not None
-    first = next(iter(found.systems.values())).with_session.by_length
+    completion = results.completion
+    assert completion is not None
+    first = next(iter(completion.systems.values())).with_session.by_length
     heads: list[Cell | str] = [
         "MRR after characters",
         "",
-        *(Cell(str(each.characters), "", f"{each.cases:,} queries") for each in first),
+        *(Cell(str(point.characters), "", f"{point.cases:,} queries") for point in first),
     ]
     rows: list[Row] = []
-    for name, system in found.systems.items():
+    for name, system in completion.systems.items():
         for view, each_view in _views(system).items():
             cells = (
-                Cell(f"{each.mrr:.3f}", "", interval(each.mrr_low, each.mrr_high))
-                for each in each_view.by_length
+                Cell(f"{point.mrr:.3f}", "", interval(point.mrr_low, point.mrr_high))
+                for point in each_view.by_length
             )
             rows.append([label(name), view, *cells])
     return table(heads, rows)
@@ -154,7 +156,7 @@ def gates(out: Path, results: ExperimentResults) -> str:
     if not results.gates:
         return ""
     parts = [tables.gates(results)]
-    if any(isinstance(each, GateComparison) for each in results.gates.values()):
+    if any(isinstance(gate, GateComparison) for gate in results.gates.values()):
         plots.draw_gate_means(results, out / PLOTS / "gate_means.svg")
         message = (
             "Mean update gate of a query of the user and of a noisy query inserted at the same "
@@ -162,10 +164,10 @@ def gates(out: Path, results: ExperimentResults) -> str:
         )
         file = f"{PLOTS}/gate_means.svg"
         parts.append(html.plot(file, message, "Mean gates of own queries and of noise"))
-    for model, each in results.gates.items():
-        if each.example:
+    for model, gate in results.gates.items():
+        if gate.example:
             file = f"{PLOTS}/gates_{model}.svg"
-            plots.draw_gates(each.example, out / file)
+            plots.draw_gates(gate.example, out / file)
             message = f"{label(model)}: gates of one context with a noisy query at its end."
             parts.append(html.plot(file, f"{message} (Figure 7)", message))
     return "".join(parts) + _figure_7(out, results)
@@ -174,12 +176,12 @@ def gates(out: Path, results: ExperimentResults) -> str:
 def _figure_7(out: Path, results: ExperimentResults) -> str:
     """The gates of the paper's own example, of every model that knows its words."""
     parts, lacking = [], []
-    for model, found in results.paper_examples.items():
-        if found.figure_7 is None:
+    for model, paper_example in results.paper_examples.items():
+        if paper_example.figure_7 is None:
             lacking.append(label(model))
             continue
         file = f"{PLOTS}/figure_7_{model}.svg"
-        draw_gates(found.figure_7, out / file)
+        draw_gates(paper_example.figure_7, out / file)
         message = f"{label(model)}: gates of the paper's own example."
         parts.append(plot(file, f"{message} (Figure 7)", message))
     if lacking:
@@ -237,11 +239,15 @@ def projections(out: Path, results: ExperimentResults) -> str:
 def ngrams(results: ExperimentResults) -> str:
     """Each model's validation perplexity next to those of n-gram models in its vocabulary."""
     rows: list[Row] = []
-    for model, found in results.ngrams.items():
+    for model, measured in results.ngrams.items():
         facts = results.training.get(model)
-        own = (facts.training or {}).get("validation_perplexity") if facts else None
+        perplexity = (facts.training or {}).get("validation_perplexity") if facts else None
         rows.append(
-            [label(model), f"{own:.1f}" if own else "–", *(_ngram(found, n) for n in (1, 2, 3))]
+            [
+                label(model),
+                f"{perplexity:.1f}" if perplexity else "–",
+                *(_ngram(measured, n) for n in (1, 2, 3)),
+            ]
         )
     if not rows:
         return ""
@@ -253,22 +259,22 @@ def ngrams(results: ExperimentResults) -> str:
     return table(heads, rows) + paragraph(note, "note")
 
 
-def _ngram(found: Sequence[NgramPerplexity], order: int) -> str:
-    return next((f"{each.perplexity:.1f}" for each in found if each.order == order), "–")
+def _ngram(measured: Sequence[NgramPerplexity], order: int) -> str:
+    return next((f"{ngram.perplexity:.1f}" for ngram in measured if ngram.order == order), "–")
 
 
 def returning(out: Path, results: ExperimentResults) -> str:
     """Lists for returning and first-time visitors, with and without their own earlier queries."""
-    found = results.returning
-    if found is None or not (found.visitors or found.too_few):
+    result = results.returning
+    if result is None or not (result.visitors or result.too_few):
         return ""
-    if found.too_few:
-        return html.paragraph(found.too_few)
+    if result.too_few:
+        return html.paragraph(result.too_few)
     text = (
         "The last request of sampled sessions. Lists are each system's own, of ten; `again` is the "
         "visitor's own earlier queries, shown from a probability of "
-        f"{found.threshold:.3f}; what is shown is five suggestions and up to three of `again`. "
+        f"{result.threshold:.3f}; what is shown is five suggestions and up to three of `again`. "
         "Intervals (95%) are over users. Informational: the next query is not one of the 100 most "
         "frequent."
     )
-    return html.paragraph(text) + tables.returning(found)
+    return html.paragraph(text) + tables.returning(result)

@@ -103,7 +103,7 @@ def _table(generation: GenerationResult, times: Mapping[str, float], title: str)
         "System", "hit at 5", "MRR", "informational MRR", "coverage", "places of 5", "flawed",
         "only shortened", "100 most frequent", "ms per list", "against the best trivial rule",
     ]  # fmt: skip
-    against = {each.system: each for each in generation.against_trivial}
+    against = {comparison.system: comparison for comparison in generation.against_trivial}
     rows = [
         _row(name, system, times.get(name), against.get(name))
         for name, system in generation.systems.items()

@@ -17,41 +17,43 @@ from nextquery.evaluation.steps import to_json
 from nextquery.ranking.features import BASELINE_FEATURES
 
 
-def scenario(name: str, found: ScenarioResult, results: ExperimentResults) -> str:
+def scenario(name: str, result: ScenarioResult, results: ExperimentResults) -> str:
     """The systems of a scenario, with the paper's results and unseen users."""
-    counts = ", ".join(f"{split} {count:,}" for split, count in found.cases.items())
-    facts = f"Cases: {counts}" + (f"; test cases of {found.users:,} users." if found.users else ".")
-    if found.noisy_contexts is not None:
-        facts += f" {found.noisy_contexts:.0%} of the test contexts hold a noisy query"
+    counts = ", ".join(f"{split} {count:,}" for split, count in result.cases.items())
+    facts = f"Cases: {counts}" + (
+        f"; test cases of {result.users:,} users." if result.users else "."
+    )
+    if result.noisy_contexts is not None:
+        facts += f" {result.noisy_contexts:.0%} of the test contexts hold a noisy query"
         published = PAPER[name].noisy_contexts if name in PAPER else None
         facts += f" (the paper: {published:.0%})." if published else "."
     note = paragraph(facts, "note")
-    if found.too_few:
-        return note + paragraph(f"Too few cases for any result: {found.too_few}.", "none")
-    unseen = found.unseen_users.systems if found.unseen_users else {}
+    if result.too_few:
+        return note + paragraph(f"Too few cases for any result: {result.too_few}.", "none")
+    unseen = result.unseen_users.systems if result.unseen_users else {}
     heads: list[Cell | str] = ["System", "MRR", "hit at 1", "hit at 5", "over ADJ", "over Baseline"]
     heads += ["MRR, unseen users"] if unseen else []
     heads += [Cell(f"paper's MRR ({PAPER[name].table})", "paper")] if name in PAPER else []
-    rows = [_system_row(name, system, found, unseen, results) for system in found.systems]
+    rows = [_system_row(name, system, result, unseen, results) for system in result.systems]
     return note + table(heads, rows)
 
 
 def _system_row(
     name: str,
     system: str,
-    found: ScenarioResult,
+    result: ScenarioResult,
     unseen: Mapping[str, Quality],
     results: ExperimentResults,
 ) -> Row:
-    each = found.systems[system]
+    quality = result.systems[system]
     strong = "strong" if system in results.main_systems else ""
     row: list[Cell | str] = [
-        Cell(label(system), strong, _forms_note(system, found)),
-        Cell(f"{each.mrr:.4f}", strong, _mrr_note(each)),
-        f"{each.hit_1:.3f}",
-        f"{each.hit_5:.3f}",
-        _gain(found.comparison(system, "adj")),
-        _gain(found.comparison(system, _baseline_of(system))),
+        Cell(label(system), strong, _forms_note(system, result)),
+        Cell(f"{quality.mrr:.4f}", strong, _mrr_note(quality)),
+        f"{quality.hit_1:.3f}",
+        f"{quality.hit_5:.3f}",
+        _gain(result.comparison(system, "adj")),
+        _gain(result.comparison(system, _baseline_of(system))),
     ]
     if unseen:
         other = unseen.get(system)  # a run need not have the cases of unseen users
@@ -61,10 +63,10 @@ def _system_row(
     return row
 
 
-def _mrr_note(each: Quality) -> str:
+def _mrr_note(quality: Quality) -> str:
     """The interval of an MRR, and how far other seeds would move it."""
-    bounds = mrr_interval(each)
-    return bounds if each.seed_error is None else f"{bounds}; seeds ±{each.seed_error:.4f}"
+    bounds = mrr_interval(quality)
+    return bounds if quality.seed_error is None else f"{bounds}; seeds ±{quality.seed_error:.4f}"
 
 
 def _paper_cell(name: str, system: str, results: ExperimentResults) -> Cell:
@@ -85,28 +87,28 @@ def _baseline_of(system: str) -> str:
     return parsed.base if parsed.base and parsed.model else "baseline"
 
 
-def _forms_note(system: str, found: ScenarioResult) -> str:
-    forms = found.rankers[system].forms if system in found.rankers else ()
+def _forms_note(system: str, result: ScenarioResult) -> str:
+    forms = result.rankers[system].forms if system in result.rankers else ()
     return f"score as {', '.join(forms).replace('_', ' ')}" if forms else ""
 
 
-def _gain(each: Comparison | None) -> Cell:
-    if each is None:
+def _gain(comparison: Comparison | None) -> Cell:
+    if comparison is None:
         return Cell("")
-    mark = "" if not each.significant else "good" if each.relative > 0 else "bad"
-    return Cell(f"{each.relative:+.1%}", mark, p_values(each))
+    mark = "" if not comparison.significant else "good" if comparison.relative > 0 else "bad"
+    return Cell(f"{comparison.relative:+.1%}", mark, p_values(comparison))
 
 
-def other_systems(found: ScenarioResult, results: ExperimentResults) -> str:
+def other_systems(result: ScenarioResult, results: ExperimentResults) -> str:
     """Every other model and run compared with the first model under study; "" if there are none."""
     reference = next(iter(results.systems.models), "")
     rows: list[Row] = []
-    for each in found.comparisons:
-        a, b = RankedSystem.parse(each.a), RankedSystem.parse(each.b)
+    for comparison in result.comparisons:
+        a, b = RankedSystem.parse(comparison.a), RankedSystem.parse(comparison.b)
         if b.model == reference and a.model not in ("", reference):
-            limits = difference_interval(each)
-            change = Cell(f"{each.difference:+.4f}", "", limits)
-            rows.append([label(each.a), label(each.b), change, _gain(each)])
+            limits = difference_interval(comparison)
+            change = Cell(f"{comparison.difference:+.4f}", "", limits)
+            rows.append([label(comparison.a), label(comparison.b), change, _gain(comparison)])
     heads = ["System", f"compared with {label(reference)}", "difference of MRRs", "relative"]
     return table(heads, rows) if rows else ""
 
@@ -114,10 +116,10 @@ def other_systems(found: ScenarioResult, results: ExperimentResults) -> str:
 def length_gains(results: ExperimentResults) -> str:
     """What each ranker gains over the Baseline Ranker in short, medium and long sessions."""
     rows: list[Row] = []
-    for name, found in results.reported.items():
+    for name, scenario in results.reported.items():
         for system in results.main_systems[2:]:
             row: list[Cell | str] = [f"{SCENARIOS[name].title}, {label(system)}"]
-            for length in found.by_session_length.values():
+            for length in scenario.by_session_length.values():
                 compared = find_comparison(length.comparisons, system, "baseline")
                 few = Cell("too few", "", f"{length.cases} cases")
                 row.append(_gain(compared) if length.systems else few)
@@ -128,17 +130,19 @@ def length_gains(results: ExperimentResults) -> str:
 def last_clicks(results: ExperimentResults) -> str:
     """The MRR of every system where the last query was clicked and where not; "" without clicks."""
     rows: list[Row] = []
-    for name, found in results.reported.items():
-        groups = found.by_last_click
-        for system in found.systems:
+    for name, scenario in results.reported.items():
+        groups = scenario.by_last_click
+        for system in scenario.systems:
             row: list[Cell | str] = [f"{SCENARIOS[name].title}, {label(system)}"]
             for group in groups.values():
                 quality = group.systems.get(system)
                 bounds = "" if quality is None else mrr_interval(quality)
                 row.append(Cell("too few" if quality is None else f"{quality.mrr:.3f}", "", bounds))
             base = RankedSystem.parse(system).with_form("").key
-            compared = [find_comparison(each.comparisons, system, base) for each in groups.values()]
-            row += [_gain(each) for each in compared]
+            compared = [
+                find_comparison(group.comparisons, system, base) for group in groups.values()
+            ]
+            row += [_gain(comparison) for comparison in compared]
             rows += [row] if groups else []
     head = ["MRR", "clicked", "not clicked", "gain, clicked", "gain, not clicked"]
     return table(head, rows) if rows else ""
@@ -147,8 +151,8 @@ def last_clicks(results: ExperimentResults) -> str:
 def user_groups(results: ExperimentResults) -> str:
     """The MRR of the rankers on the users that were named, and their gains; "" if none were."""
     rows: list[Row] = []
-    for name, found in results.reported.items():
-        for group, measured in found.by_user_group.items():
+    for name, scenario in results.reported.items():
+        for group, measured in scenario.by_user_group.items():
             for system in results.main_systems:
                 quality = measured.systems.get(system)
                 bounds = "" if quality is None else mrr_interval(quality)
@@ -191,18 +195,18 @@ def generation(results: ExperimentResults) -> str:
         ]
         if rows:
             groups = (lists.groups() for lists in systems.values())
-            contexts = next(each[group].contexts for each in groups if group in each)
+            contexts = next(by_group[group].contexts for by_group in groups if group in by_group)
             heads = ["System", *columns.values(), "refused by guards (all)"]
             parts.append(table(heads, rows, f"{title}: {contexts:,}"))
     return "".join(parts)
 
 
-def returning(found: ReturningResult) -> str:
+def returning(result: ReturningResult) -> str:
     """A table per sort of visitor: the group, the trivial rule, lists alone and with the group."""
     parts = []
     heads = ["", "hit at 1", "hit at 5", "hit at 10", "hit", "MRR", "informational MRR"]
     heads += ["shown", "precision", "right when shown"]
-    for name, visitors in found.visitors.items():
+    for name, visitors in result.visitors.items():
         rows: list[Row] = []
         groups = {"again": visitors.again, "last three distinct queries": visitors.last_three}
         for title, group in groups.items():
@@ -220,7 +224,7 @@ def returning(found: ReturningResult) -> str:
 
 def _list_cells(quality: ListQuality) -> list[str]:
     hits = (quality.hit_1, quality.hit_5, quality.hit_10, quality.hit)
-    return [_estimate(each) for each in (*hits, quality.mrr, quality.informational_mrr)]
+    return [_estimate(estimate) for estimate in (*hits, quality.mrr, quality.informational_mrr)]
 
 
 def _estimate(value: Estimate | None) -> str:
@@ -234,9 +238,9 @@ def samples(results: ExperimentResults) -> str:
         return ""
     systems = list(contexts[0].suggestions)
     rows: list[Row] = []
-    for each in contexts:
-        context = Cell(" → ".join(each.context), "text", f"typed next: {each.next_query}")
-        lists = (each.suggestions[system] for system in systems)
+    for sample in contexts:
+        context = Cell(" → ".join(sample.context), "text", f"typed next: {sample.next_query}")
+        lists = (sample.suggestions[system] for system in systems)
         rows.append([context, *(Cell("; ".join(texts) or "–", "text") for texts in lists)])
     return table(["Context", *(Cell(label(system), "text") for system in systems)], rows)
 
@@ -245,18 +249,18 @@ def gates(results: ExperimentResults) -> str:
     """Gates of own queries and of noise at the same place."""
     heads = ["Model", "contexts", "own query", "noise", "difference", "p", "noise updates less in"]
     rows: list[Row] = []
-    for model, each in results.gates.items():
-        if isinstance(each, GateComparison):
-            limits = interval(each.difference_low, each.difference_high)
+    for model, gate in results.gates.items():
+        if isinstance(gate, GateComparison):
+            limits = interval(gate.difference_low, gate.difference_high)
             rows.append(
                 [
                     label(model),
-                    f"{each.contexts:,}",
-                    f"{each.own_query:.3f}",
-                    f"{each.noisy_query:.3f}",
-                    Cell(f"{each.difference:+.3f}", "", limits),
-                    p_value(each.p),
-                    f"{each.noise_updates_less:.0%}",
+                    f"{gate.contexts:,}",
+                    f"{gate.own_query:.3f}",
+                    f"{gate.noisy_query:.3f}",
+                    Cell(f"{gate.difference:+.3f}", "", limits),
+                    p_value(gate.p),
+                    f"{gate.noise_updates_less:.0%}",
                 ]
             )
     return table(heads, rows)
@@ -266,25 +270,27 @@ def hidden_intent(results: ExperimentResults) -> str:
     """How well each system tells the outcome of a hidden intent, by distance to its last trace."""
     heads = ["Model", "queries back", "outcomes", "nats among 16", "P(intent) among 4"]
     rows: list[Row] = []
-    for model, found in results.hidden_intent.items():
-        rows.append([label(model), "all", *_intent(found)])
-        rows += [["", str(each.distance), *_intent(each)] for each in found.by_distance]
+    for model, intent in results.hidden_intent.items():
+        rows.append([label(model), "all", *_intent(intent)])
+        rows += [
+            ["", str(distance.distance), *_intent(distance)] for distance in intent.by_distance
+        ]
     caption = "Outcomes after a trace of the intent. Chance: 2.77 nats and .250."
     return table(heads, rows, caption)
 
 
-def _intent(found: IntentResult | AtDistance) -> Row:
-    return [f"{found.cases:,}", f"{found.nats:.3f}", f"{found.intent:.3f}"]
+def _intent(result: IntentResult | AtDistance) -> Row:
+    return [f"{result.cases:,}", f"{result.nats:.3f}", f"{result.intent:.3f}"]
 
 
 def boundaries(results: ExperimentResults) -> str:
     """Precision, recall and F1 of the boundaries found."""
-    found = results.boundaries
+    result = results.boundaries
     rows: list[Row] = [
-        [name, f"{each.precision:.3f}", f"{each.recall:.3f}", f"{each.f1:.3f}"]
-        for name, each in found.systems.items()
+        [name, f"{system.precision:.3f}", f"{system.recall:.3f}", f"{system.f1:.3f}"]
+        for name, system in result.systems.items()
     ]
-    caption = f"{found.gaps:,} gaps, {found.boundaries:,} of them boundaries"
+    caption = f"{result.gaps:,} gaps, {result.boundaries:,} of them boundaries"
     return table(["Score", "precision", "recall", "F1"], rows, caption)
 
 
@@ -300,7 +306,7 @@ def features(results: ExperimentResults) -> str:
         [
             name,
             Cell(meaning, "text"),
-            *(f"{found.single_features[name]:.3f}" for found in scenarios.values()),
+            *(f"{scenario.single_features[name]:.3f}" for scenario in scenarios.values()),
         ]
         for name, meaning in BASELINE_FEATURES.items()
     ]
@@ -315,10 +321,13 @@ def forms(results: ExperimentResults) -> str:
     for model in next(iter(scenarios.values())).form_choices if scenarios else ():
         sets = next(iter(scenarios.values())).form_choices[model]
         for tried in sets:
-            values = [found.form_choices[model] for found in scenarios.values()]
-            marks = ["strong" if each[tried] == max(each.values()) else "" for each in values]
+            values = [scenario.form_choices[model] for scenario in scenarios.values()]
+            marks = [
+                "strong" if choices[tried] == max(choices.values()) else "" for choices in values
+            ]
             cells = [
-                Cell(f"{each[tried]:.4f}", mark) for each, mark in zip(values, marks, strict=True)
+                Cell(f"{choices[tried]:.4f}", mark)
+                for choices, mark in zip(values, marks, strict=True)
             ]
             rows.append([f"{label(model)}: {tried.replace('+', ', ').replace('_', ' ')}", *cells])
     caption = "Validation MRR; the best set is the one reported"
@@ -361,9 +370,9 @@ def training(results: ExperimentResults) -> str:
     ]  # fmt: skip
     paper = ["the paper's HRED", *TRAINING.values(), ""]
     rows: list[Row] = [[Cell(text, "paper") for text in paper]]
-    for model, each in results.training.items():
+    for model, model_facts in results.training.items():
         decoding = results.decoding.get(model)
-        facts = each.training or {}
+        facts = model_facts.training or {}
         seconds = facts.get("seconds")
         perplexity = facts.get("validation_perplexity")
         rows.append(
@@ -372,7 +381,7 @@ def training(results: ExperimentResults) -> str:
                 f"{facts['steps']:,}" if "steps" in facts else "–",
                 f"{seconds / 60:.0f} min" if seconds else "–",
                 f"{decoding.median_ms:.0f} ms" if decoding else "–",
-                f"{each.megabytes:.0f} MB",
+                f"{model_facts.megabytes:.0f} MB",
                 f"{perplexity:.1f}" if perplexity else "–",
             ]
         )
@@ -393,22 +402,26 @@ def interval(low: float, high: float) -> str:
     return f"{low:.3f} to {high:.3f}"
 
 
-def mrr_interval(each: Quality) -> str:
+def mrr_interval(quality: Quality) -> str:
     """The interval of an MRR over users; over cases if it was not measured over users."""
-    return interval(*each.interval)
+    return interval(*quality.interval)
 
 
-def difference_interval(each: Comparison) -> str:
+def difference_interval(comparison: Comparison) -> str:
     """The same of a difference of MRRs."""
-    if each.difference_low_by_user is None or each.difference_high_by_user is None:
-        return f"{each.difference_low:+.3f} to {each.difference_high:+.3f}"
-    return f"{each.difference_low_by_user:+.3f} to {each.difference_high_by_user:+.3f}"
+    if comparison.difference_low_by_user is None or comparison.difference_high_by_user is None:
+        return f"{comparison.difference_low:+.3f} to {comparison.difference_high:+.3f}"
+    return f"{comparison.difference_low_by_user:+.3f} to {comparison.difference_high_by_user:+.3f}"
 
 
-def p_values(each: Comparison) -> str:
+def p_values(comparison: Comparison) -> str:
     """The corrected p-value by user, and that of the paper's test over cases."""
-    by_case = f"{p_value(each.p)} by case"
-    return f"p {by_case}" if each.p_holm is None else f"p {p_value(each.p_holm)}, {by_case}"
+    by_case = f"{p_value(comparison.p)} by case"
+    return (
+        f"p {by_case}"
+        if comparison.p_holm is None
+        else f"p {p_value(comparison.p_holm)}, {by_case}"
+    )
 
 
 def p_value(value: float) -> str:

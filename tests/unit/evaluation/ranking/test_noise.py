@@ -20,7 +20,7 @@ def test_it_is_drawn_by_frequency_and_put_anywhere() -> None:
     noise = Noise(BackgroundCounts(NOISY, {}), seed=0)
     drawn = [noise.insert(("a", "b"), session) for session in range(600)]
 
-    assert {context.place for context in drawn} == {0, 1, 2}
-    assert all(context.queries[context.place] in noise.queries for context in drawn)
-    share = np.mean([context.queries[context.place] == "google" for context in drawn])
+    assert {context.position for context in drawn} == {0, 1, 2}
+    assert all(context.queries[context.position] in noise.queries for context in drawn)
+    share = np.mean([context.queries[context.position] == "google" for context in drawn])
     assert share == pytest.approx(300 / (400 + 98 * 2), abs=0.06)

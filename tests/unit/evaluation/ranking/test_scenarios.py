@@ -60,7 +60,7 @@ def test_noise_is_inserted_somewhere_and_the_rest_stays() -> None:
 
     places = set()
     for before, after in zip(clean.cases, noisy.cases, strict=True):
-        place = Noise(COUNTS, 0).insert(before.context, before.session).place
+        place = Noise(COUNTS, 0).insert(before.context, before.session).position
         places.add(place)
         assert len(after.context) == len(before.context) + 1
         assert after.context[place] in FREQUENCIES
