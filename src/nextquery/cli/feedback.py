@@ -107,7 +107,8 @@ def rerank(
     text = (
         f"Learnt from {summary.impressions:,} lists. What other visitors accepted ranks higher: "
         f"mean reciprocal rank {summary.gain.base:.3f} -> {summary.gain.reranked:.3f} "
-        f"(gain {summary.gain.low:+.3f} to {summary.gain.high:+.3f}, {summary.gain.cases:,} accepted)\n"
+        f"(gain {summary.gain.low:+.3f} to {summary.gain.high:+.3f}, "
+        f"{summary.gain.cases:,} accepted)\n"
         f"Model: {out}\nNext: serve it in a trial with its base, and ask the guard:\n"
         f"  nextquery feedback guard {folder} --model {out}"
     )

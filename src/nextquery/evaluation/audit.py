@@ -383,8 +383,8 @@ def _coverage(result: AuditResult) -> Iterator[str]:
         yield "No blocklist was given: only personal data and what fewer than K users typed is."
     else:
         yield (
-            f"The blocklist has {covered.entries:,} entries. {covered.known_queries:,} known queries "
-            f"of the log hold one ({covered.traffic:.2%} of what was typed). Of lists that the "
+            f"The blocklist has {covered.entries:,} entries. {covered.known_queries:,} known "
+            f"queries of the log hold one ({covered.traffic:.2%} of what was typed). Of lists that the "
             f"guarded model made, {covered.let_through} suggestions held one."
         )
         seen = ", ".join(f"{name} {share:.0%}" for name, share in covered.disguises.items())

@@ -145,8 +145,8 @@ def _reasons(
         if difference.measure == "nll":
             if difference.p_worse < SIGNIFICANT:
                 reasons.append(
-                    f"next queries are less likely than with the old model: {-difference.new:.3f} nats "
-                    f"per symbol, {-difference.old:.3f} before"
+                    f"next queries are less likely than with the old model: {-difference.new:.3f} "
+                    f"nats per symbol, {-difference.old:.3f} before"
                 )
             continue
         if difference.p_worse >= SIGNIFICANT:

@@ -56,7 +56,7 @@ class PreparedData:
         self._within_sessions = False
         for remaining in reversed(range(_TRIES)):
             self.artifact: Artifact = open_artifact(path, "data")
-            self._place = self.artifact.folder.lasting_path()
+            self._folder = self.artifact.folder.lasting_path()
             try:
                 self.artifact.check_once("tables", self._check_tables)
                 return
@@ -99,7 +99,7 @@ class PreparedData:
         names = self.artifact.files(f"sessions/{split}")
         if not names:
             raise ArtifactError(f"{self.path}: has no split {split!r} (it has {self.splits})")
-        return [self._place / name for name in names]
+        return [self._folder / name for name in names]
 
     def session_folder(self, split: str) -> Path:
         """The folder of a split, for an engine that reads whole folders."""
@@ -108,8 +108,8 @@ class PreparedData:
 
     def _own_folder(self, name: str) -> Path:
         """A folder in which every file is listed in the manifest."""
-        folder = self._place / name
-        listed = {self._place / file for file in self.artifact.files(name)}
+        folder = self._folder / name
+        listed = {self._folder / file for file in self.artifact.files(name)}
         foreign = sorted(set(folder.iterdir()) - listed)
         if foreign:
             raise ArtifactError(f"{self.path}: {name}/{foreign[0].name} is not its own")
@@ -123,7 +123,7 @@ class PreparedData:
         """The rows of all searches of a split: those of its sessions, then single searches."""
         files = self.session_files(split)
         if self.counts_single_searches:
-            files += [self._place / name for name in self.artifact.files(self._single(split))]
+            files += [self._folder / name for name in self.artifact.files(self._single(split))]
         return pl.scan_parquet(files)
 
     def search_folders(self, split: str) -> list[Path]:
@@ -185,7 +185,7 @@ class PreparedData:
     def file(self, name: str) -> Path:
         """Where to read a file that the manifest names."""
         self.artifact.file(name)
-        return self._place / name
+        return self._folder / name
 
     def _check_tables(self) -> None:
         """Refuse tables without the columns that are read, and settings that are none."""
@@ -226,12 +226,12 @@ def _check_table(file: Path, name: str, columns: Sequence[str]) -> None:
     """Every value can be read, and each column that is used has texts or numbers in every row."""
     try:
         rows = pl.scan_parquet(file)
-        found = rows.collect_schema()
-        missing = [column for column in columns if column not in found]
+        schema = rows.collect_schema()
+        missing = [column for column in columns if column not in schema]
         if missing:
             raise ArtifactError(f"{name} has no column {missing[0]!r}")
         every = pl.all()
-        years = [pl.col(c).dt.year() for c, kind in found.items() if isinstance(kind, pl.Datetime)]
+        years = [pl.col(c).dt.year() for c, kind in schema.items() if isinstance(kind, pl.Datetime)]
         facts = rows.select(
             every.hash().sum(),
             every.null_count().name.suffix(" nulls"),
@@ -243,7 +243,7 @@ def _check_table(file: Path, name: str, columns: Sequence[str]) -> None:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ArtifactError(f"{name} cannot be read as Parquet ({reason})") from None
     for column in columns:
-        fits = found[column] == pl.String if column in _TEXTS else found[column].is_integer()
+        fits = schema[column] == pl.String if column in _TEXTS else schema[column].is_integer()
         if not fits or nulls[f"{column} nulls"]:
             kind = "texts" if column in _TEXTS else "integers"
             raise ArtifactError(f"{name}: column {column!r} must have {kind} without nulls")
@@ -316,12 +316,12 @@ def describe_forgotten(entry: Mapping[str, Any]) -> str:
     if not notes:
         return "Nobody had been removed from its data on request when this model was made."
     listed = ", ".join(f"{note['users']:,} on {note['date']}" for note in notes)
-    told = f"Before this model was made, users were removed from its data on request: {listed}."
+    sentence = f"Before this model was made, users were removed from its data on request: {listed}."
     users = approximately_forgotten(entry)
     if not users:
-        return told
+        return sentence
     return (
-        f"{told} The last {users:,} of them were known to the model that this one went on from: "
+        f"{sentence} The last {users:,} of them were known to the model that this one went on from: "
         "their removal is approximate."
     )
 

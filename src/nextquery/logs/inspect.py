@@ -124,8 +124,8 @@ def draw_lengths(facts: LogFacts, file: Path) -> None:
     kinds = {"short": "2", "medium": "3 or 4", "long": "5 or more"}
     for offset, (kind, label) in enumerate(kinds.items()):
         heights = [100 * getattr(facts.lengths[name], kind) for name in names]
-        places = [index + 0.27 * (offset - 1) for index in range(len(names))]
-        bars = axes.bar(places, heights, width=0.25, label=label)
+        xs = [index + 0.27 * (offset - 1) for index in range(len(names))]
+        bars = axes.bar(xs, heights, width=0.25, label=label)
         axes.bar_label(bars, fmt="%.0f", fontsize=8)
     axes.set_xticks(range(len(names)), [name.replace("_", " ") for name in names])
     axes.set_ylabel("sessions (%)")

@@ -191,7 +191,7 @@ def recorded_settings(data: PreparedData, with_recogniser: bool) -> PrepareSetti
         )
     recorded = data.artifact.entry("settings")
     cuts = ",".join(f"{time}+00:00" for time in recorded["split_at"])
-    place = recorded.get("recogniser")
+    location = recorded.get("recogniser")
     return PrepareSettings(
         read=ReadSettings(
             **{name: recorded[name] for name in _READING},
@@ -199,7 +199,7 @@ def recorded_settings(data: PreparedData, with_recogniser: bool) -> PrepareSetti
         ),
         split_at=cuts if recorded["split_by"] == "times" else None,
         split_days=recorded.get("split_days"),
-        recogniser=find_recogniser(place) if place and with_recogniser else None,
+        recogniser=find_recogniser(location) if location and with_recogniser else None,
         **{name: recorded[name] for name in _PREPARING},
         **{name: _recorded(recorded[name]) for name in _PREPARING_LATER if name in recorded},
     )
@@ -230,9 +230,9 @@ def gather(
 
 
 def _with_new(old: Material, read: ReadResult, work: Path) -> Material:
-    place = pl.col("place") + sum(file.rows for file in old.files)
-    rows = pl.scan_parquet(work / "rows.parquet", glob=False).with_columns(place)
-    rejected = read_list(work / REJECTED, work / OWNERS).with_columns(place)
+    shifted = pl.col("place") + sum(file.rows for file in old.files)
+    rows = pl.scan_parquet(work / "rows.parquet", glob=False).with_columns(shifted)
+    rejected = read_list(work / REJECTED, work / OWNERS).with_columns(shifted)
     reasons = dict(old.reasons)
     for reason, count in read.reasons.items():
         reasons[reason] = reasons.get(reason, 0) + count

@@ -185,9 +185,9 @@ def limit_users(
     kept = engine.materialise(kept.filter(nw.col("number") <= most), "their_newest_searches")
     closed = engine.materialise(_close_up(kept), "their_sessions")
     columns = sessions.queries.collect_schema().names()
-    others = sessions.queries.join(limited, on="user_id", how="anti")
+    unlimited = sessions.queries.join(limited, on="user_id", how="anti")
     later = sessions.queries.filter(~background).join(limited, on="user_id", how="semi")
-    queries = nw.concat([frame.select(*columns) for frame in (others, later, closed)])
+    queries = nw.concat([frame.select(*columns) for frame in (unlimited, later, closed)])
     clicks = _limit_clicks(sessions.clicks, limited, kept, limit)
     counts = LimitCounts(users, _count(theirs) - _count(closed))
     return SessionRows(
@@ -231,9 +231,9 @@ def _limit_clicks(clicks: Frame, limited: Frame, kept: Frame, limit: UserLimit) 
     theirs = theirs.filter(nw.col("time") >= nw.col("since"))
     theirs = theirs.with_columns(day=nw.col("time").dt.date())
     theirs = _first(theirs, limit.repeats, ["user_id", "query_id", "url_id", "day"], ["time"])
-    others = clicks.join(limited, on="user_id", how="anti")
+    unlimited = clicks.join(limited, on="user_id", how="anti")
     later = clicks.filter(~background).join(limited, on="user_id", how="semi")
-    return nw.concat([frame.select(*columns) for frame in (others, later, theirs)])
+    return nw.concat([frame.select(*columns) for frame in (unlimited, later, theirs)])
 
 
 def _totals(sizes: Frame) -> tuple[int, int]:

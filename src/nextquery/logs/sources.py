@@ -196,8 +196,8 @@ def _fetch(client: Any, address: str, index: str, folder: Path, progress: Progre
         except OpenSearchException as error:
             raise _broken(address, index, state, error) from None
         except _NO_SUCH_ANSWER as error:
-            what = f"it answers as no OpenSearch does: {type(error).__name__}"
-            raise _broken(address, index, state, LogError(what)) from None
+            problem = f"it answers as no OpenSearch does: {type(error).__name__}"
+            raise _broken(address, index, state, LogError(problem)) from None
     return state
 
 
@@ -243,10 +243,10 @@ def _whole_page(answer: Any) -> list[dict[str, Any]]:
     shards = answer.get("_shards", {})
     if shards.get("failed"):
         raise OpenSearchException(f"{shards['failed']} of {shards.get('total')} shards failed")
-    found: list[dict[str, Any]] = answer["hits"]["hits"]
-    if not isinstance(found, list):
+    hits: list[dict[str, Any]] = answer["hits"]["hits"]
+    if not isinstance(hits, list):
         raise TypeError("hits")
-    return found
+    return hits
 
 
 def _remaining(last: int | None) -> dict[str, Any]:
@@ -381,11 +381,11 @@ def _claim(folder: Path, origin: dict[str, str]) -> None:
         write_text(note, json.dumps(origin))
         return
     try:
-        found = json.loads(read_plain_text(note))
+        claimed = json.loads(read_plain_text(note))
     except (OSError, ValueError):
         raise InputError(
             f"{folder}: does not say what it was fetched from; remove it first"
         ) from None
-    if found != origin:
-        name = found.get("name") if isinstance(found, dict) else found
+    if claimed != origin:
+        name = claimed.get("name") if isinstance(claimed, dict) else claimed
         raise InputError(f"{folder}: holds what was fetched from {name}; remove it first")

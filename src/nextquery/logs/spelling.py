@@ -189,17 +189,17 @@ def _slips(word: str, count: int, lookup: "SymSpell") -> tuple[Candidate, ...]:
     slips = 2 if len(word) >= _TWO_SLIPS_LENGTH else 1
     near = lookup.lookup(word, Verbosity.ALL, max_edit_distance=slips)
     near.sort(key=lambda item: (item.distance, -item.count, item.term))
-    own = max(count, 1)
+    own_count = max(count, 1)
     return tuple(
         Candidate(
             item.term,
             alone=item.distance == 1
             and len(word) >= ALONE_LENGTH
-            and item.count >= ALONE_RATIO * own,
+            and item.count >= ALONE_RATIO * own_count,
         )
         for item in near
         if item.distance
-        and item.count >= IN_CONTEXT_RATIO * own
+        and item.count >= IN_CONTEXT_RATIO * own_count
         and item.term[0] == word[0]
         and not inflected(word, item.term)
     )

@@ -78,8 +78,8 @@ class PolarsEngine:
         rows = _collect(frame)
         batches = list(rows.iter_slices(_BATCH_ROWS)) or [rows]
         with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
-            found = pl.concat(list(pool.map(function, batches)))
-        return nw.from_native(found.lazy())
+            applied = pl.concat(list(pool.map(function, batches)))
+        return nw.from_native(applied.lazy())
 
     def encode(
         self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
@@ -138,10 +138,10 @@ class PolarsEngine:
         """Some users at a time, so that intermediate results are small."""
         parts = []
         for part in _user_parts(rows.to_native()):
-            found = function(nw.from_native(part, eager_only=True))
-            parts.append([_collect(frame) for frame in found])
+            frames = function(nw.from_native(part, eager_only=True))
+            parts.append([_collect(frame) for frame in frames])
         joined = (pl.concat(column, rechunk=False) for column in zip(*parts, strict=True))
-        return tuple(nw.from_native(each.lazy()) for each in joined)
+        return tuple(nw.from_native(frame.lazy()) for frame in joined)
 
     def ordered(self, expression: nw.Expr) -> nw.Expr:
         """The expression itself: the rows are sorted."""

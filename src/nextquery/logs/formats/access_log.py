@@ -38,8 +38,8 @@ class AccessFormat(LineFormat):
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
         """Lines of the common log format."""
-        found = sum(_PATTERN.match(line) is not None for line in sample.lines)
-        if settings.columns is None and found * 2 > len(sample.lines):
+        matching = sum(_PATTERN.match(line) is not None for line in sample.lines)
+        if settings.columns is None and matching * 2 > len(sample.lines):
             return "most of its first lines are requests in the common log format"
         return None
 

@@ -430,9 +430,9 @@ def _header_index(sample: Sample, columns: Mapping[str, str] | None) -> int:
         return 0
     lines = sample.lines[:LONGEST_PREAMBLE]
     names = _names if columns else _plain_names
-    found = next((index for index, line in enumerate(lines) if names(line) >= wanted), None)
-    if found is not None or not columns:
-        return found or 0
+    first = next((index for index, line in enumerate(lines) if names(line) >= wanted), None)
+    if first is not None or not columns:
+        return first or 0
     header = likely_header(sample.lines)
     return header.position if header else 0
 

@@ -36,7 +36,7 @@ def check_settings(settings: ReadSettings) -> None:
     if settings.columns is None:
         return
     if chosen and not chosen.takes_columns:
-        takers = ", ".join(name for name, each in FORMATS.items() if each.takes_columns)
+        takers = ", ".join(name for name, log_format in FORMATS.items() if log_format.takes_columns)
         raise LogError(f"`columns` goes with {takers}; {chosen.name} has columns of its own")
     check_columns(settings.columns)
 
@@ -54,7 +54,7 @@ def choose_format(samples: Sequence[Sample], settings: ReadSettings) -> FormatCh
 
 def _check_where(chosen: LogFormat, settings: ReadSettings) -> None:
     if settings.where and not chosen.takes_where:
-        takers = ", ".join(name for name, each in FORMATS.items() if each.takes_where)
+        takers = ", ".join(name for name, log_format in FORMATS.items() if log_format.takes_where)
         raise LogError(f"`where` goes with {takers}, not with {chosen.name}")
 
 
@@ -74,10 +74,10 @@ def _detect(samples: Sequence[Sample], settings: ReadSettings) -> FormatChoice:
 
 
 def _recognise(sample: Sample, settings: ReadSettings) -> FormatChoice:
-    for each in FORMATS.values():
-        reason = each.recognise(sample, settings)
+    for log_format in FORMATS.values():
+        reason = log_format.recognise(sample, settings)
         if reason:
-            return FormatChoice(each, reason)
+            return FormatChoice(log_format, reason)
     report = describe_report(sample)
     if report:
         raise LogError(f"{sample.file}: {report}")
@@ -101,5 +101,5 @@ def _likely_columns(sample: Sample) -> str:
     objects, header = sample_objects(sample), likely_header(sample.lines)
     names: Sequence[str] = header.names if header else re.split("[,;|\t]", sample.lines[0])
     plain = [name.strip('" ') for name in (objects[0] if objects else names)]
-    found = guess_columns([name for name in plain if re.fullmatch(r"[\w.@ -]{1,40}", name)])
-    return ",".join(f"{field}={name}" for field, name in found.items()) or _BLANK
+    guessed = guess_columns([name for name in plain if re.fullmatch(r"[\w.@ -]{1,40}", name)])
+    return ",".join(f"{field}={name}" for field, name in guessed.items()) or _BLANK

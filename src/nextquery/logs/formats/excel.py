@@ -218,9 +218,9 @@ def _cells(parts: zipfile.ZipFile, name: str) -> int:
     with parts.open(name) as sheet:
         rest = b""
         while chunk := sheet.read(1 << 20):
-            found = _CELL.findall(rest + chunk)
-            furthest = max(furthest, max((int(row) for _, row in found), default=0))
-            width = max(width, max(map(_column, {letters for letters, _ in found}), default=0))
+            cells = _CELL.findall(rest + chunk)
+            furthest = max(furthest, max((int(row) for _, row in cells), default=0))
+            width = max(width, max(map(_column, {letters for letters, _ in cells}), default=0))
             rest = chunk[-20:]
     return furthest * width
 

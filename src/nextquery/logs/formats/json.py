@@ -280,7 +280,7 @@ class JsonLayout(HeaderlessLayout):
         paths = {"user": self.user, "time_text": self.time, "query": self.query}
         if self.click:
             paths["click"] = self.click
-        looked_at = {f"where {number}": each for number, each in enumerate(self.where)}
+        looked_at = {f"where {number}": condition for number, condition in enumerate(self.where)}
         columns = {name: condition.column for name, condition in looked_at.items()}
         rows = extract_fields(lines, paths | columns)
         if self.where:

@@ -81,7 +81,9 @@ def read_batches(
     def choose(footer: Footer, schema: pl.Schema) -> FileColumns:
         wanted = find_columns(path, columns, footer.names)
         check_conditions(path, conditions, footer.names)
-        wanted |= {f"where {number}": each.column for number, each in enumerate(conditions)}
+        wanted |= {
+            f"where {number}": condition.column for number, condition in enumerate(conditions)
+        }
         _check_types(path, schema, wanted)
         return {meaning: pl.col(name) for meaning, name in wanted.items()}
 

@@ -58,9 +58,9 @@ def text_chunks(
     b'{"a": 1}\\n{"a": 2}\\n'
     """
     start, chunks = _peeked(chunks)
-    found = _encoding(start, encoding)
-    if found != UTF_8:
-        start, chunks = _peeked(_transcoded(chunks, found))
+    detected = _encoding(start, encoding)
+    if detected != UTF_8:
+        start, chunks = _peeked(_transcoded(chunks, detected))
     return _as_lines(chunks) if lists and _LIST.match(start) else chunks
 
 
@@ -82,8 +82,8 @@ def _encoding(start: bytes, given: str) -> str:
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     even, odd = start[:_LOOKED_AT:2], start[1:_LOOKED_AT:2]
-    for these, others, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
-        if len(these) > 3 and not any(these) and all(others):
+    for zeros, letters, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
+        if len(zeros) > 3 and not any(zeros) and all(letters):
             return name
     return UTF_8
 
@@ -190,12 +190,12 @@ def _utf_16_texts(chunks: Iterator[bytes], name: str) -> Iterator[str]:
                 yield decoder.decode(data[: 2 * len(units)])
                 data = data[2 * len(units) :]
                 break
-            place = 2 * int(shifted.argmax())
-            yield decoder.decode(data[:place], True) + MALFORMED + "\n"
+            end = 2 * int(shifted.argmax())
+            yield decoder.decode(data[:end], True) + MALFORMED + "\n"
             decoder.reset()
             # The line end is the second byte of this unit and the one after it, or the byte before
             # this unit and its first one.
-            data, skipped = data[place:], 3 if little else 1
+            data, skipped = data[end:], 3 if little else 1
             shifts += 1
             if shifts > _MOST_SHIFTS:
                 raise LogError("UTF-16 that is damaged throughout; convert the file to UTF-8")

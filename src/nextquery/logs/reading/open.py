@@ -99,16 +99,16 @@ class LogFile:
 
 def find_files(paths: Sequence[Path]) -> list[Path]:
     """The files among `paths`, and for each folder its files by name, but for hidden ones."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         if not path.is_dir():
-            found.append(path)
+            files.append(path)
             continue
         inside = [file for file in sorted(path.rglob("*")) if _is_visible_file(file, path)]
         if not inside:
             raise LogError(f"{path}: a folder without files")
-        found += inside
-    return found
+        files += inside
+    return files
 
 
 def _is_visible_file(file: Path, folder: Path) -> bool:

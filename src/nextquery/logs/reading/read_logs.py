@@ -85,12 +85,12 @@ class _PartFolder:
     def add(self, number: int, block: _PlacedBlock) -> _Outcome:
         """Parse a block and write its accepted rows."""
         file = pl.lit(printable(block.file)).alias("file")
-        place = pl.col("line") + block.rows_before
+        row_number = pl.col("line") + block.rows_before
         accepted, rejected = block.parse()
         if len(accepted):
-            rows = accepted.with_columns(file, row=place).select(self.columns)
+            rows = accepted.with_columns(file, row=row_number).select(self.columns)
             self.write(rows, self.path / f"part-{number:05}")
-        return _Outcome(block.file, len(accepted), rejected.with_columns(file, place=place))
+        return _Outcome(block.file, len(accepted), rejected.with_columns(file, place=row_number))
 
 
 def read_logs(
@@ -185,7 +185,7 @@ def _read(
     """Write the accepted rows of all blocks to a new folder, and return their number."""
     folder.path.mkdir()
     accepted = 0
-    for file, outcomes in groupby(_side_by_side(folder.add, blocks), lambda each: each.file):
+    for file, outcomes in groupby(_side_by_side(folder.add, blocks), lambda result: result.file):
         start = FileStart(settings.max_rejected)
         for outcome in outcomes:
             accepted += outcome.accepted

@@ -150,7 +150,9 @@ def decode_lines(lines: pl.DataFrame) -> pl.DataFrame:
         rejects.NUL_BYTE: whole.str.contains("\0", literal=True),
         rejects.EMPTY_LINE: frame["text"] == "",
     }
-    reasons = [pl.when(found).then(pl.lit(why)) for why, found in faults.items() if found.any()]
+    reasons = [
+        pl.when(is_faulty).then(pl.lit(why)) for why, is_faulty in faults.items() if is_faulty.any()
+    ]
     return frame.with_columns(reason=pl.coalesce(*reasons, pl.lit(None, pl.String)))
 
 

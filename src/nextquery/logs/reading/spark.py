@@ -82,11 +82,11 @@ def read_addresses(
 
 def _take_samples(numbered: DataFrame, files: Sequence[FileRows]) -> dict[str, Sample]:
     """The first lines of every file, by its name, as `take_sample` gives them."""
-    found: dict[str, list[tuple[int, bytes]]] = {file.file: [] for file in files}
+    lines_of_file: dict[str, list[tuple[int, bytes]]] = {file.file: [] for file in files}
     first = numbered.filter(sql.col("line") <= _SAMPLE_LINES)
     for row in first.select("file", "line", sql.substring("text", 1, LONGEST_LINE)).collect():
-        found[row[0]].append((row[1], bytes(row[2])))
-    return {file: _sample(file, sorted(lines)) for file, lines in found.items()}
+        lines_of_file[row[0]].append((row[1], bytes(row[2])))
+    return {file: _sample(file, sorted(lines)) for file, lines in lines_of_file.items()}
 
 
 def _sample(file: str, lines: Sequence[tuple[int, bytes]]) -> Sample:
@@ -106,14 +106,14 @@ def _numbered(
     )
     part = sql.shiftright("id", _INDEX_BITS).alias("part")
     sizes = lines.groupBy("file", part).agg(sql.min("id").alias("first"), sql.count("*").alias("n"))
-    found = sizes.collect()
+    counted = sizes.collect()
     offsets = spark.createDataFrame(
-        _offsets(found), "file string, part long, shift long, before long"
+        _offsets(counted), "file string, part long, shift long, before long"
     )
     joined = lines.withColumn("part", part).join(sql.broadcast(offsets), ["file", "part"])
     line = sql.col("id") + sql.col("shift")
     row = line + sql.col("before")
-    return joined.select("text", "file", line.alias("line"), row.alias("row")), _file_rows(found)
+    return joined.select("text", "file", line.alias("line"), row.alias("row")), _file_rows(counted)
 
 
 def _file_rows(sizes: Sequence[Any]) -> tuple[FileRows, ...]:
@@ -126,14 +126,14 @@ def _file_rows(sizes: Sequence[Any]) -> tuple[FileRows, ...]:
 def _offsets(sizes: Sequence[Any]) -> list[tuple[str, int, int, int]]:
     """For each file's part: what turns an id into a line number, and the lines of earlier files."""
     ordered = sorted((size["file"], size["part"], size["first"], size["n"]) for size in sizes)
-    found, before = [], 0
+    offsets, before = [], 0
     for file, group in groupby(ordered, key=lambda size: size[0]):
         parts = list(group)
         starts = [0, *accumulate(size[3] for size in parts)]
         for (_, part, first, _), start in zip(parts, starts, strict=False):
-            found.append((file, part, start + 1 - first, before))
+            offsets.append((file, part, start + 1 - first, before))
         before += starts[-1]
-    return found
+    return offsets
 
 
 def _parse_batches(
@@ -193,11 +193,11 @@ def _reasons(parsed: DataFrame) -> Counter[str]:
     by_file: dict[str, Counter[str]] = {}
     for row in parsed.filter("reason is not null").groupBy("file", "reason").count().collect():
         by_file.setdefault(row["file"], Counter())[row["reason"]] = row["count"]
-    for file, found in by_file.items():
-        if found.get(OTHER_HEADER):
+    for file, counts in by_file.items():
+        if counts.get(OTHER_HEADER):
             raise refuse_other_header(file)
-        if found.pop(GIVEN_UP, 0):
-            raise hopeless(file, found)
+        if counts.pop(GIVEN_UP, 0):
+            raise hopeless(file, counts)
     return sum(by_file.values(), Counter())
 
 
@@ -209,4 +209,4 @@ def _listed(bad: DataFrame, reasons: Mapping[str, int]) -> pl.DataFrame:
         bad.filter(sql.col("reason") == reason).orderBy("place").limit(MOST_LISTED).toArrow()
         for reason in sorted(reasons)
     ]
-    return pl.concat([pl.DataFrame(each) for each in first])
+    return pl.concat([pl.DataFrame(row) for row in first])

@@ -83,20 +83,20 @@ class QueryPieces:
         first, second, third = (drawn[name].to_numpy().astype(np.int64) for name in names)
         entity, intent, role = (drawn[name].to_numpy() for name in ("entity", "intent", "role"))
         by_text = (role == Role.NAVIGATION) | (role == Role.FAMILY)
-        which = np.where(intent < 0, 0, intent % INTENTS + 1)
-        address = self.address + entity.astype(np.int64) * (INTENTS + 1) + which
+        intent_number = np.where(intent < 0, 0, intent % INTENTS + 1)
+        address = self.address + entity.astype(np.int64) * (INTENTS + 1) + intent_number
         address = np.where(by_text, self.own_address + first, address)
         texts = [self.first + first, self.later + second, self.later + third]
         number = drawn["slip_number"].to_numpy()
         slipped = np.flatnonzero(number >= 0)
         if len(slipped):
             right = pieces.joined([column[slipped] for column in texts]).to_list()
-            wrong = [slip(*each) for each in zip(right, number[slipped].tolist(), strict=True)]
+            wrong = [slip(*pair) for pair in zip(right, number[slipped].tolist(), strict=True)]
             extra = np.arange(len(slipped))
             texts[0][slipped] = pieces.add(wrong) + extra
             texts[1][slipped] = texts[2][slipped] = self.later
-            own = by_text[slipped]
-            address[slipped[own]] = pieces.add(map(_address, wrong)) + extra[own]
+            changed = by_text[slipped]
+            address[slipped[changed]] = pieces.add(map(_address, wrong)) + extra[changed]
         return pieces, texts, address
 
 
@@ -139,18 +139,20 @@ def slip(text: str, number: int) -> str:
     inner = _inner(text)
     if not inner:
         return text + text[-1]
-    place = inner[(number // 3) % len(inner)]
-    pair = text[place : place + 2]
-    return text[:place] + (pair[::-1], pair[1], pair[0] + pair)[number % 3] + text[place + 2 :]
+    position = inner[(number // 3) % len(inner)]
+    pair = text[position : position + 2]
+    return (
+        text[:position] + (pair[::-1], pair[1], pair[0] + pair)[number % 3] + text[position + 2 :]
+    )
 
 
 @lru_cache(maxsize=1 << 16)
 def _inner(text: str) -> tuple[int, ...]:
     """Where a slip can be: between two letters of a word, and not between equal ones."""
     return tuple(
-        place
-        for place in range(1, len(text) - 2)
-        if text[place - 1 : place + 2].isalpha() and text[place] != text[place + 1]
+        position
+        for position in range(1, len(text) - 2)
+        if text[position - 1 : position + 2].isalpha() and text[position] != text[position + 1]
     )
 
 
@@ -232,10 +234,10 @@ def draw_log(
         clicks = np.where(satisfied | in_vain, np.maximum(clicks, 1), 0)
     pages = draws.chance(_NEXT_PAGE, len(queries))
     queries = queries.with_columns(clicks=pl.Series(clicks), pages=pl.Series(pages))
-    places = {"session": session, "user": hidden.user[session].astype(np.int32), "time": time}
+    new_columns = {"session": session, "user": hidden.user[session].astype(np.int32), "time": time}
     if shuffled:
         queries = queries[draws.permutation(len(queries))]
-    placed = queries.with_columns(pl.Series(name, values) for name, values in places.items())
+    placed = queries.with_columns(pl.Series(name, values) for name, values in new_columns.items())
     return DrawnLog(placed, hidden, lexicon)
 
 
@@ -255,8 +257,8 @@ def _satisfied(draws: Draws, lexicon: Lexicon, drawn: pl.DataFrame, *, by_chance
     percent = np.where(is_outcome, percent, _ELSE)
     if by_chance:
         percent = np.full(len(drawn), _ELSE)
-    found: Flags = draws.below(100, len(drawn)) < percent
-    return found
+    satisfied: Flags = draws.below(100, len(drawn)) < percent
+    return satisfied
 
 
 def _times(draws: Draws, session: Integers, user: Integers, hurried: Flags) -> Integers:
@@ -342,8 +344,8 @@ class SyntheticLog:
         rows = self.queries.select("session", "user", "text")
         if domain is not None:
             rows = rows.filter(self.hidden.domain[rows["session"].to_numpy()] == domain)
-        found = rows.group_by("session", maintain_order=True).agg(pl.col("user").first(), "text")
-        return [Session(id, str(user), tuple(texts)) for id, user, texts in found.iter_rows()]
+        sessions = rows.group_by("session", maintain_order=True).agg(pl.col("user").first(), "text")
+        return [Session(id, str(user), tuple(texts)) for id, user, texts in sessions.iter_rows()]
 
 
 @dataclass(frozen=True)
@@ -415,9 +417,9 @@ def _different_texts(log: DrawnLog, query_pieces: QueryPieces) -> pl.DataFrame:
     """The texts of the log and whether they are slips, each at least once."""
     columns = ("first", "second", "third", "slip_number")
     # Other columns are for addresses only, which are of no interest here.
-    others = ("entity", "intent", "role")
+    other_columns = ("entity", "intent", "role")
     drawn = log.queries.select(columns).unique(maintain_order=True)
-    drawn = drawn.with_columns(pl.lit(0).alias(name) for name in others)
+    drawn = drawn.with_columns(pl.lit(0).alias(name) for name in other_columns)
     pieces, texts, _ = query_pieces.places(drawn)
     return pl.DataFrame({"text": pieces.joined(texts), "slip": drawn["slip_number"] >= 0})
 

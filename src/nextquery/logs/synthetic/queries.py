@@ -79,8 +79,8 @@ class Draws:
         """For each of `rows`, a column of that row of `weights` (every row with the same sum)."""
         columns = np.arange(weights.shape[1])
         table = np.stack([np.repeat(columns, row) for row in weights])  # (kinds, total)
-        found: Integers = table[rows, self.below(table.shape[1], size, at)]
-        return found
+        drawn: Integers = table[rows, self.below(table.shape[1], size, at)]
+        return drawn
 
     def chance(self, percent: int, size: int, at: Integers | None = None) -> Flags:
         """True in `percent` of a hundred cases."""
@@ -107,15 +107,15 @@ class Wheel:
     def find(self, numbers: Integers) -> Integers:
         """The index of the share of each number below `total`."""
         if len(self._bounds) <= _FEW and self.total > _SMALL:
-            found = np.zeros(len(numbers), dtype=np.int64)
+            positions = np.zeros(len(numbers), dtype=np.int64)
             for bound in self._bounds[:-1]:
-                found += numbers >= bound
-            return found
-        found = np.asarray(self._guide[numbers >> self._shift], dtype=np.int64)
+                positions += numbers >= bound
+            return positions
+        positions = np.asarray(self._guide[numbers >> self._shift], dtype=np.int64)
         if self._shift:
             for _ in range(self._most):
-                found += self._bounds[found] <= numbers
-        return found
+                positions += self._bounds[positions] <= numbers
+        return positions
 
 
 @lru_cache(maxsize=256)
@@ -210,9 +210,9 @@ def made_up_names() -> Iterator[str]:
     ['zujoware', 'zosirago', 'zibelexa']
     """
     for number in range(1, _NAMES):
-        place, name = number * _STRIDE % _NAMES, ""
+        index, name = number * _STRIDE % _NAMES, ""
         for _ in range(4):
-            place, syllable = divmod(place, len(_CONSONANTS) * len(_VOWELS))
+            index, syllable = divmod(index, len(_CONSONANTS) * len(_VOWELS))
             name += _CONSONANTS[syllable // len(_VOWELS)] + _VOWELS[syllable % len(_VOWELS)]
         yield name
 
@@ -317,11 +317,11 @@ class Hidden:
 
 
 @dataclass
-class _Walkers:
-    """The sessions that go on, and what their last query was about."""
+class _OpenSessions:
+    """The sessions that have not ended, and what their last query was about."""
 
-    place: Integers
-    """Where each session stands in its part."""
+    index: Integers
+    """The number of each session in its part."""
     length: Integers
     ending: Integers
     domain: Integers
@@ -331,9 +331,9 @@ class _Walkers:
     facet: Integers
     outcome: Integers
 
-    def those(self, chosen: Flags) -> "_Walkers":
+    def select(self, chosen: Flags) -> "_OpenSessions":
         """Some of them."""
-        return _Walkers(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+        return _OpenSessions(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
 
 def draw_sessions(draws: Draws, domains: int, count: int) -> Hidden:
@@ -357,7 +357,7 @@ def draw_queries(draws: Draws, lexicon: Lexicon, hidden: Hidden) -> pl.DataFrame
     of the words (over all domains, -1 where there is none), and whether it is a spelling slip.
     """
     count = len(hidden.user)
-    steps = in_parts(count, lambda first, last: _walk(draws, lexicon, hidden, first, last))
+    steps = in_parts(count, lambda first, last: _draw_queries(draws, lexicon, hidden, first, last))
     draws.skip(count * (6 + 12 * (len(_LENGTHS) - 1)))
     return _with_noise_and_slips(draws, lexicon, _joined(steps))
 
@@ -373,9 +373,9 @@ def _joined(parts: Sequence[Columns]) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _walk(draws: Draws, lexicon: Lexicon, hidden: Hidden, first: int, last: int) -> Columns:
+def _draw_queries(draws: Draws, lexicon: Lexicon, hidden: Hidden, first: int, last: int) -> Columns:
     """The queries of the sessions `first` to `last`, by session and step."""
-    count, here = len(hidden.user), last - first
+    count, size = len(hidden.user), last - first
     draws = draws.window(first, last, count)
     length = draws.weighted(_LENGTHS, count)
     ending = draws.weighted(_ENDINGS, count)
@@ -383,8 +383,8 @@ def _walk(draws: Draws, lexicon: Lexicon, hidden: Hidden, first: int, last: int)
     length[role == Role.NAVIGATION] = 1
     member = draws.weighted(zipf(lexicon.members, 1), count)
     entity = member * FAMILIES + draws.weighted(zipf(FAMILIES, 3), count)
-    walkers = _Walkers(
-        place=np.arange(here),
+    open_sessions = _OpenSessions(
+        index=np.arange(size),
         length=length,
         ending=ending,
         domain=hidden.domain[first:last],
@@ -392,65 +392,74 @@ def _walk(draws: Draws, lexicon: Lexicon, hidden: Hidden, first: int, last: int)
         role=role,
         entity=entity,
         facet=draws.weighted(zipf(FACETS, 2), count),
-        outcome=np.full(here, -1),
+        outcome=np.full(size, -1),
     )
     starts = np.cumsum(length) - length
-    found: Columns = {name: np.empty(length.sum(), kind) for name, kind in _TYPES.items()}
+    columns: Columns = {name: np.empty(length.sum(), kind) for name, kind in _TYPES.items()}
     for step in range(int(length.max())):
-        walkers = walkers.those(walkers.length > step)
-        _move(draws, count, walkers, step, lexicon.members)
-        rows = starts[walkers.place] + step
-        found["session"][rows] = first + walkers.place
-        for name, values in _phrases(draws, count, lexicon, walkers).items():
-            found[name][rows] = values
-    return found
+        open_sessions = open_sessions.select(open_sessions.length > step)
+        _move(draws, count, open_sessions, step, lexicon.members)
+        rows = starts[open_sessions.index] + step
+        columns["session"][rows] = first + open_sessions.index
+        for name, values in _phrases(draws, count, lexicon, open_sessions).items():
+            columns[name][rows] = values
+    return columns
 
 
-def _move(draws: Draws, count: int, walkers: _Walkers, step: int, members: int) -> None:
+def _move(draws: Draws, count: int, open_sessions: _OpenSessions, step: int, members: int) -> None:
     """What the next query of every session is about."""
-    at, last_role = walkers.place, walkers.role
-    role = _next_role(draws, count, walkers, step)
+    at, last_role = open_sessions.index, open_sessions.role
+    role = _next_role(draws, count, open_sessions, step)
     repeats = (role == Role.ENTITY) & (last_role == Role.ENTITY)
     moves = ((draws.below(100, count, at) < _PARALLEL[role]) & (step > 0)) | repeats
     # Another entity of the same family.
-    member, family = walkers.entity // FAMILIES, walkers.entity % FAMILIES
+    member, family = open_sessions.entity // FAMILIES, open_sessions.entity % FAMILIES
     other = draws.weighted(zipf(members, 1), count, at)
     other = np.where(other == member, (other + 1) % members, other)
-    walkers.entity = np.where(moves, other * FAMILIES + family, walkers.entity)
+    open_sessions.entity = np.where(moves, other * FAMILIES + family, open_sessions.entity)
     # A parallel move between facets keeps the facet: "paris map", "rome map".
     keeps = moves & (last_role == Role.FACET)
     facet = draws.weighted(zipf(FACETS, 2), count, at)
-    walkers.facet = np.where(keeps, walkers.facet, facet)
+    open_sessions.facet = np.where(keeps, open_sessions.facet, facet)
     # Nobody asks the same twice in a row: another outcome than the last one.
     drawn = draws.weighted(zipf(OUTCOMES, 1), count, at)
-    drawn = np.where(drawn == walkers.outcome, (drawn + 1) % OUTCOMES, drawn)
-    walkers.outcome = np.where(role == Role.OUTCOME, drawn, walkers.outcome)
-    walkers.role = role
+    drawn = np.where(drawn == open_sessions.outcome, (drawn + 1) % OUTCOMES, drawn)
+    open_sessions.outcome = np.where(role == Role.OUTCOME, drawn, open_sessions.outcome)
+    open_sessions.role = role
 
 
-def _next_role(draws: Draws, count: int, walkers: _Walkers, step: int) -> Integers:
+def _next_role(draws: Draws, count: int, open_sessions: _OpenSessions, step: int) -> Integers:
     """Draw the role of the next query; the last two follow the session's ending."""
-    role, remaining = walkers.role, walkers.length - step
+    role, remaining = open_sessions.role, open_sessions.length - step
     # Role -1, before the first query, is the last row.
-    drawn = draws.weighted_rows(np.vstack([_NEXT, _START]), role, count, walkers.place)
-    anchor = np.where(walkers.ending == 0, Role.ENTITY, Role.DETAIL)
-    scripted = (walkers.ending < 2) & (role != Role.NAVIGATION)
+    drawn = draws.weighted_rows(np.vstack([_NEXT, _START]), role, count, open_sessions.index)
+    anchor = np.where(open_sessions.ending == 0, Role.ENTITY, Role.DETAIL)
+    scripted = (open_sessions.ending < 2) & (role != Role.NAVIGATION)
     drawn = np.where(scripted & (remaining == 2), anchor, drawn)
     has_anchor = (role == Role.ENTITY) | (role == Role.DETAIL)
     return np.where(scripted & (remaining == 1) & has_anchor, Role.OUTCOME, drawn)
 
 
-def _phrases(draws: Draws, count: int, lexicon: Lexicon, walkers: _Walkers) -> Columns:
+def _phrases(draws: Draws, count: int, lexicon: Lexicon, open_sessions: _OpenSessions) -> Columns:
     """The phrases of one query a session: `first`, `second`, `third` are places in the lexicon."""
-    role, domain, at, starts = walkers.role, walkers.domain, walkers.place, lexicon.starts
-    own = draws.below(100, count, at) < np.where(role == Role.SIGNAL, _OWN_SIGNAL, _OWN_OUTCOME)
-    intent = domain * INTENTS + np.where(own, walkers.intent, draws.below(INTENTS, count, at))
+    role, domain, at, starts = (
+        open_sessions.role,
+        open_sessions.domain,
+        open_sessions.index,
+        lexicon.starts,
+    )
+    own_intent = draws.below(100, count, at) < np.where(
+        role == Role.SIGNAL, _OWN_SIGNAL, _OWN_OUTCOME
+    )
+    intent = domain * INTENTS + np.where(
+        own_intent, open_sessions.intent, draws.below(INTENTS, count, at)
+    )
     site = starts["navigational"] + draws.weighted(zipf(lexicon.navigational, 2), count, at)
-    name = starts["entities"] + domain * lexicon.entities + walkers.entity
-    family = starts["families"] + domain * FAMILIES + walkers.entity % FAMILIES
+    name = starts["entities"] + domain * lexicon.entities + open_sessions.entity
+    family = starts["families"] + domain * FAMILIES + open_sessions.entity % FAMILIES
     signal = starts["signals"] + intent * SIGNALS + draws.weighted(zipf(SIGNALS, 1), count, at)
-    outcome = starts["outcomes"] + intent * OUTCOMES + walkers.outcome
-    neutral = starts["facets"] + domain * FACETS + walkers.facet
+    outcome = starts["outcomes"] + intent * OUTCOMES + open_sessions.outcome
+    neutral = starts["facets"] + domain * FACETS + open_sessions.facet
     quality = starts["qualities"] + domain * QUALITIES + draws.below(QUALITIES, count, at)
     detail = starts["details"] + domain * DETAILS + draws.below(DETAILS, count, at)
     leads = draws.chance(60, count, at)  # "backpacking rome" or "rome backpacking"
@@ -467,7 +476,9 @@ def _phrases(draws: Draws, count: int, lexicon: Lexicon, walkers: _Walkers) -> C
         "first": first,
         "second": second,
         "third": np.where(role == Role.DETAIL, detail, 0),
-        "entity": np.where(role == Role.NAVIGATION, -1, domain * lexicon.entities + walkers.entity),
+        "entity": np.where(
+            role == Role.NAVIGATION, -1, domain * lexicon.entities + open_sessions.entity
+        ),
         "intent": np.where(speaks, intent, -1),
     }
 
@@ -482,21 +493,21 @@ def _with_noise_and_slips(draws: Draws, lexicon: Lexicon, steps: Columns) -> pl.
     slips = topical & draws.chance(_SLIPS, count)
     after = topical & ends & draws.chance(_NAVIGATES_AFTER, count)
     copies = 1 + before.astype(np.int8) + slips + after
-    place = np.append(0, np.cumsum(copies, dtype=np.int64))  # of the first copy of each step
-    total = int(place[-1])
+    start = np.append(0, np.cumsum(copies, dtype=np.int64))  # of the first copy of each step
+    total = int(start[-1])
 
     def put(first: int, last: int) -> Columns:
         step = np.repeat(np.arange(first, last), copies[first:last])
-        rank = np.arange(place[first], place[last]) - place[step]
+        rank = np.arange(start[first], start[last]) - start[step]
         noise = (before[step] & (rank == 0)) | (after[step] & (rank == copies[step] - 1))
-        window = draws.window(int(place[first]), int(place[last]), total)
+        window = draws.window(int(start[first]), int(start[last]), total)
         site = window.weighted(zipf(lexicon.navigational, 2), total)
-        found = {name: values[step] for name, values in steps.items()}
-        found["role"][noise] = Role.NAVIGATION
-        found["first"][noise] = lexicon.starts["navigational"] + site[noise]
-        found["second"][noise] = found["third"][noise] = 0
-        found["entity"][noise] = found["intent"][noise] = -1
-        return {**found, "slip": slips[step] & (rank == before[step])}
+        columns = {name: values[step] for name, values in steps.items()}
+        columns["role"][noise] = Role.NAVIGATION
+        columns["first"][noise] = lexicon.starts["navigational"] + site[noise]
+        columns["second"][noise] = columns["third"][noise] = 0
+        columns["entity"][noise] = columns["intent"][noise] = -1
+        return {**columns, "slip": slips[step] & (rank == before[step])}
 
     parts = in_parts(count, put)
     draws.skip(total)
