@@ -51,8 +51,8 @@ def check_length(name: str, values: Numbers, length: int) -> None:
 
 def check_range(name: str, values: Numbers, size: int) -> None:
     """Every value must be a whole number from 0 to `size - 1`."""
-    whole = values.dtype.kind in "iu"
-    inside = whole and (not len(values) or (values.min() >= 0 and values.max() < size))
+    is_integer = values.dtype.kind in "iu"
+    inside = is_integer and (not len(values) or (values.min() >= 0 and values.max() < size))
     require(bool(inside), f"{name} has a value that is no number below {size}")
 
 
@@ -65,8 +65,8 @@ def check_offsets(name: str, offsets: Numbers, rows: int, length: int) -> None:
     """Row `r` is `offsets[r]:offsets[r + 1]` of `length` values; the rows must share them all."""
     check_length(name, offsets, rows + 1)
     require(offsets.dtype.kind in "iu", f"{name} are no whole numbers")
-    whole = offsets[0] == 0 and offsets[-1] == length and (offsets[1:] >= offsets[:-1]).all()
-    require(bool(whole), f"{name} do not divide {length} values into rows")
+    divides = offsets[0] == 0 and offsets[-1] == length and (offsets[1:] >= offsets[:-1]).all()
+    require(bool(divides), f"{name} do not divide {length} values into rows")
 
 
 def check_order(name: str, order: Numbers, size: int) -> None:
@@ -96,18 +96,18 @@ def check_trie_file(content: bytes | memoryview) -> None:
     reader = _Reader(content)
     _require(bytes(content[: len(_TRIE_HEADER)]) == _TRIE_HEADER, "does not begin as a trie")
     _read_tree(reader, level=1)
-    _require(reader.place == len(content), "does not end where its trie ends")
+    _require(reader.position == len(content), "does not end where its trie ends")
 
 
 @dataclass(frozen=True)
 class _Bits:
     size: int
     ones: Numbers
-    """The places of the bits that are set."""
+    """The positions of the bits that are set."""
 
-    def before(self, places: Numbers) -> Numbers:
-        """How many set bits stand before each of `places`."""
-        return np.searchsorted(self.ones, places)
+    def before(self, positions: Numbers) -> Numbers:
+        """How many set bits come before each of `positions`."""
+        return np.searchsorted(self.ones, positions)
 
 
 class _Reader:
@@ -115,22 +115,22 @@ class _Reader:
 
     def __init__(self, content: bytes | memoryview) -> None:
         self._content = content
-        self.place = len(_TRIE_HEADER)
+        self.position = len(_TRIE_HEADER)
 
     def number(self, width: int) -> int:
-        taken = bytes(self._content[self.place : self.place + width])
-        _require(len(taken) == width, "is cut off")
-        self.place += width
-        return int.from_bytes(taken, "little")
+        content = bytes(self._content[self.position : self.position + width])
+        _require(len(content) == width, "is cut off")
+        self.position += width
+        return int.from_bytes(content, "little")
 
     def numbers(self, kind: str) -> Numbers:
         """A vector: its length in bytes, its items, and what fills it up to eight bytes."""
         length, width = self.number(8), np.dtype(kind).itemsize
-        _require(length <= len(self._content) - self.place, "is cut off")
+        _require(length <= len(self._content) - self.position, "is cut off")
         _require(length % width == 0, "has a vector of broken items")
-        found = np.frombuffer(self._content, kind, length // width, self.place)
-        self.place += length + -length % 8
-        return found
+        numbers = np.frombuffer(self._content, kind, length // width, self.position)
+        self.position += length + -length % 8
+        return numbers
 
     def bits(self, *, ranks: bool, zeros: bool, ones: bool) -> _Bits:
         """A vector of bits; each index must be there as asked for, and right."""
@@ -138,18 +138,18 @@ class _Reader:
         rank_index, zero_index, one_index = (self.numbers("<u4") for _ in range(3))
         _require(len(units) == -(-size // 64), "has bits of another length than it says")
         values = np.unpackbits(units.view(np.uint8), bitorder="little")
-        found = np.flatnonzero(values)
-        _require(len(found) == count, "miscounts its bits")
-        _require(not count or int(found[-1]) < size, "has bits behind its last one")
+        ones_set = np.flatnonzero(values)
+        _require(len(ones_set) == count, "miscounts its bits")
+        _require(not count or int(ones_set[-1]) < size, "has bits behind its last one")
         empty = np.empty(0, np.uint32)
         expected_zeros = np.flatnonzero(values[:size] == 0) if zeros else empty
         for index, expected in (
             (rank_index, _rank_index(values, size) if ranks else empty),
             (zero_index, np.append(expected_zeros[::_BLOCK], size) if zeros else empty),
-            (one_index, np.append(found[::_BLOCK], size) if ones else empty),
+            (one_index, np.append(ones_set[::_BLOCK], size) if ones else empty),
         ):
             _require(np.array_equal(index, expected), "has an index that does not fit its bits")
-        return _Bits(size, found)
+        return _Bits(size, ones_set)
 
     def packed(self) -> Numbers:
         """Numbers of some bits each, one behind the other."""
@@ -164,8 +164,8 @@ class _Reader:
         _require(size <= len(self._content) * 8 and len(units) == needed, "has too few numbers")
         if not width or not size:
             return np.zeros(size, np.uint64)
-        places = np.arange(size, dtype=np.uint64) * np.uint64(width)
-        first, shift = places >> np.uint64(6), places & np.uint64(63)
+        bit_offsets = np.arange(size, dtype=np.uint64) * np.uint64(width)
+        first, shift = bit_offsets >> np.uint64(6), bit_offsets & np.uint64(63)
         low = units[first] >> shift
         follows = np.minimum(first + np.uint64(1), np.uint64(len(units) - 1))
         high = np.where(shift, units[follows] << (np.uint64(64) - np.maximum(shift, 1)), 0)
@@ -266,13 +266,13 @@ def _check_cache(
 
 def _path_lengths(parents: Numbers, lengths: Numbers) -> Numbers:
     """The length of the text from the root to each node, by doubling the steps looked back."""
-    found, back = lengths.copy(), parents.copy()
-    found[0] = 0
+    total_lengths, back = lengths.copy(), parents.copy()
+    total_lengths[0] = 0
     while back.any():
-        found = np.minimum(found + found[back], _LONGEST_KEY + 1)
+        total_lengths = np.minimum(total_lengths + total_lengths[back], _LONGEST_KEY + 1)
         back = back[back]
-    _require(int(found.max()) <= _LONGEST_KEY, "has keys without end")
-    return found
+    _require(int(total_lengths.max()) <= _LONGEST_KEY, "has keys without end")
+    return total_lengths
 
 
 def _require(condition: bool, problem: str) -> None:

@@ -102,10 +102,10 @@ def sync(path: Path) -> None:
 
 def sync_tree(folder: Path) -> None:
     """Flush every file and folder below `folder`, and itself last."""
-    for place, _, names in os.walk(folder, topdown=False):
+    for parent, _, names in os.walk(folder, topdown=False):
         for name in names:
-            sync(Path(place, name))
-        sync(Path(place))
+            sync(Path(parent, name))
+        sync(Path(parent))
 
 
 def plain_path(folder: Path, descriptor: int) -> Path:
@@ -114,8 +114,12 @@ def plain_path(folder: Path, descriptor: int) -> Path:
     It is the folder's own where that is ordinary, and where there is no `/proc`. Other processes of
     the same user can follow it.
     """
-    held = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
-    return folder if _ORDINARY.fullmatch(str(folder)) or not held.is_dir() else held
+    descriptor_path = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+    return (
+        folder
+        if _ORDINARY.fullmatch(str(folder)) or not descriptor_path.is_dir()
+        else descriptor_path
+    )
 
 
 def exchange(one: Path, other: Path) -> bool:
@@ -126,8 +130,8 @@ def exchange(one: Path, other: Path) -> bool:
         failed = library.renamex_np(*names, _RENAME_EXCHANGE) if library else -1
     elif hasattr(library, "renameat2"):
         assert library is not None
-        here = _CURRENT_FOLDER
-        failed = library.renameat2(here, names[0], here, names[1], _RENAME_EXCHANGE)
+        current = _CURRENT_FOLDER
+        failed = library.renameat2(current, names[0], current, names[1], _RENAME_EXCHANGE)
     else:
         return False
     if not failed:

@@ -40,10 +40,10 @@ class OpenFolder:
         except (OSError, ValueError) as error:
             raise ArtifactError(f"{path}: cannot be opened ({error})") from None
         weakref.finalize(self, os.close, self._descriptor).atexit = False
-        held = Path(f"/proc/self/fd/{self._descriptor}")
-        self.held = held.is_dir()
+        descriptor_path = Path(f"/proc/self/fd/{self._descriptor}")
+        self.is_bound = descriptor_path.is_dir()
         """Whether `root` is bound to the folder rather than to its name."""
-        self.root = held if self.held else Path(os.path.realpath(path))
+        self.root = descriptor_path if self.is_bound else Path(os.path.realpath(path))
 
     def lasting_path(self) -> Path:
         """A path for engines that read later, by name: valid as long as the process lives."""
@@ -130,13 +130,13 @@ class Artifact:
         """Check every file against its SHA-256, however recently that was done."""
         self._check(trust=False)
 
-    def check_once(self, what: str, check: Callable[[], None]) -> None:
+    def check_once(self, name: str, check: Callable[[], None]) -> None:
         """Run `check` over the contents unless it has passed for these files before.
 
         It raises where the contents do not fit together. That it passed is noted only when all
         files had their checksums.
         """
-        key = manifest.content_key(what, __version__, self.manifest_bytes)
+        key = manifest.content_key(name, __version__, self.manifest_bytes)
         if self.verified and manifest.read_note(key) is not None:
             return
         try:
@@ -144,7 +144,7 @@ class Artifact:
         except ArtifactError as error:
             raise ArtifactError(f"{self.path}: {error}; make it again") from None
         if self.verified:
-            manifest.write_note(key, what)
+            manifest.write_note(key, name)
 
     def _check(self, *, trust: bool) -> None:
         sizes = self.manifest.get("sizes", {})
@@ -180,13 +180,13 @@ def read_artifact(
             time.sleep(_PAUSE_SECONDS)
             continue
         try:
-            found = read(_open(folder, kinds, verify=verify))
+            content = read(_open(folder, kinds, verify=verify))
         except (ArtifactError, OSError):
             if folder.is_current():
                 raise
             continue
-        if folder.held or folder.is_current():
-            return found
+        if folder.is_bound or folder.is_current():
+            return content
     raise ArtifactError(f"{path}: replaced again and again while it was read; try again later")
 
 

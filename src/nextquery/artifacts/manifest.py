@@ -175,9 +175,9 @@ def check_file(
             write_note(key, sample)
 
 
-def content_key(what: str, version: str, manifest: bytes) -> str:
+def content_key(check: str, version: str, manifest: bytes) -> str:
     """The name of the note that the contents named by a manifest fit together."""
-    return _key("content", what, version, hashlib.sha256(manifest).hexdigest())
+    return _key("content", check, version, hashlib.sha256(manifest).hexdigest())
 
 
 def read_note(key: str) -> str | None:

@@ -176,8 +176,8 @@ def publish(target: Path, kind: str, entries: dict[str, Any]) -> Iterator[Path]:
     or non-empty folder there is left alone. A link to a folder is followed.
     """
     check_target(target, kind)
-    place = Path(os.path.realpath(target))  # `Path.resolve` has no words for a link to itself
-    with _staging(place) as staging, _naming(target):
+    real_target = Path(os.path.realpath(target))  # `Path.resolve` has no words for a link to itself
+    with _staging(real_target) as staging, _naming(target):
         content = staging / "content"
         content.mkdir()
         with _plain_path(content) as folder:
@@ -185,7 +185,7 @@ def publish(target: Path, kind: str, entries: dict[str, Any]) -> Iterator[Path]:
         write_manifest(content, kind, entries)
         files.sync_tree(content)
         check_target(target, kind)
-        _swap(staging, place)
+        _swap(staging, real_target)
 
 
 def check_target(target: Path, kind: str, *, in_place: bool = False) -> None:
@@ -235,13 +235,13 @@ def _is_foreign(target: Path) -> bool:
 
 def _check_replaceable(target: Path) -> None:
     """Refuse a place at which no folder can be put: a mount point, or one that is read-only."""
-    place = Path(os.path.realpath(target))
-    if place.is_dir() and files.is_mount_point(place):
+    real_target = Path(os.path.realpath(target))
+    if real_target.is_dir() and files.is_mount_point(real_target):
         raise ArtifactError(
             f"{target}: a mount point, which cannot be replaced as a whole; choose a folder in it, "
             f"such as {target / 'out'}, as `out`"
         )
-    above = next(folder for folder in place.parents if folder.exists())
+    above = next(folder for folder in real_target.parents if folder.exists())
     if above.is_dir() and not os.access(above, os.W_OK | os.X_OK):
         raise ArtifactError(f"{target}: {above} cannot be written to; choose another `out`")
 
@@ -249,10 +249,10 @@ def _check_replaceable(target: Path) -> None:
 def _check_sort(target: Path, kind: str) -> None:
     """Refuse to put a model where data are, and the like; what cannot be read may be made again."""
     try:
-        found = json.loads((target / MANIFEST).read_text(encoding="utf-8"))["kind"]
+        old_kind = json.loads((target / MANIFEST).read_text(encoding="utf-8"))["kind"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return
-    old, new = (_SORTS.get(str(each), "a model") for each in (found, kind))
+    old, new = (_SORTS.get(str(name), "a model") for name in (old_kind, kind))
     if old != new:
         raise ArtifactError(
             f"{target}: holds {old}, whose place {new} would take; choose another `out`, or remove "
@@ -273,12 +273,12 @@ def abandon() -> None:
     A thread that goes on writing meanwhile cannot publish what is being removed: its folder has
     another name by then.
     """
-    for staging, (target, made) in list(_active.items()):
+    for staging, (target, created) in list(_active.items()):
         with contextlib.suppress(OSError):
             staging = staging.rename(files.name_beside(target))
         _bring_back(staging, target)
         remove(staging)
-        files.remove_empty(made)
+        files.remove_empty(created)
     files.remove_unfinished()
     remove_temporary()
 
@@ -304,11 +304,11 @@ def _staging(target: Path) -> Iterator[Path]:
         files.remove_empty(missing)
 
 
-def _locked_folder(target: Path, made: list[Path]) -> tuple[Path, int]:
+def _locked_folder(target: Path, created: list[Path]) -> tuple[Path, int]:
     """A new folder and its lock; another job may take it for remains until it is locked."""
     for remaining in reversed(range(_TRIES)):
         staging = files.name_beside(target)
-        _active[staging] = target, made
+        _active[staging] = target, created
         try:
             target.parent.mkdir(parents=True, exist_ok=True)  # a job that failed removes its own
             lock = make_locked(staging)

@@ -384,8 +384,8 @@ def _coverage(result: AuditResult) -> Iterator[str]:
     else:
         yield (
             f"The blocklist has {covered.entries:,} entries. {covered.known_queries:,} known "
-            f"queries of the log hold one ({covered.traffic:.2%} of what was typed). Of lists that the "
-            f"guarded model made, {covered.let_through} suggestions held one."
+            f"queries of the log hold one ({covered.traffic:.2%} of what was typed). Of lists that "
+            f"the guarded model made, {covered.let_through} suggestions held one."
         )
         seen = ", ".join(f"{name} {share:.0%}" for name, share in covered.disguises.items())
         yield f"Entries that are still seen when disguised: {seen}."

@@ -79,12 +79,12 @@ class OnnxModel:
         states, ages = [], []
         read = context[-self._facts["max_queries"] :]
         for age, query in zip(range(len(read), 0, -1), read, strict=True):
-            these = query.split()[: self._facts["max_words"]]
-            vector, word_states = self._encode(these)
+            query_words = query.split()[: self._facts["max_words"]]
+            vector, word_states = self._encode(query_words)
             state = self._extend(state, vector)
-            words += these
-            states.append(word_states[: len(these)])
-            ages += [age] * len(these)
+            words += query_words
+            states.append(word_states[: len(query_words)])
+            ages += [age] * len(query_words)
         if not self._facts["copying"]:
             return state, None
         if not words:

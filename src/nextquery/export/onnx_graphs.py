@@ -127,12 +127,14 @@ def query_encoder(network: HREDNetwork) -> onnx.ModelProto:
     else:
         table, matrix = graph.weight("encoder_input.matrix.weight"), np.eye(3 * size, dtype="f4")
     rows = graph.add("Transpose", graph.add("Gather", table, words), perm=[1, 0, 2])
-    own = np.concatenate([network.weights[f"encoder.{name}"] for name in ("gates", "candidate")])
+    kernels = np.concatenate(
+        [network.weights[f"encoder.{name}"] for name in ("gates", "candidate")]
+    )
     states, last = graph.add(
         "GRU",
         rows,
         graph.array("encoder.input", _gru(matrix)[None]),
-        graph.array("encoder.own", _gru(own)[None]),
+        graph.array("encoder.own", _gru(kernels)[None]),
         graph.array("encoder.bias", _gru_bias(network.encoder, size)),
         graph.add("Cast", lengths, to=TensorProto.INT32),
         outputs=2,
@@ -250,23 +252,23 @@ def _copying(graph: _Graph, state: Name, previous: Name) -> _Pointer:
     size = graph.network.config.query_size
     sources = graph.input("source_states", ["sources", size])
     ages = graph.input("source_ages", ["sources"], TensorProto.INT64)
-    here = graph.add("Concat", state, previous, axis=1)
-    asked = graph.product(here, graph.weight("copying.query.weight"))
+    inputs = graph.add("Concat", state, previous, axis=1)
+    query = graph.product(inputs, graph.weight("copying.query.weight"))
     keys = graph.product(sources, graph.weight("copying.key.weight"))
     scale = graph.array("scale", np.array([size**-0.5], dtype=np.float32))
-    near = graph.add("Mul", graph.product(asked, keys), scale)
+    near = graph.add("Mul", graph.product(query, keys), scale)
     # A source of age 0 is none: an empty session has one of these, so that no tensor is empty.
     zero, one, most = (graph.array(f"age_{age}", np.array(age)) for age in (0, 1, AGES))
     absent = graph.add("Equal", ages, zero)
-    places = graph.add("Sub", graph.add("Min", graph.add("Max", ages, one), most), one)
-    scores = graph.add("Add", near, graph.add("Gather", graph.weight("copying.age"), places))
+    indices = graph.add("Sub", graph.add("Min", graph.add("Max", ages, one), most), one)
+    scores = graph.add("Add", near, graph.add("Gather", graph.weight("copying.age"), indices))
     never, nothing = (graph.array(f"float_{n}", np.array(n, "f4")) for n in (-np.inf, 0))
     least = graph.array("least", np.array(-1e9, dtype=np.float32))
     scores = graph.add("Where", absent, least, scores)
     log_attention = graph.add("LogSoftmax", scores, axis=1)
     attention = graph.add("Where", absent, nothing, graph.add("Exp", log_attention))
     seen = graph.add("MatMul", attention, sources)
-    parts = graph.add("Concat", here, seen, axis=1)
+    parts = graph.add("Concat", inputs, seen, axis=1)
     gate = graph.product(
         parts, graph.weight("copying.gate.weight"), graph.weight("copying.gate.bias")
     )

@@ -173,20 +173,20 @@ def estimate_position_bias(impressions: Iterable[Impression]) -> PositionBias:
             f"{MIN_TAKEN} are needed"
         )
         return PositionBias((), pairs, taken, reason)
-    whole = _fit(counts.shown.sum(0), counts.taken.sum(0))
-    others = [
+    estimate = _fit(counts.shown.sum(0), counts.taken.sum(0))
+    resampled = [
         _fit(np.delete(counts.shown, group, 0).sum(0), np.delete(counts.taken, group, 0).sum(0))
         for group in range(GROUPS)
     ]
-    return PositionBias(tuple(_with_intervals(whole, others)), pairs, taken)
+    return PositionBias(tuple(_with_intervals(estimate, resampled)), pairs, taken)
 
 
-def _with_intervals(whole: Floats, others: Sequence[Floats]) -> Iterable[Examination]:
+def _with_intervals(estimate: Floats, resampled: Sequence[Floats]) -> Iterable[Examination]:
     """The jackknife over groups of visitors, on the logarithm."""
-    logs = np.log(np.maximum(others, 1e-9))
+    logs = np.log(np.maximum(resampled, 1e-9))
     centred = logs - logs.mean(0)
     errors = np.sqrt((GROUPS - 1) / GROUPS * (centred**2).sum(0))
-    for position, (value, error) in enumerate(zip(whole, errors, strict=True)):
+    for position, (value, error) in enumerate(zip(estimate, errors, strict=True)):
         reach = math.exp(min(WITHIN_GROUPS * error, 50.0))
         yield Examination(position + 1, float(value), float(value / reach), float(value * reach))
 

@@ -291,7 +291,7 @@ def _votes(shown: Sequence[Impression], arms: tuple[Arm, Arm]) -> list[tuple[str
             credit[impression.day, impression.visitor] += (team == arms[1].name) - (
                 team == arms[0].name
             )
-    return _once(((day, who, int(more > 0)) for (day, who), more in credit.items() if more))
+    return _once(((day, visitor, int(more > 0)) for (day, visitor), more in credit.items() if more))
 
 
 def _once(observations: Iterable[tuple[str, str, int]]) -> list[tuple[str, int]]:
@@ -303,13 +303,13 @@ def _once(observations: Iterable[tuple[str, str, int]]) -> list[tuple[str, int]]
 
 
 def _placed(shown: Sequence[Impression], arm: Arm, visitors: int) -> ArmResult:
-    places = [
+    accepted = [
         position in impression.taken
         for impression in shown
         for position, suggestion in enumerate(impression.suggestions)
         if suggestion.model == arm.name
     ]
-    return ArmResult(arm.name, arm.version, visitors, len(places), sum(places))
+    return ArmResult(arm.name, arm.version, visitors, len(accepted), sum(accepted))
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ class _Visitors:
         enough = [np.flatnonzero(np.cumsum(self.arm == arm) >= MIN_VISITORS) for arm in (0, 1)]
         if not all(map(len, enough)):
             return []
-        start = 1 + max(int(found[0]) for found in enough)
+        start = 1 + max(int(indices[0]) for indices in enough)
         return sorted({int(n) for n in np.geomspace(start, len(self.arm), LOOKS)})
 
 
@@ -351,8 +351,8 @@ def _split(
     names = [arm.name for arm in arms]
     mine = [impression for impression in shown if _arm(impression) in names]
     visitors = _split_visitors(mine, names)
-    found = np.array([visitors.difference(end) for end in visitors.looks()]).reshape(-1, 2)
-    kept = found[found[:, 1] > 0]
+    differences = np.array([visitors.difference(end) for end in visitors.looks()]).reshape(-1, 2)
+    kept = differences[differences[:, 1] > 0]
     share = sum(bool(impression.taken) for impression in mine) / max(len(mine), 1)
     effect = max(settings.smallest_effect * share, 1e-6)
     test = DifferenceTest(effect, settings.alpha)

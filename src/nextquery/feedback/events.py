@@ -155,8 +155,11 @@ def to_lines(event: FeedbackEvent) -> Iterator[tuple[str, bytes]]:
     if event.origin:
         common["origin"] = event.origin
     if isinstance(event, ShownList):
-        asked = {"user_query": event.query, "query_response_hit_ids": list(event.suggestions)}
-        yield QUERIES, _line(common | asked)
+        query_fields = {
+            "user_query": event.query,
+            "query_response_hit_ids": list(event.suggestions),
+        }
+        yield QUERIES, _line(common | query_fields)
     table = LISTS if isinstance(event, ServedList | ShadowList) else EVENTS
     yield table, _line(common | _described(event))
 
@@ -177,7 +180,7 @@ def _described(event: FeedbackEvent) -> dict[str, Any]:
         described["event_attributes"] = {
             "model": event.model,
             "version": event.version,
-            "suggestions": [_place(each) for each in event.suggestions],
+            "suggestions": [_suggestion_fields(suggestion) for suggestion in event.suggestions],
         }
     if isinstance(event, ServedList):
         attributes = described["event_attributes"]
@@ -188,8 +191,13 @@ def _described(event: FeedbackEvent) -> dict[str, Any]:
     return described
 
 
-def _place(each: ListedSuggestion) -> dict[str, Any]:
-    return {"text": each.text, "source": each.source, "model": each.model, "score": each.score}
+def _suggestion_fields(suggestion: ListedSuggestion) -> dict[str, Any]:
+    return {
+        "text": suggestion.text,
+        "source": suggestion.source,
+        "model": suggestion.model,
+        "score": suggestion.score,
+    }
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
@@ -240,36 +248,36 @@ def _parsed(record: Mapping[str, Any]) -> FeedbackEvent | None:
         case None:
             return ShownList(**common, suggestions=_texts(record["query_response_hit_ids"]))
         case "suggestion_clicked":
-            taken = _text(attributes["object"]["object_id"])
+            suggestion = _text(attributes["object"]["object_id"])
             position = int(attributes["position"]["ordinal"])
-            return TakenSuggestion(**common, suggestion=taken, position=position)
+            return TakenSuggestion(**common, suggestion=suggestion, position=position)
         case "suggestions_dismissed":
             return DismissedList(**common)
         case "suggestions_served":
             return ServedList(
                 **common,
-                **_made(attributes),
+                **_list_fields(attributes),
                 context=_texts(attributes["context"]),
                 fallback=bool(attributes["fallback"]),
                 trial=_trial(attributes.get("trial")),
             )
         case "suggestions_shadowed":
-            return ShadowList(**common, **_made(attributes))
+            return ShadowList(**common, **_list_fields(attributes))
     return None
 
 
-def _made(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _list_fields(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "model": _text(attributes["model"]),
         "version": _text(attributes["version"]),
         "suggestions": tuple(
             ListedSuggestion(
-                _text(each["text"]),
-                source_of(each["source"]),
-                _text(each["model"]),
-                float(each["score"]),
+                _text(item["text"]),
+                source_of(item["source"]),
+                _text(item["model"]),
+                float(item["score"]),
             )
-            for each in attributes["suggestions"]
+            for item in attributes["suggestions"]
         ),
     }
 

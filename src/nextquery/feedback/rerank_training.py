@@ -122,22 +122,30 @@ def train_reranker(
 
     In an interleaved list its own suggestions count, in the order that they have there.
     """
-    own = [each for each in impressions if _places_of(each, model)]
-    taken = sum(place in each.taken for each in own for place in _places_of(each, model))
-    if taken < settings.min_taken:
-        names = ", ".join(sorted({item.model for each in impressions for item in each.suggestions}))
+    own_impressions = [impression for impression in impressions if _places_of(impression, model)]
+    accepted = sum(
+        position in impression.taken
+        for impression in own_impressions
+        for position in _places_of(impression, model)
+    )
+    if accepted < settings.min_taken:
+        names = ", ".join(
+            sorted({item.model for impression in impressions for item in impression.suggestions})
+        )
         raise InputError(
-            f"{taken} suggestions of {model} were taken, {settings.min_taken} are needed "
+            f"{accepted} suggestions of {model} were taken, {settings.min_taken} are needed "
             f"(`min_taken`); there are suggestions of: {names or 'none'}"
         )
     bias = estimate_position_bias(impressions)
     rates = [
         count_taken(
-            (each for each in impressions if _fold(each) != fold), bias, settings.min_visitors
+            (impression for impression in impressions if _fold(impression) != fold),
+            bias,
+            settings.min_visitors,
         )
         for fold in range(FOLDS)
     ]
-    parts = [_cases(own, model, fold, rates[fold], bias) for fold in range(FOLDS)]
+    parts = [_cases(own_impressions, model, fold, rates[fold], bias) for fold in range(FOLDS)]
     training = _together(parts[: FOLDS - 2])
     ranker = train_ranker(RankerData(training, parts[-1], SHAPE.smallest_leaf), SHAPE, seed=1)
     trees = ranker.to_trees()
@@ -146,8 +154,8 @@ def train_reranker(
         rates=count_taken(impressions, bias, settings.min_visitors),
         bias=bias,
         gain=_gain(parts[-2], trees),
-        impressions=len(own),
-        taken=taken,
+        impressions=len(own_impressions),
+        taken=accepted,
         importances=ranker.importances(),
     )
 
@@ -200,13 +208,13 @@ def publish_reranker(base: Path, target: Path, trained: TrainedReranker) -> None
     read_artifact(base, write)
 
 
-def _places_of(each: Impression, model: str) -> list[int]:
+def _places_of(impression: Impression, model: str) -> list[int]:
     """The places of a list that one model filled."""
-    return [place for place, item in enumerate(each.suggestions) if item.model == model]
+    return [position for position, item in enumerate(impression.suggestions) if item.model == model]
 
 
-def _fold(each: Impression) -> int:
-    return user_fold(each.visitor, FOLDS)
+def _fold(impression: Impression) -> int:
+    return user_fold(impression.visitor, FOLDS)
 
 
 def _cases(
@@ -218,21 +226,21 @@ def _cases(
 ) -> RankedPart:
     """One case per suggestion that a visitor of the fold took, with features and weight."""
     cases, rows, weights = list[RankingCase](), list[NDArray[np.float64]](), list[float]()
-    for each in impressions:
-        places = _places_of(each, model)
-        taken = [place for place in places if place in each.taken]
-        if _fold(each) != fold or not taken or len(places) < 2:
+    for impression in impressions:
+        positions = _places_of(impression, model)
+        accepted = [position for position in positions if position in impression.taken]
+        if _fold(impression) != fold or not accepted or len(positions) < 2:
             continue
-        session = tuple(map(normalise_query, each.session))
-        own = [each.suggestions[place] for place in places]
-        found = [Candidate(item.text, item.score, item.source) for item in own]
-        features = list_features(session, found, rates)
-        texts = tuple(item.text for item in found)
-        for place in taken:
-            target = places.index(place)
+        session = tuple(map(normalise_query, impression.session))
+        items = [impression.suggestions[position] for position in positions]
+        candidates = [Candidate(item.text, item.score, item.source) for item in items]
+        features = list_features(session, candidates, rates)
+        texts = tuple(item.text for item in candidates)
+        for position in accepted:
+            target = positions.index(position)
             cases.append(RankingCase(len(cases), session, session[-1], texts, target, len(session)))
             rows.append(features)
-            weights.append(min(1 / bias.examined(place), LARGEST_WEIGHT))
+            weights.append(min(1 / bias.examined(position), LARGEST_WEIGHT))
     values = np.concatenate(rows) if rows else np.zeros((0, len(FEATURES)))
     return RankedPart(CaseSet(tuple(cases)), FeatureTable(FEATURES, values), np.array(weights))
 

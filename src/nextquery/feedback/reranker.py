@@ -58,10 +58,10 @@ class TakenRates:
         return self._find(fingerprint(query, text))[0]
 
     def _find(self, key: int) -> tuple[float, float]:
-        place = int(np.searchsorted(self.keys, np.uint64(key)))
-        if place == len(self.keys) or int(self.keys[place]) != key:
+        index = int(np.searchsorted(self.keys, np.uint64(key)))
+        if index == len(self.keys) or int(self.keys[index]) != key:
             return 0.0, 0.0
-        return float(self.exposures[place]), float(self.taken[place])
+        return float(self.exposures[index]), float(self.taken[index])
 
     def check(self) -> None:
         """Refuse tables that do not fit together."""
@@ -117,24 +117,24 @@ def list_features(
     known = set(last.split())
     best = candidates[0].score if candidates else 0.0
     rows = []
-    for rank, each in enumerate(candidates):
-        runs = trigrams(each.text)
-        words = each.text.split()
+    for rank, candidate in enumerate(candidates):
+        runs = trigrams(candidate.text)
+        words = candidate.text.split()
         similar = [cosine(runs, query) for query in recent]
         rows.append(
             [
                 rank,
-                each.score,
-                best - each.score,
-                each.source == "synthetic",
-                len(each.text),
+                candidate.score,
+                best - candidate.score,
+                candidate.source == "synthetic",
+                len(candidate.text),
                 len(words),
                 *similar,
                 *[0.0] * (RECENT - len(similar)),
                 sum(word not in known for word in words),
-                math.log(rates.pair(last, each.text) / rates.overall),
-                math.log(rates.suggestion(each.text) / rates.overall),
-                rates.exposed(last, each.text),
+                math.log(rates.pair(last, candidate.text) / rates.overall),
+                math.log(rates.suggestion(candidate.text) / rates.overall),
+                rates.exposed(last, candidate.text),
             ]
         )
     return np.array(rows, dtype=np.float64).reshape(-1, len(FEATURES))
@@ -235,13 +235,16 @@ class Reranker:
 
         Scores become those of the trees: within one list the higher is the better.
         """
-        candidates = [Candidate(each.text, each.score, source_of(each.source)) for each in pool]
+        candidates = [
+            Candidate(suggestion.text, suggestion.score, source_of(suggestion.source))
+            for suggestion in pool
+        ]
         if not candidates:
             return []
         values = self._trees.scores(list_features(clean(context), candidates, self._rates))
         values -= TIE * np.arange(len(values))
         order = np.argsort(-values, kind="stable")
-        return [replace(pool[place], score=float(values[place])) for place in order]
+        return [replace(pool[index], score=float(values[index])) for index in order]
 
     def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
         """The base model's likelihoods."""

@@ -72,14 +72,14 @@ class SimulatedVisitors:
         self, visit: "Visit", served: ServedList, draw: np.random.Generator
     ) -> Iterator[FeedbackEvent]:
         """Yield the events that a visitor's browser sends for a list."""
-        who = visit.list_id, visit.visitor, visit.time, visit.session[-1]
+        common = visit.list_id, visit.visitor, visit.time, visit.session[-1]
         texts = tuple(suggestion.text for suggestion in served.suggestions)
-        yield ShownList(*who, suggestions=texts)
+        yield ShownList(*common, suggestions=texts)
         position = self.accepted_position(visit.session, texts, draw)
         if position is not None:
-            yield TakenSuggestion(*who, suggestion=texts[position], position=position + 1)
+            yield TakenSuggestion(*common, suggestion=texts[position], position=position + 1)
         elif draw.random() < self.dismissing:
-            yield DismissedList(*who)
+            yield DismissedList(*common)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +105,25 @@ class SimulatedService:
     def serve(self, visit: Visit) -> ServedList:
         """The list for a visit, as it is recorded."""
         names = list(self.models)
-        who = visit.list_id, visit.visitor, visit.time, visit.session[-1]
-        common = ServedList(*who, context=visit.session[:-1])
+        fields = visit.list_id, visit.visitor, visit.time, visit.session[-1]
+        common = ServedList(*fields, context=visit.session[:-1])
         arms = tuple(Arm(name, self.versions.get(name, "1")) for name in names)
         if self.kind == "interleave":
             both = [self.models[name](visit.session) for name in names]
             key = "\0".join((visit.visitor, *visit.session))
             drafted = team_draft(both[0], both[1], len(both[0]), key)
-            places = tuple(_listed(pick.suggestion, names[pick.team]) for pick in drafted)
+            suggestions = tuple(_listed(pick.suggestion, names[pick.team]) for pick in drafted)
             trial = Trial("interleave", arms)
-            return replace(common, model="+".join(names), suggestions=places, trial=trial)
+            return replace(common, model="+".join(names), suggestions=suggestions, trial=trial)
         name, trial_of = names[0], None
         if self.kind == "split":
             shares = [Share(arm, 1) for arm in names]
             name = split_arm(shares, visit.visitor)
             trial_of = Trial("split", arms, name)
-        places = tuple(_listed(suggestion, name) for suggestion in self.models[name](visit.session))
-        return replace(common, model=name, suggestions=places, trial=trial_of)
+        suggestions = tuple(
+            _listed(suggestion, name) for suggestion in self.models[name](visit.session)
+        )
+        return replace(common, model=name, suggestions=suggestions, trial=trial_of)
 
 
 def simulate(

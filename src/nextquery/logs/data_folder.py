@@ -321,7 +321,7 @@ def describe_forgotten(entry: Mapping[str, Any]) -> str:
     if not users:
         return sentence
     return (
-        f"{sentence} The last {users:,} of them were known to the model that this one went on from: "
+        f"{sentence} The last {users:,} of them were known to the model that this one continued: "
         "their removal is approximate."
     )
 

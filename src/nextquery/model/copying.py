@@ -80,15 +80,15 @@ class CopyAttention(nn.Module):
         `ages` (sessions, targets, sources): how many queries back each source is, 0 for a source
         that is not there or not earlier. Only the attention itself is computed on the grid.
         """
-        here = torch.cat([decoder, previous], dim=1)
-        asked = _rows(self.scale * self.query(here), layout.rows)
-        scores = asked @ memory.keys.transpose(1, 2) + self._age_scores(ages)
+        inputs = torch.cat([decoder, previous], dim=1)
+        queries = _rows(self.scale * self.query(inputs), layout.rows)
+        scores = queries @ memory.keys.transpose(1, 2) + self._age_scores(ages)
         allowed = ages > 0
         # A row without any source must stay finite: softmax over a constant, then zeroed.
         weights = scores.masked_fill(~allowed, -1e9).softmax(dim=-1) * allowed
         context = _rows((weights @ memory.states).flatten(0, 1), layout.places)
-        of_here, of_context = self.gate.weight[0].tensor_split([here.shape[1]])
-        gate = here @ of_here + context @ of_context + self.gate.bias
+        of_inputs, of_context = self.gate.weight[0].tensor_split([inputs.shape[1]])
+        gate = inputs @ of_inputs + context @ of_context + self.gate.bias
         possible = allowed.any(dim=-1).flatten()[layout.places]
         return Attention(weights, self.output(context), gate.masked_fill(~possible, -torch.inf))
 

@@ -211,5 +211,5 @@ async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     known = [part for part in first["loc"] if part in JudgementIn.model_fields]
-    place = known[0] if known else "The judgement"
-    return JSONResponse({"detail": f"{place}: not valid ({first['type']})."}, 422)
+    field = known[0] if known else "The judgement"
+    return JSONResponse({"detail": f"{field}: not valid ({first['type']})."}, 422)

@@ -61,16 +61,20 @@ def _model_facts(model: str, topics: Sequence[PooledTopic], key: Key) -> ModelFa
         texts = {item.id: normalise_query(item.text) for item in topic.items}
         session = {normalise_query(query) for query in (*topic.topic.context, topic.topic.query)}
         words = set(normalise_query(topic.topic.query).split())
-        others = _of_others(model, topic.id, key.given)
+        other_models = _of_others(model, topic.id, key.given)
         for item in key.given[model].get(topic.id, ()):
             suggestions += 1
             repeats += texts[item] in session
             extends += words < set(texts[item].split())
-            alone += item not in others
-    places = key.places * len(topics)
-    made = max(suggestions, 1)
+            alone += item not in other_models
+    positions = key.places * len(topics)
+    divisor = max(suggestions, 1)
     return ModelFacts(
-        model, suggestions / max(places, 1), repeats / made, extends / made, alone / made
+        model,
+        suggestions / max(positions, 1),
+        repeats / divisor,
+        extends / divisor,
+        alone / divisor,
     )
 
 

@@ -82,10 +82,10 @@ def add_contexts(
 def _chosen(
     contexts: set[tuple[str, ...]], at_most: int | None, draw: random.Random
 ) -> list[tuple[str, ...]]:
-    found = sorted(contexts)
-    if at_most is None or len(found) <= at_most:
-        return found
-    return sorted(draw.sample(found, at_most))
+    ordered = sorted(contexts)
+    if at_most is None or len(ordered) <= at_most:
+        return ordered
+    return sorted(draw.sample(ordered, at_most))
 
 
 def _from_trec(path: Path, text: str) -> list[Topic]:
@@ -278,7 +278,9 @@ def _ask(topic: Topic, models: Mapping[str, Suggester], places: int) -> dict[str
     """The distinct texts of each model, best first."""
     session = [*topic.context, topic.query]
     return {
-        name: list(dict.fromkeys(_text(each.text) for each in model.suggest(session, places)))
+        name: list(
+            dict.fromkeys(_text(suggestion.text) for suggestion in model.suggest(session, places))
+        )
         for name, model in models.items()
     }
 

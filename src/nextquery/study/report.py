@@ -42,10 +42,10 @@ def draw_shares(results: GroupResults) -> str:
         axes = figure.subplots()
         width = 0.8 / len(GRADES)
         for offset, grade in enumerate(GRADES):
-            places = [index + (offset - 1) * width for index in range(len(results.models))]
+            xs = [index + (offset - 1) * width for index in range(len(results.models))]
             values, errors = _bars(results.models, grade)
-            axes.bar(places, values, width, label=grade, color=COLOURS[grade])
-            axes.errorbar(places, values, errors, fmt="none", ecolor="#333333", capsize=2, lw=1)
+            axes.bar(xs, values, width, label=grade, color=COLOURS[grade])
+            axes.errorbar(xs, values, errors, fmt="none", ecolor="#333333", capsize=2, lw=1)
         axes.set_xticks(range(len(results.models)), [_label(m.model) for m in results.models])
         axes.set_ylabel("share of suggestions (%)")
         axes.set_ylim(0, 100)

@@ -189,7 +189,9 @@ def evaluate_study(
     judged = dict.fromkeys(assessors, 0)
     for judgement in judgements:
         judged[judgement.assessor] = judged.get(judgement.assessor, 0) + 1
-    missing = {who: items - count for who, count in sorted(judged.items()) if count < items}
+    missing = {
+        assessor: items - count for assessor, count in sorted(judged.items()) if count < items
+    }
     return StudyResults(
         groups={name: evaluate(pool, key, judgements, topics) for name, topics in groups.items()},
         assessors=dict(sorted(judged.items())),
@@ -222,7 +224,7 @@ def evaluate(
     return GroupResults(
         tuple(topics),
         len(set(query_of)),
-        tuple(sorted(models, key=lambda each: (-each.gain, each.model))),
+        tuple(sorted(models, key=lambda model: (-model.gain, model.model))),
         compare(gains, seed),
         agreement({item: given for item, given in grades.items() if item in shown}),
     )
@@ -248,16 +250,18 @@ def agreement_by_assessor(judgements: Sequence[Judgement]) -> dict[int, float | 
     by_assessor: dict[int, dict[int, int]] = {}
     for judgement in judgements:
         by_assessor.setdefault(judgement.assessor, {})[judgement.item] = GRADES[judgement.value]
-    found: dict[int, float | None] = {}
-    for assessor, own in sorted(by_assessor.items()):
+    agreement: dict[int, float | None] = {}
+    for assessor, grades in sorted(by_assessor.items()):
         values = [
-            krippendorff_alpha([[own[item], other[item]] for item in own.keys() & other.keys()])
+            krippendorff_alpha(
+                [[grades[item], other[item]] for item in grades.keys() & other.keys()]
+            )
             for number, other in by_assessor.items()
             if number != assessor
         ]
         defined = [value for value in values if value is not None]
-        found[assessor] = float(np.mean(defined)) if defined else None
-    return found
+        agreement[assessor] = float(np.mean(defined)) if defined else None
+    return agreement
 
 
 def _query_numbers(pool: Pool, topics: Sequence[int]) -> list[int]:

@@ -85,15 +85,15 @@ class Feed:
 
     def _step(self, members: NDArray[np.int64], step: int) -> TrainingStep:
         mine = members[self._rank :: self._processes]
-        whole = build_batch(self._corpus, members)
+        full_batch = build_batch(self._corpus, members)
         candidates = None
         if self._sampler is not None:
             rng = np.random.default_rng((self._order.seed, _CANDIDATES, step))
-            candidates = self._sampler.draw(whole.targets, rng)
-        batch = whole
+            candidates = self._sampler.draw(full_batch.targets, rng)
+        batch = full_batch
         if self._processes > 1:
             batch = build_batch(self._corpus, mine if len(mine) else members[:1])
-        return TrainingStep(batch, candidates, members, len(whole.targets), len(mine) > 0)
+        return TrainingStep(batch, candidates, members, len(full_batch.targets), len(mine) > 0)
 
 
 def dropout_seed(seed: int, step: int, rank: int) -> int:

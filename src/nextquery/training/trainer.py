@@ -73,7 +73,7 @@ class TrainingLog(AbstractContextManager["TrainingLog"]):
 
     def advance(self, step: int, epoch: int) -> None:
         """Move the progress bar."""
-        self._bar.update(self._task, completed=step, epoch=epoch + 1, facts=self._told())
+        self._bar.update(self._task, completed=step, epoch=epoch + 1, facts=self._facts_text())
 
     def report(self, step: int, values: dict[str, Any]) -> None:
         """Write a report of the steps since the last one."""
@@ -86,7 +86,7 @@ class TrainingLog(AbstractContextManager["TrainingLog"]):
         self._facts["validation perplexity"] = f"{values['validation_perplexity']:.1f}"
         self._write(step, values, "validation")
         if not sys.stderr.isatty():
-            self.say(f"step {step}: epoch {values['epoch']}, {self._told()}")
+            self.say(f"step {step}: epoch {values['epoch']}, {self._facts_text()}")
 
     def say(self, text: str) -> None:
         """Print a line on stderr, above the progress bar."""
@@ -305,9 +305,9 @@ class Trainer:
     def _timed(self, steps: Iterator[TrainingStep]) -> Iterator[TrainingStep]:
         """The steps, adding up how long the model waited for its input."""
         while True:
-            asked = time.monotonic()
+            started = time.monotonic()
             step = next(steps, None)
-            self._waited += time.monotonic() - asked
+            self._waited += time.monotonic() - started
             if step is None:
                 return
             yield step
@@ -326,12 +326,12 @@ class Trainer:
         # Gradients are averaged over the processes: undo that.
         (total * (-weight * self._processes.count)).backward()
         mine = -float(rows.sum()) * per_word
-        loss, asked = self._processes.total([mine, float(request.signal)])
+        loss, stop_votes = self._processes.total([mine, float(request.signal)])
         norm = self._optimiser.clip(self._config.clip)
         if not math.isfinite(loss) or not math.isfinite(norm):
             raise TrainingError(self._describe(training_step.members, loss, norm))
         self._optimiser.step(self._rate(number))
-        self._stopped = asked > 0
+        self._stopped = stop_votes > 0
         self._move(
             step=number,
             batch=self.position.batch + 1,
