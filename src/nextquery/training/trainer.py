@@ -92,7 +92,7 @@ class TrainingLog(AbstractContextManager["TrainingLog"]):
         """Print a line on stderr, above the progress bar."""
         self._console.print(text, highlight=False, soft_wrap=True)
 
-    def _told(self) -> str:
+    def _facts_text(self) -> str:
         return ", ".join(f"{name} {value}" for name, value in self._facts.items())
 
     def _write(self, step: int, values: dict[str, Any], group: str) -> None:
