@@ -155,7 +155,7 @@ def _without_symbols(text: str) -> str:
     bare = _APOSTROPHES.sub("", text)
     if "@" not in bare and "$" not in bare:
         return bare
-    return _SYMBOLS.sub(lambda found: found[0].translate(_READ_AS), bare)
+    return _SYMBOLS.sub(lambda match: match[0].translate(_READ_AS), bare)
 
 
 def _without_invisible(text: str) -> str:

@@ -55,12 +55,12 @@ def setting(
     begins with `False: `, which the help leaves out.
     """
     option = Option(flag, least, most, tuple(choices), metavar, panel)
-    made: Any = (
+    declared: Any = (
         field(default=default, metadata={"option": option})
         if factory is None
         else field(default_factory=factory, metadata={"option": option})
     )
-    result: T = made
+    result: T = declared
     return result
 
 

@@ -217,14 +217,14 @@ def forget(
     users = [*(user or ()), *read_names("users_file", users_file)]
     with progress_bar() as progress:
         revision = run(data, users, out, as_pseudonyms=pseudonyms, progress=progress)
-    behind = {str(path): _forgotten_since(path, out or data) for path in model or ()}
+    outdated = {str(path): _forgotten_since(path, out or data) for path in model or ()}
     if as_json:
-        document = {**asdict(revision), "models_forgotten_since": behind}
+        document = {**asdict(revision), "models_forgotten_since": outdated}
         typer.echo(json.dumps(document, indent=2))
     else:
         lines = [
             _summary(revision, len(set(users)), out or data),
-            *map(_model_line, behind.items()),
+            *map(_model_line, outdated.items()),
             *filter(None, map(_approximate_line, model or ())),
         ]
         typer.echo("\n".join(lines))

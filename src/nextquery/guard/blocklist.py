@@ -97,7 +97,7 @@ def look_alikes() -> Mapping[int, str]:
         if len(character) == 1 and not character.isascii()
     }
     lowered = {ord(chr(code).lower()): letter for code, letter in table.items() if _one(code)}
-    also = {ord(c): letter for letter, others in _ALSO_DRAWN_AS.items() for c in others}
+    also = {ord(c): letter for letter, letters in _ALSO_DRAWN_AS.items() for c in letters}
     return _named_letters() | lowered | table | also
 
 
@@ -119,9 +119,9 @@ def _groups() -> Iterable[set[str]]:
     """Sets of characters (some of two letters, such as `rn` for `m`) that look like each other."""
     text = (files("confusable_homoglyphs") / "confusables.json").read_text(encoding="utf-8")
     group_of: dict[str, set[str]] = {}
-    for character, others in json.loads(text).items():
+    for character, look_alikes in json.loads(text).items():
         joined = {character}
-        for name in (character, *(other["c"] for other in others)):
+        for name in (character, *(other["c"] for other in look_alikes)):
             joined |= group_of.get(name, {name})
         for name in joined:
             group_of[name] = joined

@@ -69,31 +69,31 @@ class RareSet:
         """What `contains` says of one key."""
         size = len(self.bits) * 8
         places = (_scrambled(key ^ salt) % size for salt in _SALTS)
-        return all(self.bits[place >> 3] >> (place & 7) & 1 for place in places)
+        return all(self.bits[position >> 3] >> (position & 7) & 1 for position in places)
 
     def contains(self, keys: Keys) -> NDArray[np.bool_]:
         """Whether each key is a member (never wrong on members)."""
-        found = np.ones(keys.shape, dtype=np.bool_)
+        contained = np.ones(keys.shape, dtype=np.bool_)
         for byte, bit in _probes(keys, len(self.bits)):
-            found &= (self.bits[byte] & bit) != 0
-        return found
+            contained &= (self.bits[byte] & bit) != 0
+        return contained
 
 
 def in_sorted(keys: Keys, ordered: Keys) -> NDArray[np.bool_]:
     """Whether each of `keys` is in the sorted array `ordered`."""
     if len(ordered) == 0:
         return np.zeros(keys.shape, dtype=np.bool_)
-    place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-    return np.asarray(ordered[place] == keys)
+    index = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+    return np.asarray(ordered[index] == keys)
 
 
 def _probes(keys: Keys, size: int) -> list[tuple[NDArray[np.intp], NDArray[np.uint8]]]:
     """The (byte, bit) places of each key, one pair of arrays a probe."""
     probes = []
     for salt in _MIX:
-        place = _scramble(keys ^ salt) % np.uint64(size * 8)
-        bit = np.left_shift(np.uint8(1), (place & np.uint64(7)).astype(np.uint8))
-        probes.append(((place >> np.uint64(3)).astype(np.intp), bit))
+        position = _scramble(keys ^ salt) % np.uint64(size * 8)
+        bit = np.left_shift(np.uint8(1), (position & np.uint64(7)).astype(np.uint8))
+        probes.append(((position >> np.uint64(3)).astype(np.intp), bit))
     return probes
 
 

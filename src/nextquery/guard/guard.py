@@ -43,8 +43,8 @@ class TitleHits:
 
     def __call__(self, query: str) -> bool:
         """Whether a title holds every word of `query`."""
-        found = sorted((self._titles_of.get(w, set()) for w in query.split()), key=len)
-        return bool(found) and bool(found[0].intersection(*found[1:]))
+        title_sets = sorted((self._titles_of.get(w, set()) for w in query.split()), key=len)
+        return bool(title_sets) and bool(title_sets[0].intersection(*title_sets[1:]))
 
 
 def read_hits(path: Path) -> TitleHits:
@@ -170,14 +170,14 @@ class Guard:
         self._stamp = stamp
         return True
 
-    def allows(self, text: str, own: OwnText = NOTHING_TYPED) -> Verdict:
+    def allows(self, text: str, own_text: OwnText = NOTHING_TYPED) -> Verdict:
         """Whether a normalised query may be shown to a visitor; a refusal is counted."""
-        verdict = Verdict(self.refusal(text, own))
+        verdict = Verdict(self.refusal(text, own_text))
         if verdict.reason is not None:
             self.count(verdict.reason)
         return verdict
 
-    def refusal(self, text: str, own: OwnText = NOTHING_TYPED) -> Reason | None:
+    def refusal(self, text: str, own_text: OwnText = NOTHING_TYPED) -> Reason | None:
         """Why a normalised query may not be shown to a visitor, if so; nothing is counted."""
         if not self._enforced:
             return None
@@ -185,25 +185,25 @@ class Guard:
             return Reason.BLOCKLIST
         if _personal(text):
             return Reason.PERSONAL_DATA
-        rarity = self._rarity(text, own)
+        rarity = self._rarity(text, own_text)
         if rarity is not None:
             return rarity
         if self._hits is not None and not self._hits(text):
             return Reason.NO_HITS
         return None
 
-    def _rarity(self, text: str, own: OwnText) -> Reason | None:
+    def _rarity(self, text: str, own_text: OwnText) -> Reason | None:
         """Which part of the k-user rule refuses `text`, if any.
 
         No verdict is kept: a list that came sooner than others would tell that somebody has just
         had it.
         """
-        if self.tables.min_users <= 1 or text in self.tables.queries or text in own.queries:
+        if self.tables.min_users <= 1 or text in self.tables.queries or text in own_text.queries:
             return None
         if text in self.tables.titles:
             return None  # published by the site
         words = text.split()
-        if any(word not in own.words and word not in self.tables.words for word in words):
+        if any(word not in own_text.words and word not in self.tables.words for word in words):
             return Reason.RARE_WORD
         if len(words) < 2:
             return None
@@ -211,19 +211,19 @@ class Guard:
         for first, second in pairwise(text_key(word, secret) for word in words):
             if self.tables.rare_pairs.has(pair := pair_key(first, second)):
                 key = np.array([pair], dtype=np.uint64)
-                common = in_sorted(key, self.tables.common_pairs) | in_sorted(key, own.pairs)
+                common = in_sorted(key, self.tables.common_pairs) | in_sorted(key, own_text.pairs)
                 if not common[0]:
                     return Reason.RARE_PAIR
         return Reason.RARE_QUERY if self.tables.rare_queries.has(text_key(text, secret)) else None
 
-    def flaw(self, text: str, own: OwnText = NOTHING_TYPED) -> Flaw | None:
+    def flaw(self, text: str, own_text: OwnText = NOTHING_TYPED) -> Flaw | None:
         """Why a normalised query does not read like a typed one; known ones do."""
         typed = self.tables.typed_text
         if typed is None or not self._enforced or text in self.tables.queries:
             return None
         if text in self.tables.titles:
             return None
-        return typed.flaw(text, own.words, own.pairs)
+        return typed.flaw(text, own_text.words, own_text.pairs)
 
     @property
     def judges_text(self) -> bool:

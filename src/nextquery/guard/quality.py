@@ -158,8 +158,8 @@ class TypedText:
         return every, first, last
 
     def _pair_users(self, pair: int) -> int:
-        position, found = _find(self.pair_keys, pair)
-        return int(self.pair_users[position]) if found else 0
+        position, exists = _find(self.pair_keys, pair)
+        return int(self.pair_users[position]) if exists else 0
 
     def calibrated(self, typed: Sequence[str]) -> TypedText:
         """The same with the fluency that nearly all of some typed queries reach.

@@ -48,40 +48,40 @@ def slips(words: Sequence[str], text: str) -> Iterator[str]:
     if exchanged != text and _begins(words, exchanged, 0, len(words)):
         yield exchanged
     low, high = 0, len(words)
-    for place in range(1, len(text) + 1):
-        low = bisect_left(words, text[:place], low, high)
-        high = bisect_left(words, text[:place] + chr(0x10FFFF), low, high)
-        if low == high or place == len(text):
+    for length in range(1, len(text) + 1):
+        low = bisect_left(words, text[:length], low, high)
+        high = bisect_left(words, text[:length] + chr(0x10FFFF), low, high)
+        if low == high or length == len(text):
             return
-        head, rest = text[:place], text[place + 1 :]
+        head, rest = text[:length], text[length + 1 :]
         edited = {head + rest}
         if rest:
-            edited.add(head + rest[0] + text[place] + rest[1:])
-        for letter in _letters(words, place, low, high):
+            edited.add(head + rest[0] + text[length] + rest[1:])
+        for letter in _letters(words, length, low, high):
             edited.add(head + letter + rest)
-            edited.add(head + letter + text[place:])
+            edited.add(head + letter + text[length:])
         edited.discard(text)
         for other in sorted(edited):
             if _begins(words, other, low, high):
                 yield other
 
 
-def _letters(words: Sequence[str], place: int, low: int, high: int) -> list[str]:
-    """The letters at `place` of the words from `low` to `high`, which agree before it."""
+def _letters(words: Sequence[str], length: int, low: int, high: int) -> list[str]:
+    """The next letters of the words from `low` to `high`, which share `length` letters."""
     letters: list[str] = []
     while low < high and len(letters) < _MOST_LETTERS:
         word = words[low]
-        if len(word) == place:
+        if len(word) == length:
             low += 1
             continue
-        letters.append(word[place])
-        low = bisect_left(words, word[: place + 1] + chr(0x10FFFF), low, high)
+        letters.append(word[length])
+        low = bisect_left(words, word[: length + 1] + chr(0x10FFFF), low, high)
     return letters if low == high else []
 
 
 def _begins(words: Sequence[str], text: str, low: int, high: int) -> bool:
-    place = bisect_left(words, text, low, high)
-    return place < high and words[place].startswith(text)
+    index = bisect_left(words, text, low, high)
+    return index < high and words[index].startswith(text)
 
 
 def _replaced(one: str, other: str) -> bool:
@@ -149,9 +149,9 @@ class QuerySpeller:
             return split
         before = words[position - 1].split(" ")[-1] if position else None
         after = words[position + 1] if position + 1 < len(words) else None
-        own = self._seen_with(before, word, after, telling=False)
+        own_count = self._seen_with(before, word, after, telling=False)
         return choose(
-            candidates, own, lambda text: self._seen_with(before, text, after, telling=True)
+            candidates, own_count, lambda text: self._seen_with(before, text, after, telling=True)
         )
 
     def _candidates(self, word: str, count: int) -> Iterator[Candidate]:
@@ -189,8 +189,8 @@ class QuerySpeller:
     def _split(self, word: str, count: int) -> str | None:
         """The two words that are typed more often than `word` is typed as one."""
         best, most = None, max(MIN_TARGET_COUNT, SPLIT_RATIO * max(count, 1)) - 1
-        for place in range(2, len(word) - 1):
-            first, second = word[:place], word[place:]
+        for split_at in range(2, len(word) - 1):
+            first, second = word[:split_at], word[split_at:]
             if first in self._tables.words and second in self._tables.words:
                 seen = self._pair(first, second)
                 if seen > most:

@@ -63,14 +63,14 @@ class Tables:
 
     def count(self, query: str) -> int:
         """How often the background holds a known query, 0 if it is not known."""
-        found = self.queries.get(query)
-        return int(found[0][0]) if found else 0
+        values = self.queries.get(query)
+        return int(values[0][0]) if values else 0
 
     def pair_count(self, key: int) -> int:
         """How often a pair was typed, by its key; 0 if fewer than K users typed it."""
-        place = int(np.searchsorted(self.common_pairs, np.uint64(key)))
-        known = place < len(self.pair_counts) and int(self.common_pairs[place]) == key
-        return int(self.pair_counts[place]) if known else 0
+        index = int(np.searchsorted(self.common_pairs, np.uint64(key)))
+        known = index < len(self.pair_counts) and int(self.common_pairs[index]) == key
+        return int(self.pair_counts[index]) if known else 0
 
     def check(self) -> None:
         """Refuse tables that are not as `write_tables` writes them."""
@@ -142,11 +142,11 @@ def _settings(artifact: Artifact) -> _Settings:
     name = f"{FOLDER}/settings.json"
     try:
         settings = json.loads(artifact.file(name).read_text(encoding="utf-8"))
-        found = _Settings(settings["min_users"], bytes.fromhex(settings["key"]))
+        parsed = _Settings(settings["min_users"], bytes.fromhex(settings["key"]))
         if "least_fluency" in settings:
-            found = _Settings(
-                found.min_users,
-                found.secret,
+            parsed = _Settings(
+                parsed.min_users,
+                parsed.secret,
                 float(settings["least_fluency"]),
                 {str(word): str(text) for word, text in settings["corrections"].items()},
             )
@@ -154,10 +154,10 @@ def _settings(artifact: Artifact) -> _Settings:
         raise ArtifactError(
             f"{artifact.path / name}: cannot be read ({error}); make the model again"
         ) from None
-    fits = type(found.min_users) is int and found.min_users >= 1
-    if not fits or len(found.secret) > LONGEST_KEY:
+    fits = type(parsed.min_users) is int and parsed.min_users >= 1
+    if not fits or len(parsed.secret) > LONGEST_KEY:
         raise ArtifactError(f"{artifact.path / name}: not as it should be; make the model again")
-    return found
+    return parsed
 
 
 def _read_typed_text(
@@ -244,16 +244,16 @@ def _write_pairs(data: PreparedData, secret: bytes, target: Path) -> tuple[Keys,
     joined = pairs.join(keys, left_on="first", right_on="word", maintain_order="left").join(
         keys, left_on="second", right_on="word", suffix="_second", maintain_order="left"
     )
-    found = pair_keys(joined["key"].to_numpy(), joined["key_second"].to_numpy())
+    pairs = pair_keys(joined["key"].to_numpy(), joined["key_second"].to_numpy())
     users = joined["users"].cast(pl.Int64).to_numpy()
     rare = users < data.min_users
-    order = np.argsort(found[~rare], kind="stable")
-    common, common_users = found[~rare][order], users[~rare][order]
+    order = np.argsort(pairs[~rare], kind="stable")
+    common, common_users = pairs[~rare][order], users[~rare][order]
     np.save(target / "common_pairs.npy", common, allow_pickle=False)
     if _corrects_spelling(data):
         counts = joined["count"].to_numpy()[~rare][order].astype(np.uint64)
         np.save(target / "pair_counts.npy", counts, allow_pickle=False)
-    RareSet.build(found[rare]).save(target / "rare_pairs.npy")
+    RareSet.build(pairs[rare]).save(target / "rare_pairs.npy")
     return common, common_users
 
 

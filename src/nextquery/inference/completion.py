@@ -29,8 +29,8 @@ class TypedPrefix:
     def read(cls, text: str) -> "TypedPrefix":
         """What is typed; a last word is whole only when something follows it."""
         words = normalise_query(text).split()
-        whole = not words or not text[-1].isalnum()
-        return cls(tuple(words), "") if whole else cls(tuple(words[:-1]), words[-1])
+        is_complete = not words or not text[-1].isalnum()
+        return cls(tuple(words), "") if is_complete else cls(tuple(words[:-1]), words[-1])
 
     @property
     def text(self) -> str:

@@ -88,8 +88,8 @@ def attend(
     `hidden` (rows, d_h) and `previous` (rows, d_e) are the decoder's states and its last words,
     `contexts` (rows,) the context of each row, ascending.
     """
-    here = np.concatenate([hidden, previous], axis=1)
-    queries = here @ weights["copying.query.weight"].T
+    inputs = np.concatenate([hidden, previous], axis=1)
+    queries = inputs @ weights["copying.query.weight"].T
     seen = np.zeros_like(hidden)  # c_n
     attention_by_word = np.zeros((sources.table.most, len(hidden)), dtype=np.float32)
     for context in np.unique(contexts).tolist():
@@ -100,7 +100,7 @@ def attend(
         attention = softmax(queries[some] @ sources.keys[part].T + sources.age_scores[part])
         seen[some] = attention @ sources.states[part]
         np.add.at(attention_by_word[:, some], sources.columns[part], attention.T)
-    gate = np.concatenate([here, seen], axis=1) @ weights["copying.gate.weight"][0]
+    gate = np.concatenate([inputs, seen], axis=1) @ weights["copying.gate.weight"][0]
     gate += weights["copying.gate.bias"]
     gate[np.diff(sources.first)[contexts] == 0] = -np.inf
     log_attention = np.log(np.maximum(attention_by_word.T, LEAST_ATTENTION))

@@ -156,7 +156,7 @@ class ListGate:
             elif not self._related(query.text, words, lift):
                 continue
             chosen.append(query)
-        return behind(chosen, last, config)
+        return appended(chosen, last, config)
 
     def _occurrences(self, word: str) -> int:
         typed = self._tables.typed_text
@@ -240,13 +240,13 @@ class Priors:
     def of(self, texts: Iterable[str]) -> dict[str, float]:
         """The prior of each text."""
         wanted = dict.fromkeys(texts)
-        found = {text: prior for text in wanted if (prior := self._kept.get(text)) is not None}
-        missing = [text for text in wanted if text not in found]
+        priors = {text: prior for text in wanted if (prior := self._kept.get(text)) is not None}
+        missing = [text for text in wanted if text not in priors]
         if missing:
-            new = {each.text: self._prior(each) for each in self._score(missing)}
-            found |= new
+            new = {query.text: self._prior(query) for query in self._score(missing)}
+            priors |= new
             self._keep(new)
-        return found
+        return priors
 
     def _keep(self, new: dict[str, float]) -> None:
         with self._keeping:
@@ -259,7 +259,7 @@ class Priors:
 
 
 def rank(
-    found: Iterable[FinishedQuery],
+    queries: Iterable[FinishedQuery],
     config: DecodeConfig,
     priors: Mapping[str, float],
     known: Container[str],
@@ -267,31 +267,31 @@ def rank(
     """The queries by their value, highest first, ties by text; priors may be left out at 0."""
     preferred = KNOWN_BONUS if config.known == "prefer" else 0.0
     adjusted = []
-    for each in found:
-        prior = priors.get(each.text)
-        bonus = preferred if preferred and each.text in known else 0.0
+    for query in queries:
+        prior = priors.get(query.text)
+        bonus = preferred if preferred and query.text in known else 0.0
         bonus -= config.specificity * (prior or 0.0)
-        adjusted.append(replace(each, log_prior=prior, bonus=bonus))
+        adjusted.append(replace(query, log_prior=prior, bonus=bonus))
     normalised = config.length_normalised
-    return sorted(adjusted, key=lambda each: (-each.value(normalised), each.text))
+    return sorted(adjusted, key=lambda query: (-query.value(normalised), query.text))
 
 
-def behind(
-    found: Sequence[FinishedQuery], more: Sequence[FinishedQuery], config: DecodeConfig
+def appended(
+    first: Sequence[FinishedQuery], more: Sequence[FinishedQuery], config: DecodeConfig
 ) -> list[FinishedQuery]:
     """Both ranked lists one after the other, what is in both once; the second is valued below."""
-    texts = {each.text for each in found}
-    others = [each for each in more if each.text not in texts]
-    if not found or not others:
-        return [*found, *others]
+    texts = {query.text for query in first}
+    rest = [query for query in more if query.text not in texts]
+    if not first or not rest:
+        return [*first, *rest]
     normalised = config.length_normalised
-    gap = others[0].value(normalised) - found[-1].value(normalised)
+    gap = rest[0].value(normalised) - first[-1].value(normalised)
     above = max(0.0, gap + BELOW)
     lowered = (
-        replace(each, bonus=each.bonus - above * (each.symbols if normalised else 1))
-        for each in others
+        replace(query, bonus=query.bonus - above * (query.symbols if normalised else 1))
+        for query in rest
     )
-    return [*found, *lowered]
+    return [*first, *lowered]
 
 
 Doubles = NDArray[np.float64]
@@ -321,7 +321,7 @@ def _scaled(values: Doubles) -> Doubles:
 
 
 def choose(
-    found: Sequence[FinishedQuery],
+    queries: Sequence[FinishedQuery],
     n: int,
     config: DecodeConfig,
     source: Callable[[str], str],
@@ -330,23 +330,25 @@ def choose(
     """At most `n` of the ranked queries; `source` says where one comes from, `vectors` (n, d) where
     each lies."""
     if config.fold:
-        found = [found[place] for place in fold((each.text for each in found), config.language)]
-    if config.diversity == 0.0 or len(found) < 2:
-        return [_suggestion(each, config, source(each.text)) for each in found[:n]]
-    shown = [_suggestion(each, config, source(each.text)) for each in found]
-    values = np.array([each.score for each in shown])
-    places = vectors([each.text for each in shown]).astype(np.float64)
-    return [shown[place] for place in diversify(values, places, n, config.diversity)]
+        queries = [
+            queries[index] for index in fold((query.text for query in queries), config.language)
+        ]
+    if config.diversity == 0.0 or len(queries) < 2:
+        return [_suggestion(query, config, source(query.text)) for query in queries[:n]]
+    shown = [_suggestion(query, config, source(query.text)) for query in queries]
+    values = np.array([suggestion.score for suggestion in shown])
+    points = vectors([suggestion.text for suggestion in shown]).astype(np.float64)
+    return [shown[index] for index in diversify(values, points, n, config.diversity)]
 
 
-def _suggestion(found: FinishedQuery, config: DecodeConfig, source: str) -> Suggestion:
+def _suggestion(query: FinishedQuery, config: DecodeConfig, source: str) -> Suggestion:
     """With its likelihoods where the list was made specific."""
-    specific = found.log_prior is not None
+    specific = query.log_prior is not None
     return Suggestion(
-        found.text,
-        found.value(config.length_normalised),
+        query.text,
+        query.value(config.length_normalised),
         source,
-        found.log_likelihood if specific else None,
-        found.log_prior,
-        found.usefulness,
+        query.log_likelihood if specific else None,
+        query.log_prior,
+        query.usefulness,
     )

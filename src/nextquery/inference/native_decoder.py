@@ -106,8 +106,8 @@ def _flags(never: Flags, alone: Flags, may_end: Flags) -> NDArray[np.uint8]:
 
 def _outside_flags(rules: ContextRules) -> NDArray[np.uint8]:
     words = len(rules.shared.keys)
-    if not rules.own.outside or len(rules.shared_blocked.blocklist) == 0:
-        return np.zeros(len(rules.own.outside), dtype=np.uint8)
+    if not rules.session_words.outside or len(rules.shared_blocked.blocklist) == 0:
+        return np.zeros(len(rules.session_words.outside), dtype=np.uint8)
     alone, may_end = rules.blocked.alone[words:], rules.blocked.may_end[words:]
     return _flags(np.zeros(len(alone), dtype=np.bool_), alone, may_end)
 
@@ -408,7 +408,7 @@ class NativePrediction(Prediction):
         width, size = decoder.packed.width, decoder.packed.network.config.embedding_size
         sizes = (rows * width // BLOCK, rows * size, rows, rows * copied, rows)
         starts = (0, *accumulate(sizes))
-        self._buffer = _taken(decoder.buffers, starts[-1])
+        self._buffer = _take_buffer(decoder.buffers, starts[-1])
         addresses = (address(self._buffer) + 4 * start for start in starts)
         self._record = PredictionRecord(rows, address(contexts), *islice(addresses, len(sizes)))
         self.record = ctypes.byref(self._record)
@@ -534,7 +534,7 @@ def _contexts_record(batch: HREDBatch) -> ctypes.Structure:
     return ContextsRecord(**fields)
 
 
-def _taken(free: list[Floats], size: int) -> Floats:
+def _take_buffer(free: list[Floats], size: int) -> Floats:
     """A buffer of at least `size` numbers, one that was used before if there is one."""
     try:
         buffer = free.pop()

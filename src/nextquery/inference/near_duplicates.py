@@ -44,11 +44,11 @@ def fold(texts: Iterable[str], language: str = AUTO) -> list[int]:
     """The places of those texts that are not near-copies of an earlier one."""
     seen: set[tuple[str, ...]] = set()
     kept = []
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         key = folding_key(text, language)
         if key not in seen:
             seen.add(key)
-            kept.append(place)
+            kept.append(index)
     return kept
 
 
@@ -62,7 +62,7 @@ def folding_key(text: str, language: str = AUTO) -> tuple[str, ...]:
     True
     """
     words = text.split()
-    spoken = told_language(text) if language == AUTO else language
+    spoken = detect_language(text) if language == AUTO else language
     idle = _STOP_WORDS.get(spoken, frozenset())
     carrying = [word for word in words if word not in idle] or words
     if spoken == ENGLISH:
@@ -73,15 +73,15 @@ def folding_key(text: str, language: str = AUTO) -> tuple[str, ...]:
 def content_words(text: str) -> list[str]:
     """The words of a text that are not stop words of its language; all if there are no others."""
     words = text.split()
-    idle = _STOP_WORDS.get(told_language(text), frozenset())
+    idle = _STOP_WORDS.get(detect_language(text), frozenset())
     return [word for word in words if word not in idle] or words
 
 
-def told_language(text: str) -> str:
+def detect_language(text: str) -> str:
     """The language of a text by its script, or by stop words that only one language has.
 
-    >>> told_language("отели москвы"), told_language("schuhe für kinder"), told_language("paris")
-    ('russian', 'german', 'english')
+    >>> [detect_language(text) for text in ("отели москвы", "schuhe für kinder", "paris")]
+    ['russian', 'german', 'english']
     """
     if text.isascii() and not _is_foreign(text):
         return ENGLISH
@@ -91,10 +91,10 @@ def told_language(text: str) -> str:
     words = set(text.split())
     counts = {language: len(words & idle) for language, idle in _STOP_WORDS.items()}
     best = max(counts.values())
-    told = [language for language, count in counts.items() if count == best]
+    best_languages = [language for language, count in counts.items() if count == best]
     # One short word is not enough among plain letters: people write "de niro movies".
     fewest = 2 if text.isascii() else 1
-    return told[0] if best >= fewest and len(told) == 1 else ENGLISH
+    return best_languages[0] if best >= fewest and len(best_languages) == 1 else ENGLISH
 
 
 def languages() -> tuple[str, ...]:

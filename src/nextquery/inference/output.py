@@ -168,10 +168,10 @@ class OutputLayer:
 
 def output_bias(words: int, bias: Floats | None) -> Floats:
     """What is added to the logits (whole blocks,): padding and the rest of the last block: -inf."""
-    whole = np.full(words + -words % BLOCK, -np.inf, dtype=np.float32)
-    whole[:words] = 0.0 if bias is None else bias
-    whole[PADDING] = -np.inf
-    return whole
+    padded = np.full(words + -words % BLOCK, -np.inf, dtype=np.float32)
+    padded[:words] = 0.0 if bias is None else bias
+    padded[PADDING] = -np.inf
+    return padded
 
 
 def _sorted(rows: Ids, words: Ids, totals: Totals, rest: float) -> BestWords:

@@ -20,7 +20,7 @@ from nextquery.inference.context import (
     SessionVocabulary,
 )
 from nextquery.inference.decoder import Decoder, NeuralModel
-from nextquery.inference.lists import ListGate, Priors, behind, choose, rank
+from nextquery.inference.lists import ListGate, Priors, appended, choose, rank
 from nextquery.inference.rescoring import NO_HEAD, Rescorer, rank_by_use
 from nextquery.inference.rules import ContextRules, KnownQueries, VocabularyRules
 from nextquery.inference.search import BeamSearch, FinishedQuery, Sampler
@@ -113,7 +113,7 @@ class Predictor:
         more = self._generate_all([contexts[index] for index in short], free, config.beam)
         filled = list(lists)
         for index, queries in zip(short, self._ranked(more, config), strict=True):
-            filled[index] = behind(lists[index], queries, config)
+            filled[index] = appended(lists[index], queries, config)
         return filled
 
     def complete(
@@ -135,7 +135,7 @@ class Predictor:
         if config.known == "prefer" and config.strategy == "beam" and len(queries) < n:
             free = config.model_copy(update={"known": "free"})
             more = self._ranked([self._completions(context, typed, free, wanted)], config)[0]
-            queries = behind(queries, more, config)
+            queries = appended(queries, more, config)
         return self._choose(queries, n, config)
 
     def _completions(

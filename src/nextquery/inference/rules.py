@@ -37,12 +37,12 @@ class FollowerTable:
 
     def of(self, word: int) -> Ids:
         """The ids of the words seen behind a word of the vocabulary, ascending."""
-        found = self._known.get(word)
-        if found is None:
-            found = self._known[word] = self.behind(self.keys[[word]])
-        return found
+        followers = self._known.get(word)
+        if followers is None:
+            followers = self._known[word] = self.after_key(self.keys[[word]])
+        return followers
 
-    def behind(self, key: Keys) -> Ids:
+    def after_key(self, key: Keys) -> Ids:
         """The same behind any word, whose key is (1,)."""
         return np.flatnonzero(in_sorted(pair_keys(key, self.keys), self.common))
 
@@ -69,8 +69,8 @@ class KnownQueries:
             for ids in [[*map(vocabulary.id, words), END_OF_QUERY]]
         ]
         table = np.full((len(rows), MOST_WORDS + 1), PADDING, dtype=np.int32)
-        for place, ids in enumerate(rows):
-            table[place, : len(ids)] = ids
+        for row, ids in enumerate(rows):
+            table[row, : len(ids)] = ids
         order = np.lexsort(table.T[::-1])
         self._columns = np.ascontiguousarray(table[order].T)  # (words, queries)
         self.next_words = lru_cache(_PREFIXES_REMEMBERED)(self._next_words)
@@ -84,10 +84,10 @@ class KnownQueries:
             return np.empty(0, dtype=np.int64)
         start, stop = 0, len(self)
         for column, word in zip(self._columns, prefix, strict=False):
-            found = np.searchsorted(column[start:stop], [word, word + 1])
-            start, stop = start + int(found[0]), start + int(found[1])
-        here = self._columns[len(prefix), start:stop]
-        return np.unique(here).astype(np.int64)
+            bounds = np.searchsorted(column[start:stop], [word, word + 1])
+            start, stop = start + int(bounds[0]), start + int(bounds[1])
+        next_words = self._columns[len(prefix), start:stop]
+        return np.unique(next_words).astype(np.int64)
 
 
 Flags = NDArray[np.bool_]
@@ -127,7 +127,7 @@ class VocabularyRules:
     def for_context(
         self,
         queries: Sequence[str],
-        own: SessionVocabulary,
+        session_words: SessionVocabulary,
         *,
         read: Sequence[str] | None = None,
         seen_pairs: bool = False,
@@ -143,7 +143,7 @@ class VocabularyRules:
         return ContextRules(
             self,
             queries,
-            own,
+            session_words,
             queries if read is None else read,
             seen_pairs=seen_pairs,
             quality=quality,
@@ -189,7 +189,7 @@ class ContextRules:
         self,
         rules: VocabularyRules,
         queries: Sequence[str],
-        own: SessionVocabulary,
+        session_words: SessionVocabulary,
         read: Sequence[str],
         *,
         seen_pairs: bool = False,
@@ -199,7 +199,7 @@ class ContextRules:
         self.shared = rules
         # A log without any pair says nothing about which words go together.
         self.seen_only = seen_pairs and len(rules.followers) > 0
-        self.own = own
+        self.session_words = session_words
         self._guard = rules.guard
         self._queries = frozenset(queries)
         self._read = tuple(read)
@@ -210,12 +210,12 @@ class ContextRules:
     @cached_property
     def blocked(self) -> BlockedWords:
         """What the blocklist says of the vocabulary and of the session's other words."""
-        return self.shared_blocked.with_words(self.own.outside)
+        return self.shared_blocked.with_words(self.session_words.outside)
 
     @cached_property
     def outside_keys(self) -> Keys:
         """The keys of the session's words outside the vocabulary."""
-        return self._guard.word_keys(self.own.outside)
+        return self._guard.word_keys(self.session_words.outside)
 
     @cached_property
     def own_pairs(self) -> tuple[tuple[int, int], ...]:
@@ -223,15 +223,15 @@ class ContextRules:
         pairs = {
             pair
             for query in self._own_text.queries
-            for pair in pairwise(map(self.own.id, query.split()))
+            for pair in pairwise(map(self.session_words.id, query.split()))
             if UNKNOWN not in pair
         }
         return tuple(sorted(pairs))
 
     @cached_property
     def _never(self) -> Flags:
-        others = np.zeros(len(self.own.outside), dtype=np.bool_)
-        return np.concatenate([self.shared.never, others])
+        outside = np.zeros(len(self.session_words.outside), dtype=np.bool_)
+        return np.concatenate([self.shared.never, outside])
 
     @cached_property
     def _keys(self) -> Keys:
@@ -257,21 +257,21 @@ class ContextRules:
         """The words, and the end, that K users or the session's own typed after a word."""
         if last not in self._after:
             session = [second for first, second in self.own_pairs if first == last]
-            own = np.arange(len(self.shared.keys), len(self._keys))
+            outside = np.arange(len(self.shared.keys), len(self._keys))
             pairs = self._own_text.pairs
-            other = self._guard.seen_pairs(self._keys[[last]], self._keys[own], pairs)
+            other = self._guard.seen_pairs(self._keys[[last]], self._keys[outside], pairs)
             seen = (
                 self.shared.followers.of(last)
                 if last < len(self.shared.keys)
-                else self.shared.followers.behind(self._keys[[last]])
+                else self.shared.followers.after_key(self._keys[[last]])
             )
-            every = [seen, own[other], np.array([*session, END_OF_QUERY])]
+            every = [seen, outside[other], np.array([*session, END_OF_QUERY])]
             self._after[last] = np.unique(np.concatenate(every))
         return self._after[last]
 
     def text(self, words: Sequence[int]) -> str:
         """The words of a prefix, joined."""
-        return self.own.text(words)
+        return self.session_words.text(words)
 
     def takes(self, text: str) -> bool:
         """Whether a finished query may be shown in this session."""
@@ -284,7 +284,9 @@ class ContextRules:
 
     def is_blocked(self, words: Sequence[int]) -> bool:
         """Whether the last of some words completes something blocked; counted if so."""
-        blocked = self.blocked.blocklist.blocks_last([self.own.word(word) for word in words])
+        blocked = self.blocked.blocklist.blocks_last(
+            [self.session_words.word(word) for word in words]
+        )
         self._guard.count(Reason.BLOCKLIST, int(blocked))
         return blocked
 
@@ -292,12 +294,12 @@ class ContextRules:
         """Which words are blocked, alone or together with what stands before them; counted."""
         if self.shared_blocked.none and self.blocked.none:
             return np.zeros(len(words), dtype=np.bool_)
-        found = self.blocked.alone[words]
-        self._guard.count(Reason.BLOCKLIST, int(found.sum()))
+        blocked = self.blocked.alone[words]
+        self._guard.count(Reason.BLOCKLIST, int(blocked.sum()))
         if prefixes[0]:
-            for place in (self.blocked.may_end[words] & ~found).nonzero()[0].tolist():
-                found[place] = self.is_blocked((*prefixes[rows[place]], int(words[place])))
-        return found
+            for index in (self.blocked.may_end[words] & ~blocked).nonzero()[0].tolist():
+                blocked[index] = self.is_blocked((*prefixes[rows[index]], int(words[index])))
+        return blocked
 
     def _rare(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
         if self._guard.tables.min_users <= 1 or not prefixes[0]:
@@ -416,9 +418,9 @@ def allowed_extensions(
         before, allowed = live.totals[rows], rules[context]
         if allowed.seen_only and live.length:
             following = [allowed.words_after(prefix[-1]) for prefix in prefixes]
-            found = among(prediction, rows, before, following)
-            refused = allowed.refused_seen(prefixes, found[0], found[1])
-            kept = _cut(tuple(part[~refused] for part in found), beam, -np.inf)  # type: ignore[arg-type]
+            extensions = among(prediction, rows, before, following)
+            refused = allowed.refused_seen(prefixes, extensions[0], extensions[1])
+            kept = _cut(tuple(part[~refused] for part in extensions), beam, -np.inf)  # type: ignore[arg-type]
         else:
             kept = _best(prediction, rows, before, prefixes, beam, allowed)
         assert kept is not None
@@ -434,15 +436,15 @@ def among(
     `following` are the words of each row.
     """
     counts = np.array([len(words) for words in following])
-    places = np.repeat(np.arange(len(following)), counts)
-    columns = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+    rows_of_words = np.repeat(np.arange(len(following)), counts)
+    columns = np.arange(len(rows_of_words)) - np.repeat(np.cumsum(counts) - counts, counts)
     words = np.concatenate(following)
     grid = np.full((len(following), max(1, int(counts.max()))), END_OF_QUERY, dtype=np.int64)
-    grid[places, columns] = words
-    totals = (prediction.of(grid, rows) + before[:, None])[places, columns]
-    order = np.lexsort((words, places, -totals))
+    grid[rows_of_words, columns] = words
+    totals = (prediction.of(grid, rows) + before[:, None])[rows_of_words, columns]
+    order = np.lexsort((words, rows_of_words, -totals))
     order = order[totals[order] > -np.inf]
-    return places[order], words[order], totals[order]
+    return rows_of_words[order], words[order], totals[order]
 
 
 def _best(
@@ -463,11 +465,13 @@ def _best(
     return kept
 
 
-def _cut(found: tuple[Ids, Ids, Totals], beam: int, rest: float) -> tuple[Ids, Ids, Totals] | None:
+def _cut(
+    extensions: tuple[Ids, Ids, Totals], beam: int, rest: float
+) -> tuple[Ids, Ids, Totals] | None:
     """All up to the last of `beam` that go on; None if one that is not listed may be better."""
-    going = np.flatnonzero(found[1] != END_OF_QUERY)
+    going = np.flatnonzero(extensions[1] != END_OF_QUERY)
     full = len(going) >= beam
-    stop = int(going[beam - 1]) + 1 if full else len(found[1])
-    if rest > (float(found[2][stop - 1]) if full else -np.inf):
+    stop = int(going[beam - 1]) + 1 if full else len(extensions[1])
+    if rest > (float(extensions[2][stop - 1]) if full else -np.inf):
         return None
-    return found[0][:stop], found[1][:stop], found[2][:stop]
+    return extensions[0][:stop], extensions[1][:stop], extensions[2][:stop]

@@ -56,10 +56,10 @@ def rewrite(topics: Any, model: Suggester, n: int = 3, mode: Mode = "expand") ->
 def _rewritten(row: Mapping[str, Any], model: Suggester, n: int, mode: Mode) -> str:
     earlier = row.get(_CONTEXT)
     context = [*(earlier if isinstance(earlier, list | tuple) else ()), str(row["query"])]
-    found = [suggestion.text for suggestion in model.suggest(context, n)]
+    texts = [suggestion.text for suggestion in model.suggest(context, n)]
     if mode == "replace":
-        return found[0] if found else context[-1]
-    words = dict.fromkeys(word for text in (context[-1], *found) for word in text.split())
+        return texts[0] if texts else context[-1]
+    words = dict.fromkeys(word for text in (context[-1], *texts) for word in text.split())
     return " ".join(words)
 
 

@@ -149,8 +149,8 @@ class BackgroundCounts:
         frequencies = dict(queries.iter_rows())
         followers = data.counts("followers").select("anchor", "next", "count")
         if anchors is not None:
-            found = {known_beginning(anchor, frequencies.__contains__) for anchor in anchors}
-            known = sorted(found - {""})
+            beginnings = {known_beginning(anchor, frequencies.__contains__) for anchor in anchors}
+            known = sorted(beginnings - {""})
             wanted = pl.LazyFrame({"anchor": known}, schema={"anchor": pl.String})
             followers = followers.join(wanted, on="anchor", how="semi")
         table: dict[str, dict[str, int]] = {}

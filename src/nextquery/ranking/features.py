@@ -81,8 +81,8 @@ class FeatureTable:
 
     def column(self, name: str) -> Floats:
         """The values of one feature."""
-        found: Floats = self.values[:, self.names.index(name)]
-        return found
+        column: Floats = self.values[:, self.names.index(name)]
+        return column
 
     def with_columns(self, columns: Mapping[str, Floats]) -> "FeatureTable":
         """The table with more features, or with other values of those it has."""
@@ -184,9 +184,9 @@ def _products(
     texts = list({text: None for texts in (cases.texts, *recent) for text in texts})
     ids = {text: number for number, text in enumerate(texts)}
     candidates = np.array([ids[text] for text in cases.texts], dtype=np.int64)
-    found = np.zeros((columns, cases.rows))
+    products = np.zeros((columns, cases.rows))
     if not texts:
-        return list(found)
+        return list(products)
     known = np.full((columns, len(cases)), -1, dtype=np.int64)
     for number, queries in enumerate(recent):
         some = [ids[query] for query in queries[:columns]]
@@ -197,8 +197,8 @@ def _products(
     distinct, back = np.unique(pairs, return_inverse=True)
     vectors = vectors_of(texts)
     product = vectors[distinct % len(texts)].multiply(vectors[distinct // len(texts)])
-    found[present] = np.asarray(product.sum(axis=1), dtype=np.float64).ravel()[back]
-    return list(found)
+    products[present] = np.asarray(product.sum(axis=1), dtype=np.float64).ravel()[back]
+    return list(products)
 
 
 def _context_edits(cases: CaseSet) -> Floats:

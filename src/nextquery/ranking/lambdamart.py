@@ -71,8 +71,10 @@ class Ranker:
         values = on_grid(features.values[:, columns])
         if not len(values):
             return np.zeros(0)
-        found = self.booster.predict(values, num_iteration=self.trees, num_threads=os.cpu_count())
-        return np.asarray(found, dtype=np.float64)
+        predicted = self.booster.predict(
+            values, num_iteration=self.trees, num_threads=os.cpu_count()
+        )
+        return np.asarray(predicted, dtype=np.float64)
 
     def to_trees(self) -> Trees:
         """The trees as arrays, which a model folder can store."""

@@ -91,10 +91,10 @@ class FoldScorer:
         folds = np.array([self._fold(case.user) for case in cases.cases], dtype=np.int64)
         likelihoods, words, without = np.zeros((3, cases.rows))
         for number, scorer in enumerate(self._scorers):
-            found = scorer.score(cases.select(folds == number), last=last, track=track)
+            scored = scorer.score(cases.select(folds == number), last=last, track=track)
             mine = folds[cases.owners] == number
-            likelihoods[mine], words[mine] = found.log_likelihood, found.words
-            without[mine] = found.without_context
+            likelihoods[mine], words[mine] = scored.log_likelihood, scored.words
+            without[mine] = scored.without_context
         return CaseScores(likelihoods, words, without, cases.owners)
 
 
@@ -109,13 +109,13 @@ def _counted(model: CountSuggester[Any], cases: CaseSet, track: Track) -> Floats
     """The same of a model that tells it without saying which words it knows."""
     everything = (text for case in cases.cases for text in (*case.context, *case.candidates))
     normal = {text: normalise_query(text) for text in set(everything)}
-    found: list[float] = []
+    probabilities: list[float] = []
     for start in track(range(0, len(cases), BATCH)):
         for case in cases.cases[start : start + BATCH]:
             context = tuple(filter(None, (normal[query] for query in case.context)))
             texts = [normal[text] for text in case.candidates]
-            found += model.log_probabilities(context, texts)
-    return np.maximum(np.array(found, dtype=np.float64), LOWEST)
+            probabilities += model.log_probabilities(context, texts)
+    return np.maximum(np.array(probabilities, dtype=np.float64), LOWEST)
 
 
 def _finite(rows: Sequence[ScoredQuery]) -> Floats:
@@ -127,20 +127,20 @@ def _score_candidates(
     cases: CaseSet,
     last: int | None,
     track: Track,
-    found: dict[Context, dict[str, ScoredQuery]],
+    scores_of: dict[Context, dict[str, ScoredQuery]],
 ) -> list[ScoredQuery]:
-    """The scores of all candidates; those not in `found` yet are asked for and added to it."""
+    """The scores of all candidates; those not in `scores_of` yet are computed and added to it."""
     wanted: dict[Context, dict[str, None]] = {}
     contexts = [case.context if last is None else case.context[-last:] for case in cases.cases]
     for context, case in zip(contexts, cases.cases, strict=True):
-        known = found.setdefault(context, {})
+        known = scores_of.setdefault(context, {})
         missing = dict.fromkeys(text for text in case.candidates if text not in known)
         if missing:
             wanted.setdefault(context, {}).update(missing)
     for context, scores in _score_all(scorer, wanted, track).items():
-        found[context].update(scores)
+        scores_of[context].update(scores)
     return [
-        found[context][text]
+        scores_of[context][text]
         for context, case in zip(contexts, cases.cases, strict=True)
         for text in case.candidates
     ]
@@ -162,13 +162,13 @@ def _score_all(
 ) -> dict[Context, dict[str, ScoredQuery]]:
     """Each context's candidates, scored in batches of contexts of like length."""
     contexts = sorted(wanted, key=lambda context: (len(context), context))
-    found = {}
+    scores_of = {}
     for start in track(range(0, len(contexts), BATCH)):
         batch = contexts[start : start + BATCH]
         lists = [list(wanted[context]) for context in batch]
         for context, scores in zip(batch, _score_batch(scorer, batch, lists), strict=True):
-            found[context] = {scored.text: scored for scored in scores}
-    return found
+            scores_of[context] = {scored.text: scored for scored in scores}
+    return scores_of
 
 
 def _score_batch(

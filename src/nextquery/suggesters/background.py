@@ -109,8 +109,8 @@ class Background:
 
     def id(self, query: str) -> int | None:
         """The number of a known query."""
-        found: int | None = self.queries.get(query)
-        return found
+        query_id: int | None = self.queries.get(query)
+        return query_id
 
     def text(self, query: int) -> str:
         """The query with this number."""
@@ -163,8 +163,8 @@ class Background:
         return tuple(word for word in query.split() if self.words.get(word) is None)
 
     def _word_count(self, word: str) -> int:
-        found = self.words.get(word)
-        return 1 if found is None else int(self.word_counts[found])
+        word_id = self.words.get(word)
+        return 1 if word_id is None else int(self.word_counts[word_id])
 
 
 def known_beginning(query: str, known: Callable[[str], bool]) -> str:

@@ -25,7 +25,7 @@ from nextquery.errors import ArtifactError, InputError
 from nextquery.guard.fingerprints import Keys
 from nextquery.guard.guard import Guard
 from nextquery.guard.tables import FOLDER as GUARD
-from nextquery.inference.lists import Priors, behind, choose, rank
+from nextquery.inference.lists import Priors, appended, choose, rank
 from nextquery.inference.rescoring import NO_HEAD, rank_by_use
 from nextquery.inference.search import FinishedQuery
 from nextquery.inference.settings import DecodeConfig
@@ -79,7 +79,7 @@ class Mixture:
         """
         if not queries:
             return len(self.weights) - 1
-        return sum(1 << place for place, each in enumerate(speaks) if each)
+        return sum(1 << index for index, has_candidates in enumerate(speaks) if has_candidates)
 
     def log(self, row: int, logs: Floats) -> Floats:
         """The mixture's log-probabilities (n,) from those of the members (members, n).
@@ -101,10 +101,10 @@ def fit_mixture(rows: Integers, logs: Floats) -> Mixture:
     """
     members = logs.shape[1]
     common = _maximised(logs, np.full(members, 1.0 / members), 0.0)
-    found = [
+    weights = [
         _maximised(logs[rows == row], common, CASES_OF_ALL) for row in range(1 << (members - 1))
     ]
-    return Mixture.of(np.array(found))
+    return Mixture.of(np.array(weights))
 
 
 def _maximised(logs: Floats, start: Floats, prior_cases: float) -> Floats:
@@ -140,7 +140,7 @@ class Parts:
     def completions(self, context: Sequence[str], prefix: str, n: int) -> list[Suggestion]:
         """How the count models finish what is typed."""
         able = (member for member in self._members if isinstance(member, Completer))
-        return [each for member in able for each in member.complete(context, prefix, n)]
+        return [completion for member in able for completion in member.complete(context, prefix, n)]
 
     def row(self, queries: Sequence[str]) -> int:
         """The row of weights of a session: who has anything to suggest."""
@@ -151,9 +151,11 @@ class Parts:
 
         A word that it does not know is one of many behind the unknown word, as in the priors.
         """
-        own = [each.log_likelihood - self._unknown * len(each.unknown) for each in scored]
-        texts = [each.text for each in scored]
-        return np.array([own, *self._counted(queries, texts)])
+        log_likelihoods = [
+            query.log_likelihood - self._unknown * len(query.unknown) for query in scored
+        ]
+        texts = [query.text for query in scored]
+        return np.array([log_likelihoods, *self._counted(queries, texts)])
 
     def log(self, queries: Sequence[str], row: int, scored: Sequence[ScoredQuery]) -> Floats:
         """The mixture's log-likelihoods (n,) of queries that the trained model scored."""
@@ -161,13 +163,13 @@ class Parts:
 
     def log_priors(self, texts: Sequence[str]) -> dict[str, float]:
         """The mixture's log-likelihood of each text without a session."""
-        own = self._priors.of(texts)
-        logs = np.array([[own[text] for text in texts], *self._counted((), texts)])
+        priors = self._priors.of(texts)
+        logs = np.array([[priors[text] for text in texts], *self._counted((), texts)])
         return dict(zip(texts, self.mixture.log(self.row(()), logs).tolist(), strict=True))
 
     def _counted(self, queries: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
         return [
-            [each.log_likelihood for each in member.score(queries, texts)]
+            [query.log_likelihood for query in member.score(queries, texts)]
             for member in self._members
         ]
 
@@ -220,8 +222,8 @@ class Blend:
             raise ArtifactError(f"{artifact.path}: its base is not a trained model; make it again")
         count = len(artifact.entry("members"))
         members = [
-            load_artifact(open_artifact(root / MEMBERS / str(place), verify=verify), guard)
-            for place in range(count)
+            load_artifact(open_artifact(root / MEMBERS / str(index), verify=verify), guard)
+            for index in range(count)
         ]
         mixture, specificity = _stored(artifact, count)
         blend = _blend_class(trained)
@@ -231,14 +233,14 @@ class Blend:
         """The weight of each part, by which count models have candidates for a session."""
         members: list[str] = self._artifact.entry("members")
         names = [self._artifact.entry("base"), *members]
-        found = {}
+        by_members = {}
         *rows, _ = self.parts.mixture.weights.tolist()
         for row, weights in enumerate(rows):
-            speaking = [name for place, name in enumerate(members) if row >> place & 1]
-            who = " and ".join(speaking) or "no count model"
-            who += " have candidates" if len(speaking) > 1 else " has candidates"
-            found[who] = dict(zip(names, weights, strict=True))
-        return found
+            speaking = [name for index, name in enumerate(members) if row >> index & 1]
+            label = " and ".join(speaking) or "no count model"
+            label += " have candidates" if len(speaking) > 1 else " has candidates"
+            by_members[label] = dict(zip(names, weights, strict=True))
+        return by_members
 
     def save(self, path: Path) -> None:
         """Publish a copy of the folder."""
@@ -279,18 +281,21 @@ class Blend:
         # The text-quality gate is the trained model's; count models suggest what people typed next.
         written = self._trained.suggest_after(trained, max(n, WRITTEN), config=plain)
         offered = [self.parts.offers(state.queries, max(n, OFFERED)) for state in states]
-        pools = [_pool(own, others, config) for own, others in zip(written, offered, strict=True)]
+        pools = [
+            _pool(generated, offers, config)
+            for generated, offers in zip(written, offered, strict=True)
+        ]
         scores = self._scores(trained, pools, written)
         texts = list(dict.fromkeys(text for pool in pools for text in pool))
         priors = self.parts.log_priors(texts) if config.specificity else {}
         ask = _Ask(n, config, priors)
         return [
-            self._list(state.queries, self._row(state, others), pool, scored, ask)
-            for state, others, pool, scored in zip(states, offered, pools, scores, strict=True)
+            self._list(state.queries, self._row(state, offers), pool, scored, ask)
+            for state, offers, pool, scored in zip(states, offered, pools, scores, strict=True)
         ]
 
     def _row(self, state: BlendState[Any], offered: Sequence[Sequence[Suggestion]]) -> int:
-        return self.parts.mixture.row(state.queries, [bool(found) for found in offered])
+        return self.parts.mixture.row(state.queries, [bool(suggestions) for suggestions in offered])
 
     def _scores(
         self,
@@ -299,18 +304,22 @@ class Blend:
         written: Sequence[Sequence[Suggestion]],
     ) -> list[list[ScoredQuery]]:
         """The trained model's scores of each pool; what a list says already is not asked again."""
-        said = [
-            {each.text: each.log_likelihood for each in own if each.log_likelihood is not None}
-            for own in written
+        known_scores = [
+            {
+                suggestion.text: suggestion.log_likelihood
+                for suggestion in suggestions
+                if suggestion.log_likelihood is not None
+            }
+            for suggestions in written
         ]
         asked = [
-            [text for text in pool if text not in own]
-            for pool, own in zip(pools, said, strict=True)
+            [text for text in pool if text not in known]
+            for pool, known in zip(pools, known_scores, strict=True)
         ]
         scores = self._trained.score_after(states, asked)
         return [
-            [*(ScoredQuery(text, own[text], len(text.split()) + 1) for text in own), *others]
-            for own, others in zip(said, scores, strict=True)
+            [*(ScoredQuery(text, known[text], len(text.split()) + 1) for text in known), *rescored]
+            for known, rescored in zip(known_scores, scores, strict=True)
         ]
 
     def _list(
@@ -324,19 +333,19 @@ class Blend:
         """The best of a pool, which says of each text where it comes from."""
         config = ask.config
         values = self.parts.log(queries, row, scored).tolist()
-        found = [
-            FinishedQuery(each.text, value, each.words)
-            for each, value in zip(scored, values, strict=True)
+        finished = [
+            FinishedQuery(query.text, value, query.words)
+            for query, value in zip(scored, values, strict=True)
         ]
-        ranked = rank(found, config, ask.priors, self.guard.tables.queries)
+        ranked = rank(finished, config, ask.priors, self.guard.tables.queries)
         if config.usefulness:
-            [useful] = self.usefulness_many([queries], [[each.text for each in ranked]])
+            [useful] = self.usefulness_many([queries], [[query.text for query in ranked]])
             ranked = rank_by_use(ranked, useful, config.usefulness, config.length_normalised)
         if config.known == "prefer":
-            own = self.guard.own_text(queries).pairs
-            seen = {each.text for each in ranked if self._has_seen_pairs(each.text, own)}
-            fine = [each for each in ranked if each.text in seen]
-            ranked = behind(fine, [each for each in ranked if each.text not in seen], config)
+            own_pairs = self.guard.own_text(queries).pairs
+            seen = {query.text for query in ranked if self._has_seen_pairs(query.text, own_pairs)}
+            fine = [query for query in ranked if query.text in seen]
+            ranked = appended(fine, [query for query in ranked if query.text not in seen], config)
         return choose(ranked, ask.n, config, pool.__getitem__, self._trained.query_vectors)
 
     @property
@@ -352,12 +361,12 @@ class Blend:
             raise InputError(NO_HEAD)
         return self._trained.usefulness_many(contexts, candidates)
 
-    def _has_seen_pairs(self, text: str, own: Keys) -> bool:
+    def _has_seen_pairs(self, text: str, own_pairs: Keys) -> bool:
         """Whether its words have stood side by side, in the log or in the session's `own` pairs."""
         if text in self.guard.tables.queries:
             return True
         keys = self.guard.word_keys(text.split())
-        return bool(self.guard.seen_pairs(keys[:-1], keys[1:], own).all())
+        return bool(self.guard.seen_pairs(keys[:-1], keys[1:], own_pairs).all())
 
     def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
         """The mixture's natural-log likelihood of each candidate, in the given order."""
@@ -385,9 +394,9 @@ class Blend:
         known = self.guard.tables.queries
         return [
             # What enough people typed can be suggested, whatever the trained model's words are.
-            ScoredQuery(each.text, value, each.words, unknown)
-            for each, value in zip(scored, values, strict=True)
-            for unknown in [() if normalise_query(each.text) in known else each.unknown]
+            ScoredQuery(query.text, value, query.words, unknown)
+            for query, value in zip(scored, values, strict=True)
+            for unknown in [() if normalise_query(query.text) in known else query.unknown]
         ]
 
     def complete(
@@ -399,9 +408,9 @@ class Blend:
         if not normalise_query(prefix):
             return self.suggest(context, n, config=config)
         config = config or self.config
-        found = self._trained.complete(context, prefix, max(n, WRITTEN), config=config)
-        found += self.parts.completions(context, prefix, max(n, WRITTEN))
-        pool = {each.text: each.source for each in reversed(found)}
+        completions = self._trained.complete(context, prefix, max(n, WRITTEN), config=config)
+        completions += self.parts.completions(context, prefix, max(n, WRITTEN))
+        pool = {completion.text: completion.source for completion in reversed(completions)}
         queries, (scored,) = clean(context), self._trained.score_many([context], [list(pool)])
         without = {"specificity": 0.0, "diversity": 0.0, "usefulness": 0.0}
         plain = config.model_copy(update=without)
@@ -448,10 +457,10 @@ def _pool(
     config: DecodeConfig,
 ) -> dict[str, str]:
     """The candidates of a list, and where each comes from: counts can say more than a generator."""
-    pool = {each.text: each.source for each in written}
-    for each in (each for list_ in reversed(offered) for each in list_):
-        if config.min_words <= len(each.text.split()) <= config.max_words:
-            pool[each.text] = each.source
+    pool = {suggestion.text: suggestion.source for suggestion in written}
+    for suggestion in (suggestion for list_ in reversed(offered) for suggestion in list_):
+        if config.min_words <= len(suggestion.text.split()) <= config.max_words:
+            pool[suggestion.text] = suggestion.source
     return pool
 
 
@@ -507,15 +516,17 @@ def make_blend(
     settings = settings or BlendSettings()
     check_target(out, KIND)
     guard = Guard.open(base)
-    trained, *others = (load_artifact(open_artifact(path), guard) for path in (base, *members))
+    trained, *count_models = (
+        load_artifact(open_artifact(path), guard) for path in (base, *members)
+    )
     if not isinstance(trained, Trained):
         raise InputError(f"{base}: of kind {trained.kind!r}; a blend has a trained model first")
-    for path, other in zip(members, others, strict=True):
+    for path, other in zip(members, count_models, strict=True):
         if not isinstance(other, CountSuggester):
             raise InputError(f"{path}: of kind {other.kind!r}; beside the first are count models")
     if not 1 <= len(members) <= MOST_MEMBERS:
         raise InputError(f"`members`: a blend has 1 to {MOST_MEMBERS} count models")
-    mixture = learn_mixture(trained, others, _cases(data, settings))
+    mixture = learn_mixture(trained, count_models, _cases(data, settings))
     publish_blend(out, base, members, mixture, settings, returning)
     blend = load(out)
     assert isinstance(blend, Blend)
@@ -534,7 +545,7 @@ def _cases(data: PreparedData, settings: BlendSettings) -> list[Case]:
             f"{data.path}: no validation sessions, on which a blend's weights are learnt"
         )
     drawn = np.random.default_rng(settings.seed).permutation(len(sessions))[: settings.cases]
-    return [(sessions[place][:-1], sessions[place][-1]) for place in np.sort(drawn)]
+    return [(sessions[index][:-1], sessions[index][-1]) for index in np.sort(drawn)]
 
 
 def learn_mixture(
@@ -563,10 +574,10 @@ def publish_blend(
     returning: Path | None = None,
 ) -> None:
     """Write the folder of a blend whose weights are known."""
-    first, *others = artifacts = [open_artifact(path) for path in (base, *members)]
+    first, *member_artifacts = artifacts = [open_artifact(path) for path in (base, *members)]
     entries: dict[str, Any] = {
         "base": first.kind,
-        "members": [each.kind for each in others],
+        "members": [artifact.kind for artifact in member_artifacts],
         "weights": mixture.weights.tolist(),
         "specificity": settings.specificity,
         "settings": settings.model_dump(mode="json"),
@@ -575,10 +586,10 @@ def publish_blend(
         entries["data"] = first.manifest["data"]
     with publish(out, KIND, entries) as folder:
         first.copy_files(folder, first.files(GUARD))
-        places = [BASE, *(f"{MEMBERS}/{place}" for place in range(len(others)))]
+        folders = [BASE, *(f"{MEMBERS}/{index}" for index in range(len(member_artifacts)))]
         if returning is not None:
-            places.append(Returning.kind)
+            folders.append(Returning.kind)
             artifacts.append(open_artifact(returning, Returning.kind))
-        for place, artifact in zip(places, artifacts, strict=True):
-            artifact.copy_files(folder / place, artifact.manifest["files"])
-            (folder / place / MANIFEST).write_bytes(artifact.manifest_bytes)
+        for name, artifact in zip(folders, artifacts, strict=True):
+            artifact.copy_files(folder / name, artifact.manifest["files"])
+            (folder / name / MANIFEST).write_bytes(artifact.manifest_bytes)

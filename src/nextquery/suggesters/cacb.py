@@ -137,9 +137,9 @@ class CACB(CountSuggester[CACBSettings]):
         path = self._path(context)
         if context and not path:
             return []
-        concepts, found = self.tree.best(path, limit)
+        concepts, probabilities = self.tree.best(path, limit)
         suggestions = []
-        for concept, probability in zip(concepts.tolist(), found.tolist(), strict=True):
+        for concept, probability in zip(concepts.tolist(), probabilities.tolist(), strict=True):
             queries = self.concepts.queries(concept)
             texts = (self.background.text(int(query)) for query in queries)
             shown = next((text for text in texts if text not in context), None)
@@ -155,7 +155,7 @@ class CACB(CountSuggester[CACBSettings]):
             return []
         concepts, _ = self.tree.best(path, limit)
         queries = (self.concepts.queries(concept)[:limit] for concept in concepts.tolist())
-        return [self.background.text(query) for found in queries for query in found.tolist()]
+        return [self.background.text(query) for members in queries for query in members.tolist()]
 
     def log_priors(self, texts: Sequence[str]) -> list[float]:
         """The prior of each query's concept, for which it stands."""
@@ -358,9 +358,9 @@ def _words(background: Background) -> pl.DataFrame:
     size = len(background.counts)
     texts = pl.Series("word", map(background.text, range(size)), pl.String)
     words = pl.DataFrame({"query": np.arange(size), "word": texts})
-    each = words.with_columns(pl.col("word").str.split(" ")).explode("word").unique()
+    rows = words.with_columns(pl.col("word").str.split(" ")).explode("word").unique()
     rarity = (size / pl.len().over("word")).log() + 1
-    return each.sort("query", "word").select(
+    return rows.sort("query", "word").select(
         "query",
         dimension=pl.col("word").rank("dense").cast(pl.Int64),
         weight=rarity,

@@ -70,14 +70,14 @@ class KnownCompletion:
         shown = self._candidates(present, typed, n) if n else []
         scored = self._model.score(context, shown) if shown else []
         ordered = sorted(scored, key=lambda item: (-item.log_likelihood, item.text))
-        found = [
+        completions = [
             Suggestion(item.text, item.log_likelihood, self._guard.source(item.text))
             for item in ordered[:n]
         ]
-        if len(found) < n and self._titles and typed:
+        if len(completions) < n and self._titles and typed:
             titles = self._titles.beginning_with(typed)
-            return fill_with_titles(found, titles, present, n, self._guard, self._model)
-        return found
+            return fill_with_titles(completions, titles, present, n, self._guard, self._model)
+        return completions
 
     def _candidates(self, context: tuple[str, ...], typed: str, n: int) -> list[str]:
         """Queries that may be shown, the `n` likeliest among them."""
@@ -109,7 +109,7 @@ class KnownCompletion:
 
 
 def fill_with_titles(
-    found: list[Suggestion],
+    suggestions: list[Suggestion],
     titles: Sequence[str],
     context: Sequence[str],
     n: int,
@@ -117,10 +117,10 @@ def fill_with_titles(
     model: CountedQueries,
 ) -> list[Suggestion]:
     """The list with titles that may be shown after it, up to `n`."""
-    shown = {*context, *(item.text for item in found)}
+    shown = {*context, *(item.text for item in suggestions)}
     new = [title for title in titles if title not in shown and title not in guard.tables.queries]
-    allowed = list(islice(filter(guard.allows, new), n - len(found)))
-    filled = list(found)
+    allowed = list(islice(filter(guard.allows, new), n - len(suggestions)))
+    filled = list(suggestions)
     for scored in model.score(context, allowed):
         # After typed queries, whatever their likelihood.
         score = min([scored.log_likelihood, *(item.score for item in filled[-1:])])
@@ -128,7 +128,7 @@ def fill_with_titles(
     return filled
 
 
-def diverse(found: Sequence[Suggestion], n: int, diversity: float) -> list[Suggestion]:
+def diverse(suggestions: Sequence[Suggestion], n: int, diversity: float) -> list[Suggestion]:
     """`n` of the suggestions, likelihood traded for words not yet shown.
 
     >>> found = [
@@ -139,13 +139,13 @@ def diverse(found: Sequence[Suggestion], n: int, diversity: float) -> list[Sugge
     >>> [item.text for item in diverse(found, 2, 0.8)]
     ['red shoes', 'blue hat']
     """
-    words = sorted({word for item in found for word in item.text.split()})
-    places = {word: place for place, word in enumerate(words)}
-    vectors = np.zeros((len(found), len(words)))
-    for row, item in enumerate(found):
-        vectors[row, [places[word] for word in item.text.split()]] = 1.0
-    values = np.array([item.score for item in found])
-    return [found[place] for place in diversify(values, vectors, n, diversity)]
+    words = sorted({word for item in suggestions for word in item.text.split()})
+    columns = {word: column for column, word in enumerate(words)}
+    vectors = np.zeros((len(suggestions), len(words)))
+    for row, item in enumerate(suggestions):
+        vectors[row, [columns[word] for word in item.text.split()]] = 1.0
+    values = np.array([item.score for item in suggestions])
+    return [suggestions[index] for index in diversify(values, vectors, n, diversity)]
 
 
 SettingsT = TypeVar("SettingsT", bound=Section)
@@ -213,15 +213,15 @@ class CountSuggester(ABC, Generic[SettingsT]):
         share = self.specificity if specificity is None else specificity
         wanted = n * LISTS_LOOKED_AT if diversity else n
         queries = clean(context)
-        found = self._allowed(queries, wanted, share)
+        suggestions = self._allowed(queries, wanted, share)
         if share:
-            found = self._with_likelihoods(queries, found)
+            suggestions = self._with_likelihoods(queries, suggestions)
         if diversity:
-            found = diverse(found, n, diversity)
-        if len(found) < n and queries and known != "only" and self._titles:
+            suggestions = diverse(suggestions, n, diversity)
+        if len(suggestions) < n and queries and known != "only" and self._titles:
             titles = self._titles.related_to(queries[-1])
-            found = fill_with_titles(found, titles, queries, n, self.guard, self)
-        return found
+            suggestions = fill_with_titles(suggestions, titles, queries, n, self.guard, self)
+        return suggestions
 
     @cached_property
     def _titles(self) -> SiteTitles:
@@ -232,9 +232,9 @@ class CountSuggester(ABC, Generic[SettingsT]):
         allowed = dict.fromkeys(queries, False)
         limit = (max(n, SPECIFIC_POOL) if specificity else n) + len(allowed)
         while True:
-            found = self.best(queries, limit)
+            candidates = self.best(queries, limit)
             kept: list[Suggestion] = []
-            for suggestion in self._ranked(found, specificity):
+            for suggestion in self._ranked(candidates, specificity):
                 text = suggestion.text
                 if text not in allowed:
                     allowed[text] = bool(self.guard.allows(text))
@@ -242,30 +242,30 @@ class CountSuggester(ABC, Generic[SettingsT]):
                     kept.append(suggestion)
                 if len(kept) == n:
                     return kept
-            if len(found) < limit:
+            if len(candidates) < limit:
                 return kept
             # The guard refused some: look further down until n are left or nothing is.
             limit *= 4
 
-    def _ranked(self, found: Sequence[Suggestion], specificity: float) -> list[Suggestion]:
+    def _ranked(self, suggestions: Sequence[Suggestion], specificity: float) -> list[Suggestion]:
         """The candidates by their value, ties by text."""
         if specificity:
-            priors = self.log_priors([item.text for item in found])
-            found = [
+            priors = self.log_priors([item.text for item in suggestions])
+            suggestions = [
                 replace(item, score=self.log_score(item.score) - specificity * prior)
-                for item, prior in zip(found, priors, strict=True)
+                for item, prior in zip(suggestions, priors, strict=True)
             ]
-        return sorted(found, key=lambda item: (-item.score, item.text))
+        return sorted(suggestions, key=lambda item: (-item.score, item.text))
 
     def _with_likelihoods(
-        self, queries: Sequence[str], found: Sequence[Suggestion]
+        self, queries: Sequence[str], suggestions: Sequence[Suggestion]
     ) -> list[Suggestion]:
-        texts = [item.text for item in found]
+        texts = [item.text for item in suggestions]
         likelihoods = self.log_probabilities(queries, texts)
         priors = self.log_probabilities((), texts)
         return [
             replace(item, log_likelihood=likelihood, log_prior=prior)
-            for item, likelihood, prior in zip(found, likelihoods, priors, strict=True)
+            for item, likelihood, prior in zip(suggestions, likelihoods, priors, strict=True)
         ]
 
     def log_priors(self, texts: Sequence[str]) -> list[float]:
@@ -352,5 +352,5 @@ def seen(count: float, where: str = "") -> str:
     ('seen in the log (1 time)', 'seen in the log (3 times after the last query)')
     """
     times = ceil(count)
-    place = f" {where}" if where else ""
-    return f"seen in the log ({times} time{'' if times == 1 else 's'}{place})"
+    suffix = f" {where}" if where else ""
+    return f"seen in the log ({times} time{'' if times == 1 else 's'}{suffix})"

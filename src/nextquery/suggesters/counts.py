@@ -91,15 +91,15 @@ class Followers:
         rows, following, counts = rows[by_follower], following[by_follower], counts[by_follower]
         offsets = np.zeros(size + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=size), out=offsets[1:])
-        whole = counts.dtype.kind in "iu"
-        kept = counts.astype(np.int64 if whole else np.float64)
+        is_integer = counts.dtype.kind in "iu"
+        kept = counts.astype(np.int64 if is_integer else np.float64)
         by_count = np.lexsort((rank[following], -kept, rows))
         best = by_count - offsets[rows]
         totals = np.bincount(rows, kept, size).astype(kept.dtype)
         return cls(
             offsets,
             following.astype(np.int32),
-            kept.astype(np.int32) if whole else kept,
+            kept.astype(np.int32) if is_integer else kept,
             best.astype(np.int32),
             totals,
         )
@@ -118,8 +118,8 @@ class Followers:
     def most_frequent(self, row: int, limit: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """The `limit` most frequent followers of a row and their counts."""
         start = self.offsets[row]
-        places = start + self.best[start : start + min(self.size(row), limit)]
-        return self.next[places], self.counts[places]
+        indices = start + self.best[start : start + min(self.size(row), limit)]
+        return self.next[indices], self.counts[indices]
 
     def count(self, row: int, following: NDArray[Any]) -> NDArray[Any]:
         """How often each of `following` followed."""
@@ -127,12 +127,12 @@ class Followers:
         present = self.next[start:stop]
         # Of the same type, or NumPy converts the whole row first.
         following = following.astype(np.int32)
-        places = np.searchsorted(present, following)
-        found = np.zeros(len(following), self.totals.dtype)
-        inside = places < len(present)
-        matching = np.flatnonzero(inside)[present[places[inside]] == following[inside]]
-        found[matching] = self.counts[start + places[matching]]
-        return found
+        indices = np.searchsorted(present, following)
+        counts = np.zeros(len(following), self.totals.dtype)
+        inside = indices < len(present)
+        matching = np.flatnonzero(inside)[present[indices[inside]] == following[inside]]
+        counts[matching] = self.counts[start + indices[matching]]
+        return counts
 
     def save(self, folder: Path) -> None:
         """Write the arrays into a model folder."""

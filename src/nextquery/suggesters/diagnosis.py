@@ -93,10 +93,10 @@ def _reason(
     if text in context:
         return "it is a query of the session"
     if isinstance(model, CountSuggester):
-        known, own = text in model.background.queries, NOTHING_TYPED
+        known, own_text = text in model.background.queries, NOTHING_TYPED
     else:
-        known, own = not unknown, _guard(model).own_text(context)
-    refused = _guard(model).refusal(text, own)
+        known, own_text = not unknown, _guard(model).own_text(context)
+    refused = _guard(model).refusal(text, own_text)
     if refused is not None:
         return f"refused by the guard: {refused.value}"
     if known:

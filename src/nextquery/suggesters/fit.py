@@ -83,8 +83,8 @@ def _empty_rescue(data: PreparedData, hits: HitsCheck | None) -> str:
             "the log has no clicks, so that nothing says which queries found "
             "something; name the titles or known queries of the site with `hits`"
         )
-    which = "a click" if hits is None else "hits"
-    return f"no known query without {which} is followed by one that has some"
+    evidence = "a click" if hits is None else "hits"
+    return f"no known query without {evidence} is followed by one that has some"
 
 
 def _no_trends(settings: PopularitySettings, data: PreparedData) -> str:

@@ -118,6 +118,6 @@ def count_model(kind: str) -> Any:
     return _named(MODEL_KINDS[kind].loader)
 
 
-def _named(place: str) -> Any:
-    module, name = place.split(":")
+def _named(qualified_name: str) -> Any:
+    module, name = qualified_name.split(":")
     return getattr(import_module(module), name)

@@ -65,8 +65,8 @@ def _scores(
 
 def _mean(scored: Sequence[ScoredQuery]) -> ScoredQuery:
     """One query as all members see it; unknown is what any of them does not know."""
-    total = float(np.logaddexp.reduce([each.log_likelihood for each in scored]))
-    unknown = dict.fromkeys(word for each in scored for word in each.unknown)
+    total = float(np.logaddexp.reduce([query.log_likelihood for query in scored]))
+    unknown = dict.fromkeys(word for query in scored for word in query.unknown)
     mean = total - math.log(len(scored))
     return ScoredQuery(scored[0].text, mean, scored[0].words, tuple(unknown))
 

@@ -162,11 +162,11 @@ def _trending(
     if settings.ages:
         raise InputError("`trending_days` goes with neither `half_life_days` nor `window_days`")
     chosen = TrendSettings(settings.trending_days or 1, settings.trending_past_days)
-    found = find_trends(log.data, chosen).trends
-    known = [each for each in found if each.query in background.queries]
+    trends = find_trends(log.data, chosen).trends
+    known = [trend for trend in trends if trend.query in background.queries]
     weights = np.zeros(len(background.counts))
     if known:  # on a quiet day nothing rises, and the list is empty
-        weights[background.ids([each.query for each in known])] = [each.users for each in known]
+        weights[background.ids([trend.query for trend in known])] = [trend.users for trend in known]
     return weights
 
 

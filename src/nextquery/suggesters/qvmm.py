@@ -68,14 +68,14 @@ class QVMM(CountSuggester[QVMMSettings]):
         path = self._path(known)
         if context and not path:
             return []
-        symbols, found = self.tree.best(path, limit)
+        symbols, probabilities = self.tree.best(path, limit)
         return [
             Suggestion(
                 self.background.text(query),
                 log(probability),
                 self._source(path, query, known.shortened_to),
             )
-            for query, probability in zip(symbols.tolist(), found.tolist(), strict=True)
+            for query, probability in zip(symbols.tolist(), probabilities.tolist(), strict=True)
         ]
 
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
@@ -83,11 +83,13 @@ class QVMM(CountSuggester[QVMMSettings]):
         path = self._path(self._known(context))
         known = [self.background.id(candidate) for candidate in candidates]
         ids = np.array([query for query in known if query is not None], np.int64)
-        found = iter(self.tree.probabilities(path, ids).tolist())
+        probabilities = iter(self.tree.probabilities(path, ids).tolist())
         # The prior of an unknown query already holds the first escape, 1 / (total + 1).
         escaped = log(self.tree.escapes(path) * (self.tree.total + 1))
         return [
-            escaped + self.background.log_prior(candidate) if query is None else log(next(found))
+            escaped + self.background.log_prior(candidate)
+            if query is None
+            else log(next(probabilities))
             for query, candidate in zip(known, candidates, strict=True)
         ]
 

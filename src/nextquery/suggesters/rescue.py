@@ -97,11 +97,11 @@ class Rescue(CountSuggester[RescueSettings]):
     def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
         """What came next, most often first."""
         counts, total = self._counts(context)
-        found = [
+        suggestions = [
             Suggestion(self.background.text(query), self._log(query, count, total), _source(count))
             for query, count in counts.items()
         ]
-        return sorted(found, key=lambda item: (-item.score, item.text))[:limit]
+        return sorted(suggestions, key=lambda item: (-item.score, item.text))[:limit]
 
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
         """The smoothed probability after a failed query, or the prior."""
@@ -134,9 +134,9 @@ class Rescue(CountSuggester[RescueSettings]):
         super().check()
         size = len(self.background.counts)
         self.followers.check(size, size)
-        found = self.trigrams
-        check_offsets("trigrams_offsets", found.offsets, len(self.names), len(found.queries))
-        check_range("trigrams_queries", found.queries, size)
+        trigrams = self.trigrams
+        check_offsets("trigrams_offsets", trigrams.offsets, len(self.names), len(trigrams.queries))
+        check_range("trigrams_queries", trigrams.queries, size)
 
     def _log(self, query: int, count: float, total: float) -> float:
         return log((count + self.background.prior(query)) / (total + 1))
@@ -147,8 +147,8 @@ class Rescue(CountSuggester[RescueSettings]):
         total = 0.0
         for row, weight in self._rows(context[-1]) if context else ():
             total += weight * self.followers.total(row)
-            found = self.followers.most_frequent(row, self.followers.size(row))
-            for query, count in zip(*(each.tolist() for each in found), strict=True):
+            followers = self.followers.most_frequent(row, self.followers.size(row))
+            for query, count in zip(*(column.tolist() for column in followers), strict=True):
                 counts[query] = counts.get(query, 0.0) + weight * count
         return counts, total
 
@@ -187,18 +187,22 @@ def trigrams(text: str) -> set[str]:
     [' os', 'lo ', 'osl', 'slo']
     """
     marked = f" {text} "
-    return {marked[place : place + 3] for place in range(len(marked) - 2)}
+    return {marked[start : start + 3] for start in range(len(marked) - 2)}
 
 
-def rescued(found: Sequence[Suggestion], rescue: Sequence[Suggestion], n: int) -> list[Suggestion]:
+def rescued(
+    suggestions: Sequence[Suggestion], rescue: Sequence[Suggestion], n: int
+) -> list[Suggestion]:
     """`n` suggestions: first what people who found nothing searched for, then the model's own.
 
     >>> found = [Suggestion("rome", -1.0, "synthetic"), Suggestion("paris", -2.0, "synthetic")]
     >>> [each.text for each in rescued(found, [Suggestion("paris", -1.0, _source(3))], 2)]
     ['paris', 'rome']
     """
-    texts = {each.text for each in rescue}
-    return [*rescue, *(each for each in found if each.text not in texts)][:n]
+    texts = {suggestion.text for suggestion in rescue}
+    return [*rescue, *(suggestion for suggestion in suggestions if suggestion.text not in texts)][
+        :n
+    ]
 
 
 def _source(count: float) -> str:
@@ -215,7 +219,7 @@ def fit_rescue(
     from nextquery.suggesters.sequences import useful_factors
 
     background = count_background(log.data)
-    pairs = _next_found(log, _found(log, hits), log.ages(settings))
+    pairs = _next_found(log, _finds_something(log, hits), log.ages(settings))
     following = background.ids(pairs["next"].to_list())
     counts = pairs["count"].to_numpy()
     factors = useful_factors(log, background, settings.useful_weight)
@@ -230,7 +234,7 @@ def fit_rescue(
     return Rescue(settings, background, followers, *_index(background, failed))
 
 
-def _found(log: BackgroundLog, hits: HitsCheck | None) -> pl.DataFrame:
+def _finds_something(log: BackgroundLog, hits: HitsCheck | None) -> pl.DataFrame:
     """The known queries, and whether each finds something: query, found."""
     import polars as pl
 
@@ -272,13 +276,13 @@ def _next_found(log: BackgroundLog, known: pl.DataFrame, ages: Ages | None) -> p
 
 def _index(background: Background, failed: Sequence[str]) -> tuple[object, Trigrams]:
     """The trigrams of the failed queries: a trie that numbers them, and where each stands."""
-    places: dict[str, list[int]] = defaultdict(list)
+    queries_of: dict[str, list[int]] = defaultdict(list)
     for query in failed:
         for gram in trigrams(query):
-            places[gram].append(background.queries[query])
-    names = build_trie(sorted(places))
-    lists = [sorted(places[names.restore_key(number)]) for number in range(len(names))]
+            queries_of[gram].append(background.queries[query])
+    names = build_trie(sorted(queries_of))
+    lists = [sorted(queries_of[names.restore_key(number)]) for number in range(len(names))]
     offsets = np.zeros(len(lists) + 1, np.int64)
-    np.cumsum([len(each) for each in lists], out=offsets[1:])
-    queries = np.array([query for each in lists for query in each], dtype=np.int32)
+    np.cumsum([len(row) for row in lists], out=offsets[1:])
+    queries = np.array([query for row in lists for query in row], dtype=np.int32)
     return names, Trigrams(offsets, queries)

@@ -216,29 +216,29 @@ class Returning:
         personal data and hits rule apply, its K-user rule does not.
         """
         least = self.threshold if threshold is None else threshold
-        found: list[Suggestion] = []
+        suggestions: list[Suggestion] = []
         if not history:
-            return found
+            return suggestions
         for text, probability in self.probabilities(context, history, now):
-            if probability < (least * FURTHER if found else least) or len(found) == n:
+            if probability < (least * FURTHER if suggestions else least) or len(suggestions) == n:
                 break
             if self.allows(text):
-                found.append(Suggestion(text, probability, SOURCE))
-        return found
+                suggestions.append(Suggestion(text, probability, SOURCE))
+        return suggestions
 
     def complete(self, prefix: str, history: Sequence[PastQuery], n: int = 3) -> list[Suggestion]:
         """At most `n` earlier queries that begin with a normalised prefix, the newest first.
 
         The score is how often each was typed.
         """
-        found: list[Suggestion] = []
+        completions: list[Suggestion] = []
         for entry in history:
-            if len(found) == n:
+            if len(completions) == n:
                 break
             fits = entry.text.startswith(prefix) and entry.text != prefix
             if fits and self.allows(entry.text):
-                found.append(Suggestion(entry.text, float(entry.count), SOURCE))
-        return found
+                completions.append(Suggestion(entry.text, float(entry.count), SOURCE))
+        return completions
 
     def allows(self, text: str) -> bool:
         """Whether a visitor may be shown an earlier query of their own."""
@@ -246,11 +246,11 @@ class Returning:
 
     def describe(self) -> str:
         """One sentence on what the model gave on the validation sessions."""
-        found = self.validation
+        figures = self.validation
         return (
-            f"On {found['requests']:,.0f} validation requests it shows something in "
-            f"{found['shown']:.0%}, has the next query in {found['hit']:.1%}, and "
-            f"{found['precision']:.1%} of what it shows is the next query."
+            f"On {figures['requests']:,.0f} validation requests it shows something in "
+            f"{figures['shown']:.0%}, has the next query in {figures['hit']:.1%}, and "
+            f"{figures['precision']:.1%} of what it shows is the next query."
         )
 
     def save(self, path: Path) -> None:

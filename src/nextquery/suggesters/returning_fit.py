@@ -71,8 +71,8 @@ def read_requests(
     wanted = set(drawn)
     requests: list[PastRequest] = []
     for user, group in groupby(searches.iter_rows(), key=itemgetter(0)):
-        found = _requests_of(user, list(group), wanted)
-        requests += [each for each in found if each.is_last or not last_only]
+        user_requests = _requests_of(user, list(group), wanted)
+        requests += [request for request in user_requests if request.is_last or not last_only]
     return requests
 
 
@@ -169,10 +169,10 @@ def _examples(
         texts, features = candidate_features(request.context, request.history, request.now)
         label = np.array([text == request.next_query for text in texts], dtype=np.float64)
         weight = np.ones(len(texts))
-        others = np.flatnonzero(label == 0)
-        if most is not None and len(others) > most:
-            drawn = generator.permutation(others)[:most]
-            weight[drawn] = len(others) / most
+        negatives = np.flatnonzero(label == 0)
+        if most is not None and len(negatives) > most:
+            drawn = generator.permutation(negatives)[:most]
+            weight[drawn] = len(negatives) / most
             kept = np.sort(np.concatenate([np.flatnonzero(label), drawn]))
             features, label, weight = features[kept], label[kept], weight[kept]
         rows.append(features)
@@ -256,13 +256,13 @@ def _threshold(
     above = [
         (values >= threshold * FURTHER) & (values[:1] >= threshold).any() for values in suggested
     ]
-    found = [bool((hit & kept).any()) for hit, kept in zip(hits, above, strict=True)]
+    has_hit = [bool((hit & kept).any()) for hit, kept in zip(hits, above, strict=True)]
     is_shown = [bool(kept.any()) for kept in above]
     return threshold, {
         "requests": float(len(first)),
         "shown": float(np.mean(is_shown)),
-        "hit": float(np.mean(found)),
-        "precision": float(sum(found) / max(sum(map(int, map(np.sum, above))), 1)),
+        "hit": float(np.mean(has_hit)),
+        "precision": float(sum(has_hit) / max(sum(map(int, map(np.sum, above))), 1)),
     }
 
 

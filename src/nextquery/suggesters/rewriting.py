@@ -78,9 +78,9 @@ def read_synonyms(path: Path) -> Synonyms:
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        for phrase, others in _rules(line, f"{path}: line {number}"):
+        for phrase, synonyms in _rules(line, f"{path}: line {number}"):
             known = forms.setdefault(phrase, {})
-            known.update(dict.fromkeys(other for other in others if other != phrase))
+            known.update(dict.fromkeys(other for other in synonyms if other != phrase))
             if len(known) > _MOST_FORMS:
                 raise InputError(
                     f"{path}: line {number}: {' '.join(phrase)!r} has more than {_MOST_FORMS} "
@@ -88,7 +88,7 @@ def read_synonyms(path: Path) -> Synonyms:
                 )
     if not forms:
         raise InputError(f"{path}: has no synonyms; write lines such as 'tv, television'")
-    return Synonyms({phrase: tuple(others) for phrase, others in forms.items()})
+    return Synonyms({phrase: tuple(synonyms) for phrase, synonyms in forms.items()})
 
 
 def _rules(line: str, where: str) -> Iterator[tuple[Phrase, list[Phrase]]]:
@@ -147,13 +147,13 @@ class QueryRewriter:
         """The last queries of a session corrected and, where that makes them known, replaced."""
         read = list(queries)
         correction = None
-        for place in range(max(0, len(read) - _QUERIES_READ), len(read)):
-            query = normalise_query(read[place])
+        for index in range(max(0, len(read) - _QUERIES_READ), len(read)):
+            query = normalise_query(read[index])
             correction = self._speller.correct(query)
             if correction is not None:
-                query = read[place] = correction.text
+                query = read[index] = correction.text
             if self._synonyms is not None and query not in self._known:
-                read[place] = self._known_form(query) or read[place]
+                read[index] = self._known_form(query) or read[index]
         return ReadContext(tuple(read), correction)
 
     def _known_form(self, query: str) -> str | None:
@@ -171,18 +171,18 @@ class QueryRewriter:
         )
 
     def complete(
-        self, context: Sequence[str], prefix: str, found: Sequence[Suggestion], n: int
+        self, context: Sequence[str], prefix: str, completions: Sequence[Suggestion], n: int
     ) -> Completions:
-        """The completions that a model `found`, with known queries that begin similarly.
+        """The `completions` of a model, with known queries that begin similarly.
 
         Where there are too few known ones, queries that begin with a synonym of what is typed are
         added, most frequent first; where there are very few, also those one slip away. What is
         known as typed comes first, and what the model made up comes last.
         """
-        exact = [item for item in found if item.text in self._known]
+        exact = [item for item in completions if item.text in self._known]
         typed = normalise_query(prefix)
         if not typed or len(exact) >= n:
-            return Completions(tuple(found))
+            return Completions(tuple(completions))
         open_word = not prefix[-1].isspace()
         shown = {*map(normalise_query, context), *(item.text for item in exact)}
         synonyms: list[_Known] = []
@@ -200,7 +200,7 @@ class QueryRewriter:
             score = math.log(known.count / self._searches)
             score = min(score, items[-1].score) if items else score
             items.append(Suggestion(known.text, score, self._guard.source(known.text)))
-        items += [item for item in found if item.text not in {each.text for each in items}]
+        items += [item for item in completions if item.text not in {item.text for item in items}]
         correction = None
         if near and not exact and not synonyms:
             correction = _prefix_correction(typed, near[0].beginning)
@@ -214,16 +214,16 @@ class QueryRewriter:
     def _one_slip(self, typed: str, open_word: bool) -> Iterator[str]:
         """What is typed with one slip undone: in its last word first, then from the beginning."""
         words = typed.split(" ")
-        places = [len(words) - 1, *range(len(words) - 1)]
-        for place in places:
-            word = words[place]
+        order = [len(words) - 1, *range(len(words) - 1)]
+        for index in order:
+            word = words[index]
             if len(word) < _SHORTEST_SLIP:
                 continue
-            whole = place < len(words) - 1 or not open_word
+            is_complete = index < len(words) - 1 or not open_word
             for other in slips(self._speller.words, word):
-                if whole and other not in self._guard.tables.words:
+                if is_complete and other not in self._guard.tables.words:
                     continue
-                yield " ".join((*words[:place], other, *words[place + 1 :]))
+                yield " ".join((*words[:index], other, *words[index + 1 :]))
 
     def _most_frequent(
         self, beginnings: Iterable[str], open_word: bool, shown: Container[str], n: int
@@ -237,8 +237,8 @@ class QueryRewriter:
                 left -= 1
                 results.setdefault(text, _Known(text, count, beginning))
         ordered = sorted(results.values(), key=lambda known: (-known.count, known.text))
-        allowed = (each for each in ordered if each.text not in shown)
-        return list(islice((each for each in allowed if self._guard.allows(each.text)), n))
+        allowed = (query for query in ordered if query.text not in shown)
+        return list(islice((query for query in allowed if self._guard.allows(query.text)), n))
 
 
 @dataclass(frozen=True)

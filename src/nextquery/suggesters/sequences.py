@@ -162,16 +162,16 @@ def useful_counts(log: BackgroundLog, background: Background) -> UsefulCounts:
     clicked = (nw.col("clicks") > 0).cast(nw.Int64).alias("clicked")
     rows = with_usefulness(log.rows()).with_columns(clicked)
     sums = [nw.len().alias("typed"), *marks, nw.col("clicked").sum()]
-    found = collected(rows.group_by("query").agg(*sums)).sort("query")
-    if not found["clicked"].sum():
+    counted = collected(rows.group_by("query").agg(*sums)).sort("query")
+    if not counted["clicked"].sum():
         raise InputError(f"{log.data.path}: {NO_CLICKS}; leave out `useful_weight`")
-    useful, undecided = found[USEFUL].cast(pl.Float64), found[UNDECIDED].cast(pl.Float64)
-    followed = int(found["clicked"].sum()) - int(found[UNDECIDED].sum())
-    share = undecided_share(int(found[USEFUL].sum()), followed)
-    known = pl.Series([query in background.queries for query in found["query"]], dtype=pl.Boolean)
-    ids = background.ids(found["query"].filter(known).to_list())
+    useful, undecided = counted[USEFUL].cast(pl.Float64), counted[UNDECIDED].cast(pl.Float64)
+    followed = int(counted["clicked"].sum()) - int(counted[UNDECIDED].sum())
+    share = undecided_share(int(counted[USEFUL].sum()), followed)
+    known = pl.Series([query in background.queries for query in counted["query"]], dtype=pl.Boolean)
+    ids = background.ids(counted["query"].filter(known).to_list())
     arrays = np.zeros((2, len(background.counts)))
-    arrays[0, ids] = found["typed"].filter(known).to_numpy()
+    arrays[0, ids] = counted["typed"].filter(known).to_numpy()
     arrays[1, ids] = (useful + undecided * share).filter(known).to_numpy()
     return UsefulCounts(arrays[0], arrays[1])
 

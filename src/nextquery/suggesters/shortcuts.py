@@ -81,12 +81,12 @@ class Index:
 
     def similarities(self, words: Sequence[int], documents: int) -> NDArray[np.float32]:
         """The BM25 of each document for a set of words."""
-        found = np.zeros(documents, np.float32)
+        scores = np.zeros(documents, np.float32)
         for word in words:
             postings = slice(self.indptr[word], self.indptr[word + 1])
             # A document is listed once a word, so that plain adding is enough.
-            found[self.indices[postings]] += self.data[postings]
-        return found
+            scores[self.indices[postings]] += self.data[postings]
+        return scores
 
     def save(self, folder: Path) -> None:
         """Write the arrays into a model folder."""
@@ -130,7 +130,7 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
         """The endings of the most similar sessions."""
         documents, weights = self._similar(context)
         best = _highest(weights, limit)
-        found = [
+        suggestions = [
             Suggestion(
                 self.background.text(int(self.endings[document])),
                 weight,
@@ -140,7 +140,7 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
                 documents[best].tolist(), weights[best].tolist(), strict=True
             )
         ]
-        return sorted(found, key=lambda item: (-item.score, item.text))[:limit]
+        return sorted(suggestions, key=lambda item: (-item.score, item.text))[:limit]
 
     def log_score(self, score: float) -> float:
         """The weight of a document as a logarithm."""
@@ -149,12 +149,15 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
         """Half of the probability is shared by the retrieved endings, the rest is the prior's."""
         documents, weights = self._similar(context)
-        found = 0.5 if len(documents) else 0.0
+        match_weight = 0.5 if len(documents) else 0.0
         share = dict(zip(self.endings[documents].tolist(), weights / weights.sum(), strict=True))
         return [
-            log(1 - found) + self.background.log_prior(candidate)
+            log(1 - match_weight) + self.background.log_prior(candidate)
             if query is None or query not in share
-            else log(found * float(share[query]) + (1 - found) * self.background.prior(query))
+            else log(
+                match_weight * float(share[query])
+                + (1 - match_weight) * self.background.prior(query)
+            )
             for candidate, query in ((text, self.background.id(text)) for text in candidates)
         ]
 
@@ -219,10 +222,10 @@ def fit_shortcuts(log: BackgroundLog, settings: ShortcutsSettings) -> Shortcuts:
     settings = settings.model_copy(update={"satisfactory": satisfactory})
     ids = background.ids(endings["ending"].to_list())
     ordered = endings.with_columns(id=pl.Series(ids)).sort("id")
-    places = dict(zip(ordered["ending"], range(len(ordered)), strict=True))
-    index = _index(texts, places, background, settings)
-    whole = settings.half_life_days is None
-    sessions = ordered["count"].cast(pl.Int32 if whole else pl.Float64).to_numpy()
+    document_index = dict(zip(ordered["ending"], range(len(ordered)), strict=True))
+    index = _index(texts, document_index, background, settings)
+    undecayed = settings.half_life_days is None
+    sessions = ordered["count"].cast(pl.Int32 if undecayed else pl.Float64).to_numpy()
     factors = useful_factors(log, background, settings.useful_weight)
     if factors is not None:
         sessions = sessions * factors[ordered["id"].to_numpy()]
@@ -255,9 +258,11 @@ def _documents(
             f"{log.data.path}: no session ends in a known query that was clicked; "
             "take all sessions with `satisfactory=false`"
         )
-    taken = ends.select("session", "ending", DAY)
-    held = log.rows().select("session", "query").join(taken, on="session", how="inner")
-    counted = collected(held.group_by("ending", "query", DAY).agg(nw.len().alias("count")))
+    chosen = ends.select("session", "ending", DAY)
+    session_queries = log.rows().select("session", "query").join(chosen, on="session", how="inner")
+    counted = collected(
+        session_queries.group_by("ending", "query", DAY).agg(nw.len().alias("count"))
+    )
     texts = counted.filter(ages.within()).group_by("ending", "query").agg(pl.col("count").sum())
     return ends is clicked, endings, texts
 
@@ -288,17 +293,17 @@ def _weighed(ends: Any, ages: Ages) -> pl.DataFrame:
 
 def _index(
     texts: pl.DataFrame,
-    places: dict[str, int],
+    document_index: dict[str, int],
     background: Background,
     settings: ShortcutsSettings,
 ) -> Index:
     """A BM25 index with a document an ending; its words have the background's numbers."""
-    documents: list[list[int]] = [[] for _ in places]
+    documents: list[list[int]] = [[] for _ in document_index]
     for ending, query, count in texts.sort("ending", "query").iter_rows():
         words = (background.words.get(word) for word in query.split())
-        documents[places[ending]] += [word for word in words if word is not None] * count
+        documents[document_index[ending]] += [word for word in words if word is not None] * count
     names = {background.words.restore_key(word): word for word in range(len(background.words))}
-    made = bm25s.BM25(k1=settings.k1, b=settings.b)
+    bm25 = bm25s.BM25(k1=settings.k1, b=settings.b)
     tokens = bm25s.tokenization.Tokenized(ids=documents, vocab=names)
-    made.index(tokens, create_empty_token=False, show_progress=False)
-    return Index(made.scores["data"], made.scores["indices"], made.scores["indptr"])
+    bm25.index(tokens, create_empty_token=False, show_progress=False)
+    return Index(bm25.scores["data"], bm25.scores["indices"], bm25.scores["indptr"])

@@ -52,20 +52,22 @@ class SuffixTree:
         parent = 0
         for symbol in symbols:
             key = parent << 32 | symbol
-            place = int(np.searchsorted(self.keys, key))
-            if place == len(self.keys) or self.keys[place] != key:
+            index = int(np.searchsorted(self.keys, key))
+            if index == len(self.keys) or self.keys[index] != key:
                 break
-            parent = place + 1
+            parent = index + 1
             path.append(parent)
         return path
 
     def probabilities(self, path: Sequence[int], symbols: NDArray[Any]) -> NDArray[np.float64]:
         """The probability of each symbol at the end of a matched path."""
-        found = self.symbol_counts[symbols] / (self.total + 1)
+        probabilities = self.symbol_counts[symbols] / (self.total + 1)
         for node in path:
             counts = self.followers.count(node, symbols)
-            found = (counts + self.escape * found) / (self.followers.total(node) + self.escape)
-        return np.asarray(found, np.float64)
+            probabilities = (counts + self.escape * probabilities) / (
+                self.followers.total(node) + self.escape
+            )
+        return np.asarray(probabilities, np.float64)
 
     def escapes(self, path: Sequence[int]) -> float:
         """The probability of falling through the whole path to what is no symbol."""
@@ -88,10 +90,10 @@ class SuffixTree:
         look = max(_FIRST_LOOK, 2 * limit)
         while True:
             symbols, ceiling = self._look(path, look)
-            found = self.probabilities(path, symbols)
-            best = np.lexsort((self.ranks[symbols], -found))[:limit]
-            if ceiling == 0 or (len(best) == limit and found[best[-1]] > ceiling):
-                return symbols[best], found[best]
+            probabilities = self.probabilities(path, symbols)
+            best = np.lexsort((self.ranks[symbols], -probabilities))[:limit]
+            if ceiling == 0 or (len(best) == limit and probabilities[best[-1]] > ceiling):
+                return symbols[best], probabilities[best]
             look *= 8
 
     def evidence(self, path: Sequence[int], symbol: int) -> tuple[int, float]:
@@ -201,8 +203,8 @@ def _all_nodes(levels: Sequence[pl.DataFrame]) -> tuple[NDArray[Any], ...]:
             nodes = np.searchsorted(keys, _keys(nodes, level[column].to_numpy())) + 1
         of_rows = _keys(nodes, level[oldest].to_numpy())
         keys = np.concatenate([keys, _distinct(of_rows)])
-        found = np.searchsorted(keys, of_rows) + 1
-        rows.append((found, level["symbol"].to_numpy(), level["count"].to_numpy()))
+        parents = np.searchsorted(keys, of_rows) + 1
+        rows.append((parents, level["symbol"].to_numpy(), level["count"].to_numpy()))
     nodes, symbols, counts = (np.concatenate(column) for column in zip(*rows, strict=True))
     nodes, symbols = nodes.astype(np.int64), symbols.astype(np.int64)
     counts = counts.astype(np.float64 if counts.dtype.kind == "f" else np.int64)

@@ -30,8 +30,8 @@ class SiteTitles:
 
     def beginning_with(self, prefix: str) -> list[str]:
         """Titles that begin with `prefix`, the shortest first."""
-        found: Iterable[str] = self._titles.iterkeys(prefix)
-        return heapq.nsmallest(LOOKED_AT, found, key=lambda title: (len(title), title))
+        titles: Iterable[str] = self._titles.iterkeys(prefix)
+        return heapq.nsmallest(LOOKED_AT, titles, key=lambda title: (len(title), title))
 
     def related_to(self, query: str) -> list[str]:
         """Titles with words of the query, rare words counting more."""
@@ -47,9 +47,9 @@ class SiteTitles:
     @cached_property
     def _titles_of(self) -> dict[str, Sequence[int]]:
         """The numbers of the titles of each word; words that every fifth title has are left out."""
-        found: dict[str, list[int]] = defaultdict(list)
+        titles_of: dict[str, list[int]] = defaultdict(list)
         for title in self._titles.iterkeys():
             for word in set(title.split()):
-                found[word].append(self._titles[title])
+                titles_of[word].append(self._titles[title])
         common = max(20, len(self._titles) // 5)
-        return {word: titles for word, titles in found.items() if len(titles) <= common}
+        return {word: titles for word, titles in titles_of.items() if len(titles) <= common}

@@ -22,15 +22,18 @@ class DropWords:
     def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
         """At most `n` suggestions; never a query of the context."""
         queries, guard = clean(context), self._popularity.guard
-        own = guard.own_text(queries)
+        own_text = guard.own_text(queries)
         texts = dict.fromkeys(shortened(queries[-1]) if queries else ())
-        allowed = (t for t in texts if t not in queries and guard.allows(t, own))
-        found = [
+        allowed = (t for t in texts if t not in queries and guard.allows(t, own_text))
+        suggestions = [
             Suggestion(text, -float(rank), guard.source(text))
             for rank, text in zip(range(n), allowed, strict=False)
         ]
         popular = self._popularity.suggest(context, n)
-        return [*found, *(each for each in popular if each.text not in texts)][:n]
+        return [
+            *suggestions,
+            *(suggestion for suggestion in popular if suggestion.text not in texts),
+        ][:n]
 
 
 def shortened(query: str) -> Iterator[str]:

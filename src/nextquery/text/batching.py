@@ -108,8 +108,8 @@ def epoch_batches(
     batches: list[Ints] = []
     for members in _groups(order, window_of):
         alike = members[np.lexsort((members, lengths[members], queries[members]))]
-        found = list(cut(alike, lengths, batch_words))
-        batches += [found[index] for index in rng.permutation(len(found))]
+        cuts = list(cut(alike, lengths, batch_words))
+        batches += [cuts[index] for index in rng.permutation(len(cuts))]
     return batches
 
 

@@ -72,9 +72,9 @@ class NgramTable:
         >>> len(table), table.starts.tolist()
         (2, [0, 6, 6])
         """
-        found = [[bucket(ngram, buckets) for ngram in ngrams(word)] for word in words]
-        flat = [number for numbers in found for number in numbers]
-        ends = np.cumsum([0, *map(len, found)], dtype=np.int64)
+        word_buckets = [[bucket(ngram, buckets) for ngram in ngrams(word)] for word in words]
+        flat = [number for numbers in word_buckets for number in numbers]
+        ends = np.cumsum([0, *map(len, word_buckets)], dtype=np.int64)
         return cls(np.array(flat, dtype=np.int64), ends)
 
     def __len__(self) -> int:
@@ -102,12 +102,12 @@ class NgramTable:
         [[3.0], [0.0], [4.0]]
         """
         counts = self.starts[1:] - self.starts[:-1]
-        found = np.zeros((len(self), vectors.shape[1]), dtype=np.float32)
+        means = np.zeros((len(self), vectors.shape[1]), dtype=np.float32)
         some = counts > 0  # reduceat gives a row to nothing, too
         if some.any():
             sums = np.add.reduceat(vectors[self.buckets], self.starts[:-1][some], axis=0)
-            found[some] = sums / counts[some, None].astype(np.float32)
-        return found
+            means[some] = sums / counts[some, None].astype(np.float32)
+        return means
 
 
 Encoder = Callable[[Sequence[str]], object]
@@ -169,9 +169,9 @@ def read_word_vectors(path: Path, wanted: Collection[str]) -> WordVectors:
     """The vectors of those words of a file that are wanted; the first of a word counts."""
     if not path.is_file():
         raise InputError(f"{path}: no such file of word vectors")
-    found = _from_safetensors(path) if path.suffix == _SAFETENSORS else _from_text(path)
+    vectors = _from_safetensors(path) if path.suffix == _SAFETENSORS else _from_text(path)
     rows: dict[str, Floats] = {}
-    for word, numbers in found:
+    for word, numbers in vectors:
         word = normalise_query(word)
         if word in wanted and word not in rows:
             rows[word] = numbers()
@@ -243,8 +243,8 @@ class _Checked:
         self._size = vectors.shape[1]
         return vectors
 
-    def _fault(self, what: str) -> InputError:
-        return InputError(f"`encoder` {self._name}: {what}; it must give one vector per text")
+    def _fault(self, problem: str) -> InputError:
+        return InputError(f"`encoder` {self._name}: {problem}; it must give one vector per text")
 
 
 def _described(error: BaseException) -> str:
@@ -280,8 +280,8 @@ def load_vectors(path: Path) -> WordVectors:
 
 def _from_safetensors(path: Path) -> Iterator[_Row]:
     vectors = load_vectors(path)
-    for place, word in enumerate(vectors.words):
-        yield word, partial(vectors.vectors.__getitem__, place)
+    for index, word in enumerate(vectors.words):
+        yield word, partial(vectors.vectors.__getitem__, index)
 
 
 def _from_text(path: Path) -> Iterator[_Row]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nextquery.inference.near_duplicates import fold, folding_key, languages, told_language
+from nextquery.inference.near_duplicates import detect_language, fold, folding_key, languages
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_near_copies_of_other_languages(language: str, one: str, other: str) -> 
     ],
 )
 def test_the_language_is_told_from_the_text(text: str, language: str) -> None:
-    assert told_language(text) == language
+    assert detect_language(text) == language
 
 
 def test_languages_that_can_be_given() -> None:
