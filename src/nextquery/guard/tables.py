@@ -244,16 +244,16 @@ def _write_pairs(data: PreparedData, secret: bytes, target: Path) -> tuple[Keys,
     joined = pairs.join(keys, left_on="first", right_on="word", maintain_order="left").join(
         keys, left_on="second", right_on="word", suffix="_second", maintain_order="left"
     )
-    pairs = pair_keys(joined["key"].to_numpy(), joined["key_second"].to_numpy())
+    key_pairs = pair_keys(joined["key"].to_numpy(), joined["key_second"].to_numpy())
     users = joined["users"].cast(pl.Int64).to_numpy()
     rare = users < data.min_users
-    order = np.argsort(pairs[~rare], kind="stable")
-    common, common_users = pairs[~rare][order], users[~rare][order]
+    order = np.argsort(key_pairs[~rare], kind="stable")
+    common, common_users = key_pairs[~rare][order], users[~rare][order]
     np.save(target / "common_pairs.npy", common, allow_pickle=False)
     if _corrects_spelling(data):
         counts = joined["count"].to_numpy()[~rare][order].astype(np.uint64)
         np.save(target / "pair_counts.npy", counts, allow_pickle=False)
-    RareSet.build(pairs[rare]).save(target / "rare_pairs.npy")
+    RareSet.build(key_pairs[rare]).save(target / "rare_pairs.npy")
     return common, common_users
 
 
