@@ -12,7 +12,8 @@
 
 enum { BLOCK = 64, PANEL = 16 };
 
-// The decoder of one model (Eq. 7 to 10). Sizes: d_e, d_h; V words, `width` = V in whole blocks.
+// The decoder of one model (Eq. 7 to 10). Sizes: d_e, d_h; V words, `width` = V in whole blocks. Of a
+// Transformer it is the output layer and copying: `gates` is null, and the caller makes the states.
 typedef struct {
     int64_t words, width, word_size, state_size;
     const float *word_vectors;      // (V, d_e), or null: the model is not factored
@@ -20,7 +21,7 @@ typedef struct {
     const float *input_table;       // not factored: (V, 3 d_h)
     const float *previous_table;    // not factored: (V, d_e)
     const float *gate_bias;         // (3 d_h) or null
-    const float *gates;             // packed (2 d_h, d_h): H_r, H_u
+    const float *gates;             // packed (2 d_h, d_h): H_r, H_u; null: not recurrent
     const float *candidate;         // packed (d_h, d_h): H
     const float *output_state;      // packed (d_e, d_h): H_o
     const float *output_start;      // (d_e): b_o
@@ -99,8 +100,8 @@ typedef struct {
     int64_t refused[2];             // because they are blocked; because their pair is rare
 } Extensions;
 
-// How far a step has come.
-enum { STARTED, ADVANCED, PREDICTED, EXTENDED };
+// How far a step has come. KEPT: a decoder without `gates` waits for the states of the new prefixes.
+enum { STARTED, ADVANCED, PREDICTED, EXTENDED, KEPT };
 
 // A search: its live prefixes, all of one length and those of a context together, best first.
 typedef struct {
@@ -121,6 +122,38 @@ typedef struct {
     double *ended_totals;           // (room)
 } Search;
 
+// A block of a Transformer; matrices are packed, norms are (d).
+typedef struct {
+    const float *attention_norm, *attention_input, *attention_output;  // (3 d, d), (d, d)
+    const float *feed_norm, *feed_input, *feed_input_bias;             // (4 d, d), (4 d)
+    const float *feed_output, *feed_output_bias;                       // (d, 4 d), (d)
+} Block;
+
+// The blocks of a session Transformer. `state_size` is d; the angles have a row per position.
+typedef struct {
+    int64_t layers, heads, word_size, state_size;
+    const float *word_vectors;      // (V, d_e)
+    const float *input;             // packed (d, d_e): W_e
+    const float *norm;              // (d)
+    const float *cosines, *sines;   // (positions, d / heads / 2)
+    const Block *blocks;            // (layers)
+} Transformer;
+
+// The key-value caches of sessions: (symbols, layers, 2, d) each, keys and values.
+typedef struct {
+    const float *const *caches;     // (contexts)
+    const int64_t *symbols;         // (contexts)
+} Sessions;
+
+// Symbols to read, one per row; see `run_symbols`.
+typedef struct {
+    int64_t rows;
+    const int64_t *words, *contexts, *own_first, *own_count;  // (rows)
+    float *cache;                   // (own symbols, layers, 2, d)
+    float *hidden;                  // (rows, d): the normalised states
+    float *previous;                // (rows, d_e): the vectors of the words
+} Symbols;
+
 // One set of kernels; `kernels.h` has the definitions, compiled once per instruction set.
 typedef struct {
     void (*pack_matrix)(const float *, int64_t, int64_t, float *);
@@ -139,6 +172,7 @@ typedef struct {
     const int32_t *(*followers)(Pairs *, int64_t);
     int64_t (*step)(const Decoder *, const Contexts *, int64_t, const Rules *, Search *);
     void (*ended)(Search *, int64_t);
+    void (*run_symbols)(const Transformer *, const Sessions *, const Symbols *);
 } Kernels;
 
 #endif

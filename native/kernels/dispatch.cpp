@@ -113,6 +113,12 @@ int64_t nextquery_step(const Decoder *model, const Contexts *batch, int64_t fast
 // What ended, once the caller has said which doubtful extensions are refused.
 void nextquery_ended(Search *search, int64_t contexts) { chosen->ended(search, contexts); }
 
+// Reads symbols with a Transformer.
+void nextquery_run_symbols(const Transformer *model, const Sessions *sessions,
+                           const Symbols *symbols) {
+    chosen->run_symbols(model, sessions, symbols);
+}
+
 // Pairs of words; null if there is no memory for them. The arrays must outlive them.
 Pairs *nextquery_pairs_open(const uint64_t *keys, int64_t words, const uint64_t *common,
                             int64_t count) {

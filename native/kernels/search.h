@@ -80,13 +80,18 @@ void only_ends(const Decoder *model, const Contexts *batch, Search *search) {
 }
 
 // One step. Returns how many prefixes it had, 0: the search is over; -1: there is no room for the
-// extensions; repeat the call with more room.
+// extensions; repeat the call with more room. In stage KEPT the caller writes `hidden` and `previous`
+// of the rows and repeats the call in stage ADVANCED.
 int64_t step(const Decoder *model, const Contexts *batch, int64_t fast, const Rules *rules,
              Search *search) {
     Prediction *prediction = &search->prediction;
     if (search->stage == EXTENDED) {
         keep_prefixes(model, batch, search);
         if (search->rows == 0) return 0;
+        if (model->gates == nullptr) {
+            search->stage = KEPT;
+            return search->rows;
+        }
         float *before = search->hidden[0];
         advance(model, batch, search->rows, before, search->parents, search->read,
                 search->contexts, search->hidden[1], search->previous);

@@ -215,7 +215,8 @@ void correct_row(void *argument, int64_t r) {
     out->normaliser[r] = rough + (float)log1p(change);
 }
 
-// What may come next for each row (Eq. 9 and 10); `previous` is null before the first word.
+// What may come next for each row (Eq. 9 and 10); `previous` is null before the first word. Only a
+// recurrent decoder adds it to omega.
 void predict(const Decoder *model, const Contexts *batch, int64_t fast, const float *hidden,
              const float *previous, Prediction *out) {
     const int64_t d = model->state_size, e = model->word_size, rows = out->rows;
@@ -226,7 +227,7 @@ void predict(const Decoder *model, const Contexts *batch, int64_t fast, const fl
             const float *session = batch->output_inputs + out->contexts[r] * e;
             for (int64_t i = 0; i < e; ++i) omega[i] += session[i];
         }
-        if (previous != nullptr)
+        if (previous != nullptr && model->gates != nullptr)
             for (int64_t i = 0; i < e; ++i) omega[i] += previous[r * e + i];
     }
     if (batch->first_source != nullptr) attend(model, batch, rows, hidden, previous, out);

@@ -12,7 +12,7 @@ from nextquery.inference.context import Floats
 from nextquery.inference.decoder import Decoder
 from nextquery.inference.hred_decoder import ArrayDecoder, HREDMemory, HREDState
 from nextquery.inference.hred_network import HREDNetwork, Ids, sigmoid
-from nextquery.inference.native_decoder import NativeDecoder, PackedWeights
+from nextquery.inference.native_decoder import NativeDecoder, PackedHRED
 from nextquery.inference.settings import Mode
 from nextquery.normalise import normalise_query
 from nextquery.text.vocabulary import UNKNOWN, Vocabulary
@@ -49,9 +49,9 @@ class HREDModel:
         return self.network.config.query_size
 
     @cached_property
-    def _packed(self) -> PackedWeights | None:
+    def _packed(self) -> PackedHRED | None:
         library = self.network.library
-        return None if library is None else PackedWeights(self.network, library)
+        return None if library is None else PackedHRED(self.network, library)
 
     def decoder(self, mode: Mode) -> Decoder[HREDState]:
         """The compiled decoder of a mode, or NumPy's, which is always exact."""

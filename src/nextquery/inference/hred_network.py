@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.artifacts import Artifact, read_artifact
-from nextquery.config import stored_section
+from nextquery.artifacts import Artifact
 from nextquery.inference.native import Library, address, native_library
-from nextquery.inference.weights import Floats, Weights, check_finite, read_weights, weight_shapes
-from nextquery.model.settings import KIND, VOCABULARY, WEIGHTS, ModelConfig
+from nextquery.inference.weights import Floats, Weights, read_network, weight_shapes
+from nextquery.model.settings import KIND, ModelConfig
 from nextquery.text.vectors import NgramTable
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
 
@@ -120,17 +119,7 @@ class HREDNetwork:
     @classmethod
     def from_pretrained(cls, folder: Path | str | Artifact) -> "HREDNetwork":
         """Open a model folder; the weights stay in the file."""
-        opened = folder if isinstance(folder, Artifact) else Path(folder)
-        return read_artifact(opened, cls._read, KIND)
-
-    @classmethod
-    def _read(cls, artifact: Artifact) -> "HREDNetwork":
-        config = stored_section(ModelConfig, artifact.entry("model"), artifact.path)
-        vocabulary = Vocabulary.load(artifact.file(VOCABULARY))
-        shapes = weight_shapes(config, len(vocabulary))
-        weights = read_weights(artifact.file(WEIGHTS), shapes, artifact.path / WEIGHTS)
-        artifact.check_once("weights", lambda: check_finite(weights))
-        return cls(config, vocabulary, weights)
+        return read_network(folder, KIND, ModelConfig, weight_shapes, cls)
 
     @property
     def output_matrix(self) -> Floats:

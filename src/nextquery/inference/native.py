@@ -69,6 +69,22 @@ SearchRecord = _record(
     (_INTEGER, "blocked rare"),
     (_POINTER, "refused ended_contexts ended_words ended_totals"),
 )
+BlockRecord = _record(
+    "BlockRecord",
+    (_POINTER, "attention_norm attention_input attention_output"),
+    (_POINTER, "feed_norm feed_input feed_input_bias feed_output feed_output_bias"),
+)
+TransformerRecord = _record(
+    "TransformerRecord",
+    (_INTEGER, "layers heads word_size state_size"),
+    (_POINTER, "word_vectors input norm cosines sines blocks"),
+)
+SessionsRecord = _record("SessionsRecord", (_POINTER, "caches symbols"))
+SymbolsRecord = _record(
+    "SymbolsRecord",
+    (_INTEGER, "rows"),
+    (_POINTER, "words contexts own_first own_count cache hidden previous"),
+)
 
 
 class Library:
@@ -94,6 +110,7 @@ class Library:
         self.score = self._function("score", [*[_POINTER] * 3, _INTEGER, *[_POINTER] * 3])
         self.step = self._function("step", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 2], _INTEGER)
         self.ended = self._function("ended", [_POINTER, _INTEGER])
+        self.run_symbols = self._function("run_symbols", [_POINTER] * 3)
         self.pairs_open = self._function(
             "pairs_open", [_POINTER, _INTEGER, _POINTER, _INTEGER], _POINTER
         )

@@ -2,10 +2,11 @@
 
 import ctypes
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, islice
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 
 from nextquery.guard.guard import Reason
 from nextquery.inference.context import ContextBatch, Floats
+from nextquery.inference.copying import CopySources
 from nextquery.inference.decoder import ALL, BestWords, Ended, Ids, Prediction, SearchStart
-from nextquery.inference.hred_decoder import HREDBatch, HREDMemory, HREDState
-from nextquery.inference.hred_network import HREDNetwork
+from nextquery.inference.hred_decoder import HREDMemory, HREDState
+from nextquery.inference.hred_network import HREDNetwork, SessionInputs
 from nextquery.inference.native import (
     ContextsRecord,
     DecoderRecord,
@@ -30,6 +32,7 @@ from nextquery.inference.output import BLOCK, output_bias
 from nextquery.inference.process_memory import page_out
 from nextquery.inference.rules import BlockedWords, ContextRules, Flags, Totals, VocabularyRules
 from nextquery.inference.settings import DecodeConfig, Mode
+from nextquery.inference.weights import Weights
 from nextquery.text.vocabulary import UNKNOWN, Vocabulary
 
 NEVER, BLOCKED, DOUBTFUL = 1, 2, 4
@@ -116,7 +119,7 @@ def _starts(counts: Iterable[int]) -> NDArray[np.int64]:
     return np.cumsum([0, *counts])
 
 
-_STARTED, _ADVANCED = 0, 1
+_STARTED, _ADVANCED, _KEPT = 0, 1, 4
 
 
 class Sizes(NamedTuple):
@@ -146,14 +149,13 @@ class Workspace:
         self.words, *self._whole = _arrays(
             np.int64, rows * longest, rows * longest, rows, rows, rows, rows
         )
-        self.contexts = self._whole[-1]
+        _, self.last, self.read, self.parents, self.contexts = self._whole
         self.totals, self.bounds = _arrays(np.float64, rows, contexts)
         self.hidden, _, self.previous, *self._floats = floats = _arrays(
             *(np.float32, rows * model.state_size, rows * model.state_size),
             *(rows * model.word_size, rows * model.blocks, rows * model.word_size),
             *(rows, rows * copied, rows),
         )
-        self.last = self._whole[1]
         self._addresses = [
             *map(address, (self.words, *self._whole, self.totals, self.bounds)),
             *map(address, floats[:3]),
@@ -177,9 +179,13 @@ class Workspace:
         self.totals[:rows], self.contexts[:rows] = live.totals, live.contexts
         if length:
             self.last[:rows] = live.words[:, -1]
-        self.hidden[: prefixes.hidden.size] = prefixes.hidden.ravel()
-        if prefixes.previous is not None:
-            self.previous[: prefixes.previous.size] = prefixes.previous.ravel()
+        self.take_states(prefixes.hidden, prefixes.previous)
+
+    def take_states(self, hidden: Floats, previous: Floats | None) -> None:
+        """Put the states of the prefixes here, and the vectors of their last words."""
+        self.hidden[: hidden.size] = hidden.ravel()
+        if previous is not None:
+            self.previous[: previous.size] = previous.ravel()
 
     def grow(self) -> None:
         """Four times the room for extensions; nothing else changes."""
@@ -245,7 +251,7 @@ class Workspaces:
 class SearchKernel(NamedTuple):
     """What a search calls, and with what."""
 
-    library: Library
+    decoder: "CompiledDecoder[Any]"
     records: Sequence[Any]
     """Decoder, contexts, whether the mode is fast, rules."""
     owners: Sequence[Any]
@@ -264,6 +270,7 @@ class NativeSteps:
         sizes = Sizes(contexts, max(contexts * config.beam, len(live)), longest, copied)
         self._space: Workspace | None = kernel.workspaces.take(sizes)
         self._space.begin(start, config.beam, longest)
+        self._state = start.state
 
     def next(self, bounds: Sequence[float]) -> Iterable[Ended] | None:
         """What ends in the next step, None if no prefix is left.
@@ -274,11 +281,12 @@ class NativeSteps:
         if space is None:
             return None
         space.bounds[: len(bounds)] = bounds
-        rows = -1
-        while rows < 0:
-            rows = kernel.library.step(*kernel.records, ctypes.byref(space.record))
+        library, record = kernel.decoder.library, ctypes.byref(space.record)
+        while (rows := library.step(*kernel.records, record)) < 0 or space.record.stage == _KEPT:
             if rows < 0:
                 space.grow()
+            else:
+                self._advance(space, rows)
         if rows == 0:
             kernel.workspaces.give_back(space)
             self._space = None
@@ -287,6 +295,13 @@ class NativeSteps:
         if space.record.doubtful:
             self._judge(space)
         return self._ended(space)
+
+    def _advance(self, space: Workspace, rows: int) -> None:
+        """Make the states of a decoder that is not recurrent."""
+        decoder, parents, words = self._kernel.decoder, space.parents[:rows], space.read[:rows]
+        self._state = decoder.advance(self._state, parents, words)
+        space.take_states(self._state.hidden, self._state.previous)
+        space.record.stage = _ADVANCED
 
     def _ended(self, space: Workspace) -> Iterable[Ended]:
         number, length = space.record.ended, space.record.length
@@ -312,7 +327,7 @@ class NativeSteps:
             before = words.from_address(record.words + 8 * row * record.longest)
             rules = self._rules[int(space.contexts[row])]
             space.refused[index] = rules.is_blocked((*before, int(space.extension_words[index])))
-        self._kernel.library.ended(ctypes.byref(record), contexts)
+        self._kernel.decoder.library.ended(ctypes.byref(record), contexts)
 
 
 WORD_INPUTS = ("decoder_input.matrix.weight", "output_word.matrix.weight")
@@ -320,14 +335,23 @@ WORD_INPUTS = ("decoder_input.matrix.weight", "output_word.matrix.weight")
 
 
 class PackedWeights:
-    """A model's decoder laid out for the kernels, with the output layers that are asked for."""
+    """The output layer and copying of a network laid out for the kernels."""
 
-    def __init__(self, network: HREDNetwork, library: Library) -> None:
-        self.network, self.library = network, library
+    def __init__(
+        self,
+        library: Library,
+        vocabulary: Vocabulary,
+        weights: Weights,
+        output_matrix: Floats,
+        output_layer: str,
+    ) -> None:
+        """`output_layer` is the name of the layer that gives omega (d_e) of a state (d_h)."""
+        self.library, self.vocabulary, self.weights = library, vocabulary, weights
+        self._output_matrix, self._output_layer = output_matrix, output_layer
         self._kept: list[NDArray[Any]] = []  # what the records point to
-        bias = network.weights.get("output_bias")
-        self._bias = output_bias(len(network.vocabulary), bias)
+        self._bias = output_bias(len(vocabulary), weights.get("output_bias"))
         self.width = len(self._bias)
+        self.word_size, self.state_size = weights[f"{output_layer}.weight"].shape
 
     def record(self, mode: Mode) -> ctypes.Structure:
         """The record of a decoder with the output layer of a mode."""
@@ -336,35 +360,25 @@ class PackedWeights:
 
     @cached_property
     def _common(self) -> dict[str, int]:
-        network, config = self.network, self.network.config
-        weights = network.weights
         fields = {
-            "words": len(network.vocabulary),
+            "words": len(self.vocabulary),
             "width": self.width,
-            "word_size": config.embedding_size,
-            "state_size": config.query_size,
-            "gate_bias": self._plain("decoder.bias"),
-            "gates": self._packed(weights["decoder.gates"]),
-            "candidate": self._packed(weights["decoder.candidate"]),
-            "output_state": self._packed(weights["output_state.weight"]),
-            "output_start": self._plain("output_state.bias"),
-            "output_vectors": self._keep(np.ascontiguousarray(network.output_matrix)),
+            "word_size": self.word_size,
+            "state_size": self.state_size,
+            "output_state": self._packed(self.weights[f"{self._output_layer}.weight"]),
+            "output_start": self._plain(f"{self._output_layer}.bias"),
+            "output_vectors": self._keep(np.ascontiguousarray(self._output_matrix)),
             "added": self._keep(self._bias),
         }
-        return fields | self._word_inputs() | (self._copying() if config.copying else {})
+        copying = self._copying() if "copying.query.weight" in self.weights else {}
+        return fields | self._recurrence() | copying
 
-    def _word_inputs(self) -> dict[str, int]:
-        if not self.network.config.factored:
-            tables = ("input_table", "previous_table")
-            return {key: self._plain(name) for key, name in zip(tables, WORD_INPUTS, strict=True)}
-        matrices = [self.network.weights[name] for name in WORD_INPUTS]
-        return {
-            "word_vectors": self._plain("word_vectors.weight"),
-            "word_inputs": self._packed(np.concatenate(matrices)),
-        }
+    def _recurrence(self) -> dict[str, int]:
+        """The fields of a recurrent decoder; without them the caller makes the states."""
+        return {}
 
     def _copying(self) -> dict[str, int]:
-        weights = self.network.weights
+        weights = self.weights
         gate = np.concatenate([weights["copying.gate.weight"][0], weights["copying.gate.bias"]])
         return {
             "attention_query": self._packed(weights["copying.query.weight"]),
@@ -374,15 +388,15 @@ class PackedWeights:
 
     @cached_property
     def _exact(self) -> dict[str, int]:
-        vectors = self.network.output_matrix
+        vectors = self._output_matrix
         fields = {"exact_vectors": self._keep(self.library.packed(vectors, self.width))}
         page_out(vectors)  # mapped: what is needed again comes back
         return fields
 
     @cached_property
     def _rough(self) -> dict[str, int]:
-        packed = self.library.packed_8(self.network.output_matrix, self.width)
-        page_out(self.network.output_matrix)
+        packed = self.library.packed_8(self._output_matrix, self.width)
+        page_out(self._output_matrix)
         names = ("rough_vectors", "rough_scale", "rough_sums")
         return {name: self._keep(array) for name, array in zip(names, packed, strict=True)}
 
@@ -390,7 +404,7 @@ class PackedWeights:
         return self._keep(self.library.packed(matrix))
 
     def _plain(self, name: str) -> int:
-        array = self.network.weights.get(name)
+        array = self.weights.get(name)
         return 0 if array is None else self._keep(np.ascontiguousarray(array))
 
     def _keep(self, array: NDArray[Any]) -> int:
@@ -398,14 +412,76 @@ class PackedWeights:
         return address(array)
 
 
+class PackedHRED(PackedWeights):
+    """HRED's decoder laid out for the kernels."""
+
+    def __init__(self, network: HREDNetwork, library: Library) -> None:
+        matrix = network.output_matrix
+        super().__init__(library, network.vocabulary, network.weights, matrix, "output_state")
+        self.network = network
+
+    def _recurrence(self) -> dict[str, int]:
+        fields = {
+            "gate_bias": self._plain("decoder.bias"),
+            "gates": self._packed(self.weights["decoder.gates"]),
+            "candidate": self._packed(self.weights["decoder.candidate"]),
+        }
+        if not self.network.config.factored:
+            tables = ("input_table", "previous_table")
+            plain = zip(tables, WORD_INPUTS, strict=True)
+            return fields | {key: self._plain(name) for key, name in plain}
+        matrices = [self.weights[name] for name in WORD_INPUTS]
+        return fields | {
+            "word_vectors": self._plain("word_vectors.weight"),
+            "word_inputs": self._packed(np.concatenate(matrices)),
+        }
+
+
+class DecodedBatch(Protocol):
+    """What the kernels read of the contexts of a batch."""
+
+    contexts: int
+    session_inputs: SessionInputs
+    sources: CopySources | None
+    record: ctypes.Structure | None
+    """The same for the kernels, made when they need it."""
+
+
+class DecodedState(Protocol):
+    """What the kernels read of a decoder's state."""
+
+    @property
+    def batch(self) -> DecodedBatch:
+        """The contexts."""
+        ...
+
+    @property
+    def hidden(self) -> Floats:
+        """(rows, d_h)."""
+        ...
+
+    @property
+    def previous(self) -> Floats | None:
+        """(rows, d_e): of the last words; None before the first."""
+        ...
+
+    @property
+    def contexts(self) -> Ids:
+        """(rows,): the context of each row, ascending."""
+        ...
+
+
+CompiledState = TypeVar("CompiledState", bound=DecodedState)
+
+
 class NativePrediction(Prediction):
     """What the kernel wrote of the next words, in a buffer that is used again."""
 
-    def __init__(self, decoder: "NativeDecoder", batch: HREDBatch, contexts: Ids) -> None:
+    def __init__(self, decoder: "CompiledDecoder[Any]", batch: DecodedBatch, contexts: Ids) -> None:
         self.rows = rows = len(contexts)
         self._decoder, self._batch, self._contexts = decoder, batch, contexts
         copied = 0 if batch.sources is None else batch.sources.table.most
-        width, size = decoder.packed.width, decoder.packed.network.config.embedding_size
+        width, size = decoder.packed.width, decoder.packed.word_size
         sizes = (rows * width // BLOCK, rows * size, rows, rows * copied, rows)
         starts = (0, *accumulate(sizes))
         self._buffer = _take_buffer(decoder.buffers, starts[-1])
@@ -419,7 +495,7 @@ class NativePrediction(Prediction):
 
     def best(self, rows: slice, before: Totals, count: int) -> BestWords:
         """Extensions among which are the `count` best of the prefixes in `rows`, best first."""
-        first, stop = rows.start, min(rows.stop, self.rows)
+        first, stop, _ = rows.indices(self.rows)
         copied = 0 if self._batch.sources is None else self._batch.sources.table.most
         most = (stop - first) * self._decoder.packed.width
         room = min(count, most) + copied * (stop - first)
@@ -445,26 +521,68 @@ class NativePrediction(Prediction):
         return scores
 
 
-class NativeDecoder:
-    """HRED's decoder with compiled kernels: 5 to 20 times as fast as NumPy's."""
+class CompiledDecoder(ABC, Generic[CompiledState]):
+    """Predictions and search steps by the kernels, for any network that makes the states."""
 
     def __init__(self, packed: PackedWeights, mode: Mode) -> None:
         self.packed = packed
         self.library = packed.library
         self.fast = int(mode == "fast")
         self.buffers: list[Floats] = []
-        self._network = packed.network
         self._record = packed.record(mode)
         self.record = ctypes.byref(self._record)
         self._rules = RulesCache(packed.library)
-        config = self._network.config
-        sizes = (packed.width // BLOCK, config.embedding_size, config.query_size)
+        sizes = (packed.width // BLOCK, packed.word_size, packed.state_size)
         self.workspaces = Workspaces(ModelSizes(*sizes))
 
     @property
     def vocabulary(self) -> Vocabulary:
         """The words that it predicts."""
-        return self._network.vocabulary
+        return self.packed.vocabulary
+
+    @abstractmethod
+    def start(self, batch: ContextBatch[Any]) -> CompiledState:
+        """The empty prefix of every context."""
+
+    @abstractmethod
+    def select(self, state: CompiledState, rows: Ids | slice) -> CompiledState:
+        """Some rows of a state; a row may be repeated."""
+
+    @abstractmethod
+    def advance(self, state: CompiledState, parents: Ids, words: Ids) -> CompiledState:
+        """Prefixes with one more word each; words outside V are read as unknown."""
+
+    def predict(self, state: CompiledState) -> Prediction:
+        """The distribution of the next word of every row (Eq. 9 and 10)."""
+        prediction = NativePrediction(self, state.batch, state.contexts)
+        previous = 0 if state.previous is None else address(state.previous)
+        self.library.predict(
+            *(self.record, self.contexts(state.batch), self.fast, address(state.hidden), previous),
+            prediction.record,
+        )
+        return prediction
+
+    def steps(self, start: SearchStart, config: DecodeConfig) -> NativeSteps:
+        """The steps of a search, one call each."""
+        rules, kept = self._rules.of(start.rules[0].shared).record(start.rules)
+        batch: DecodedBatch = start.state.batch
+        records = self.record, self.contexts(batch), self.fast, ctypes.byref(rules)
+        kernel = SearchKernel(self, records, (batch, rules, *kept), self.workspaces)
+        return NativeSteps(kernel, start, config)
+
+    def contexts(self, batch: DecodedBatch) -> Any:
+        """The record of a batch, made once."""
+        if batch.record is None:
+            batch.record = _contexts_record(batch)
+        return ctypes.byref(batch.record)
+
+
+class NativeDecoder(CompiledDecoder[HREDState]):
+    """HRED's decoder with compiled kernels: 5 to 20 times as fast as NumPy's."""
+
+    def __init__(self, packed: PackedHRED, mode: Mode) -> None:
+        super().__init__(packed, mode)
+        self._network = packed.network
 
     def start(self, batch: ContextBatch[HREDMemory]) -> HREDState:
         """The empty prefix of every context (Eq. 7)."""
@@ -487,33 +605,8 @@ class NativeDecoder:
         )
         return HREDState(state.batch, hidden, previous, contexts)
 
-    def predict(self, state: HREDState) -> Prediction:
-        """The distribution of the next word of every row (Eq. 9 and 10)."""
-        prediction = NativePrediction(self, state.batch, state.contexts)
-        previous = 0 if state.previous is None else address(state.previous)
-        self.library.predict(
-            *(self.record, self.contexts(state.batch), self.fast, address(state.hidden), previous),
-            prediction.record,
-        )
-        return prediction
 
-    def steps(self, start: SearchStart, config: DecodeConfig) -> NativeSteps:
-        """The steps of a search, one call each."""
-        rules, kept = self._rules.of(start.rules[0].shared).record(start.rules)
-        batch: HREDBatch = start.state.batch
-        records = self.record, self.contexts(batch), self.fast, ctypes.byref(rules)
-        owners = (self, batch, rules, *kept)
-        kernel = SearchKernel(self.library, records, owners, self.workspaces)
-        return NativeSteps(kernel, start, config)
-
-    def contexts(self, batch: HREDBatch) -> Any:
-        """The record of a batch, made once."""
-        if batch.record is None:
-            batch.record = _contexts_record(batch)
-        return ctypes.byref(batch.record)
-
-
-def _contexts_record(batch: HREDBatch) -> ctypes.Structure:
+def _contexts_record(batch: DecodedBatch) -> ctypes.Structure:
     step, output = batch.session_inputs
     fields = {
         "contexts": batch.contexts,

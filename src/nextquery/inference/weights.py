@@ -1,21 +1,24 @@
 """The weights of a model folder as memory-mapped arrays, checked and never copied.
 
 A safetensors file is a length, a JSON header and the numbers. Names and shapes are those of the
-parameters of `model.hred` (a test compares the two).
+parameters of the PyTorch network (a test compares the two).
 """
 
 import json
 import mmap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from nextquery.artifacts import Artifact, read_artifact
+from nextquery.config import Section, stored_section
 from nextquery.errors import ArtifactError
-from nextquery.model.settings import WEIGHTS, ModelConfig
+from nextquery.model.settings import VOCABULARY, WEIGHTS, ModelConfig
+from nextquery.text.vocabulary import Vocabulary
 
 Floats = NDArray[np.float32]
 Weights = Mapping[str, Floats]
@@ -82,6 +85,34 @@ def copying_shapes(d_e: int, d_h: int) -> dict[str, Shape]:
         "copying.gate.bias": (1,),
         "copying.age": (AGES,),
     }
+
+
+Config = TypeVar("Config", bound=Section)
+Network = TypeVar("Network")
+
+
+def read_network(
+    folder: Path | str | Artifact,
+    kind: str,
+    config_type: type[Config],
+    shapes: Callable[[Config, int], Mapping[str, Shape]],
+    make: Callable[[Config, Vocabulary, dict[str, Floats]], Network],
+) -> Network:
+    """Open the model folder of a network of this kind; the weights stay in the file.
+
+    `shapes` are the parameters for a configuration and a number of words, `make` is called with
+    configuration, vocabulary and weights.
+    """
+
+    def read(artifact: Artifact) -> Network:
+        config = stored_section(config_type, artifact.entry("model"), artifact.path)
+        vocabulary = Vocabulary.load(artifact.file(VOCABULARY))
+        needed = shapes(config, len(vocabulary))
+        weights = read_weights(artifact.file(WEIGHTS), needed, artifact.path / WEIGHTS)
+        artifact.check_once("weights", lambda: check_finite(weights))
+        return make(config, vocabulary, weights)
+
+    return read_artifact(folder if isinstance(folder, Artifact) else Path(folder), read, kind)
 
 
 def read_weights(file: Path, shapes: Mapping[str, Shape], shown: Path) -> dict[str, Floats]:

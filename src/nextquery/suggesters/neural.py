@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from nextquery.guard.guard import Guard
 from nextquery.inference import analysis
 from nextquery.inference.analysis import Floats, query_weights, update_gates_many
 from nextquery.inference.context import ContextLimits, ContextState
+from nextquery.inference.decoder import NeuralModel
 from nextquery.inference.hred import HREDModel
+from nextquery.inference.hred_network import HREDNetwork
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.inference.transformer import TransformerModel
@@ -74,10 +76,32 @@ def _mean(scored: Sequence[ScoredQuery]) -> ScoredQuery:
 class NeuralSuggester:
     """A trained network of any kind; several threads may ask it at once.
 
-    A further network needs a subclass with `kind` and `load` (see `HREDSuggester`).
+    A further network needs a subclass with `kind` and `open_model`.
     """
 
-    kind: str
+    kind: ClassVar[str]
+
+    @staticmethod
+    def open_model(artifact: Artifact) -> NeuralModel[Any]:
+        """Open the network of a model folder."""
+        raise NotImplementedError
+
+    @classmethod
+    def load(
+        cls, folder: Path | Artifact, guard: Guard, config: DecodeConfig | None = None
+    ) -> Self:
+        """Open a model folder behind its guard."""
+        artifact, predictor = read_artifact(
+            folder, lambda artifact: (artifact, cls._predictor_of(artifact, guard)), cls.kind
+        )
+        suggester = cls(artifact, predictor, config or DecodeConfig())
+        suggester.prepare()
+        return suggester
+
+    @classmethod
+    def _predictor_of(cls, artifact: Artifact, guard: Guard) -> Predictor:
+        limits = ContextLimits.from_manifest(artifact.manifest)
+        return Predictor(cls.open_model(artifact), guard, limits)
 
     def __init__(self, artifact: Artifact, predictor: Predictor, config: DecodeConfig) -> None:
         self.config = config
@@ -204,27 +228,20 @@ class HREDSuggester(NeuralSuggester):
 
     kind = KIND
 
-    def __init__(
-        self, artifact: Artifact, model: HREDModel, predictor: Predictor, config: DecodeConfig
-    ) -> None:
-        super().__init__(artifact, predictor, config)
-        self.network = model.network
-        self._gated = model
+    @staticmethod
+    def open_model(artifact: Artifact) -> HREDModel:
+        """Open the network of a model folder."""
+        return HREDModel.from_pretrained(artifact)
 
-    @classmethod
-    def load(
-        cls, folder: Path | Artifact, guard: Guard, config: DecodeConfig | None = None
-    ) -> "HREDSuggester":
-        """Open a model folder behind its guard."""
+    @property
+    def network(self) -> HREDNetwork:
+        """Its weights and equations."""
+        return self._hred.network
 
-        def read(artifact: Artifact) -> "HREDSuggester":
-            model = HREDModel.from_pretrained(artifact)
-            predictor = Predictor(model, guard, ContextLimits.from_manifest(artifact.manifest))
-            return cls(artifact, model, predictor, config or DecodeConfig())
-
-        suggester = read_artifact(folder, read, KIND)
-        suggester.prepare()
-        return suggester
+    @property
+    def _hred(self) -> HREDModel:
+        assert isinstance(self.model, HREDModel)
+        return self.model
 
     def explain(self, context: Sequence[str]) -> list[QueryWeight]:
         """How much each query of the context counts (the paper's Figure 7)."""
@@ -236,7 +253,7 @@ class HREDSuggester(NeuralSuggester):
 
     def update_gates_many(self, contexts: Sequence[Sequence[str]]) -> list[Floats]:
         """What `update_gates` gives for each context, computed together."""
-        return update_gates_many(self._gated, self._predictor.encoder, contexts)
+        return update_gates_many(self._hred, self._predictor.encoder, contexts)
 
 
 class TransformerSuggester(NeuralSuggester):
@@ -244,36 +261,17 @@ class TransformerSuggester(NeuralSuggester):
 
     kind = TRANSFORMER
 
-    def __init__(
-        self,
-        artifact: Artifact,
-        model: TransformerModel,
-        predictor: Predictor,
-        config: DecodeConfig,
-    ) -> None:
-        super().__init__(artifact, predictor, config)
-        self._attentive = model
-
-    @classmethod
-    def load(
-        cls, folder: Path | Artifact, guard: Guard, config: DecodeConfig | None = None
-    ) -> "TransformerSuggester":
-        """Open a model folder behind its guard."""
-
-        def read(artifact: Artifact) -> "TransformerSuggester":
-            model = TransformerModel.from_pretrained(artifact)
-            predictor = Predictor(model, guard, ContextLimits.from_manifest(artifact.manifest))
-            return cls(artifact, model, predictor, config or DecodeConfig())
-
-        suggester = read_artifact(folder, read, TRANSFORMER)
-        suggester.prepare()
-        return suggester
+    @staticmethod
+    def open_model(artifact: Artifact) -> TransformerModel:
+        """Open the network of a model folder."""
+        return TransformerModel.from_pretrained(artifact)
 
     def explain(self, context: Sequence[str]) -> list[QueryWeight]:
         """How much the network attends to each query of the context, as shares of 1."""
         encoder = self._predictor.encoder
         texts = encoder.normalised(context)
-        [shares] = self._attentive.attention([encoder.read_part(texts)])
+        assert isinstance(self.model, TransformerModel)
+        [shares] = self.model.attention([encoder.read_part(texts)])
         left = [0.0] * (len(texts) - len(shares)) + shares.tolist()
         weights = []
         for query in context:

@@ -1,5 +1,6 @@
 """The Transformer's key-value cache in NumPy against the PyTorch network."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,12 @@ import torch
 
 from nextquery.guard.guard import Guard
 from nextquery.inference.context import ContextBatch, ContextEncoder
+from nextquery.inference.native import Library
+from nextquery.inference.native_decoder import CompiledDecoder
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
 from nextquery.inference.transformer import TransformerModel, weight_shapes
+from nextquery.inference.transformer_blocks import ArrayBlocks, NativeBlocks
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.settings import TransformerConfig
 from nextquery.model.transformer import Transformer
@@ -22,12 +26,11 @@ CONTEXTS = [[], ["w1 w2"], ["w1 w2", "w3 zzz w4", "w5"], ["zzz"], ["w7"] * 30]
 CANDIDATES = ["w3", "w1 w2", "w4 w5 w6", "zzz w3"]
 
 
-def network(*, copy: bool, seed: int = 0) -> Transformer:
-    torch.manual_seed(seed)
-    config = TransformerConfig.model_validate(
-        {"vocabulary_size": 40, "embedding_size": 12, "model_size": 16, "heads": 2, "copy": copy}
-    )
-    model = Transformer(config, Vocabulary(f"w{number}" for number in range(40))).eval()
+def network(*, copy: bool, words: int = 40, model_size: int = 16) -> Transformer:
+    torch.manual_seed(0)
+    sizes = {"embedding_size": 12, "model_size": model_size, "heads": 2}
+    config = TransformerConfig.model_validate({"vocabulary_size": words, **sizes, "copy": copy})
+    model = Transformer(config, Vocabulary(f"w{number}" for number in range(words))).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.0)
@@ -119,6 +122,73 @@ def test_a_beam_of_one_is_greedy() -> None:
         words.append(word)
         rows = decoder.advance(rows, np.zeros(1, dtype=np.int64), np.array([word]))
     assert first.text == " ".join(predictor.model.vocabulary.words[word] for word in words)
+
+
+KERNELS = [*itertools.product([None, "avx2", "baseline"], [16, 44, 96])]
+"""Instruction sets and state sizes: heads of less than a vector, of odd halves, of several."""
+
+
+@pytest.mark.parametrize(("instructions", "size"), KERNELS, indirect=["instructions"])
+def test_the_compiled_blocks_are_those_of_numpy(instructions: Library, size: int) -> None:
+    torch_model = network(copy=False, model_size=size)
+    weights = torch_model.arrays()
+    arrays = ArrayBlocks(torch_model.config, weights)
+    native = NativeBlocks(instructions, torch_model.config, weights)
+    caches = [np.zeros((0, 2, 2, size), dtype=np.float32)] * 3
+    words = [np.arange(3, 9), np.arange(5, 6), np.arange(2, 30)]
+    read = native.read(caches, words)
+    for one, other in zip(read, arrays.read(caches, words), strict=True):
+        np.testing.assert_allclose(one.states, other.states, atol=2e-5)
+        np.testing.assert_allclose(one.added, other.added, atol=2e-5)
+    contexts = np.array([0, 0, 2, 2, 2])
+    own = np.random.default_rng(0).normal(size=(5, 3, 2, 2, size)).astype(np.float32)
+    grown = own.copy()
+    past = [part.added for part in read]
+    states = native.extend(np.arange(5), past, contexts, grown)
+    np.testing.assert_allclose(arrays.extend(np.arange(5), past, contexts, own), states, atol=2e-5)
+    np.testing.assert_allclose(own, grown, atol=2e-5)
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_compiled_lists_are_those_of_numpy(copy: bool, library: Library) -> None:
+    torch_model = network(copy=copy, words=90)
+    lists = []
+    for compiled in (True, False):
+        predictor = Predictor(model_of(torch_model, compiled=compiled), Guard())
+        states = predictor.encoder.encode_many(CONTEXTS)
+        suggested = predictor.suggest_many(states, 8, DecodeConfig(max_words=4))
+        suggested.append(predictor.complete(states[1], "w1", 8, DecodeConfig(known="free")))
+        lists.append([[item.text for item in some] for some in suggested])
+        assert isinstance(predictor.decoder("exact"), CompiledDecoder) == compiled
+    assert lists[0] == lists[1]
+    assert all(lists[0])
+
+
+def test_fast_mode_scores_nearly_the_same(library: Library) -> None:
+    predictor = Predictor(model_of(network(copy=True, words=150)), Guard())
+    batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(CONTEXTS))
+    every = np.tile(np.arange(1, 150), (2 * len(CONTEXTS), 1))
+    scores = []
+    for mode in ("fast", "exact"):
+        decoder = predictor.decoder(mode)
+        rows = np.repeat(np.arange(len(CONTEXTS)), 2)
+        state = decoder.advance(decoder.start(batch), rows, np.arange(4, 4 + len(rows)))
+        scores.append(decoder.predict(state).of(every))
+    np.testing.assert_allclose(scores[0], scores[1], rtol=0, atol=0.03)
+    assert np.abs(scores[0] - scores[1]).max() > 0  # the modes differ
+
+
+def test_a_session_longer_than_the_table_of_angles(compiled: bool) -> None:
+    torch_model = network(copy=False)
+    model = model_of(torch_model, compiled=compiled)
+    session = ["w1 w2 w3 w4 w5 w6 w7 w8 w9"] * 60
+    [memory] = model.read_sessions([session])
+    assert len(memory.cache) > 512
+    words = [END_OF_QUERY, *(word for query in session for word in model.vocabulary.encode(query))]
+    tokens = torch.tensor(words)
+    with torch.no_grad():
+        states = torch_model(tokens, torch.zeros_like(tokens), torch.arange(len(words)))
+    np.testing.assert_allclose(memory.last, states[-1].numpy(), atol=1e-4)
 
 
 def test_attention_to_queries_adds_up_to_one() -> None:

@@ -15,13 +15,11 @@ import numpy as np
 import pytest
 
 from nextquery import PreparedData, load
-from nextquery.artifacts import Artifact, publish, read_artifact
-from nextquery.guard.guard import Guard
+from nextquery.artifacts import Artifact, publish
 from nextquery.guard.tables import write_tables
 from nextquery.inference.context import ContextBatch, Floats
 from nextquery.inference.decoder import Ids, Prediction, SearchStart
 from nextquery.inference.output import OutputLayer
-from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig, Mode
 from nextquery.service.engine import StatefulEngine, open_engine
 from nextquery.suggesters.asking import SuggestOptions
@@ -102,13 +100,9 @@ class ToyModel:
 class ToySuggester(NeuralSuggester):
     kind = "toy"
 
-    @classmethod
-    def load(cls, folder: Path | Artifact, guard: Guard) -> "ToySuggester":
-        def read(artifact: Artifact) -> "ToySuggester":
-            words = json.loads(artifact.file("words.json").read_text(encoding="utf-8"))
-            return cls(artifact, Predictor(ToyModel(words), guard), DecodeConfig())
-
-        return read_artifact(folder, read, "toy")
+    @staticmethod
+    def open_model(artifact: Artifact) -> "ToyModel":
+        return ToyModel(json.loads(artifact.file("words.json").read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="module", autouse=True)
