@@ -33,6 +33,8 @@ AOL logs, which you must have:
     aol-ngrams WORK LOG...       word vectors with and without character n-grams
     aol-seeds WORK LOG...        three seeds and their ensemble, perplexities
     leak WORK DATA               does the ranker of new visitors know who they are?
+    returning RETURNING DATA NAME=MODEL...
+                                 own earlier queries of visitors (docs/how-to/visitors-history.md)
 
 Single tables, printed as JSON; --quick takes small sizes:
 
@@ -67,6 +69,12 @@ def main(arguments: list[str]) -> None:
             leaderboard.main(where)
         case ["plots", *rest]:
             _plots(rest)
+        case ["returning", returning, data, *models] if models:
+            from research import returning_visitors
+
+            named = dict(model.split("=", 1) for model in models)
+            folders = {name: Path(folder) for name, folder in named.items()}
+            returning_visitors.study(Path(returning), Path(data), folders)
         case [name] | [name, "--quick"] if name in TABLES:
             table = importlib.import_module(f"research.{name}")
             print(json.dumps(table.main("--quick" in arguments), indent=2))

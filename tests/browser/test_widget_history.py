@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from nextquery.guard.guard import Guard
-from nextquery.suggesters.returning import FEATURES, Returning, ReturningSettings
+from nextquery.suggesters.returning import FEATURES, Regression, Returning, ReturningSettings
 
 from .widget_page import BOX, OPTIONS, Shop
 
@@ -31,7 +31,7 @@ def service(
     """A service that finds every earlier query likely."""
     folder = tmp_path_factory.mktemp("returning")
     weights = np.zeros(len(FEATURES) + 1)
-    Returning(weights, 0.4, ReturningSettings(), Guard()).save(folder / "model")
+    Returning(Regression(weights), 0.4, ReturningSettings(), Guard()).save(folder / "model")
     more = "--returning", str(folder / "model"), "--feedback", str(folder / "feedback")
     return start_service(served_models["adjacency"], *more)
 

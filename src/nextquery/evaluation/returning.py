@@ -1,8 +1,8 @@
 """Lists for returning and first-time visitors apart, with and without their own earlier queries.
 
 For each request: is the next query in the list, in the group `again`, in what is shown (the first
-five of the list and `again`)? `again` is compared with the rule "last three distinct queries".
-Intervals resample users.
+five of the list and up to three of `again` that the list does not show)? `again` is compared with
+the rule "last three distinct queries". Intervals resample users.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ SHOWN = 5
 """Suggestions of a list that are shown, before `again`."""
 AGAIN = 3
 FREQUENT = 100
-"""A next query is informational if it is not one of so many most frequent queries."""
+"""A next query is informational if it is not one of this many most frequent queries."""
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -70,7 +70,7 @@ class GroupQuality:
 
 @dataclass(frozen=True)
 class VisitorResult:
-    """Requests of one sort of visitors."""
+    """Requests of one group of visitors."""
 
     requests: int
     users: int
@@ -83,6 +83,8 @@ class VisitorResult:
     """Each system's list alone, ten suggestions."""
     shown: Mapping[str, ListQuality]
     """What a visitor sees: five suggestions, then `again`."""
+    precision_ratio: Estimate | None = field(default=None, metadata=OPTIONAL)
+    """The precision of `again` over that of the last three distinct queries."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,11 @@ class ReturningResult:
     """Returning and first-time visitors, in the test split and among users kept aside."""
 
     visitors: Mapping[str, VisitorResult] = field(default_factory=dict)
-    """By split and sort of visitor: `test: returning`, ..."""
+    """By split and group of visitors: `test: returning`, ..."""
     threshold: float | None = None
     """The least probability that is shown."""
+    learner: str | None = field(default=None, metadata=OPTIONAL)
+    """Whether validation preferred trees or a regression."""
     too_few: str | None = field(default=None, metadata=OPTIONAL)
     """Why nothing was measured."""
 
@@ -118,37 +122,46 @@ def returning_result(
         }
     except InputError as error:
         return ReturningResult(too_few=str(error))
-    frequent = {query for query, _ in background.most_frequent(FREQUENT)}
+    frequent = frequent_queries(background)
     visitors: dict[str, VisitorResult] = {}
     for split, requests in samples.items():
-        split_contexts = [request.context for request in requests]
+        contexts_of_split = [request.context for request in requests]
         lists = {
-            name: suggest_all(suggester, split_contexts, steps.track(f"{split}, {name}"))
+            name: suggest_all(suggester, contexts_of_split, steps.track(f"{split}, {name}"))
             for name, suggester in suggesters.items()
         }
         for name, is_returning in (("returning", True), ("first-time", False)):
             chosen = [n for n, request in enumerate(requests) if request.returning == is_returning]
             if chosen:
-                of_these = {key: [rows[n] for n in chosen] for key, rows in lists.items()}
-                some = [requests[n] for n in chosen]
-                visitors[f"{split}: {name}"] = _measured(model, some, of_these, frequent)
-    return ReturningResult(visitors, model.threshold)
+                lists_of_group = {key: [rows[n] for n in chosen] for key, rows in lists.items()}
+                group = [requests[n] for n in chosen]
+                visitors[f"{split}: {name}"] = measure(model, group, lists_of_group, frequent)
+    return ReturningResult(visitors, model.threshold, model.learner)
 
 
-def _measured(
+def frequent_queries(background: BackgroundCounts) -> set[str]:
+    """The queries that are not informational."""
+    return {query for query, _ in background.most_frequent(FREQUENT)}
+
+
+def measure(
     model: Returning,
     requests: Sequence[PastRequest],
     lists: Mapping[str, Texts],
     frequent: set[str],
 ) -> VisitorResult:
+    """How often lists, `again` and both together have the next query of requests."""
     cases = _Cases(requests, frequent)
-    again = [
+    likeliest = [
         [
             suggestion.text
-            for suggestion in model.again(request.context, request.history, request.now, AGAIN)
+            for suggestion in model.again(
+                request.context, request.history, request.now, SHOWN + AGAIN
+            )
         ]
         for request in requests
     ]
+    again = [texts[:AGAIN] for texts in likeliest]
     last_three = [
         [entry.text for entry in request.history if entry.text != request.context[-1]][:AGAIN]
         for request in requests
@@ -157,10 +170,7 @@ def _measured(
         any(entry.text == request.next_query for entry in request.history) for request in requests
     ]
     together = {
-        name: [
-            [*texts[:SHOWN], *(text for text in earlier if text not in texts[:SHOWN])]
-            for texts, earlier in zip(rows, again, strict=True)
-        ]
+        name: [_shown(texts, earlier) for texts, earlier in zip(rows, likeliest, strict=True)]
         for name, rows in lists.items()
     }
     return VisitorResult(
@@ -171,7 +181,14 @@ def _measured(
         last_three=cases.group(last_three),
         lists={name: cases.quality([row[:10] for row in rows]) for name, rows in lists.items()},
         shown={name: cases.quality(rows) for name, rows in together.items()},
+        precision_ratio=cases.precision_ratio(again, last_three),
     )
+
+
+def _shown(suggestions: Sequence[str], earlier: Sequence[str]) -> list[str]:
+    """What the service shows: earlier queries that the list has are not repeated."""
+    listed = list(suggestions[:SHOWN])
+    return [*listed, *[text for text in earlier if text not in listed][:AGAIN]]
 
 
 class _Cases:
@@ -218,6 +235,25 @@ class _Cases:
             precision_when_shown=estimate(values, has, self._users) if has.any() else None,
         )
 
+    def precision_ratio(self, lists: Texts, other_lists: Texts) -> Estimate | None:
+        """The precision of lists over that of other lists, users resampled together."""
+        (hits, sizes), (other_hits, other_sizes) = (
+            (
+                np.array([w in row for row, w in zip(rows, self._wanted, strict=True)], float),
+                np.array([len(row) for row in rows], dtype=np.float64),
+            )
+            for rows in (lists, other_lists)
+        )
+        if not sizes.any() or not other_hits.any():
+            return None
+        drawn, columns = _resampled(self._users, hits, sizes, other_hits, other_sizes)
+        right, shown, other_right, other_shown = (drawn @ column for column in columns)
+        defined = (shown > 0) & (other_right > 0)
+        ratios = (right * other_shown)[defined] / (shown * other_right)[defined]
+        low, high = np.quantile(ratios, [0.025, 0.975]).tolist()
+        value = (hits.sum() / sizes.sum()) / (other_hits.sum() / other_sizes.sum())
+        return Estimate(float(value), low, high)
+
     def _mean(self, values: NDArray[np.bool_] | Floats) -> Estimate:
         return estimate(values.astype(np.float64), np.ones(len(values)), self._users)
 
@@ -229,11 +265,17 @@ def estimate(values: Floats, sizes: Floats, users: Integers) -> Estimate:
     >>> found.value, found.low, found.high
     (0.5, 0.5, 0.5)
     """
-    _, numbers = np.unique(users, return_inverse=True)
-    sums, totals = (np.bincount(numbers, weights=column) for column in (values, sizes))
-    count = len(sums)
-    generator = np.random.default_rng(0)
-    drawn = generator.multinomial(count, np.full(count, 1.0 / count), size=RESAMPLES)
+    drawn, (sums, totals) = _resampled(users, values, sizes)
     ratios = (drawn @ sums) / np.maximum(drawn @ totals, 1e-12)
     low, high = np.quantile(ratios, [0.025, 0.975]).round(12).tolist()
     return Estimate(float(values.sum() / sizes.sum()), low, high)
+
+
+def _resampled(users: Integers, *columns: Floats) -> tuple[Integers, list[Floats]]:
+    """How often each user is drawn (resamples, users), and the sum of each column per user."""
+    _, numbers = np.unique(users, return_inverse=True)
+    sums = [np.asarray(np.bincount(numbers, weights=column), np.float64) for column in columns]
+    count = len(sums[0])
+    generator = np.random.default_rng(0)
+    drawn = generator.multinomial(count, np.full(count, 1.0 / count), size=RESAMPLES)
+    return drawn, sums

@@ -38,11 +38,11 @@ from nextquery.feedback.reranker import (
 )
 from nextquery.feedback.settings import RerankSettings
 from nextquery.guard.tables import FOLDER as GUARD
+from nextquery.inference.trees import Trees
 from nextquery.normalise import normalise_query
 from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks, user_fold
 from nextquery.ranking.features import FeatureTable
 from nextquery.ranking.lambdamart import RankedPart, RankerData, TreeShape, train_ranker
-from nextquery.ranking.trees import Trees
 from nextquery.suggesters.counts import save_array, save_record
 
 FOLDS = 5

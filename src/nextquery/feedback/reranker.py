@@ -21,8 +21,8 @@ from nextquery.errors import ArtifactError
 from nextquery.feedback.events import Source, source_of
 from nextquery.guard.guard import Guard
 from nextquery.inference.settings import Known
+from nextquery.inference.trees import Trees
 from nextquery.ranking.similarity import cosine, trigrams
-from nextquery.ranking.trees import Trees
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.base import Adjustable, Completer, Decoding, Suggester
 from nextquery.suggesters.count_suggester import clean

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import lightgbm
 import numpy as np
 
+from nextquery.inference.trees import Trees, on_grid, trees_from_lightgbm
 from nextquery.ranking.cases import CaseSet, Floats, reciprocal_ranks
 from nextquery.ranking.features import FeatureTable
-from nextquery.ranking.trees import Trees, on_grid, trees_from_lightgbm
 
 TREES = 500
 PATIENCE = 50

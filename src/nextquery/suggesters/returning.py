@@ -1,17 +1,18 @@
 """What a returning visitor may search for again: P(next query = q | own past, session).
 
-Candidates are the visitor's own earlier queries, so the model stores no query of anybody: it is a
-logistic regression over features of the past (how often, how recently, after which query) and of
-the session (words in common). The K-user rule does not apply to a visitor's own text.
+Candidates are the visitor's own earlier queries, so the model stores no query of anybody: it has
+boosted trees, or a logistic regression, over features of the past (how often, how recently, after
+which query) and of the session (words in common). The K-user rule does not apply to a visitor's own
+text.
 
     model = Returning.load(folder)
     model.again(["paris hotels"], [PastQuery("paris metro map", 1_700_000_000, 3)], now)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,9 @@ from nextquery.artifacts.arrays import load_array, require
 from nextquery.config import Section, stored_section
 from nextquery.errors import ArtifactError
 from nextquery.guard.guard import Guard, HitsCheck, OwnText, looks_typed
+from nextquery.inference.trees import Trees
 from nextquery.records import Suggestion
+from nextquery.suggesters.counts import load_record, save_record
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +34,7 @@ MAX_HISTORY = 200
 """Different earlier queries that are looked at, the most recent ones."""
 SOURCE = "typed before"
 FURTHER = 0.25
-"""Once one query is as likely as the threshold, further ones may have this share of it."""
+"""`further` of folders that do not say."""
 _IDLE_SECONDS = 1800.0
 
 
@@ -87,8 +90,9 @@ FEATURES = (
     "word_overlap_by_log_rank",
     "log_count_last_query_by_log_rank",
 )
-"""The columns of `candidate_features`. Tried without gain: how popular a query is with other
-people, the time of day, the share of the visitor's searches, common prefixes."""
+"""The columns of `candidate_features`. Products are for the regression. Tried without gain: how
+popular a query is with other people, HRED's likelihood of it (docs/reference/models.md), the time
+of day, the share of the visitor's searches, common prefixes."""
 
 
 def candidate_features(
@@ -163,13 +167,66 @@ class ReturningSettings(Section):
     """How a model of returning visitors is fitted."""
 
     sessions: int = Field(default=5000, ge=1)
-    """Training sessions to learn from, drawn at random; half as many decide the threshold."""
-    shown: float = Field(default=0.53, gt=0.0, le=1.0)
-    """The share of validation requests in which something is shown: decides the threshold."""
+    """Training sessions to learn from, drawn at random, and as many validation sessions."""
+    shown: float = Field(default=0.6, gt=0.0, le=1.0)
+    """The largest share of requests in which something is shown, with 97.5% confidence. A query
+    that is likelier than not is shown in any case."""
+    precision: float = Field(default=2.0, ge=0.0)
+    """A query that is shown is the next one at least this many times as often as one of the last
+    three distinct queries."""
+    learner: Literal["auto", "trees", "regression"] = "auto"
+    """Boosted trees (need LightGBM to fit), a logistic regression, or what validation prefers."""
     ridge: float = Field(default=100.0, ge=0.0)
     """Weight decay of the regression, counted in candidates."""
     seed: int = Field(default=0, ge=0)
     """Decides which sessions are drawn."""
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A logistic regression."""
+
+    weights: Floats
+    """One weight per feature, then the intercept."""
+
+    def logits(self, rows: Floats) -> Floats:
+        """The log odds of each row (rows, FEATURES)."""
+        return np.asarray(rows @ self.weights[:-1] + self.weights[-1])
+
+    def calibrated(self, slope: float, shift: float) -> "Regression":
+        """With log odds times `slope` plus `shift`."""
+        weights = self.weights * slope
+        weights[-1] += shift
+        return Regression(weights)
+
+    def check(self) -> None:
+        """Refuse weights of another shape, or that are not finite."""
+        require(self.weights.shape == (len(FEATURES) + 1,), "weights has a wrong shape")
+        require(bool(np.isfinite(self.weights).all()), "weights has a value that is not finite")
+
+
+@dataclass(frozen=True)
+class BoostedTrees:
+    """Gradient-boosted trees."""
+
+    trees: Trees
+
+    def logits(self, rows: Floats) -> Floats:
+        """The log odds of each row (rows, FEATURES)."""
+        return self.trees.scores(rows)
+
+    def calibrated(self, slope: float, shift: float) -> "BoostedTrees":
+        """With log odds times `slope` plus `shift`: in the leaves."""
+        leaves = self.trees.leaves * slope + shift / max(len(self.trees.roots), 1)
+        return BoostedTrees(replace(self.trees, leaves=leaves))
+
+    def check(self) -> None:
+        """Refuse trees that do not fit together."""
+        self.trees.check(len(FEATURES))
+
+
+Learnt = Regression | BoostedTrees
+_NAMES = {Regression: "regression", BoostedTrees: "trees"}
 
 
 class Returning:
@@ -179,12 +236,18 @@ class Returning:
     settings_type = ReturningSettings
 
     def __init__(
-        self, weights: Floats, threshold: float, settings: ReturningSettings, guard: Guard
+        self,
+        learnt: Learnt,
+        threshold: float,
+        settings: ReturningSettings,
+        guard: Guard,
+        further: float = FURTHER,
     ) -> None:
-        self.weights = weights
-        """One weight per feature, then the intercept."""
+        self.learnt = learnt
         self.threshold = threshold
         """Nothing is shown if no query is as likely as this."""
+        self.further = further
+        """If one is, further ones may have this share of the threshold."""
         self.settings = settings
         self.guard = guard
         self.validation: dict[str, float] = {}
@@ -197,7 +260,7 @@ class Returning:
     ) -> list[tuple[str, float]]:
         """Every candidate with P(it is the next query), the likeliest first, ties by recency."""
         texts, rows = candidate_features(context, history, now)
-        values = 1.0 / (1.0 + np.exp(-(rows @ self.weights[:-1] + self.weights[-1])))
+        values = sigmoid(self.learnt.logits(rows))
         order = np.argsort(-values, kind="stable").tolist()
         return [(texts[index], float(values[index])) for index in order]
 
@@ -212,7 +275,7 @@ class Returning:
         """At most `n` earlier queries with their probability as score, the likeliest first.
 
         Nothing is shown without a history, or if none is as likely as the threshold; the others
-        may be a quarter as likely. Queries are normalised. The guard's blocklist, patterns of
+        may be `further` as likely. Queries are normalised. The guard's blocklist, patterns of
         personal data and hits rule apply, its K-user rule does not.
         """
         least = self.threshold if threshold is None else threshold
@@ -220,7 +283,9 @@ class Returning:
         if not history:
             return suggestions
         for text, probability in self.probabilities(context, history, now):
-            if probability < (least * FURTHER if suggestions else least) or len(suggestions) == n:
+            if len(suggestions) == n or probability < least * (
+                self.further if suggestions else 1.0
+            ):
                 break
             if self.allows(text):
                 suggestions.append(Suggestion(text, probability, SOURCE))
@@ -245,26 +310,37 @@ class Returning:
         return looks_typed(text) and bool(self.guard.allows(text, OwnText(frozenset({text}))))
 
     def describe(self) -> str:
-        """One sentence on what the model gave on the validation sessions."""
+        """What the model gave on the validation sessions, in two sentences."""
         figures = self.validation
+        name = {"trees": "boosted trees", "regression": "a logistic regression"}[self.learner]
         return (
-            f"On {figures['requests']:,.0f} validation requests it shows something in "
-            f"{figures['shown']:.0%}, has the next query in {figures['hit']:.1%}, and "
+            f"It has {name}. On {figures['requests']:,.0f} validation requests it shows something "
+            f"in {figures['shown']:.0%}, has the next query in {figures['hit']:.1%}, and "
             f"{figures['precision']:.1%} of what it shows is the next query."
         )
+
+    @property
+    def learner(self) -> str:
+        """`trees` or `regression`."""
+        return _NAMES[type(self.learnt)]
 
     def save(self, path: Path) -> None:
         """Publish the model as an artifact folder."""
         entries: dict[str, Any] = {
             "settings": self.settings.model_dump(mode="json"),
             "features": list(FEATURES),
+            "learner": self.learner,
             "threshold": self.threshold,
+            "further": self.further,
             "validation": self.validation,
         }
         if self.data_entry is not None:
             entries["data"] = dict(self.data_entry)
         with publish(path, KIND, entries) as folder:
-            np.save(folder / "weights.npy", self.weights, allow_pickle=False)
+            if isinstance(self.learnt, BoostedTrees):
+                save_record(folder, "trees", self.learnt.trees)
+            else:
+                np.save(folder / "weights.npy", self.learnt.weights, allow_pickle=False)
 
     @classmethod
     def load(
@@ -279,14 +355,29 @@ class Returning:
     ) -> "Returning":
         if list(artifact.entry("features")) != list(FEATURES):
             raise ArtifactError(f"{artifact.path}: was fitted on other features; fit it again")
-        weights = load_array(artifact, "weights.npy", "f")
-        threshold = artifact.entry("threshold")
-        require(weights.shape == (len(FEATURES) + 1,), "weights.npy has a wrong shape")
-        require(bool(np.isfinite(weights).all()), "weights.npy has a value that is not finite")
-        if type(threshold) is not float or not 0.0 <= threshold <= 1.0:
-            raise ArtifactError(f"{artifact.path}: `threshold` must be 0 to 1; fit it again")
+        # The first folders had a regression and did not say so.
+        learner = artifact.manifest.get("learner", "regression")
+        if learner not in _NAMES.values():
+            raise ArtifactError(f"{artifact.path}: `learner` must be trees or regression")
+        learnt: Learnt = (
+            BoostedTrees(load_record(artifact, "trees", Trees))
+            if learner == "trees"
+            else Regression(load_array(artifact, "weights.npy", "f"))
+        )
+        learnt.check()
+        shares = artifact.entry("threshold"), artifact.manifest.get("further", FURTHER)
+        if not all(type(share) is float and 0.0 <= share <= 1.0 for share in shares):
+            raise ArtifactError(
+                f"{artifact.path}: `threshold` and `further` must be 0 to 1; fit it again"
+            )
+        threshold, further = shares
         settings = stored_section(ReturningSettings, artifact.entry("settings"), artifact.path)
-        model = cls(weights, threshold, settings, Guard(None, blocklist, hits))
+        model = cls(learnt, threshold, settings, Guard(None, blocklist, hits), further)
         model.validation = dict(artifact.entry("validation"))
         model.data_entry = artifact.manifest.get("data")
         return model
+
+
+def sigmoid(values: Floats) -> Floats:
+    """Probabilities of log odds."""
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(values, -60.0, 60.0))))

@@ -18,7 +18,7 @@ from nextquery.feedback.simulated_visitors import (
     SimulatedVisitors,
     simulate,
 )
-from nextquery.ranking.trees import Trees
+from nextquery.inference.trees import Trees
 from nextquery.records import Suggestion
 
 QUERIES = 40

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from nextquery.errors import ArtifactError
+from nextquery.inference.trees import Trees, on_grid, trees_from_lightgbm
 from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks
 from nextquery.ranking.features import FeatureTable
 from nextquery.ranking.lambdamart import SHAPES, RankedPart, Ranker, RankerData, train_ranker
-from nextquery.ranking.trees import Trees, on_grid, trees_from_lightgbm
 
 
 def part(cases: int, seed: int) -> RankedPart:

@@ -4,8 +4,10 @@ import json
 import math
 import random
 import time
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -13,18 +15,21 @@ import pytest
 from typer.testing import CliRunner
 
 from nextquery import PreparedData, load, prepare
+from nextquery.artifacts import publish
 from nextquery.cli.main import app
 from nextquery.errors import ArtifactError, InputError
-from nextquery.guard.guard import Guard
+from nextquery.suggesters import returning_fit
 from nextquery.suggesters.fit import fit_kind
 from nextquery.suggesters.returning import (
     FEATURES,
+    BoostedTrees,
     PastQuery,
+    Regression,
     Returning,
     ReturningSettings,
     candidate_features,
 )
-from nextquery.suggesters.returning_fit import fit_returning, read_requests
+from nextquery.suggesters.returning_fit import fit_returning, log_loss, read_requests
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -52,10 +57,16 @@ def habit_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
     return prepare(pl.DataFrame(habits()), folder, spelling=False, min_users=3)
 
 
-@pytest.fixture(scope="module")
-def model_folder(habit_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["trees", "regression"])
+def model_folder(
+    habit_data: PreparedData,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Path:
     out = tmp_path_factory.mktemp("returning") / "model"
-    fit_returning(habit_data, ReturningSettings(sessions=200, shown=1.0, ridge=1.0)).save(out)
+    settings = ReturningSettings(sessions=200, shown=1.0, ridge=1.0, learner=request.param)
+    fit_returning(habit_data, settings).save(out)
+    assert Returning.load(out).learner == request.param
     return out
 
 
@@ -134,7 +145,7 @@ def test_the_habit_is_learnt(model_folder: Path) -> None:
     assert probabilities["my blog 77"] == found[0].score
     first, second = (value for _, value in model.probabilities(["news"], history, now))
     alone = model.again(["news"], history, now, threshold=first)
-    assert len(alone) == (2 if second >= first / 4 else 1)
+    assert len(alone) == (2 if second >= first * model.further else 1)
     assert model.again(["news"], history, now, n=0) == []
     assert model.again(["news"], history, now, threshold=1.0) == []
 
@@ -182,8 +193,11 @@ def test_a_saved_model_opens_the_same(model_folder: Path, tmp_path: Path) -> Non
     model = Returning.load(model_folder)
     model.save(tmp_path / "copy")
     copy = Returning.load(tmp_path / "copy")
-    assert copy.weights.tolist() == model.weights.tolist()
-    assert (copy.threshold, copy.validation) == (model.threshold, model.validation)
+    history = [PastQuery(f"my blog {n}", 1e9 - n * DAY, 1 + n) for n in range(20)]
+    expected = model.probabilities(["news"], history, 1e9)
+    assert copy.probabilities(["news"], history, 1e9) == expected
+    assert (copy.threshold, copy.further) == (model.threshold, model.further)
+    assert (copy.learner, copy.validation) == (model.learner, model.validation)
     with pytest.raises(ArtifactError, match="model of returning visitors"):
         load(model_folder)
 
@@ -200,10 +214,66 @@ def test_probabilities_are_calibrated(habit_data: PreparedData, model_folder: Pa
     assert expected == pytest.approx(happened, rel=0.2)
 
 
-def test_the_threshold_bounds_how_often_something_is_shown(habit_data: PreparedData) -> None:
-    model = fit_returning(habit_data, ReturningSettings(sessions=200, shown=0.25))
-    assert model.validation["shown"] <= 0.3
-    assert 0 < model.threshold < 1
+@pytest.mark.parametrize("shown", [0.6, 0.8])
+def test_the_upper_bound_of_how_often_something_is_shown(
+    habit_data: PreparedData, shown: float
+) -> None:
+    model = fit_returning(
+        habit_data, ReturningSettings(sessions=400, shown=shown, learner="regression")
+    )
+    requests = read_requests(habit_data, "validation", 400, 0, last_only=True)
+    is_shown = [bool(model.again(each.context, each.history, each.now)) for each in requests]
+    assert model.validation["shown"] == pytest.approx(np.mean(is_shown))
+    assert shown - 0.15 < np.mean(is_shown) < shown - 0.01
+    assert 0 < model.threshold < 0.5
+
+
+def test_what_is_likelier_than_not_is_always_shown(habit_data: PreparedData) -> None:
+    model = fit_returning(habit_data, ReturningSettings(sessions=400, shown=0.01))
+    assert model.threshold == 0.5
+
+
+def test_a_higher_precision_leaves_out_further_queries(habit_data: PreparedData) -> None:
+    def fitted(precision: float) -> Returning:
+        settings = ReturningSettings(
+            sessions=400, shown=0.8, precision=precision, learner="regression"
+        )
+        return fit_returning(habit_data, settings)
+
+    many, few = fitted(0.0), fitted(1000.0)
+    assert many.threshold == few.threshold
+    assert many.further < few.further
+    assert many.validation["hit"] >= few.validation["hit"]
+    assert many.validation["precision"] <= few.validation["precision"]
+
+
+def test_validation_decides_between_trees_and_regression(
+    habit_data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fitted(learner: Literal["auto", "trees", "regression"]) -> Returning:
+        return fit_returning(habit_data, ReturningSettings(sessions=200, learner=learner))
+
+    validation = read_requests(habit_data, "validation", 200, 0)
+    features = [candidate_features(each.context, each.history, each.now) for each in validation]
+    rows = np.concatenate([row for _, row in features])
+    labels = np.concatenate([
+        np.array([text == request.next_query for text in texts], dtype=np.float64)
+        for (texts, _), request in zip(features, validation, strict=True)
+    ])  # fmt: skip
+    trees, regression = (
+        log_loss(model.learnt.logits(rows), labels)
+        for model in (fitted("trees"), fitted("regression"))
+    )
+    assert fitted("auto").learner == ("trees" if trees < regression else "regression")
+    monkeypatch.setattr(returning_fit, "_has_lightgbm", lambda: False)
+    assert fitted("auto").learner == "regression"
+
+
+def test_calibration_of_trees_is_that_of_their_sum(model_folder: Path) -> None:
+    learnt = Returning.load(model_folder).learnt
+    rows = np.random.default_rng(1).uniform(0, 5, (30, len(FEATURES)))
+    expected = 0.5 * learnt.logits(rows) - 0.25
+    assert learnt.calibrated(0.5, -0.25).logits(rows) == pytest.approx(expected)
 
 
 def test_a_log_without_returning_visitors_is_refused(tmp_path: Path) -> None:
@@ -219,12 +289,35 @@ def test_a_log_without_returning_visitors_is_refused(tmp_path: Path) -> None:
         fit_kind("returning", data, ReturningSettings(), hits=lambda _: True)
 
 
-def test_altered_weights_are_refused(model_folder: Path, tmp_path: Path) -> None:
+def test_altered_models_are_refused(model_folder: Path, tmp_path: Path) -> None:
     model = Returning.load(model_folder)
-    broken = Returning(np.append(model.weights[:-1], np.nan), 0.1, model.settings, Guard())
-    broken.save(tmp_path / "broken")
+    if isinstance(model.learnt, BoostedTrees):
+        leaves = np.append(model.learnt.trees.leaves[:-1], np.nan)
+        model.learnt = BoostedTrees(replace(model.learnt.trees, leaves=leaves))
+    else:
+        model.learnt = Regression(np.append(model.learnt.weights[:-1], np.nan))
+    model.save(tmp_path / "broken")
     with pytest.raises(ArtifactError, match="not finite"):
         Returning.load(tmp_path / "broken")
+    model.further = 2.0
+    model.learnt = Returning.load(model_folder).learnt
+    model.save(tmp_path / "share")
+    with pytest.raises(ArtifactError, match="0 to 1"):
+        Returning.load(tmp_path / "share")
+
+
+def test_a_folder_that_names_no_learner_has_a_regression(tmp_path: Path) -> None:
+    """As the first version wrote it."""
+    weights = np.linspace(-1, 1, len(FEATURES) + 1)
+    entries = {
+        "settings": {"sessions": 10, "shown": 0.5, "ridge": 1.0, "seed": 0},
+        "features": list(FEATURES), "threshold": 0.5, "validation": {},
+    }  # fmt: skip
+    with publish(tmp_path / "old", "returning", entries) as folder:
+        np.save(folder / "weights.npy", weights)
+    model = Returning.load(tmp_path / "old")
+    assert isinstance(model.learnt, Regression)
+    assert (model.learnt.weights.tolist(), model.further) == (weights.tolist(), 0.25)
 
 
 def test_the_command_fits_it_and_says_what_it_gives(

@@ -271,10 +271,12 @@ def returning(out: Path, results: ExperimentResults) -> str:
     if result.too_few:
         return html.paragraph(result.too_few)
     text = (
-        "The last request of sampled sessions. Lists are each system's own, of ten; `again` is the "
-        "visitor's own earlier queries, shown from a probability of "
-        f"{result.threshold:.3f}; what is shown is five suggestions and up to three of `again`. "
-        "Intervals (95%) are over users. Informational: the next query is not one of the 100 most "
-        "frequent."
+        "Does it help to show visitors their own earlier queries? Each system suggests its own "
+        "list. Below its first five, a group again has up to three queries that the same "
+        "visitor typed before, as a model of returning visitors ranks them; it is shown if the "
+        f"likeliest has a probability of {result.threshold:.3f} or more. The rule to beat shows "
+        "the last three distinct queries. One request per session, whose next query is the last; "
+        "informational: that query is not one of the 100 most frequent. In brackets 95% "
+        "intervals over users."
     )
     return html.paragraph(text) + tables.returning(result)

@@ -10,7 +10,12 @@ from nextquery.evaluation.probes.hidden_intent import AtDistance, IntentResult
 from nextquery.evaluation.ranked_system import RankedSystem, label
 from nextquery.evaluation.report.html import Cell, Row, paragraph, table
 from nextquery.evaluation.results import ExperimentResults
-from nextquery.evaluation.returning import Estimate, ListQuality, ReturningResult
+from nextquery.evaluation.returning import (
+    Estimate,
+    GroupQuality,
+    ListQuality,
+    ReturningResult,
+)
 from nextquery.evaluation.scenario_run import ScenarioResult, find_comparison
 from nextquery.evaluation.scenarios import SCENARIOS
 from nextquery.evaluation.steps import to_json
@@ -201,30 +206,52 @@ def generation(results: ExperimentResults) -> str:
     return "".join(parts)
 
 
+_SPLITS = {"test": "Test", "unseen_users": "Users kept aside"}
+
+
 def returning(result: ReturningResult) -> str:
-    """A table per sort of visitor: the group, the trivial rule, lists alone and with the group."""
+    """Two tables per group of visitors: own earlier queries, and lists with and without them."""
     parts = []
-    heads = ["", "hit at 1", "hit at 5", "hit at 10", "hit", "MRR", "informational MRR"]
-    heads += ["shown", "precision", "right when shown"]
     for name, visitors in result.visitors.items():
-        rows: list[Row] = []
-        groups = {"again": visitors.again, "last three distinct queries": visitors.last_three}
-        for title, group in groups.items():
-            more = (group.shown, group.precision, group.precision_when_shown)
-            rows.append([title, *_list_cells(group.lists), *map(_estimate, more)])
-        for system, alone in visitors.lists.items():
-            shown = visitors.shown[system]
-            rows.append([label(system), *_list_cells(alone), "", "", ""])
-            rows.append([f"{label(system)}: five and again", *_list_cells(shown), "", "", ""])
+        split, _, group_name = name.partition(": ")
         facts = f"{visitors.requests:,} requests of {visitors.users:,} users"
-        before = f"next query typed before in {visitors.next_query_typed_before:.1%}"
-        parts.append(table(heads, rows, f"{name}: {facts}; {before}"))
+        before = f"the next query was typed before in {visitors.next_query_typed_before:.1%}"
+        title = f"{_SPLITS.get(split, split)}, {group_name} visitors ({facts}; {before})"
+        heads = ["Own earlier queries", "shown in", "has the next query", "the same when shown"]
+        heads += ["one query is the next", "the first is", "MRR", "informational MRR"]
+        rule = _group_row("last three distinct queries", visitors.last_three)
+        parts.append(table(heads, [_group_row("again", visitors.again), rule], title))
+        heads = ["List", "hit at 1", "hit at 5", "hit at 10", "hit in the five and again"]
+        rows: list[Row] = []
+        for system, alone in visitors.lists.items():
+            rows += _list_rows(label(system), alone, visitors.shown[system])
+        parts.append(table([*heads, "MRR", "informational MRR"], rows) if rows else "")
     return "".join(parts)
 
 
-def _list_cells(quality: ListQuality) -> list[str]:
-    hits = (quality.hit_1, quality.hit_5, quality.hit_10, quality.hit)
-    return [_estimate(estimate) for estimate in (*hits, quality.mrr, quality.informational_mrr)]
+def _group_row(name: str, group: GroupQuality) -> Row:
+    lists = group.lists
+    shares = (group.shown, lists.hit, group.precision_when_shown, group.precision, lists.hit_1)
+    ranks = (lists.mrr, lists.informational_mrr)
+    return [name, *map(_share_interval, shares), *map(_estimate, ranks)]
+
+
+def _list_rows(name: str, alone: ListQuality, shown: ListQuality) -> tuple[Row, Row]:
+    """A system's list of ten, and its first five with `again` after them."""
+    hits = map(_share_interval, (alone.hit_1, alone.hit_5, alone.hit_10))
+    hits_shown = map(_share_interval, (shown.hit_1, shown.hit_5))
+    together = Cell(_share_interval(shown.hit), "strong")
+    return (
+        [name, *hits, "", _estimate(alone.mrr), _estimate(alone.informational_mrr)],
+        [f"{name} with again", *hits_shown, "", together, _estimate(shown.mrr),
+         _estimate(shown.informational_mrr)],
+    )  # fmt: skip
+
+
+def _share_interval(value: Estimate | None) -> str:
+    if value is None:
+        return ""
+    return f"{value.value:.1%} [{100 * value.low:.1f}, {100 * value.high:.1f}]"
 
 
 def _estimate(value: Estimate | None) -> str:

@@ -11,11 +11,17 @@ import pytest
 
 from nextquery import fit, prepare
 from nextquery.evaluation.report.tables import returning as report_tables
-from nextquery.evaluation.returning import ReturningResult, returning_result
+from nextquery.evaluation.returning import ReturningResult, measure, returning_result
 from nextquery.evaluation.steps import from_json, show_steps, to_json
 from nextquery.guard.guard import Guard
 from nextquery.ranking.cases import BackgroundCounts
-from nextquery.suggesters.returning import FEATURES, PastQuery, Returning, ReturningSettings
+from nextquery.suggesters.returning import (
+    FEATURES,
+    PastQuery,
+    Regression,
+    Returning,
+    ReturningSettings,
+)
 from nextquery.suggesters.returning_fit import PastRequest
 
 
@@ -26,13 +32,11 @@ def request(user: str, next_query: str, *history: str) -> PastRequest:
 
 def measured(requests: Sequence[PastRequest], lists: Sequence[Sequence[str]]) -> ReturningResult:
     """With a model that finds the most recent queries likeliest, and the first of them likely."""
-    from nextquery.evaluation.returning import _measured
-
     weights = np.zeros(len(FEATURES) + 1)
     weights[FEATURES.index("rank")] = -2.0
     weights[-1] = 0.5
-    model = Returning(weights, 0.3, ReturningSettings(), Guard())
-    found = _measured(model, requests, {"sys": lists}, {"popular"})
+    model = Returning(Regression(weights), 0.3, ReturningSettings(), Guard())
+    found = measure(model, requests, {"sys": lists}, {"popular"})
     return ReturningResult({"test: returning": found}, 0.3)
 
 
@@ -59,6 +63,9 @@ def test_measures_by_hand() -> None:
     assert again.precision_when_shown.value == pytest.approx(2 / 3)
     assert rule.precision is not None
     assert rule.precision.value == pytest.approx(2 / 7)  # three, three and one: never the last
+    assert found.precision_ratio is not None
+    assert found.precision_ratio.value == pytest.approx((2 / 5) / (2 / 7))
+    assert found.precision_ratio.low <= found.precision_ratio.value <= found.precision_ratio.high
     alone, shown = found.lists["sys"], found.shown["sys"]
     assert alone.hit_5.value == pytest.approx(2 / 4)
     assert alone.hit_10.value == pytest.approx(3 / 4)
@@ -95,7 +102,7 @@ def test_a_whole_run_on_a_log_with_habits(tmp_path: Path) -> None:
     assert from_json(ReturningResult, to_json(result)) == result
     page = report_tables(result)
     assert "last three distinct queries" in page
-    assert "unseen_users: returning" in page
+    assert "Users kept aside, returning visitors" in page
 
 
 def test_a_log_without_returning_visitors_says_so(tmp_path: Path) -> None:
