@@ -104,7 +104,7 @@ def test_every_list_is_recorded_with_its_session_and_model(opened: Opener, tmp_p
     )  # fmt: skip
     assert (served.model, served.trial, served.fallback) == ("A", None, False)
     assert served.version
-    assert [(each.text, each.source, each.model) for each in served.suggestions] == [
+    assert [(item.text, item.source, item.model) for item in served.suggestions] == [
         ("boots", "seen", "A"), ("socks", "seen", "A"),
     ]  # fmt: skip
 
@@ -118,11 +118,11 @@ def test_interleaved_lists_have_suggestions_of_both(opened: Opener, tmp_path: Pa
     client = opened(interleave=("A", "B"))
     lists = [ask(client, session_id=f"visitor-{n}", n=4) for n in range(12)]
     assert {answer["model"] for answer in lists} == {"A+B"}
-    firsts = Counter(each.suggestions[0].model for each in recorded(tmp_path))
+    firsts = Counter(item.suggestions[0].model for item in recorded(tmp_path))
     assert set(firsts) == {"A", "B"}, "a coin decides who begins"
     for served in recorded(tmp_path):
         assert [arm.name for arm in served.trial.arms] == ["A", "B"]
-        teams = [each.model for each in served.suggestions]
+        teams = [item.model for item in served.suggestions]
         assert sorted(teams[:2]) == ["A", "B"]
 
 
@@ -145,8 +145,8 @@ def test_a_split_is_by_session(opened: Opener, tmp_path: Path) -> None:
     for n in range(12):
         answer = ask(client, session_id=f"visitor-{n}")
         assert answer["model"] == split_arm(shares, f"\0visitor-{n}")
-    assert {each.model for each in recorded(tmp_path)} == {"A", "B"}
-    assert all(each.trial.kind == "split" for each in recorded(tmp_path))
+    assert {item.model for item in recorded(tmp_path)} == {"A", "B"}
+    assert all(item.trial.kind == "split" for item in recorded(tmp_path))
     assert ask(client)["model"] == "A", "without a session the first model answers"
     assert recorded(tmp_path)[-1].trial is None
 
@@ -218,7 +218,7 @@ def test_a_batch_takes_part_item_by_item(opened: Opener, tmp_path: Path) -> None
     client = opened(split=(Share("A", 1), Share("B", 1)))
     items = [{"query": "red shoes", "session_id": f"visitor-{n}"} for n in range(10)]
     answers = client.post("/v1/suggest/batch", json={"requests": items}).json()["answers"]
-    assert [each["model"] for each in answers] == [
+    assert [item["model"] for item in answers] == [
         ask(client, session_id=f"visitor-{n}")["model"] for n in range(10)
     ]
     assert len(recorded(tmp_path)) == 20
@@ -249,11 +249,11 @@ def test_a_list_is_served_though_it_cannot_be_recorded(opened: Opener, tmp_path:
 def test_feedback_says_where_it_came_from_in_few_digits(opened: Opener, tmp_path: Path) -> None:
     client = opened()
     answer = ask(client, session_id="visitor-1")
-    told = {
+    message = {
         "action": "shown", "query": "red shoes", "query_id": answer["query_id"],
         "client_id": "visitor-1", "suggestions": ["boots"],
     }  # fmt: skip
-    assert client.post("/v1/feedback", json=told).status_code == 204
+    assert client.post("/v1/feedback", json=message).status_code == 204
     [path] = (tmp_path / "feedback").glob("queries-*.ndjson")
     line = json.loads(path.read_text())
     assert line["origin"] == recorded(tmp_path)[0].origin
@@ -282,14 +282,14 @@ def test_feedback_in_scripts_without_spaces_counts(
         _until_ready(client)
         answer = ask(client, query=query, session_id="visitor-1")
         assert texts(answer) == [follower]
-        told = {"query": query, "query_id": answer["query_id"], "client_id": "visitor-1"}
+        message = {"query": query, "query_id": answer["query_id"], "client_id": "visitor-1"}
         shown = {"action": "shown", "suggestions": texts(answer)}
         clicked = {"action": "clicked", "suggestion": follower, "position": 1}
         for event in (shown, clicked):
-            assert client.post("/v1/feedback", json={**told, **event}).status_code == 204
-    found = read_feedback(tmp_path / "feedback", Bounds())
-    assert [each.taken for each in found.impressions] == [{0}]
-    assert not any(found.excluded.values())
+            assert client.post("/v1/feedback", json={**message, **event}).status_code == 204
+    result = read_feedback(tmp_path / "feedback", Bounds())
+    assert [item.taken for item in result.impressions] == [{0}]
+    assert not any(result.excluded.values())
 
 
 def test_a_reranker_is_served_and_reloaded_in_place_of_another(
@@ -312,5 +312,5 @@ def test_a_reranker_is_served_and_reloaded_in_place_of_another(
         reloaded = client.post("/admin/reload", headers={"X-Admin-Key": key.key})
         assert reloaded.status_code == 200, reloaded.text
         off = texts(ask(client, n=4))
-        assert off == [each.text for each in load(folders / "B").suggest(["red shoes"], 4)]
+        assert off == [item.text for item in load(folders / "B").suggest(["red shoes"], 4)]
         assert on != off

@@ -1,3 +1,5 @@
+"""Kill switch and reloads as files that all workers see."""
+
 import asyncio
 import contextlib
 import shutil

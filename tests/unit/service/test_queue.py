@@ -1,13 +1,21 @@
-"""The queue before a model. The model here is a function that a test can hold back."""
+"""The queue before a model, how long a request waits, and who answers it."""
 
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import Request
 
-from nextquery.service.queue import Batcher, QueueFullError
+from nextquery.service.answering import ClientLeftError, Service, build_service, finished
+from nextquery.service.engine import SuggestQuestion
+from nextquery.service.queue import Batcher, Job, QueueFullError
+from nextquery.service.schemas import BusyError, InSession, ProblemError
+from nextquery.service.sessions import session_key
+from nextquery.service.settings import NamedModel, ServiceSettings
+from nextquery.suggesters.asking import SuggestOptions
 
 
 class HeldModel:
@@ -111,7 +119,7 @@ def test_a_job_in_the_models_hands_is_finished_though_nobody_waits() -> None:
     run(model, scenario)
 
 
-def test_a_batch_is_given_up_once_all_of_its_clients_are_gone() -> None:
+def test_a_batch_is_cancelled_once_all_of_its_clients_are_gone() -> None:
     model = HeldModel()
     given_up: list[int] = []
 
@@ -161,16 +169,6 @@ def test_a_costly_question_leaves_no_room_for_others_in_its_batch() -> None:
         assert model.batches == [[0], [1, 2], [5]], "three ordinary ones make a batch"
 
     run(model, scenario)
-
-
-def test_a_client_that_leaves_at_once_does_not_end_the_queue() -> None:
-    async def scenario(batcher: Batcher) -> None:
-        await asyncio.sleep(0)
-        batcher.withdraw(batcher.submit("k", [1]))
-        await asyncio.sleep(0.01)
-        assert await batcher.submit("k", [2])[0].answer == 2
-
-    run(lambda questions: list(questions), scenario)
 
 
 def test_a_model_that_nobody_asks_is_looked_after() -> None:
@@ -370,5 +368,178 @@ def test_after_a_pause_without_an_overload_nobody_is_refused() -> None:
         model.finish_all()
         assert [await job.answer for job in jobs] == [0, 1, 2]
         await batcher.stop()
+
+    asyncio.run(scenario())
+
+
+class LeavingClient:
+    """A request whose client leaves when told to."""
+
+    def __init__(self) -> None:
+        self.leaves = asyncio.Event()
+
+    @property
+    def request(self) -> Request:
+        return Request({"type": "http", "headers": []}, self._receive)
+
+    async def _receive(self) -> dict[str, Any]:
+        await self.leaves.wait()
+        return {"type": "http.disconnect"}
+
+
+def job() -> Job:
+    return Job("k", "question", asyncio.get_running_loop().create_future())
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_after_the_budget_only_a_patient_client_waits_for_what_has_begun(started: bool) -> None:
+    async def scenario() -> None:
+        asked = job()
+        asked.started = started
+        if started:  # what nobody has begun is never answered here, however slow the machine
+            asyncio.get_running_loop().call_later(0.3, asked.answer.set_result, 1)
+        assert await finished(LeavingClient().request, [asked], 0.05, patient=True) == started
+        other = job()
+        other.started = started
+        assert not await finished(LeavingClient().request, [other], 0.05, patient=False)
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_leaves_is_noticed_at_once() -> None:
+    async def scenario() -> None:
+        client = LeavingClient()
+        asyncio.get_running_loop().call_later(0.01, client.leaves.set)
+        with pytest.raises(ClientLeftError):  # otherwise it would wait for an hour
+            await finished(client.request, [job()], 3600.0, patient=True)
+
+    asyncio.run(scenario())
+
+
+QUESTION = SuggestQuestion(("red shoes",), SuggestOptions(n=1))
+
+
+class WaitingClient:
+    """A client that waits for its answer."""
+
+    async def is_disconnected(self) -> bool:
+        return False
+
+    async def receive(self) -> Any:
+        await asyncio.sleep(3600)
+
+
+def opened(served_models: dict[str, Path], tmp_path: Path, **settings: Any) -> Service:
+    models = (NamedModel("adj", served_models["adjacency"]),)
+    return build_service(ServiceSettings(models, tmp_path, **settings))
+
+
+def test_before_the_models_are_loaded_it_is_503(
+    served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        service = opened(served_models, tmp_path)
+        with pytest.raises(BusyError):
+            service.model(None)
+        with pytest.raises(ProblemError, match="there are: adj"):
+            service.model("other")
+        await service.load()
+        assert service.model(None).name == "adj"
+
+    asyncio.run(scenario())
+
+
+def test_a_bad_folder_at_the_start_is_kept_as_the_failure(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        service = build_service(ServiceSettings((NamedModel("m", tmp_path / "none"),), tmp_path))
+        await service.load()
+        assert "none" in str(service.failure)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_a_full_queue_is_503_or_the_fallbacks_answer(
+    served_models: dict[str, Path], tmp_path: Path, fallback: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        path = served_models["popularity"] if fallback else None
+        service = opened(served_models, tmp_path, fallback=path)
+        await service.load()
+        service.models.start()
+        model, request = service.model(None), WaitingClient()
+
+        def refuse(*_: object) -> None:
+            raise QueueFullError(3.0)
+
+        monkeypatch.setattr(model.engine, "immediate", False)
+        monkeypatch.setattr(model.batcher, "submit", refuse)
+        asked: Any = service.suggest(request, model, [QUESTION])  # type: ignore[arg-type]
+        if fallback:
+            answered = await asked
+            assert (answered.fallback, answered.model) == (True, "popularity")
+        else:
+            with pytest.raises(BusyError) as refused:
+                await asked
+            assert refused.value.headers == {"Retry-After": "3"}
+        await service.models.stop()
+
+    asyncio.run(scenario())
+
+
+def test_who_was_accepted_and_then_refused_gets_503(
+    served_models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        service = opened(served_models, tmp_path)
+        await service.load()
+        model = service.model(None)
+        submit = model.batcher.submit
+
+        def late(*given: Any) -> Any:
+            jobs = submit(*given)
+            for job in jobs:
+                job.started = True
+                job.answer.set_exception(QueueFullError(1.0))
+            return jobs
+
+        monkeypatch.setattr(model.engine, "immediate", False)
+        monkeypatch.setattr(model.batcher, "submit", late)
+        with pytest.raises(BusyError):
+            await service.suggest(WaitingClient(), model, [QUESTION])  # type: ignore[arg-type]
+
+    asyncio.run(scenario())
+
+
+def test_a_session_grows_and_blank_queries_do_not_count(
+    served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        service = opened(served_models, tmp_path)
+        asked, later = InSession(context=["a", " "], session_id="s"), InSession(session_id="s")
+        assert await service.context("", asked, "b") == ("a", "b")
+        assert await service.context("", later) == (), "nothing is stored before the answer"
+        for query in ("b", " "):
+            assert await service.remember("", asked, query, await service.stored("", "s"))
+        assert await service.context("", later, " ") == ("a", "b")
+        assert await service.context("", later, "c") == ("a", "b", "c")
+        assert await service.context("other", later, "c") == ("c",)
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_a_deletion_overtook_stores_nothing(
+    served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        service = opened(served_models, tmp_path)
+        asked = InSession(context=["a"], session_id="s")
+        for query in ("b", ""):
+            stored = await service.stored("", "s")
+            await service.sessions.delete(session_key("", "s"))
+            assert not await service.remember("", asked, query, stored)
+            assert not await service.is_kept("", "s", stored)
+        assert await service.context("", InSession(session_id="s")) == ()
+        assert await service.remember("", InSession(), "b", await service.stored("", None))
 
     asyncio.run(scenario())

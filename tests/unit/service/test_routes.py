@@ -1,4 +1,4 @@
-"""The routes under `/v1`, asked in this process."""
+"""The routes, the pages and the API document, asked in this process."""
 
 import asyncio
 import fcntl
@@ -16,6 +16,8 @@ from nextquery.service.answering import ClientLeftError, build_service
 from nextquery.service.app import build_app
 from nextquery.service.keys import new_key
 from nextquery.service.queue import QueueFullError
+from nextquery.service.routes import readyz
+from nextquery.service.schemas import TITLES, BusyError, invalid_key, rate_exceeded
 from nextquery.service.served_models import ServedModel
 from nextquery.service.sessions import MemorySessions, session_key
 from nextquery.service.settings import NamedModel, ServiceSettings
@@ -200,13 +202,13 @@ def test_a_key_deletes_its_own_sessions_only(
     for name in keys:
         asked = {"query": f"of {name}", "session_id": "same"}
         made = client.post("/v1/suggest", json=asked, headers=headers[name]).json()
-        told = {"action": "dismissed", "query_id": made["query_id"], "client_id": "same"}
-        told["query"] = f"of {name}"
-        assert client.post("/v1/feedback", json=told, headers=headers[name]).status_code == 204
+        message = {"action": "dismissed", "query_id": made["query_id"], "client_id": "same"}
+        message["query"] = f"of {name}"
+        assert client.post("/v1/feedback", json=message, headers=headers[name]).status_code == 204
     deleted = client.delete("/v1/sessions/same", headers=headers["news"])
     assert deleted.status_code == 204
     left = recorded(tmp_path / "feedback")
-    assert {(each.owner, each.query) for each in left} == {("shop", "of shop")}
+    assert {(item.owner, item.query) for item in left} == {("shop", "of shop")}
     assert len(left) == 2
     assert queries(opened_sessions[0], "same", "shop") == ["of shop"]
     assert queries(opened_sessions[0], "same", "news") == []
@@ -254,9 +256,9 @@ def test_nobody_gets_a_score_unless_scores_are_switched_on(open_client: Open) ->
 
 
 def test_completions_begin_with_the_prefix(open_client: Open) -> None:
-    found = open_client().post("/v1/complete", json={"prefix": "re"}).json()["completions"]
-    assert found
-    assert all(item["text"].startswith("re") and item["group"] is None for item in found)
+    result = open_client().post("/v1/complete", json={"prefix": "re"}).json()["completions"]
+    assert result
+    assert all(item["text"].startswith("re") and item["group"] is None for item in result)
 
 
 @pytest.mark.parametrize(
@@ -268,15 +270,6 @@ def test_completions_begin_with_the_prefix(open_client: Open) -> None:
 )
 def test_what_this_service_cannot_do_is_501(open_client: Open, path: str, body: Any) -> None:
     assert open_client().post(path, json=body).status_code == 501
-
-
-def test_feedback_is_written_where_there_is_a_folder(open_client: Open, tmp_path: Path) -> None:
-    client = open_client(feedback=tmp_path / "feedback")
-    query_id = client.post("/v1/suggest", json={"query": "red shoes"}).json()["query_id"]
-    body = {"action": "dismissed", "query_id": query_id, "client_id": "b", "query": "red shoes"}
-    assert client.post("/v1/feedback", json=body).status_code == 204
-    written = "".join(p.read_text() for p in (tmp_path / "feedback").rglob("*") if p.is_file())
-    assert query_id in written
 
 
 def test_trends_are_the_list_of_the_model_of_that_name(
@@ -344,3 +337,123 @@ def test_a_text_that_expands_is_read_once_and_bounded(open_client: Open) -> None
         answer = client.post(f"/v1/{route}", json={"context": context, **body})
         assert answer.status_code == 200
     assert client.post("/v1/score", json={"candidates": [long]}).json()["scores"][0]["text"] == long
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", "text/html"),
+        ("/docs", "text/html"),
+        ("/metrics", "text/plain"),
+        ("/healthz", "application/json"),
+        ("/openapi.json", "application/json"),
+        ("/widget/box.js", "text/javascript"),
+    ],
+)
+def test_pages_are_served_with_their_content_type(open_client: Open, path: str, kind: str) -> None:
+    answer = open_client().get(path)
+    assert (answer.status_code, answer.headers["content-type"].split(";")[0]) == (200, kind)
+
+
+def test_a_service_that_loads_or_stops_is_not_ready(settings: ServiceSettings) -> None:
+    async def status() -> tuple[int, bytes]:
+        answer = await readyz(service)
+        return answer.status_code, bytes(answer.body)
+
+    service = build_service(settings)
+    assert asyncio.run(status()) == (503, b'{"status":"loading"}')
+    service.stop_soon()
+    assert asyncio.run(status()) == (503, b'{"status":"stopping"}')
+
+
+@pytest.mark.parametrize("keys", [False, True])
+@pytest.mark.parametrize(
+    "path",
+    ["/metrics/", "/healthz/", "/readyz/", "/docs/", "/openapi.json/", "/v1/models/", "/static",
+     "/widget", "/static/swagger", "//healthz", "//evil.example/%2e%2e"],
+)  # fmt: skip
+def test_nothing_is_redirected_to_the_host_that_a_request_names(
+    open_client: Open, monkeypatch: pytest.MonkeyPatch, path: str, keys: bool
+) -> None:
+    if keys:
+        monkeypatch.setenv("NEXTQUERY_KEYS", new_key("shop").line)
+    client = open_client()
+    # As a full address: the client would take a path that begins with // for a host.
+    url = f"http://testserver{path}"
+    answer = client.get(url, headers={"Host": "evil.example"}, follow_redirects=False)
+    assert answer.status_code in (401, 404)
+    assert "evil" not in f"{answer.headers}{answer.text}"
+
+
+SECRET = "zyzzyva"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/v1/suggest", {"query": "x", SECRET: 1}, 422),
+        ("/v1/suggest", {"query": "x", "n": SECRET}, 422),
+        ("/v1/suggest", {"query": "x", "model": SECRET}, 422),
+        (f"/{SECRET}", {}, 404),
+        ("/v1/models", {}, 405),
+    ],
+)
+def test_an_error_is_a_problem_document(
+    open_client: Open, path: str, body: dict[str, object], status: int
+) -> None:
+    answer = open_client().post(path, json=body)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    result = answer.json()
+    assert (result["status"], result["title"]) == (status, TITLES[status])
+    assert result["request_id"] == answer.headers["x-request-id"]
+    assert "n" not in body or SECRET not in answer.text, "values are never repeated"
+
+
+def test_a_refusal_says_when_to_come_again_in_whole_seconds() -> None:
+    assert BusyError("later", 0.2, "busy").headers == {"Retry-After": "1"}
+    assert rate_exceeded(7.6).headers == {"Retry-After": "8"}
+    assert (rate_exceeded(1).status, invalid_key("X-API-Key").status) == (429, 401)
+
+
+def test_the_document_names_the_served_models_and_problems(open_client: Open) -> None:
+    document = open_client().get("/openapi.json").json()
+    model = document["components"]["schemas"]["SuggestRequest"]["properties"]["model"]
+    assert model["anyOf"][0]["enum"] == ["adj", "pop"]
+    refused = document["paths"]["/v1/suggest"]["post"]["responses"]["422"]["content"]
+    assert list(refused) == ["application/problem+json"]
+    assert not any(path.startswith("/admin") for path in document["paths"])
+
+
+def test_the_links_of_a_list_lead_to_routes_that_exist(open_client: Open) -> None:
+    document = open_client().get("/openapi.json").json()
+    links = document["paths"]["/v1/suggest"]["post"]["responses"]["200"]["links"]
+    known = {
+        operation["operationId"]
+        for path in document["paths"].values()
+        for operation in path.values()
+    }
+    linked = {link["operationId"] for link in links.values()}
+    assert linked <= known
+    # A list, its feedback, the next list of the session, its end: what schemathesis follows.
+    assert {name.split("_v1_")[0] for name in linked} == {"feedback", "suggest", "delete_session"}
+
+
+def test_the_document_asks_for_keys_only_where_the_service_does(
+    open_client: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "keys").write_text(new_key("shop").line)
+    guarded = open_client(keys_file=tmp_path / "keys", public=frozenset({"docs"}))
+    for client, asked in ((open_client(), False), (guarded, True)):
+        document = client.get("/openapi.json").json()
+        assert ("security" in document["paths"]["/v1/suggest"]["post"]) == asked
+
+
+def test_other_origins_are_let_in_only_where_they_are_named(open_client: Open) -> None:
+    asked = {"Origin": "https://shop.example"}
+    named = open_client(cors_origins=("https://shop.example",)).get("/v1/models", headers=asked)
+    assert named.headers["access-control-allow-origin"] == "https://shop.example"
+    assert named.headers["access-control-expose-headers"] == "Retry-After"
+    assert "access-control-allow-credentials" not in named.headers, "no cookies are used"
+    unnamed = open_client().get("/v1/models", headers=asked)
+    assert "access-control-allow-origin" not in unnamed.headers

@@ -3,11 +3,13 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ from nextquery.service.engine import (
 )
 from nextquery.service.worker import (
     SECONDS_TO_END,
+    Batch,
+    Facts,
     IsolatedEngine,
     ModelEndedError,
     ModelFailedError,
@@ -36,7 +40,6 @@ from nextquery.service.worker import (
 from nextquery.suggesters.asking import SuggestOptions
 
 pytestmark = pytest.mark.slow
-
 SESSION = ("red shoes", "paris")
 
 
@@ -70,8 +73,8 @@ def test_it_answers_as_in_this_process(
     here = open_engine(served_models["hred"], None)
     assert (apart.kind, apart.version, apart.explains) == (here.kind, here.version, True)
     ours, theirs = lists(apart, SESSION, (), n=4), lists(here, SESSION, (), n=4)
-    assert [[item.text for item in found] for found in ours] == [
-        [item.text for item in found] for found in theirs
+    assert [[item.text for item in result] for result in ours] == [
+        [item.text for item in result] for result in theirs
     ]
     for question in (
         ScoreQuestion(SESSION, ("paris hotels",)),
@@ -100,7 +103,7 @@ def test_only_the_loading_of_a_replacement_gives_way(served_models: dict[str, Pa
 def test_an_unexpected_error_says_where_but_quotes_nothing(apart: IsolatedEngine) -> None:
     with pytest.raises(ModelFailedError) as failed:
         lists(apart, (3,), n=3)  # type: ignore[arg-type]
-    assert any("engine.py" in place for place in failed.value.args)
+    assert any("engine.py" in position for position in failed.value.args)
     assert lists(apart, SESSION, n=3)
 
 
@@ -118,9 +121,9 @@ def test_a_changed_blocklist_is_taken_and_said(
         return engine.blocklist.generation == 1
 
     wait_until(new_list_is_used)
-    found = lists(engine, SESSION, n=5)[0]
-    assert found
-    assert not any(word in item.text.split() for item in found)
+    result = lists(engine, SESSION, n=5)[0]
+    assert result
+    assert not any(word in item.text.split() for item in result)
     engine.close()
 
 
@@ -209,6 +212,24 @@ def test_closing_ends_the_process(apart: IsolatedEngine) -> None:
         os.kill(apart.process_id, 0)
 
 
-def test_the_service_itself_needs_no_torch() -> None:
-    code = "import nextquery.service.app, sys; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+@pytest.mark.slow
+@pytest.mark.parametrize("priority", [[], ["low_priority"]])
+def test_it_answers_survives_signals_and_ends_with_its_socket(
+    served_models: dict[str, Path], priority: list[str]
+) -> None:
+    ours, theirs = socket.socketpair()
+    number = theirs.fileno()
+    module = "nextquery.service.model_process"
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, str(number), *priority], pass_fds=[number]
+    )
+    theirs.close()
+    with Connection(ours.detach()) as connection:
+        any_connection: Any = connection
+        any_connection.send(Opening(served_models["adjacency"], None))
+        assert isinstance(any_connection.recv(), Facts)
+        os.kill(process.pid, signal.SIGTERM)  # stopping is decided by the service
+        question = SuggestQuestion(("red shoes",), SuggestOptions(n=1))
+        any_connection.send(Batch((question,)))
+        assert [item.text for item in any_connection.recv().answers[0]] == ["red boots"]
+    assert process.wait(120) == 0

@@ -1,3 +1,5 @@
+"""Sessions in memory and in Redis."""
+
 import asyncio
 from typing import Any
 
@@ -5,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nextquery.service.cache import LruCache
 from nextquery.service.sessions import (
     MemorySessions,
     NoSessions,
@@ -44,16 +47,6 @@ async def add(sessions: SessionStore, name: str, query: str, *seed: str) -> list
 
 async def queries(sessions: SessionStore, name: str) -> list[str]:
     return list((await sessions.read(name)).queries)
-
-
-def test_queries_are_added_in_order(sessions: MemorySessions) -> None:
-    async def scenario() -> None:
-        assert await add(sessions, "s", "a") == ["a"]
-        assert await add(sessions, "s", "b") == ["a", "b"]
-        await sessions.delete("s")
-        assert await queries(sessions, "s") == []
-
-    asyncio.run(scenario())
 
 
 def test_the_seed_begins_a_new_session_only(sessions: MemorySessions) -> None:
@@ -104,34 +97,6 @@ def test_without_a_store_nothing_is_kept() -> None:
         assert await sessions.read("s") == StoredSession()
         assert sessions.count() == 0
         await sessions.close()
-
-    asyncio.run(scenario())
-
-
-def test_idle_sessions_end(sessions: MemorySessions, clock: Clock) -> None:
-    async def scenario() -> None:
-        await sessions.append("old", "a")
-        clock.now = 1700.0
-        await sessions.append("young", "b")
-        clock.now = 1800.0
-        assert await queries(sessions, "old") == []
-        assert await queries(sessions, "young") == ["b"]
-        assert sessions.count() == 1
-
-    asyncio.run(scenario())
-
-
-def test_a_session_that_is_read_again_and_again_ends_nevertheless(
-    sessions: MemorySessions, clock: Clock
-) -> None:
-    async def scenario() -> None:
-        await sessions.append("read", "a")
-        clock.now = 1700.0
-        await sessions.append("other", "b")
-        assert await queries(sessions, "read") == ["a"]
-        clock.now = 1801.0
-        assert await queries(sessions, "read") == []
-        assert sessions.count() == 1
 
     asyncio.run(scenario())
 
@@ -192,9 +157,7 @@ def test_redis_keeps_the_same_sessions(redis_server: Any) -> None:
     asyncio.run(scenario())
 
 
-def test_a_session_deleted_while_it_begins_leaves_nothing_without_expiry(
-    redis_server: Any,
-) -> None:
+def test_a_session_deleted_while_it_begins_leaves_nothing_without_expiry(redis_server: Any) -> None:
     async def scenario() -> None:
         one, other = (RedisSessions(redis_server.url, 1800.0) for _ in range(2))
         for number in range(200):
@@ -208,16 +171,6 @@ def test_a_session_deleted_while_it_begins_leaves_nothing_without_expiry(
     asyncio.run(scenario())
 
 
-def test_the_number_of_sessions_is_bounded(sessions: MemorySessions) -> None:
-    async def scenario() -> None:
-        for name in "abcd":
-            await sessions.append(name, "q")
-        assert sessions.count() == 3
-        assert await queries(sessions, "a") == []
-
-    asyncio.run(scenario())
-
-
 def test_a_long_session_keeps_its_most_recent_queries() -> None:
     texts = [str(number) for number in range(MAX_CONTEXT_QUERIES + 5)]
     assert joined(texts) == texts[5:]
@@ -226,3 +179,27 @@ def test_a_long_session_keeps_its_most_recent_queries() -> None:
 def test_owners_do_not_share_sessions() -> None:
     assert session_key("shop", "1") != session_key("news", "1")
     assert "1234567" not in session_key("", "1234567")
+
+
+def test_size_0_keeps_nothing() -> None:
+    table: LruCache[str, int] = LruCache(0)
+    table.put("a", 1)
+    assert table.get("a") is None
+
+
+@given(st.lists(st.tuples(st.sampled_from("gpd"), st.integers(0, 6))), st.integers(1, 4))
+def test_behaves_like_a_list_ordered_by_use(steps: list[tuple[str, int]], size: int) -> None:
+    table: LruCache[int, int] = LruCache(size)
+    expected: list[int] = []
+    for step, key in steps:
+        if step == "p":
+            table.put(key, key)
+            expected = [*(k for k in expected if k != key), key][-size:]
+        elif step == "g":
+            assert (table.get(key) is not None) == (key in expected)
+            if key in expected:
+                expected = [*(k for k in expected if k != key), key]
+        else:
+            assert table.drop(key) == (key in expected)
+            expected = [k for k in expected if k != key]
+    assert [key for key, _ in table.items()] == expected

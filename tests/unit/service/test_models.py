@@ -1,0 +1,299 @@
+"""Models under their names: engines, questions, costs, and the process of a model."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nextquery import load
+from nextquery.errors import ArtifactError
+from nextquery.service.engine import (
+    CompleteQuestion,
+    ExplainQuestion,
+    ScoreQuestion,
+    StatefulEngine,
+    SuggestQuestion,
+    WhyQuestion,
+    open_engine,
+)
+from nextquery.service.monitoring import Metrics
+from nextquery.service.queue import cost
+from nextquery.service.served_models import Models
+from nextquery.service.settings import NamedModel, ServiceSettings
+from nextquery.service.worker import (
+    Batch,
+    Cancel,
+    Cancelled,
+    Check,
+    Facts,
+    Failure,
+    Opening,
+    Reply,
+    open_model,
+)
+from nextquery.suggesters.asking import SuggestOptions
+from nextquery.suggesters.diagnosis import why
+from nextquery.suggesters.neural import HREDSuggester
+
+SESSION = ("red shoes", "paris", "rome")
+
+
+@pytest.fixture
+def hred(served_models: dict[str, Path]) -> StatefulEngine:
+    engine = open_engine(served_models["hred"], None)
+    assert isinstance(engine, StatefulEngine)
+    return engine
+
+
+def test_a_session_that_grows_gives_what_the_whole_context_gives(
+    hred: StatefulEngine, served_models: dict[str, Path]
+) -> None:
+    suggester = load(served_models["hred"])
+    for length in range(1, 4):
+        [result] = hred.suggest([SESSION[:length]], SuggestOptions(5))
+        expected = suggester.suggest(SESSION[:length], 5)
+        assert [item.text for item in result] == [item.text for item in expected]
+        for ours, theirs in zip(result, expected, strict=True):
+            assert ours.score == pytest.approx(theirs.score, abs=1e-4)
+
+
+def test_a_batch_gives_what_single_contexts_give(hred: StatefulEngine) -> None:
+    contexts = [SESSION[:1], SESSION, (), ("never seen",)]
+    together = hred.suggest(contexts, SuggestOptions(4))
+    alone = [hred.suggest([context], SuggestOptions(4))[0] for context in contexts]
+    assert [[item.text for item in result] for result in together] == [
+        [item.text for item in result] for result in alone
+    ]
+
+
+def test_an_altered_file_is_refused_before_it_is_used(
+    served_models: dict[str, Path], altered: Callable[[Path, str], Path]
+) -> None:
+    with pytest.raises(ArtifactError, match="altered or truncated"):
+        open_engine(altered(served_models["adjacency"], "query_counts.npy"), None)
+
+
+def test_every_question_reaches_what_the_model_can_do(
+    hred: StatefulEngine, served_models: dict[str, Path]
+) -> None:
+    model = load(served_models["hred"])
+    assert isinstance(model, HREDSuggester)
+    options = SuggestOptions(3, diversity=0.9)
+    diverse = model.suggest(SESSION, 3, config=model.config.model_copy(update={"diversity": 0.9}))
+    [result] = hred.answer([SuggestQuestion(SESSION, options)])
+    assert [item.text for item in result] == [item.text for item in diverse]
+    assert hred.answer([CompleteQuestion(SESSION, "pa", 2)]) == [model.complete(SESSION, "pa", 2)]
+    candidates = ("paris hotels", "rome")
+    assert hred.answer([ScoreQuestion(SESSION, candidates)]) == [model.score(SESSION, candidates)]
+    assert hred.answer([ExplainQuestion(SESSION)]) == [model.explain(SESSION)]
+    assert hred.answer([WhyQuestion(SESSION, "rome")]) == [why(model, "rome", SESSION)]
+
+
+def test_what_a_model_cannot_do_is_no_answer(served_models: dict[str, Path]) -> None:
+    engine = open_engine(served_models["adjacency"], None)
+    assert not engine.explains
+    with pytest.raises(TypeError, match="adjacency cannot answer a ExplainQuestion"):
+        engine.answer([ExplainQuestion(SESSION)])
+
+
+QUESTION = SuggestQuestion(("red shoes",))
+
+
+def with_models(
+    settings: ServiceSettings, folder: Path, scenario: Callable[[Models], Awaitable[None]]
+) -> None:
+    async def main() -> None:
+        chosen = replace(settings, models=(NamedModel("main", folder),))
+        models = Models(chosen, Metrics())
+        models.start()
+        try:
+            await models.reload()
+            await scenario(models)
+        finally:
+            await models.stop()
+
+    asyncio.run(main())
+
+
+def test_nothing_is_kept_of_what_was_asked(
+    settings: ServiceSettings, served_models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list that came sooner the second time would tell visitors what others have asked."""
+
+    async def scenario(models: Models) -> None:
+        model = models.served["main"]
+        assert model.engine is not None
+        asked: list[object] = []
+        answer = type(model.engine).answer
+
+        def counted(self: Any, questions: Any) -> Any:
+            asked.extend(questions)
+            return answer(self, questions)
+
+        monkeypatch.setattr(type(model.engine), "answer", counted)
+        first, second = [await model.submit([QUESTION])[0].answer for _ in range(2)]
+        assert first == second
+        assert asked == [QUESTION] * 2
+
+    with_models(settings, served_models["adjacency"], scenario)
+
+
+def test_a_model_that_looks_things_up_answers_at_once_and_a_dear_question_waits(
+    settings: ServiceSettings, served_models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(models: Models) -> None:
+        model = models.served["main"]
+        [job] = model.submit([QUESTION])
+        assert job.answer.done()
+        dear = model.submit([QUESTION] * 20)
+        assert not any(item.answer.done() for item in dear)
+        assert [await item.answer for item in dear] == [job.answer.result()] * 20
+
+        def broken(self: object, questions: object) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(type(model.engine), "answer", broken)
+        [failed] = model.submit([QUESTION])
+        with pytest.raises(ZeroDivisionError):
+            failed.answer.result()
+
+    with_models(settings, served_models["adjacency"], scenario)
+
+
+def test_whatever_is_wrong_with_a_folder_is_refused_and_the_old_model_stays(
+    settings: ServiceSettings, served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(served_models["adjacency"], folder)
+
+    async def scenario(models: Models) -> None:
+        (folder / "guard" / "settings.json").write_text("[]")
+        with pytest.raises(ArtifactError):
+            await models.reload()
+        assert models.ready
+        [job] = models.served["main"].submit([QUESTION])
+        assert await job.answer
+        shutil.rmtree(folder)
+        with pytest.raises(ArtifactError):
+            await models.reload()
+
+    with_models(settings, folder, scenario)
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Any, Any]]:
+    ours, theirs = Pipe()
+    with ours, theirs:
+        yield ours, theirs
+
+
+def test_it_opens_answers_and_counts(ends: tuple[Any, Any], served_models: dict[str, Path]) -> None:
+    ours, theirs = ends
+    ours.send(Opening(served_models["adjacency"], None))
+    answer = open_model(theirs)
+    assert answer is not None
+    assert ours.recv() == Facts(
+        "adjacency",
+        ours_version(answer),
+        explains=False,
+        specificity=0.0,
+        judges_usefulness=False,
+        min_users=1,
+    )
+    question = SuggestQuestion(("red shoes",), SuggestOptions(n=1))
+    reply = answer(Batch((question,)))
+    assert isinstance(reply, Reply)
+    assert [[item.text for item in result] for result in reply.answers] == [["red boots"]]
+    assert answer(Check()) == Reply([], reply.blocklist, reply.blocked)
+
+
+def ours_version(answer: Any) -> str:
+    version: str = answer.args[0].version
+    return version
+
+
+def test_a_bad_folder_is_named(ends: tuple[Any, Any], tmp_path: Path) -> None:
+    ours, theirs = ends
+    ours.send(Opening(tmp_path / "none", None))
+    assert open_model(theirs) is None
+    error = ours.recv()
+    assert isinstance(error, ArtifactError)
+    assert "none" in str(error)
+
+
+def test_a_failure_names_places_in_the_code_and_never_quotes(
+    ends: tuple[Any, Any], served_models: dict[str, Path]
+) -> None:
+    ours, theirs = ends
+    ours.send(Opening(served_models["adjacency"], None))
+    answer = open_model(theirs)
+    assert answer is not None
+    broken: Any = ScoreQuestion(("secret words",), None)  # type: ignore[arg-type]
+    failure = answer(Batch((broken,)))
+    assert isinstance(failure, Failure)
+    assert failure.error == "TypeError"
+    assert failure.places
+    assert "secret" not in repr(failure)
+
+
+@pytest.mark.parametrize("service_is_gone", [False, True])
+def test_a_batch_that_nobody_waits_for_is_cancelled(
+    ends: tuple[Any, Any], served_models: dict[str, Path], service_is_gone: bool
+) -> None:
+    ours, theirs = ends
+    ours.send(Opening(served_models["hred"], None))
+    answer = open_model(theirs)
+    assert answer is not None
+    ours.recv()
+    batch = Batch((SuggestQuestion(("red shoes",), SuggestOptions(n=1)),))
+    if service_is_gone:
+        ours.close()
+    else:
+        ours.send(Cancel())
+    assert answer(batch) == Cancelled()
+    if not service_is_gone:
+        assert isinstance(answer(batch), Reply)
+        assert answer(Cancel()) is None  # it came too late
+
+
+SHORT = ("red shoes", "paris")
+LONG = tuple(" ".join(["word"] * 40) for _ in range(100))
+
+
+def test_ordinary_questions_cost_one() -> None:
+    assert cost(SuggestQuestion(SHORT)) == 1.0
+    assert cost(SuggestQuestion(SHORT, SuggestOptions(10, diversity=0.9))) == 1.0
+    assert cost(CompleteQuestion(SHORT, "pa")) == 1.0
+    assert cost(ScoreQuestion(SHORT, ("paris hotels",) * 20)) == 1.0
+    assert cost(ExplainQuestion(SHORT)) == 1.0
+
+
+def test_more_work_costs_more() -> None:
+    assert cost(SuggestQuestion(SHORT, SuggestOptions(50))) == 3.0
+    assert cost(CompleteQuestion(SHORT, "pa", 30)) == 2.0
+    # 100 candidates of 19 words and an end each: 2,000 words.
+    assert cost(ScoreQuestion(SHORT, (" ".join(["w"] * 19),) * 100)) == 10.0
+
+
+def test_text_that_takes_time_to_read_is_charged() -> None:
+    assert cost(SuggestQuestion(("東京 ホテル", "京都 の 安い ホテル"))) == 1.0
+    # 1,300 characters of two further bytes each.
+    assert cost(SuggestQuestion(("中" * 650, "国" * 650))) == pytest.approx(1 + 2400 / 350)
+    assert cost(ScoreQuestion((), ("中" * 500,) * 100)) == pytest.approx(1 + 99_800 / 350)
+    assert cost(CompleteQuestion(SHORT, "a " * 64, 50)) == 3 + 3
+
+
+def test_only_what_a_model_reads_of_a_session_is_charged() -> None:
+    # 20 queries of 30 words: 600, of which 50 are free.
+    assert cost(ExplainQuestion(LONG)) == pytest.approx(1 + 550 / 500)
+    assert cost(ExplainQuestion(LONG[:20])) == cost(ExplainQuestion(LONG))
+
+
+def test_the_largest_batch_pays_for_all_of_its_work() -> None:
+    largest = [SuggestQuestion(LONG, SuggestOptions(50))] * 64
+    assert sum(map(cost, largest)) == pytest.approx(64 * (3 + 550 / 500))
