@@ -79,11 +79,11 @@ def test_candidates_are_scored_by_their_tokens_alone(
     model = example.from_environment()
     case = RankingCase(1, ("paris", "cheap flights"), "cheap flights", ("rome", "in paris"), 0, 3)
 
-    found = CaseScorer(model).score(CaseSet((case,)))
+    result = CaseScorer(model).score(CaseSet((case,)))
 
     # rome and the end of the line: 5 bits in 2 tokens; in, paris and the end: 8 bits in 3
-    assert found.log_likelihood == pytest.approx([-5 * math.log(2), -8 * math.log(2)])
-    assert found.words.tolist() == [2, 3]
+    assert result.log_likelihood == pytest.approx([-5 * math.log(2), -8 * math.log(2)])
+    assert result.words.tolist() == [2, 3]
     assert "stub" in model.identity
 
 

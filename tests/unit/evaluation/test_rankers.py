@@ -1,0 +1,495 @@
+"""Rankers, their processes, whole scenarios and TREC files."""
+
+import json
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Pipe
+from pathlib import Path
+
+import ir_measures
+import numpy as np
+import polars as pl
+import pytest
+from ir_measures import RR, Success
+
+from nextquery.errors import InputError, NextqueryError
+from nextquery.evaluation import ranker_process, rankers
+from nextquery.evaluation.comparison import SystemRanks, qualities
+from nextquery.evaluation.ranked_system import ADJ, BASELINE, RankedSystem
+from nextquery.evaluation.rankers import (
+    FORM_SETS,
+    RankerJob,
+    RankerProcesses,
+    RankerTrainer,
+    train_all,
+    train_here,
+)
+from nextquery.evaluation.scenario_features import as_new_visitors, read_evaluation_data
+from nextquery.evaluation.scenario_run import RankingSettings, run_scenario
+from nextquery.evaluation.scenarios import Rules
+from nextquery.evaluation.steps import show_steps
+from nextquery.evaluation.systems import Systems
+from nextquery.evaluation.trec import (
+    read_run,
+    topics,
+    user_hash,
+    write_cases,
+    write_qrels,
+    write_ranks,
+    write_run,
+)
+from nextquery.logs.data_folder import PreparedData
+from nextquery.ranking.cases import CaseSet, RankingCase, user_fold
+from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable, QueryVectors
+from nextquery.ranking.lambdamart import RankedPart
+from nextquery.ranking.scoring import FORMS
+from nextquery.records import ScoredQuery
+from nextquery.suggesters.base import Scorer
+from nextquery.suggesters.fit import fit_model
+from nextquery.suggesters.qvmm import QVMM
+
+
+def part(cases: int, seed: int) -> RankedPart:
+    """Ten candidates each; one feature says a little of which is right."""
+    generator = np.random.default_rng(seed)
+    made = CaseSet(
+        tuple(
+            RankingCase(number, ("a",), "a", ("q",) * 10, int(generator.integers(10)), 2)
+            for number in range(cases)
+        )
+    )
+    values = generator.normal(size=(made.rows, len(BASELINE_FEATURES)))
+    values[made.targets, 0] += 1.0
+    return RankedPart(made, FeatureTable(tuple(BASELINE_FEATURES), values))
+
+
+@pytest.fixture
+def job() -> RankerJob:
+    return RankerJob(part(150, 1), part(80, 2), (1, 2), (), ())
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own_trains_the_same_rankers(
+    job: RankerJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = train_here(job).result()
+    monkeypatch.setattr(rankers, "WORTH_A_PROCESS", 0)
+    with RankerProcesses() as processes:
+        apart = processes.train(job).result()
+
+    test = part(50, 3).features
+    assert apart.seconds > 0
+    assert here.seconds == 0
+    assert apart.choices == here.choices
+    assert np.array_equal(apart.groups[BASELINE].scores(test), here.groups[BASELINE].scores(test))
+    assert apart.groups[BASELINE].importances() == here.groups[BASELINE].importances()
+
+
+def test_little_to_learn_from_is_learnt_at_once(job: RankerJob) -> None:
+    with RankerProcesses() as processes:
+        result = processes.train(job)
+        assert result.done()
+    assert result.result().seconds == 0
+
+
+@pytest.mark.slow
+def test_an_error_in_the_process_is_raised_here(
+    job: RankerJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rankers, "WORTH_A_PROCESS", 0)
+    unknown = RankerJob(job.training, job.validation, job.seeds, ("nobody",), ())
+    with RankerProcesses() as processes, pytest.raises(ValueError, match="not in tuple"):
+        processes.train(unknown).result()
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_is_named(job: RankerJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rankers, "WORTH_A_PROCESS", 0)
+    monkeypatch.setattr(rankers, "PROCESS", "this")  # prints and ends
+    with RankerProcesses() as processes, pytest.raises(NextqueryError, match="trained rankers"):
+        processes.train(job).result()
+
+
+@pytest.mark.slow
+def test_leaving_ends_what_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rankers, "WORTH_A_PROCESS", 0)
+    long = RankerJob(part(4000, 1), part(4000, 2), tuple(range(100)), (), ())
+    begin = time.perf_counter()
+    with RankerProcesses() as processes:
+        waiting = [processes.train(long) for _ in range(3)]
+    # All rankers would take ten minutes.
+    assert time.perf_counter() - begin < 60
+    assert all(item.done() for item in waiting)
+    assert waiting[2].cancelled()
+    with pytest.raises(NextqueryError):
+        waiting[0].result()
+
+
+def test_an_error_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = Pipe()
+    monkeypatch.setattr("sys.argv", ["ranker_process", str(theirs.fileno())])
+    monkeypatch.setattr(ranker_process, "Connection", lambda _: theirs)
+    ours.send("no job")
+    ranker_process.main()
+
+    assert isinstance(ours.recv(), AttributeError)
+
+
+def test_an_asker_that_has_gone_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = Pipe()
+    monkeypatch.setattr("sys.argv", ["ranker_process", str(theirs.fileno())])
+    monkeypatch.setattr(ranker_process, "Connection", lambda _: theirs)
+    ours.close()
+    ranker_process.main()
+
+    assert theirs.closed
+
+
+def part_with_lift(cases: int, seed: int) -> RankedPart:
+    """Only the lift of the model's score says which of ten candidates is right."""
+    generator = np.random.default_rng(seed)
+    texts = tuple(f"q{number}" for number in range(10))
+    made = [
+        RankingCase(number, ("a",), "a", texts, int(generator.integers(10)), 2)
+        for number in range(cases)
+    ]
+    case_set = CaseSet(tuple(made))
+    names = (*BASELINE_FEATURES, *(f"hred:{form}" for form in FORMS), "other:sum")
+    values = generator.normal(size=(case_set.rows, len(names)))
+    values[case_set.targets, names.index("hred:lift")] += 3.0
+    return RankedPart(case_set, FeatureTable(names, values))
+
+
+@pytest.mark.slow
+def test_the_forms_that_help_on_the_validation_part_are_chosen() -> None:
+    trainer = RankerTrainer(part_with_lift(150, 1), part_with_lift(80, 2), range(1, 5))
+    trained, choices = train_all(trainer, ["hred"], ["other"])
+
+    groups = {system.key: group for system, group in trained.items()}
+    assert set(groups) == {"baseline", "baseline+hred:sum", "baseline+hred", "baseline+other"}
+    assert "lift" in groups["baseline+hred"].forms
+    assert groups["baseline+hred:sum"].forms == ("sum",)
+    assert set(choices["hred"]) == {"+".join(forms) for forms in FORM_SETS}
+    assert choices["hred"]["lift"] > choices["hred"]["sum"] + 0.2
+
+
+@pytest.mark.slow
+def test_every_system_has_a_ranker_a_seed_and_the_shape_of_the_baseline() -> None:
+    trainer = RankerTrainer(part_with_lift(150, 1), part_with_lift(80, 2), range(1, 5))
+    groups, _ = train_all(trainer, ["hred"], [])
+
+    assert {len(group.rankers) for group in groups.values()} == {4}
+    assert len({group.shape for group in groups.values()}) == 1
+    test = part_with_lift(50, 3)
+    assert groups[RankedSystem("baseline", "hred")].scores(test.features).shape == (4, 500)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("helps", [True, False])
+def test_earlier_queries_are_used_where_validation_gains_by_them(helps: bool) -> None:
+    """Without the earlier queries the lift is worth something, with them much or nothing."""
+
+    def with_earlier(cases: int, seed: int) -> RankedPart:
+        made = part_with_lift(cases, seed)
+        generator = np.random.default_rng([seed, 1])
+        names = [f"hred:earlier_{form}" for form in FORMS]
+        columns = {name: generator.normal(size=made.cases.rows) for name in names}
+        columns["hred:earlier_lift"][made.cases.targets] += 6.0 if helps else 0.0
+        similar = {"earlier_similarity_1": generator.normal(size=made.cases.rows)}
+        return RankedPart(made.cases, made.features.with_columns(columns | similar))
+
+    trainer = RankerTrainer(with_earlier(150, 1), with_earlier(80, 2), [1, 2, 3])
+    trained, choices = train_all(trainer, ["hred"], [])
+
+    groups = {system.key: group for system, group in trained.items()}
+    chosen = groups["baseline+hred:earlier"]
+    assert ("earlier_lift" in chosen.forms) == helps
+    assert (chosen.forms == groups["baseline+hred"].forms) == (not helps)
+    assert set(choices["hred:earlier"]) > set(choices["hred"])
+    assert groups["baseline_earlier+hred"].forms == chosen.forms
+    assert "earlier_similarity_1" in groups["baseline_earlier"].rankers[0].names
+    assert "earlier_similarity_1" not in chosen.rankers[0].names
+
+
+@pytest.fixture(scope="module")
+def qvmm(small_data: PreparedData) -> QVMM:
+    return fit_model(QVMM, small_data)
+
+
+def test_a_scenario_from_cases_to_results(
+    small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
+) -> None:
+    vectors = QueryVectors(lambda texts: [[text.count(c) for c in "aeiou"] for text in texts])
+    systems = Systems({"qvmm": qvmm}, {"mine": shared_words}, query_vectors=vectors)
+    settings = RankingSettings(Rules(), seeds=1, ranker_cases=200)
+    evaluation = read_evaluation_data(small_data)
+    with show_steps() as steps:
+        result = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+
+    assert set(result.systems) == {
+        "adj", "baseline", "baseline+mine:sum", "baseline+mine", "mine", "mine:per_word",
+        "mine:lift", "qvmm", "baseline_semantic", "baseline_semantic+mine",
+    }  # fmt: skip
+    assert result.systems["adj"].cases == result.cases["test"]
+    assert result.unseen_users is not None
+    assert set(result.unseen_users.systems) == set(result.systems)
+    with_meaning = {"baseline_semantic", "baseline_semantic+mine"}
+    assert set(result.rankers) == {"baseline", "baseline+mine:sum", "baseline+mine"} | with_meaning
+    assert "meaning_last" in result.rankers["baseline_semantic"].importances
+    assert "mine:sum" not in result.rankers["baseline_semantic"].importances
+    assert result.users == len({item.user for item in evaluation.sessions["test"]})
+    gain = result.comparison("baseline_semantic+mine", "baseline_semantic")
+    assert gain is not None
+    assert gain.p_by_user is not None
+    assert gain.p_by_user != gain.p
+    suffixes = {".qrels", ".run", ".ndjson", ".parquet", ".txt"}
+    assert {file.suffix for file in tmp_path.iterdir()} == suffixes
+    assert len(list(tmp_path.glob("*.run"))) == len(result.systems)
+
+
+@pytest.mark.slow
+def test_a_run_of_others_stands_beside_the_systems(
+    small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
+) -> None:
+    """A run that was written before is ranked as the system that it came from."""
+    systems = Systems({"qvmm": qvmm}, {"mine": shared_words})
+    evaluation = read_evaluation_data(small_data)
+    settings = RankingSettings(Rules(), seeds=1, ranker_cases=200)
+    with show_steps() as steps:
+        first = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+        run, other = tmp_path / "every_context.mine.run", tmp_path / "robust.run"
+        theirs = {"theirs": (run,), "other": (other,)}
+        some = {item.user for item in evaluation.sessions["test"][::3]}
+        settings = RankingSettings(Rules(), 1, 200, theirs, {"some": some}, context_lengths=False)
+        again = tmp_path / "again"
+        result = run_scenario("every_context", evaluation, systems, settings, again, steps)
+    assert result.systems["theirs"] == result.systems["mine"]
+    assert "other" not in result.systems, "it is of another scenario"
+    assert {(pair.a, pair.b) for pair in result.comparisons if pair.a == "theirs"} == {
+        ("theirs", "adj"),
+        ("theirs", "baseline"),
+        ("theirs", "mine"),
+    }
+    assert first.by_context_length["mine"].cases > 0
+    assert not result.by_context_length, "it was not asked for"
+    apart = result.by_user_group["some"]
+    assert apart.cases == sum(item.user in some for item in evaluation.sessions["test"])
+    assert apart.cases < result.cases["test"]
+    assert set(apart.systems) == set(result.systems)
+
+
+def test_too_few_cases_end_before_anything_is_scored(
+    small_data: PreparedData, shared_words: Scorer, tmp_path: Path
+) -> None:
+    settings = RankingSettings(Rules(min_followers=5000), seeds=1, ranker_cases=200)
+    evaluation = read_evaluation_data(small_data)
+    with show_steps() as steps:
+        systems = Systems({}, {"mine": shared_words})
+        result = run_scenario("next_query", evaluation, systems, settings, tmp_path, steps)
+
+    assert result.too_few is not None
+    assert result.too_few.startswith("0 training cases, 100 needed; 0 validation cases")
+    assert not result.systems
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_new_visitors_are_ranked_by_rankers_of_other_users(
+    small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
+) -> None:
+    """A model that gives away the answers of one half of the users must not help the other."""
+    answers = {
+        (session.queries[:-1], session.queries[-1])
+        for split in ("training", "validation")
+        for session in small_data.sessions(split)
+        if user_fold(session.user, 2) == 0
+    }
+
+    class Insider:
+        def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+            return [
+                ScoredQuery(text, float((tuple(context), text) in answers), 2)
+                for text in candidates
+            ]
+
+    evaluation = as_new_visitors(read_evaluation_data(small_data), small_data, tmp_path, 2)
+    systems = Systems({"qvmm": qvmm}, {"insider": Insider()}).for_new_visitors()
+    settings = RankingSettings(Rules(), seeds=1, ranker_cases=400)
+    with show_steps() as steps:
+        result = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+
+    # taught by the insider's own half, and by the half that knows nothing: one half each
+    assert result.rankers["baseline+insider:sum"].importances["insider:sum"] == 0
+    assert result.cases["test"] > 50
+    assert not result.by_context_length
+    assert (tmp_path / "new_every_context.qrels").is_file()
+
+
+@pytest.mark.slow
+def test_runs_agree_with_the_results_and_can_feed_a_ranker(
+    small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
+) -> None:
+    """A run of the learning cases, too, becomes a feature; one that lacks topics is refused."""
+    systems = Systems({"qvmm": qvmm}, {"mine": shared_words})
+    evaluation = read_evaluation_data(small_data)
+    exports = frozenset({"seeds", "learning"})
+    settings = RankingSettings(Rules(), 3, 150, context_lengths=False, exports=exports)
+    with show_steps() as steps:
+        first = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+        quality = first.systems["baseline+mine"]
+        assert mrr_of(tmp_path, "baseline+mine") == pytest.approx(quality.run_mrr)
+        for seed, expected in enumerate(quality.mrr_by_seed, start=1):
+            assert mrr_of(tmp_path, f"baseline+mine.seed-{seed}") == pytest.approx(expected)
+        assert first.systems["adj"].run_mrr is None
+        assert mrr_of(tmp_path, "adj") == pytest.approx(first.systems["adj"].mrr)
+
+        theirs = tmp_path / "every_context.theirs.run"
+        theirs.write_text(run_of_shared_words(tmp_path, shared_words))
+        settings = RankingSettings(Rules(), 3, 150, {"theirs": (theirs,)}, context_lengths=False)
+        result = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+
+        lines = theirs.read_text().splitlines(keepends=True)
+        theirs.write_text("".join(lines[: len(lines) // 2]))
+        with pytest.raises(InputError, match=r"lacks \d+ of"):
+            run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
+
+    private = list(tmp_path.glob("*.cases.ndjson"))  # sessions of single visitors
+    assert private
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in private)
+    assert "0600" in (tmp_path / "README.txt").read_text()
+    assert result.systems["theirs"].mrr == result.systems["mine"].mrr
+    top = result.systems["baseline+theirs"], result.systems["baseline+mine:sum"]
+    assert top[0].mrr_by_seed == top[1].mrr_by_seed
+    pairs = {(pair.a, pair.b): pair for pair in result.comparisons}
+    assert pairs["baseline+theirs", "baseline+mine:sum"].difference == 0.0
+    assert pairs["theirs", "mine"].p_holm == 1.0
+    assert pairs["baseline+theirs", "baseline"].difference_low_by_user is not None
+
+
+def mrr_of(folder: Path, system: str) -> float:
+    answers = {
+        topic: document
+        for topic, _, document, _ in map(
+            str.split, (folder / "every_context.qrels").read_text().splitlines()
+        )
+    }
+    ranks = [
+        int(rank)
+        for topic, _, document, rank, *_ in map(
+            str.split, (folder / f"every_context.{system}.run").read_text().splitlines()
+        )
+        if answers[topic] == document
+    ]
+    return sum(1 / rank for rank in ranks) / len(ranks)
+
+
+def run_of_shared_words(folder: Path, scorer: Scorer) -> str:
+    lines = []
+    for file in sorted(folder.glob("every_context.*cases.ndjson")):
+        for topic in map(json.loads, file.read_text().splitlines()):
+            for index, scored in enumerate(scorer.score(topic["context"], topic["candidates"])):
+                lines.append(f"{topic['topic']} Q0 c{index} 1 {scored.log_likelihood} theirs\n")
+    return "".join(lines)
+
+
+def test_ir_measures_finds_the_same_figures_even_with_ties(tmp_path: Path) -> None:
+    generator = np.random.default_rng(3)
+    cases = CaseSet(
+        tuple(
+            RankingCase(
+                session=number,
+                context=("a",),
+                anchor="a",
+                candidates=tuple(f"q{position}" for position in range(size)),
+                target=int(generator.integers(size)),
+                length=2,
+            )
+            for number, size in enumerate(generator.integers(5, 21, size=300))
+        )
+    )
+    scores = generator.integers(0, 6, size=cases.rows).astype(np.float64)
+    write_qrels(tmp_path / "qrels", cases)
+    write_run(tmp_path / "run", cases, scores, "coin")
+
+    theirs = ir_measures.calc_aggregate(
+        [RR, Success @ 1, Success @ 5],
+        ir_measures.read_trec_qrels(str(tmp_path / "qrels")),  # type: ignore[no-untyped-call]
+        ir_measures.read_trec_run(str(tmp_path / "run")),  # type: ignore[no-untyped-call]
+    )
+
+    [ours] = qualities({ADJ: cases.ranks(scores)[None]}, ["u"] * len(cases)).values()
+    assert theirs[RR] == pytest.approx(ours.mrr, abs=1e-12)
+    assert theirs[Success @ 1] == pytest.approx(ours.hit_1, abs=1e-12)
+    assert theirs[Success @ 5] == pytest.approx(ours.hit_5, abs=1e-12)
+
+
+CASES = CaseSet(
+    tuple(
+        RankingCase(number, ("a",), "a", tuple(f"q{position}" for position in range(3)), 1, 2)
+        for number in (7, 9)
+    )
+)
+
+
+def test_a_run_that_was_written_is_read_with_the_same_order(tmp_path: Path) -> None:
+    scores = np.array([0.5, 2.0, 1.0, 3.0, 3.0, 9.0])
+    write_run(tmp_path / "run", CASES, scores, "mine")
+    result = read_run(tmp_path / "run").of(CASES)
+    assert CASES.ranks(result).tolist() == CASES.ranks(scores).tolist()
+
+
+def test_candidates_that_a_run_leaves_out_come_last(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("7 Q0 c1 1 -5.5 x\n\n8 Q0 c99 1 1 other-case\n9 Q0 c2 1 3 x\n")
+    scores = read_run(tmp_path / "run").of(CASES)
+    assert scores.tolist() == [-np.inf, -5.5, -np.inf, -np.inf, -np.inf, 3.0]
+    assert CASES.ranks(scores)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("7 Q0 c1 1 2\n", "line 1: must be TOPIC Q0 cNUMBER RANK SCORE NAME"),
+        ("7 Q0 c1 1 high x\n", "line 1: must be TOPIC Q0 cNUMBER RANK SCORE NAME"),
+        ("7 Q0 1 1 2 x\n", "line 1: topic 7 has no candidate 1"),
+        ("7 Q0 c1 1 2 x\n9 Q0 c3 1 2 x\n", "topic 9 has no candidate c3"),
+        ("7 Q0 c1 1 nan x\n", "line 1: the score of c1 is not a number"),
+        ("7 Q0 c1 1 2 x\n7 Q0 c1 2 1 x\n", "line 2: topic 7 has c1 twice"),
+        ("8 Q0 c1 1 2 x\n", "lacks 2 of 2 topics, such as 7"),
+        ("7 Q0 c1 1 2 x\n", "lacks 1 of 2 topics, such as 9"),
+    ],
+)
+def test_a_wrong_run_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "run").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_run(tmp_path / "run").of(CASES)
+
+
+def test_cases_say_what_a_run_is_made_from(tmp_path: Path) -> None:
+    write_cases(tmp_path / "cases", CASES)
+    first, _ = map(json.loads, (tmp_path / "cases").read_text().splitlines())
+    assert first == {"topic": "7", "context": ["a"], "candidates": ["q0", "q1", "q2"]}
+    assert (tmp_path / "cases").stat().st_mode & 0o777 == 0o600  # sessions of single visitors
+
+
+def test_a_session_with_several_cases_has_several_topics() -> None:
+    made = [
+        RankingCase(n, ("a",), "a", ("q",), 0, length) for n, length in ((7, 2), (7, 3), (8, 2))
+    ]
+    assert topics(CaseSet(tuple(made))) == ["7-2", "7-3", "8"]
+
+
+def test_the_table_of_ranks_has_every_case_by_system_and_seed(tmp_path: Path) -> None:
+    path = tmp_path / "next_query.ranks.parquet"
+    ranks = {ADJ: np.array([[1, 2]]), BASELINE: np.array([[1, 4], [2, 4]])}
+    write_ranks(path, {"test": SystemRanks(CASES, ranks)})
+
+    assert path.stat().st_mode & 0o777 == 0o600
+    table = pl.read_parquet(path)
+    assert table.columns == [
+        "split", "case", "user", "length", "system", "seed", "reciprocal_rank",
+    ]  # fmt: skip
+    second = table.filter(system="baseline", seed=2)
+    assert second["reciprocal_rank"].to_list() == [0.5, 0.25]
+    assert second["case"].to_list() == ["7", "9"]
+    assert set(table["user"]) == {user_hash("")}
+    assert len(table) == 6
