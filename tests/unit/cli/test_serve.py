@@ -17,9 +17,9 @@ from nextquery.service.settings import NamedModel, ServiceSettings
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[ServiceSettings]:
     """The settings that would be served."""
-    found: list[ServiceSettings] = []
-    monkeypatch.setattr(run, "serve", found.append)
-    return found
+    result: list[ServiceSettings] = []
+    monkeypatch.setattr(run, "serve", result.append)
+    return result
 
 
 def test_options_become_settings(
@@ -85,16 +85,16 @@ def folders(tmp_path: Path) -> Path:
 
 def test_models_of_a_trial_are_served(folders: Path) -> None:
     a, b = folders / "a", folders / "b"
-    found = models_of(None, "", [], [f"A={a}", f"B={b}"], "")
-    assert [(model.name, model.path) for model in found.served] == [("A", a), ("B", b)]
-    assert found.interleave == ("A", "B")
+    result = models_of(None, "", [], [f"A={a}", f"B={b}"], "")
+    assert [(model.name, model.path) for model in result.served] == [("A", a), ("B", b)]
+    assert result.interleave == ("A", "B")
 
 
 def test_a_trial_may_name_what_is_served_already(folders: Path) -> None:
     a, b = folders / "a", folders / "b"
-    found = models_of(a, "", [f"B={b}"], ["adjacency", "B"], "B")
-    assert [model.name for model in found.served] == ["adjacency", "B"]
-    assert (found.interleave, found.shadow) == (("adjacency", "B"), "B")
+    result = models_of(a, "", [f"B={b}"], ["adjacency", "B"], "B")
+    assert [model.name for model in result.served] == ["adjacency", "B"]
+    assert (result.interleave, result.shadow) == (("adjacency", "B"), "B")
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+"""Sequence models: QVMM and CACB, by hand."""
+
 from itertools import product
 from math import exp, log
 from typing import Any
@@ -6,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nextquery.errors import InputError
 from nextquery.suggesters.adjacency import Adjacency
+from nextquery.suggesters.cacb import CACB, CACBSettings
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
 
@@ -33,9 +37,9 @@ def test_probabilities_by_hand(model: QVMM) -> None:
     assert [item.log_likelihood for item in scored] == pytest.approx(
         [log(after_x_b["c"]), log(after_x_b["d"])]
     )
-    found = model.suggest(["x", "b"], 5)
-    assert [item.text for item in found] == ["d", "c"]
-    assert [item.score for item in found] == pytest.approx(
+    result = model.suggest(["x", "b"], 5)
+    assert [item.text for item in result] == ["d", "c"]
+    assert [item.score for item in result] == pytest.approx(
         [log(after_x_b["d"]), log(after_x_b["c"])]
     )
 
@@ -56,9 +60,9 @@ def test_an_unknown_text_escapes_through_every_length(model: QVMM) -> None:
 
 
 def test_followers_of_a_shorter_context_fill_the_list(model: QVMM) -> None:
-    found = model.suggest(["a", "b"], 5)
-    assert [item.text for item in found] == ["c", "d"]
-    assert found[1].source == "seen in the log (2 times after the last query)"
+    result = model.suggest(["a", "b"], 5)
+    assert [item.text for item in result] == ["c", "d"]
+    assert result[1].source == "seen in the log (2 times after the last query)"
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
@@ -104,26 +108,18 @@ def test_a_sequence_on_the_way_to_a_telling_one_stays(prepared: Any, tiny_log: A
     assert model.matched(["p", "y", "b"]) == 3
 
 
-def test_an_empty_context_gives_the_most_frequent(model: QVMM) -> None:
-    assert [item.text for item in model.suggest([], 2)] == ["b", "c"]
-
-
 def test_a_last_query_never_seen_is_shortened_and_said_so(prepared: Any, tiny_log: Any) -> None:
     sessions = [("u", ["old", "new york", "boston"])]
     model = fit_model(QVMM, prepared(tiny_log(sessions)), EXACT)
-    (found,) = model.suggest(["old", "new york pizza"])
-    assert found.text == "boston"
-    assert found.source.endswith("last 2 queries, read as 'new york': it was never seen)")
+    (result,) = model.suggest(["old", "new york pizza"])
+    assert result.text == "boston"
+    assert result.source.endswith("last 2 queries, read as 'new york': it was never seen)")
     strict = fit_model(QVMM, prepared(tiny_log(sessions)), QVMMSettings(shorten=False))
     assert strict.suggest(["old", "new york pizza"]) == []
 
 
 def test_a_rare_query_breaks_the_sequence(prepared: Any, tiny_log: Any) -> None:
-    sessions = [
-        ("ann", ["a", "secret", "b"]),
-        ("bob", ["a", "b"]),
-        ("cat", ["b", "a", "b"]),
-    ]
+    sessions = [("ann", ["a", "secret", "b"]), ("bob", ["a", "b"]), ("cat", ["b", "a", "b"])]
     model = fit_model(QVMM, prepared(tiny_log(sessions, min_users=2)), EXACT)
     assert [item.text for item in model.suggest(["a"])] == ["b"]
     assert model.suggest(["a"])[0].source.startswith("seen in the log (2 times")
@@ -160,3 +156,117 @@ def test_probabilities_sum_to_at_most_one(
     suggested = model.suggest(context, 3)
     scored = {item.text: item.log_likelihood for item in model.score(context, known)}
     assert all(item.score == pytest.approx(scored[item.text]) for item in suggested)
+
+
+TREE_SESSIONS = [("u1", ["a", "b", "c"]), ("u2", ["a", "b", "c"]), ("u3", ["x", "b", "d"])]
+
+
+def after(model: QVMM, *newest_first: str) -> dict[str, float]:
+    """The counts at the deepest node that the queries lead to."""
+    path = model.tree.match([model.background.queries[query] for query in newest_first])
+    if len(path) < len(newest_first):
+        return {}
+    result = model.tree.followers.most_frequent(path[-1], 9)
+    return {model.background.text(int(q)): float(n) for q, n in zip(*result, strict=True)}
+
+
+def test_sequences_of_every_length_are_counted(prepared: Any, tiny_log: Any) -> None:
+    model = fit_model(QVMM, prepared(tiny_log(TREE_SESSIONS)), QVMMSettings(depth=2, pruning=0))
+    assert after(model, "b") == {"c": 2, "d": 1}
+    assert after(model, "b", "a") == {"c": 2}
+    assert after(model, "b", "x") == {"d": 1}
+
+
+def test_old_sequences_weigh_less(prepared: Any, tiny_log: Any) -> None:
+    data = prepared(tiny_log(TREE_SESSIONS, days=[0, 3, 3]))
+    model = fit_model(QVMM, data, QVMMSettings(depth=1, pruning=0, half_life_days=3))
+    assert after(model, "b") == pytest.approx({"c": 1.5, "d": 1.0})
+
+
+CONCEPT_SESSIONS = [
+    ("ann", ["cheap flights", "paris hotels", "eiffel tower"]),
+    ("bob", ["low cost flights", "hotels in paris", "louvre"]),
+    ("cat", ["cheap flights", "hotels in paris", "eiffel tower"]),
+    ("dan", ["used cars", "car loans"]),
+]
+CLICKS = [
+    ("ann", "cheap flights", "flights.example"),
+    ("bob", "low cost flights", "flights.example"),
+    ("ann", "paris hotels", "hotels.example"),
+    ("bob", "hotels in paris", "hotels.example"),
+    ("cat", "hotels in paris", "hotels.example"),
+    ("ann", "eiffel tower", "eiffel.example"),
+    ("dan", "used cars", "cars.example"),
+]
+PLAIN = CACBSettings(pruning=0, escape=1)
+
+
+@pytest.fixture
+def cacb(prepared: Any, tiny_log: Any) -> CACB:
+    return fit_model(CACB, prepared(tiny_log(CONCEPT_SESSIONS, CLICKS)), PLAIN)
+
+
+def _concept(cacb: CACB, query: str) -> int:
+    known = cacb.background.id(query)
+    assert known is not None
+    return int(cacb.concepts.of_query[known])
+
+
+def test_queries_with_the_same_clicks_are_one_concept(cacb: CACB) -> None:
+    assert _concept(cacb, "cheap flights") == _concept(cacb, "low cost flights")
+    assert _concept(cacb, "paris hotels") == _concept(cacb, "hotels in paris")
+    assert len(cacb.concepts.counts) == 6  # flights, hotels, eiffel, louvre, cars, loans
+
+
+def test_a_concept_is_shown_as_its_most_clicked_query(cacb: CACB) -> None:
+    # Nobody went from low cost flights to anything but hotels in paris, twice clicked.
+    (result,) = cacb.suggest(["low cost flights"])
+    assert result.text == "hotels in paris"
+    assert result.source == (
+        "seen in the log (3 times after the last topic, for 2 queries of one topic)"
+    )
+
+
+def test_a_shown_query_is_never_one_of_the_context(cacb: CACB) -> None:
+    result = cacb.suggest(["hotels in paris", "cheap flights"], 1)
+    assert [item.text for item in result] == ["paris hotels"]
+
+
+def test_probabilities_of_cacb_by_hand(cacb: CACB) -> None:
+    # Flights are followed by hotels 3 of 3 times; hotels are 3 of 11 queries, 2 of them "in".
+    hotels = (3 + 3 / 12) / (3 + 1)
+    assert cacb.suggest(["cheap flights"])[0].score == pytest.approx(log(hotels))
+    scored = cacb.score(["cheap flights"], ["hotels in paris", "paris hotels", "louvre"])
+    assert [exp(item.log_likelihood) for item in scored] == pytest.approx(
+        [hotels * 2 / 3, hotels * 1 / 3, (0 + 1 / 12) / 4]
+    )
+
+
+def test_the_context_decides_between_concepts(prepared: Any, tiny_log: Any) -> None:
+    sessions = [
+        *[("u", ["wildlife", "jaguar", "leopard"])] * 2,
+        *[("u", ["dealer", "jaguar", "used cars"])] * 2,
+    ]
+    clicks = [("u", query, query) for query in ("wildlife", "jaguar", "leopard")]
+    cacb = fit_model(CACB, prepared(tiny_log(sessions, clicks)), PLAIN)
+    assert cacb.suggest(["wildlife", "jaguar"], 1)[0].text == "leopard"
+    assert cacb.suggest(["dealer", "jaguar"], 1)[0].text == "used cars"
+
+
+def test_repeats_of_a_concept_count_once(prepared: Any, tiny_log: Any) -> None:
+    sessions = [("u", ["cheap flights", "low cost flights", "paris hotels"])]
+    cacb = fit_model(CACB, prepared(tiny_log(sessions, CLICKS[:2])), PLAIN)
+    # The context is one topic, however many of its queries were typed.
+    (result,) = cacb.suggest(["low cost flights", "cheap flights"])
+    assert result.text == "paris hotels"
+    assert "after the last topic" in result.source
+
+
+def test_a_log_without_clicks_says_so_and_offers_words(prepared: Any, tiny_log: Any) -> None:
+    data = prepared(tiny_log(CONCEPT_SESSIONS))
+    with pytest.raises(InputError, match=r"no clicks.*`clusters=words`"):
+        fit_model(CACB, data)
+    cacb = fit_model(CACB, data, CACBSettings(clusters="words", diameter=1.2))
+    assert _concept(cacb, "cheap flights") == _concept(cacb, "low cost flights")
+    assert _concept(cacb, "cheap flights") != _concept(cacb, "used cars")
+    assert cacb.suggest(["low cost flights"])[0].text == "hotels in paris"

@@ -1,0 +1,187 @@
+"""Adjacency and popularity, by hand."""
+
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nextquery.errors import InputError
+from nextquery.suggesters.adjacency import Adjacency, AdjacencySettings
+from nextquery.suggesters.fit import fit_model
+from nextquery.suggesters.popularity import Popularity, PopularitySettings
+
+SESSIONS = [
+    ("ann", ["paris", "paris hotels", "rome"]),
+    ("bob", ["paris", "rome"]),
+    ("cat", ["paris", "rome"]),
+    ("dan", ["paris", "oslo"]),
+]
+
+
+@pytest.fixture
+def model(prepared: Any, tiny_log: Any) -> Adjacency:
+    return fit_model(Adjacency, prepared(tiny_log(SESSIONS)))
+
+
+def test_followers_are_ordered_by_count_then_text(model: Adjacency) -> None:
+    result = model.suggest(["rome", "Paris"], 5)
+    assert [item.text for item in result] == ["oslo", "paris hotels"]  # rome is in the context
+    result = model.suggest(["paris"], 5)
+    assert [item.text for item in result] == ["rome", "oslo", "paris hotels"]
+    # rome followed paris 2 of 4 times; its prior is 3 of 9 queries and one imagined.
+    assert result[0].score == pytest.approx(log((2 + 3 / 10) / (4 + 1)))
+    assert result[0].source == "seen in the log (2 times after the last query)"
+
+
+def test_equal_counts_are_ordered_by_frequency(prepared: Any, tiny_log: Any) -> None:
+    sessions = [("a", ["x", "abc"]), ("a", ["x", "zoo"]), ("b", ["zoo", "y"])]
+    result = fit_model(Adjacency, prepared(tiny_log(sessions))).suggest(["x"])
+    assert [item.text for item in result] == ["zoo", "abc"]
+
+
+def test_an_unseen_anchor_loses_words_from_its_end(model: Adjacency) -> None:
+    result = model.suggest(["paris hotels near opera"], 1)
+    assert result[0].text == "rome"
+    assert "'paris hotels'" in result[0].source
+    assert "never seen" in result[0].source
+    assert model.score(["paris hotels near opera"], ["rome"])[0].log_likelihood == pytest.approx(
+        log((1 + 3 / 10) / 2)
+    )
+
+
+def test_without_shortening_an_unseen_anchor_gives_nothing(prepared: Any, tiny_log: Any) -> None:
+    model = fit_model(Adjacency, prepared(tiny_log(SESSIONS)), AdjacencySettings(shorten=False))
+    assert model.suggest(["paris hotels near opera"]) == []
+    assert model.score(["paris hotels near opera"], ["rome"])[0].log_likelihood == pytest.approx(
+        log(3 / 10)
+    )
+
+
+def test_rare_queries_are_neither_suggested_nor_anchors(prepared: Any, tiny_log: Any) -> None:
+    model = fit_model(Adjacency, prepared(tiny_log(SESSIONS, min_users=3)))
+    assert [item.text for item in model.suggest(["paris"])] == ["rome"]
+    assert model.suggest(["oslo"]) == []
+
+
+LETTER_SESSIONS = [("u1", ["a", "b"]), ("u2", ["a", "b", "c"]), ("u3", ["a", "c"])]
+
+
+def followers(model: Adjacency, query: str) -> dict[str, float]:
+    result = model.followers.most_frequent(model.background.queries[query], 9)
+    return {model.background.text(int(q)): float(n) for q, n in zip(*result, strict=True)}
+
+
+def test_pairs_weigh_half_after_a_half_life(prepared: Any, tiny_log: Any) -> None:
+    data = prepared(tiny_log(LETTER_SESSIONS, days=[0, 2, 4]))
+    model = fit_model(Adjacency, data, AdjacencySettings(half_life_days=2))
+    assert followers(model, "a") == pytest.approx({"b": 0.25 + 0.5, "c": 1.0})
+
+
+def test_days_outside_the_window_do_not_count(prepared: Any, tiny_log: Any) -> None:
+    data = prepared(tiny_log(LETTER_SESSIONS, days=[0, 2, 4]))
+    model = fit_model(Adjacency, data, AdjacencySettings(window_days=3))
+    assert followers(model, "a") == {"b": 1, "c": 1}
+
+
+def test_usefulness_and_age_multiply(prepared: Any, tiny_log: Any) -> None:
+    clicks = [("u1", "b", "/b"), ("u2", "b", "/b")]
+    data = prepared(tiny_log(LETTER_SESSIONS, clicks=clicks, days=[0, 2, 4]))
+    aged = followers(fit_model(Adjacency, data, AdjacencySettings(half_life_days=2)), "a")
+    useful = followers(fit_model(Adjacency, data, AdjacencySettings(useful_weight=3)), "a")
+    settings = AdjacencySettings(useful_weight=3, half_life_days=2)
+    both = followers(fit_model(Adjacency, data, settings), "a")
+    factor = {"b": useful["b"] / 2, "c": useful["c"] / 1}
+    assert factor["b"] > factor["c"]
+    assert both == pytest.approx({query: aged[query] * factor[query] for query in "bc"})
+
+
+POPULAR_SESSIONS = [
+    ("ann", ["paris", "paris hotels"]),
+    ("bob", ["paris", "rome"]),
+    ("cat", ["rome", "oslo"]),
+]
+
+
+def test_the_most_frequent_come_first_and_ties_go_by_text(prepared: Any, tiny_log: Any) -> None:
+    result = fit_model(Popularity, prepared(tiny_log(POPULAR_SESSIONS))).suggest([], 4)
+    assert [item.text for item in result] == ["paris", "rome", "oslo", "paris hotels"]
+    # 6 queries were counted and one more is imagined: paris 2/7, oslo 1/7.
+    assert result[0].score == pytest.approx(log(2 / 7))
+    assert result[2].score == pytest.approx(log(1 / 7))
+    assert [item.source for item in result[1:3]] == [
+        "seen in the log (2 times)",
+        "seen in the log (1 time)",
+    ]
+
+
+def test_an_unknown_query_is_spelt_out(prepared: Any, tiny_log: Any) -> None:
+    model = fit_model(Popularity, prepared(tiny_log(POPULAR_SESSIONS)))
+    known_words, unknown_word = model.score([], ["hotels paris", "hotels bergen"])
+    # 7 words and 6 ends are counted and one unknown word imagined: 14 symbols.
+    # paris occurs 3 times as a word, hotels once; all unknown queries share 1/7.
+    assert known_words.log_likelihood == pytest.approx(log(1 / 7 * 1 / 14 * 3 / 14 * 6 / 14))
+    assert unknown_word.log_likelihood == pytest.approx(log(1 / 7 * 1 / 14 * 1 / 14 * 6 / 14))
+    assert (known_words.words, known_words.unknown) == (3, ())
+    assert unknown_word.unknown == ("bergen",)
+
+
+def test_a_recent_query_outweighs_an_old_one(prepared: Any, tiny_log: Any) -> None:
+    log_of_days = tiny_log(
+        [("ann", ["old", "old news"]), ("bob", ["old", "x"]), ("cat", ["new", "new news"])],
+        days=[0, 0, 20],
+    )
+    settings = PopularitySettings(half_life_days=10)
+    model = fit_model(Popularity, prepared(log_of_days), settings)
+    # old: 2 times 1/4, new: once 1; all: 4 times 1/4 and twice 1 = 3, and one imagined.
+    old, new = model.score([], ["old", "new"])
+    assert exp(old.log_likelihood) == pytest.approx(0.5 / 4)
+    assert exp(new.log_likelihood) == pytest.approx(1 / 4)
+    assert [item.text for item in model.suggest([], 3)] == ["new", "new news", "old"]
+
+
+def test_a_saved_decay_is_loaded(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
+    data = prepared(tiny_log(POPULAR_SESSIONS, days=[0, 1, 2]))
+    model = fit_model(Popularity, data, PopularitySettings(half_life_days=1))
+    model.save(tmp_path / "model")
+    again = Popularity.load(tmp_path / "model")
+    assert again.settings.half_life_days == 1
+    assert again.suggest([], 4) == model.suggest([], 4)
+
+
+def test_with_trending_days_only_what_rises_is_suggested(prepared: Any, tiny_log: Any) -> None:
+    """Boots are typed every day; hats by twelve people on the last one."""
+    always = [(f"a{day}{n}", ("boots", "red boots")) for day in range(20) for n in range(3)]
+    lately = [(f"b{n}", ("hats", "red boots")) for n in range(12)]
+    days = [day for day in range(20) for _ in range(3)] + [19] * 12
+    data = prepared(tiny_log([*always, *lately], days=days))
+    rising = PopularitySettings(trending_days=2)
+    assert [item.text for item in fit_model(Popularity, data, rising).suggest([], 5)] == ["hats"]
+    assert fit_model(Popularity, data).suggest([], 1)[0].text == "red boots"
+    with pytest.raises(InputError, match="neither `half_life_days`"):
+        fit_model(Popularity, data, PopularitySettings(trending_days=2, window_days=3))
+
+
+def test_on_a_quiet_day_the_list_of_what_rises_is_empty(
+    prepared: Any, tiny_log: Any, tmp_path: Path
+) -> None:
+    always = [(f"a{day}{n}", ("boots", "red boots")) for day in range(20) for n in range(3)]
+    data = prepared(tiny_log(always, days=[day for day in range(20) for _ in range(3)]))
+    fit_model(Popularity, data, PopularitySettings(trending_days=2)).save(tmp_path / "model")
+    model = Popularity.load(tmp_path / "model")
+    assert model.suggest([], 5) == []
+    assert model.score([], ["boots"])[0].log_likelihood < -20
+
+
+DATED_SESSIONS = [("u1", ["old", "old", "rare"]), ("u2", ["old"]), ("u1", ["new"]), ("u2", ["new"])]
+DAYS = [0, 0, 6, 8]
+
+
+def weights(model: Popularity) -> dict[str, float]:
+    return {text: float(model.weights[number]) for text, number in model.background.queries.items()}
+
+
+def test_queries_of_too_few_users_have_no_weight(prepared: Any, tiny_log: Any) -> None:
+    data = prepared(tiny_log(DATED_SESSIONS, days=DAYS, min_users=2))
+    model = fit_model(Popularity, data, PopularitySettings(half_life_days=2))
+    assert weights(model).keys() == {"old", "new"}
