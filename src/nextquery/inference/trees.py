@@ -27,6 +27,8 @@ GRID = 2.0**-10
 rounding errors of about 1e-6 (other kernels, threads or summation orders). A power of two: simple
 fractions such as 1/8 are far from the points where rounding changes direction."""
 
+BLOCK_ROWS = 1024
+"""Rows that are scored together: 300 trees need 5 MB for them."""
 MOST_LEAVES = 64
 """Leaves of one tree: a row has one bit for each."""
 
@@ -57,9 +59,13 @@ class Trees:
         """The sum over all trees of the leaf that each row (rows, features) falls into."""
         if not len(self.roots):
             return np.zeros(len(rows))
-        rows = on_grid(rows)
+        blocks = range(0, len(rows), BLOCK_ROWS)
+        parts = [self._scores(on_grid(rows[first : first + BLOCK_ROWS])) for first in blocks]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _scores(self, rows: Floats) -> Floats:
         lookup = self._lookup
-        reachable = np.full((len(rows), len(self.roots)), lookup.every_leaf)
+        reachable = np.full((len(rows), len(self.roots)), lookup.every_leaf)  # (rows, trees)
         for feature, thresholds, leaves in lookup.by_feature:
             reachable &= leaves[np.searchsorted(thresholds, rows[:, feature])]
         lowest = (reachable & -reachable).astype(np.float32)  # a power of two: its leaf is

@@ -39,7 +39,7 @@ from nextquery.suggesters.returning import (
 JOURNAL = "journal/rows.parquet"
 IDLE_SECONDS = 1800
 OTHERS_PER_REQUEST = 40
-"""Candidates that were not the next query: so many are drawn per request and weighted up."""
+"""Candidates that were not the next query: at most this many are drawn per request."""
 NEWTON_STEPS = 30
 TREES = 300
 LEAVES = 8
@@ -169,22 +169,21 @@ def fit_returning(data: PreparedData, settings: ReturningSettings | None = None)
     """Learn what returning visitors search for again, and from which probability to show it."""
     settings = settings or ReturningSettings()
     training = read_requests(data, "training", settings.sessions, settings.seed)
-    rows, labels, weights = _examples(training, settings.seed)
-    if not labels.any():
+    learnt_from = _examples(training, settings.seed)
+    if not learnt_from.labels.any():
         raise InputError(
             f"{data.path}: no query of a training session was typed before by the same user, "
             "so there is nothing to learn about returning visitors"
         )
     validation = read_requests(data, "validation", settings.sessions, settings.seed)
-    checked, happened, _ = _examples(validation, settings.seed, most=None)
+    checked = _examples(validation, settings.seed)
     choices: list[Learnt] = []
     if settings.learner != "trees":
-        choices.append(Regression(logistic_regression(rows, labels, weights, settings.ridge)))
+        choices.append(Regression(logistic_regression(*learnt_from.columns(), settings.ridge)))
     if settings.learner == "trees" or (settings.learner == "auto" and _has_lightgbm()):
-        seed = settings.seed
-        choices.append(boosted_trees(rows, labels, weights, checked, happened, seed))
-    choices = [_calibrated(choice, checked, happened) for choice in choices]
-    learnt = min(choices, key=lambda choice: log_loss(choice.logits(checked), happened))
+        choices.append(boosted_trees(learnt_from, checked, settings.seed))
+    choices = [_calibrated(choice, checked) for choice in choices]
+    learnt = min(choices, key=lambda choice: log_loss(choice, checked))
     threshold, further, measured = _choose_rule(learnt, validation, settings)
     model = Returning(learnt, threshold, settings, Guard(), further)
     model.data_entry = data_entry(data)
@@ -197,13 +196,24 @@ def _has_lightgbm() -> bool:
     return util.find_spec("lightgbm") is not None
 
 
-def _examples(
-    requests: Sequence[PastRequest], seed: int, most: int | None = OTHERS_PER_REQUEST
-) -> tuple[Floats, Floats, Floats]:
-    """The features of candidates, whether each was the next query, and how much each counts.
+@dataclass(frozen=True)
+class Examples:
+    """Candidates of requests."""
 
-    Of the candidates that were not, `most` are drawn per request and stand for all of them.
-    """
+    rows: Floats
+    """(candidates, FEATURES)"""
+    labels: Floats
+    """1 if the candidate was the next query, else 0."""
+    weights: Floats
+    """How many candidates each stands for."""
+
+    def columns(self) -> tuple[Floats, Floats, Floats]:
+        """Rows, labels and weights."""
+        return self.rows, self.labels, self.weights
+
+
+def _examples(requests: Sequence[PastRequest], seed: int) -> Examples:
+    """The candidates of requests; of those that were not the next query, some are drawn."""
     generator = np.random.default_rng(seed)
     rows, labels, weights = [np.zeros((0, len(FEATURES)))], [np.zeros(0)], [np.zeros(0)]
     for request in requests:
@@ -211,15 +221,15 @@ def _examples(
         label = np.array([text == request.next_query for text in texts], dtype=np.float64)
         weight = np.ones(len(texts))
         negatives = np.flatnonzero(label == 0)
-        if most is not None and len(negatives) > most:
-            drawn = generator.permutation(negatives)[:most]
-            weight[drawn] = len(negatives) / most
+        if len(negatives) > OTHERS_PER_REQUEST:
+            drawn = generator.permutation(negatives)[:OTHERS_PER_REQUEST]
+            weight[drawn] = len(negatives) / OTHERS_PER_REQUEST
             kept = np.sort(np.concatenate([np.flatnonzero(label), drawn]))
             features, label, weight = features[kept], label[kept], weight[kept]
         rows.append(features)
         labels.append(label)
         weights.append(weight)
-    return np.concatenate(rows), np.concatenate(labels), np.concatenate(weights)
+    return Examples(np.concatenate(rows), np.concatenate(labels), np.concatenate(weights))
 
 
 def logistic_regression(rows: Floats, labels: Floats, weights: Floats, ridge: float) -> Floats:
@@ -263,20 +273,16 @@ def logistic_regression(rows: Floats, labels: Floats, weights: Floats, ridge: fl
     return np.append(per_column, learnt[-1] - per_column @ means)
 
 
-def boosted_trees(
-    rows: Floats,
-    labels: Floats,
-    weights: Floats,
-    validation_rows: Floats,
-    validation_labels: Floats,
-    seed: int,
-) -> BoostedTrees:
-    """Grow trees with LightGBM, as many as give the validation rows the smallest log loss."""
+def boosted_trees(examples: Examples, checked: Examples, seed: int) -> BoostedTrees:
+    """Grow trees with LightGBM, as many as give the checked examples the smallest log loss."""
     import lightgbm
 
     binning = {"max_bin": 63, "verbosity": -1}
+    rows, labels, weights = examples.columns()
     training = lightgbm.Dataset(on_grid(rows), labels, weight=weights, params=binning)
-    validation = training.create_valid(on_grid(validation_rows), validation_labels)
+    validation = training.create_valid(
+        on_grid(checked.rows), checked.labels, weight=checked.weights
+    )
     parameters = {
         "objective": "binary",
         "num_leaves": LEAVES,
@@ -294,21 +300,20 @@ def boosted_trees(
     return BoostedTrees(trees_from_lightgbm(booster.dump_model(), booster.best_iteration))
 
 
-def log_loss(logits: Floats, labels: Floats) -> float:
-    """The mean negative log likelihood of labels.
-
-    >>> round(log_loss(np.array([0.0, 0.0]), np.array([1.0, 0.0])), 4)
-    0.6931
-    """
-    return float(np.mean(np.logaddexp(0.0, logits) - labels * logits))
+def log_loss(learnt: Learnt, examples: Examples) -> float:
+    """The mean negative log likelihood of which candidates were the next query."""
+    logits = learnt.logits(examples.rows)
+    losses = np.logaddexp(0.0, logits) - examples.labels * logits
+    return float(np.average(losses, weights=examples.weights))
 
 
-def _calibrated(learnt: Learnt, rows: Floats, labels: Floats) -> Learnt:
+def _calibrated(learnt: Learnt, examples: Examples) -> Learnt:
     """Scaled and shifted so that probabilities fit other users' later searches."""
+    labels = examples.labels
     if not labels.any() or labels.all():
         return learnt
-    logits = learnt.logits(rows)
-    slope, shift = logistic_regression(logits[:, None], labels, np.ones(len(labels)), 0.0)
+    logits = learnt.logits(examples.rows)
+    slope, shift = logistic_regression(logits[:, None], labels, examples.weights, 0.0)
     return learnt.calibrated(float(slope), float(shift))
 
 

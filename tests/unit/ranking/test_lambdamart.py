@@ -128,6 +128,19 @@ def test_trees_score_as_lightgbm_does() -> None:
     flat.check(4)
     assert len(flat.roots) == 7
     assert flat.scores(rows) == pytest.approx(booster.predict(on_grid(rows), num_iteration=7))
+    many = draw.normal(size=(2500, 4))  # more than are scored together
+    assert flat.scores(many) == pytest.approx(booster.predict(on_grid(many), num_iteration=7))
+    assert flat.scores(rows[:0]).shape == (0,)
+
+
+def test_a_node_with_two_parents_is_refused() -> None:
+    """Without it, a few nodes could stand for endless leaves."""
+    shared = stump(
+        features=np.zeros(2, int), thresholds=np.zeros(2), left=np.array([1, -1]),
+        right=np.array([1, -2]),
+    )  # fmt: skip
+    with pytest.raises(ArtifactError, match="two parents"):
+        shared.check(1)
 
 
 def test_a_tree_of_one_leaf() -> None:

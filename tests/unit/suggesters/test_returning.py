@@ -29,7 +29,7 @@ from nextquery.suggesters.returning import (
     ReturningSettings,
     candidate_features,
 )
-from nextquery.suggesters.returning_fit import fit_returning, log_loss, read_requests
+from nextquery.suggesters.returning_fit import _examples, fit_returning, log_loss, read_requests
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -254,15 +254,9 @@ def test_validation_decides_between_trees_and_regression(
         return fit_returning(habit_data, ReturningSettings(sessions=200, learner=learner))
 
     validation = read_requests(habit_data, "validation", 200, 0)
-    features = [candidate_features(each.context, each.history, each.now) for each in validation]
-    rows = np.concatenate([row for _, row in features])
-    labels = np.concatenate([
-        np.array([text == request.next_query for text in texts], dtype=np.float64)
-        for (texts, _), request in zip(features, validation, strict=True)
-    ])  # fmt: skip
+    examples = _examples(validation, 0)
     trees, regression = (
-        log_loss(model.learnt.logits(rows), labels)
-        for model in (fitted("trees"), fitted("regression"))
+        log_loss(model.learnt, examples) for model in (fitted("trees"), fitted("regression"))
     )
     assert fitted("auto").learner == ("trees" if trees < regression else "regression")
     monkeypatch.setattr(returning_fit, "_has_lightgbm", lambda: False)
