@@ -119,7 +119,7 @@ def decoding(
         ],
         **{
             mode: lambda state, config=config: [  # type: ignore[misc]
-                each.text for each in predictor.suggest_many([state], beam, config)[0]
+                suggestion.text for suggestion in predictor.suggest_many([state], beam, config)[0]
             ]
             for mode, config in configs.items()
         },
@@ -214,9 +214,9 @@ def throughput(predictor: Predictor, states: list[State], rounds: int) -> dict[s
 
 
 def worst_case(rounds: int) -> dict[str, Any]:
-    """The dearest contexts that the service takes against an ordinary one, `small` with copying.
+    """The most expensive accepted contexts against an ordinary one, `small` with copying.
 
-    Encoding and a list of five; processor time and ratios within one run.
+    Encoding and a list of five; CPU time and ratios within one run.
     """
     predictor = predictor_of(random_model(20_000, 128, 256, 384, copying=True))
     letters = [" ".join(chr(97 + (q + n) % 26) for n in range(30)) for q in range(60)]
@@ -241,8 +241,8 @@ def worst_case(rounds: int) -> dict[str, Any]:
 
 def loading(model: HRED) -> dict[str, Any]:
     """Seconds from a folder to the first suggestion, and the memory of a process that serves."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "model"
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "model"
         model.save_pretrained(folder)
         return {
             "file_mb": (folder / WEIGHTS).stat().st_size / 1e6,
@@ -263,7 +263,7 @@ def _served(folder: Path, mode: str) -> dict[str, float]:
 
 
 def timed(runs: dict[str, Callable[[], Any]], rounds: int) -> tuple[Times, Times]:
-    """The best wall time and the best processor time of each, in milliseconds.
+    """The best wall time and the best CPU time of each, in milliseconds.
 
     The runs take turns, so that all meet the same load; on a busy machine the processor's time,
     with one thread, is the fairer measure.

@@ -1,8 +1,8 @@
 """What one list costs: our engine against plain PyTorch on the same trained model, in one run.
 
 The model is that of `NEXTQUERY_BENCH_MODEL` (its data folder `NEXTQUERY_BENCH_DATA` gives the
-sessions), or one trained on a made-up log. Plain PyTorch is what one would write first: HRED's own
-steps, one context, log-softmax over the vocabulary, a flat top-k, finished queries put aside. All
+sessions), or one trained on a synthetic log. Plain PyTorch is what one would write first: its own
+steps, one context, log-softmax over the vocabulary, a flat top-k, finished queries removed. All
 times are milliseconds per list, the mean over contexts of the least of some runs: `_ms` of the
 processor, `_wall_ms` by the clock. `default_*` has the settings that nobody changed;
 `default_first` is the mean over contexts that were not asked about before.
@@ -50,7 +50,7 @@ class Cases:
 
 
 def model_and_data(folder: Path) -> tuple[Path, Path]:
-    """The folders named by the environment, or new ones of a made-up log."""
+    """The folders named by the environment, or new ones of a synthetic log."""
     model, data = (os.environ.get(f"NEXTQUERY_BENCH_{name}") for name in ("MODEL", "DATA"))
     if model and data:
         return Path(model), Path(data)
@@ -65,7 +65,7 @@ def model_and_data(folder: Path) -> tuple[Path, Path]:
 
 
 def validation_cases(data: PreparedData, most: int) -> Cases:
-    """At most so many validation sessions, evenly spread over time."""
+    """At most `count` validation sessions, evenly spread over time."""
     sessions = [session.queries for session in data.sessions("validation")]
     chosen = sessions[:: max(1, len(sessions) // most)][:most]
     return Cases([queries[:-1] for queries in chosen], [queries[-1] for queries in chosen])
@@ -75,8 +75,8 @@ def main(quick: bool) -> dict[str, Any]:
     """Lists alone and together, scores, completions, a cold start."""
     keep_freed_memory()
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as place:
-        folder, data = model_and_data(Path(place))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder, data = model_and_data(Path(temporary))
         suggester = load(folder)
         assert isinstance(suggester, HREDSuggester)
         contexts = validation_cases(PreparedData(data), 16).contexts
@@ -111,8 +111,8 @@ def lists(
     }
     runs: dict[str, list[Callable[[], Any]]] = {
         "plain": [
-            partial(plain_search, model, torch.from_numpy(each.memory.session_state)[None])
-            for each in states
+            partial(plain_search, model, torch.from_numpy(state.memory.session_state)[None])
+            for state in states
         ],
         **{
             f"{mode}_alone": [
@@ -128,9 +128,9 @@ def lists(
     ms = {
         name: [
             sum(times) / len(states)
-            for times in zip(*(least(run, rounds) for run in each), strict=True)
+            for times in zip(*(least(run, rounds) for run in repeated), strict=True)
         ]
-        for name, each in runs.items()
+        for name, repeated in runs.items()
     }
     return {
         **{f"{name}_ms": cpu for name, (_, cpu) in ms.items()},
@@ -212,7 +212,7 @@ def least(run: Callable[[], Any], rounds: int) -> tuple[float, float]:
 
 
 def cold_start(folder: Path) -> dict[str, float]:
-    """Processor seconds and megabytes of a process that opens the model and suggests once."""
+    """CPU seconds and megabytes of a process that opens the model and suggests once."""
     command = [sys.executable, "-c", COLD, str(folder)]
     walls = []
     for _ in range(3):

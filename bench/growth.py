@@ -1,6 +1,6 @@
 """How the cost of a suggestion grows with vocabulary, beam and context length.
 
-Random weights at the paper's layer sizes, queries of four words, one thread, processor time: the
+Random weights at the paper's layer sizes, queries of four words, one thread, CPU time: the
 figures are comparable with each other on one machine. `python -m bench.growth OUT.svg` draws them.
 """
 

@@ -3,7 +3,7 @@
 Builds the wheel and installs it into a virtual environment per extra (with the versions of
 constraints.txt, PyTorch first and alone where it is needed), then asks a count model there. An
 extra begins with a linked copy of the environment that `BASES` names, so that no package is
-unpacked twice: `install_seconds` are those beyond it. `counts` is no extra: the packages of
+unpacked twice: `install_seconds` are those beyond it. `counts` is not an extra: the packages of
 deploy/requirements-serve.txt alone, for a service that reads no logs.
 `NEXTQUERY_BENCH_INSTALL=core,serve` chooses; the quick form takes the core only. On a busy machine
 the processor's seconds mean more than the clock's.
@@ -102,7 +102,7 @@ def make_environment(extra: str, wheel: Path, folder: Path) -> Path:
 
 
 def fit_model(folder: Path) -> Path:
-    """An adjacency model of a small made-up log, fitted by this environment."""
+    """An adjacency model of a small synthetic log, fitted by this environment."""
     for command in (
         ("synth", "log.tsv", "--sessions", "3000"),
         ("prepare", "log.tsv", "--out", "data", "--no-spelling"),

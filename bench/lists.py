@@ -9,7 +9,7 @@ each setting of a model the paired t-test against its former defaults (`before`)
 further model against those of the first one (`against_first`).
 
 `NEXTQUERY_BENCH_MODELS=NAME=FOLDER,...` and `NEXTQUERY_BENCH_DATA` name models and the data folder;
-without them count models of a made-up log are fitted first. `NEXTQUERY_BENCH_SPLIT` is `validation`
+without them count models of a synthetic log are fitted. `NEXTQUERY_BENCH_SPLIT` is `validation`
 or `test`, `NEXTQUERY_BENCH_CONTEXTS` how many contexts are drawn, `NEXTQUERY_BENCH_SETTINGS` names
 the settings of a decoding model (`before,now`). Only aggregates are printed, never a query.
 """
@@ -65,15 +65,17 @@ class Background:
 
     def nonsense(self, text: str, context: Sequence[str]) -> bool:
         """Whether two words stand side by side that never do in the log or in the session."""
-        own = {pair for query in context for pair in pairwise(query.split())}
-        return any(pair not in self.pairs and pair not in own for pair in pairwise(text.split()))
+        own_pairs = {pair for query in context for pair in pairwise(query.split())}
+        return any(
+            pair not in self.pairs and pair not in own_pairs for pair in pairwise(text.split())
+        )
 
 
 def main(quick: bool) -> dict[str, Any]:
     """The table, a row for each model and setting."""
     keep_freed_memory()
-    with tempfile.TemporaryDirectory() as place:
-        models, data = models_and_data(Path(place))
+    with tempfile.TemporaryDirectory() as temporary:
+        models, data = models_and_data(Path(temporary))
         prepared = PreparedData(data)
         background = Background.read(prepared)
         most = int(os.environ.get("NEXTQUERY_BENCH_CONTEXTS", 1000))
@@ -81,8 +83,8 @@ def main(quick: bool) -> dict[str, Any]:
         rows: dict[str, Any] = {"contexts": len(cases)}
         first: Lists | None = None
         for name, folder in models.items():
-            found, before = rows_of(name, load(folder), cases, background, first)
-            rows |= found
+            model_rows, before = rows_of(name, load(folder), cases, background, first)
+            rows |= model_rows
             first = first or before
         return rows
 
@@ -94,7 +96,7 @@ def rows_of(
     background: Background,
     first: "Lists | None",
 ) -> tuple[dict[str, Any], "Lists | None"]:
-    """The rows of one model, each setting held against its first, and the lists of that first one.
+    """The rows of one model, each setting compared with its first, and the lists of that first one.
 
     `first` are the lists of the first model at its former defaults.
     """
@@ -114,10 +116,10 @@ def rows_of(
 
 
 def models_and_data(folder: Path) -> tuple[dict[str, Path], Path]:
-    """Those named by the environment, or count models of a made-up log."""
+    """Those named by the environment, or count models of a synthetic log."""
     named, data = (os.environ.get(f"NEXTQUERY_BENCH_{name}") for name in ("MODELS", "DATA"))
     if named and data:
-        pairs = (each.split("=", 1) for each in named.split(","))
+        pairs = (pair.split("=", 1) for pair in named.split(","))
         return {name: Path(path) for name, path in pairs}, Path(data)
     log, made = str(folder / "log.tsv"), str(folder / "data")
     commands = [
@@ -135,7 +137,7 @@ def held_out(data: PreparedData, most: int) -> list[Case]:
     split = os.environ.get("NEXTQUERY_BENCH_SPLIT", "validation")
     sessions = [session.queries for session in data.sessions(split)]
     chosen = np.sort(np.random.default_rng(11).permutation(len(sessions))[:most])
-    return [(sessions[place][:-1], sessions[place][-1]) for place in chosen]
+    return [(sessions[index][:-1], sessions[index][-1]) for index in chosen]
 
 
 def settings(suggester: Suggester) -> dict[str, Make]:
@@ -171,9 +173,9 @@ class Lists:
         """Eight contexts at a time."""
         start = time.process_time()
         texts = [
-            [each.text for each in row]
-            for place in range(0, len(cases), 8)
-            for row in make([context for context, _ in cases[place : place + 8]])
+            [suggestion.text for suggestion in row]
+            for start in range(0, len(cases), 8)
+            for row in make([context for context, _ in cases[start : start + 8]])
         ]
         ms = 1000 * (time.process_time() - start) / max(1, len(cases))
         pairs = zip(texts, (wanted for _, wanted in cases), strict=True)
@@ -203,12 +205,12 @@ def difference(
 ) -> dict[str, Any]:
     """The change of the MRR against the former defaults, relative, and its p-value."""
     chosen = informational(cases, background)
-    found = {}
+    differences = {}
     for name, mask in (("mrr", chosen | True), ("informational_mrr", chosen)):
         now, then = (1 / made.ranks)[mask], (1 / before.ranks)[mask]
         change = now.mean() / then.mean() - 1 if then.any() else 0.0
-        found[name] = {"relative": float(change), "p": paired_t_test(now, then)}
-    return found
+        differences[name] = {"relative": float(change), "p": paired_t_test(now, then)}
+    return differences
 
 
 def shown(
@@ -232,7 +234,7 @@ def shown(
                 for row, (context, _) in pairs
             ]
         ),
-        **{str(each): relations[each] / total for each in Relation},
+        **{str(relation): relations[relation] / total for relation in Relation},
     }
 
 

@@ -1,6 +1,6 @@
-"""`prepare` against a plain pandas version of the same work, on a made-up log.
+"""`prepare` against a plain pandas version of the same work, on a synthetic log.
 
-Each version runs in a process of its own, which reports its time on the clock, its processor time
+Each version runs in a process of its own, which reports its time on the clock, its CPU time
 and its peak memory. The pandas version does what `prepare --no-spelling` does: read, normalise,
 drop, cut sessions, split, count with distinct users, write Parquet.
 """
@@ -48,10 +48,10 @@ def _measure(version: str, log: Path) -> dict[str, Any]:
         str(log),
         str(log.parent / version.replace(" ", "-")),
     ]
-    found: dict[str, Any] = json.loads(
+    figures: dict[str, Any] = json.loads(
         subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     )
-    return found
+    return figures
 
 
 def _with_nextquery(version: str, log: Path, out: Path) -> int:
@@ -99,11 +99,11 @@ def _with_pandas(log: Path, out: Path) -> int:
 def _count_with_pandas(background: Any, rows: Any, out: Path) -> None:
     def count(table: Any, keys: list[str], name: str, at_least: int) -> Any:
         grouped = table.groupby(keys)["AnonID"].agg(["size", "nunique"]).reset_index()
-        found = grouped[grouped["nunique"] >= at_least]
+        counted = grouped[grouped["nunique"] >= at_least]
         order = ["size", *keys]
-        found = found.sort_values(order, ascending=[False] + [True] * len(keys))
-        found.to_parquet(out / f"{name}.parquet")
-        return found
+        counted = counted.sort_values(order, ascending=[False] + [True] * len(keys))
+        counted.to_parquet(out / f"{name}.parquet")
+        return counted
 
     queries = count(background, ["query"], "queries", MIN_USERS)
     words = background[["AnonID", "query"]].assign(word=background["query"].str.split(" "))
@@ -128,13 +128,13 @@ def _run(version: str, log: Path, out: Path) -> None:
         _with_pandas(log, out / "pandas") if with_pandas else _with_nextquery(version, log, out)
     )
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    found = {
+    figures = {
         "seconds": time.perf_counter() - start,
         "processor_s": usage.ru_utime + usage.ru_stime,
         "peak_mb": _peak_mb(),
         "sessions": sessions,
     }
-    print(json.dumps(found))
+    print(json.dumps(figures))
 
 
 def _peak_mb() -> float:

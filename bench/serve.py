@@ -49,17 +49,17 @@ def latency(models: Models, quick: bool) -> dict[str, Any]:
     gets that asks for nothing else.
     """
     seconds = 2 if quick else 5
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for size, path in models.hred.items():
         with plain(path) as server:
             against = _measured(server, models.words, seconds, size == "paper")
-        found[size] = {"plain handler": against}
+        figures[size] = {"plain handler": against}
         for workers in (1, 2):
             with service(path, *PATIENT, workers=workers) as server:
                 for settings, options in (("alike", ALIKE), ("default", {})):
                     asked = (server, models.words, seconds, size == "paper", options)
-                    found[size][_named(settings, workers)] = _against(_measured(*asked), against)
-    return found
+                    figures[size][_named(settings, workers)] = _against(_measured(*asked), against)
+    return figures
 
 
 def redis_latency(models: Models, quick: bool) -> dict[str, Any]:
@@ -67,54 +67,56 @@ def redis_latency(models: Models, quick: bool) -> dict[str, Any]:
     seconds, path = 2 if quick else 5, next(iter(models.hred.values()))
     redis = Redis()
     try:
-        found = {}
+        figures = {}
         for workers in (1, 2):
             options = (*PATIENT, "--sessions", redis.url)
             with service(path, *options, workers=workers) as server:
-                found[_named("default", workers)] = _measured(server, models.words, seconds, False)
-        return found
+                figures[_named("default", workers)] = _measured(
+                    server, models.words, seconds, False
+                )
+        return figures
     finally:
         redis.kill()
 
 
 def counts(models: Models, quick: bool) -> dict[str, Any]:
-    """Requests a second of a count model, one and two workers, and the processor time of each."""
-    seconds, found = 2 if quick else 6, {}
+    """Requests per second of a count model, one and two workers, and the CPU time of each."""
+    seconds, figures = 2 if quick else 6, {}
     for workers in (1, 2):
         with service(models.adjacency, *PATIENT, workers=workers) as server:
-            found[_named("adjacency", workers)] = _measured(server, models.words, seconds, False)
-    return found
+            figures[_named("adjacency", workers)] = _measured(server, models.words, seconds, False)
+    return figures
 
 
 def offered(models: Models, quick: bool) -> dict[str, Any]:
     """Latency against offered load, one and two workers, the default settings."""
     seconds, path = 2 if quick else 5, next(iter(models.hred.values()))
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for workers in (1, 2):
         with service(path, workers=workers) as server:
             load(server, models.words, clients=2, requests=20)
             busy = load(server, models.words, clients=CLIENTS_AT_CAPACITY, seconds=seconds)
             capacity = busy["answered_per_s"]
-            found[str(workers)] = {"capacity_per_s": capacity, "points": []}
+            figures[str(workers)] = {"capacity_per_s": capacity, "points": []}
             for share in (0.2, 0.4, 0.6, 0.8, 0.9, 1.0, 1.2):
                 rate = share * capacity
                 seen = load(server, models.words, rate=rate, seconds=seconds, seed=1)
                 point = {key: seen[key] for key in ("p50_ms", "p99_ms", "answered_per_s")}
                 point |= {"share": share, "offered_per_s": rate, "statuses": seen["statuses"]}
-                found[str(workers)]["points"].append(point)
-    return found
+                figures[str(workers)]["points"].append(point)
+    return figures
 
 
 def _named(settings: str, workers: int) -> str:
     return f"{settings}, {workers} worker{'s' * (workers > 1)}"
 
 
-def _against(own: dict[str, float], plainly: dict[str, float]) -> dict[str, float]:
+def _against(figures: dict[str, float], plainly: dict[str, float]) -> dict[str, float]:
     return {
-        **own,
-        "throughput_ratio": own["requests_per_s"] / plainly["requests_per_s"],
-        "p50_ratio": own["p50_ms"] / plainly["p50_ms"],
-        "cpu_ratio": plainly["cpu_ms_per_request"] / own["cpu_ms_per_request"],
+        **figures,
+        "throughput_ratio": figures["requests_per_s"] / plainly["requests_per_s"],
+        "p50_ratio": figures["p50_ms"] / plainly["p50_ms"],
+        "cpu_ratio": plainly["cpu_ms_per_request"] / figures["cpu_ms_per_request"],
     }
 
 
@@ -180,19 +182,19 @@ def overload(models: Models, quick: bool) -> dict[str, Any]:
 
 
 def overload_busy(models: Models, quick: bool) -> dict[str, Any]:
-    """The same beside a program that burns a core; also against the quiet machine's latency."""
+    """The same next to a program that uses a core; also against the quiet machine's latency."""
     with service(next(iter(models.hred.values()))) as server:
         load(server, models.words, clients=2, requests=20)
         quiet = load(server, models.words, clients=1, seconds=2 if quick else 10)
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as burning:
         try:
-            found = overload(models, quick)
+            figures = overload(models, quick)
         finally:
             burning.kill()
     return {
-        **found,
+        **figures,
         "quiet_p99_ms": quiet["p99_ms"],
-        "p99_against_quiet": found["accepted_p99_ms"] / quiet["p99_ms"],
+        "p99_against_quiet": figures["accepted_p99_ms"] / quiet["p99_ms"],
     }
 
 

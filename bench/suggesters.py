@@ -1,6 +1,6 @@
 """What the count models cost: fit time, memory, size, load time and latency, and how they grow.
 
-Made-up logs of N and 4 N sessions, all queries known (`--min-users 1`, the largest models), nearly
+Synthetic logs of N and 4 N sessions, all queries known (`--min-users 1`, largest models), nearly
 all of the log in the background; contexts are those of the sessions after it.
 """
 

@@ -5,10 +5,10 @@ queries, words), the full cross entropy over all of it, dense RMSProp. The good 
 writes next: sessions of one length together, their queries flattened and those of one length
 encoded and decoded together without padding, the full cross entropy over the real symbols, fused
 Adam. All compute in float32 on the CPU with the same threads; the rate is that of real symbols,
-padding not counted. On a busy machine the ratio of processor times says more than that of times on
+padding not counted. On a busy machine the ratio of CPU times says more than that of times on
 the clock.
 
-`share_of_limit` is the processor time that the arithmetic of a step (`operations`) would take at
+`share_of_limit` is the CPU time that the arithmetic of a step (`operations`) would take at
 the rate at which the machine multiplies large matrices by its best library, over that of the step;
 `limit_words_per_second` is what that rate would allow a core. `configured` is this trainer with the
 model settings of the shipped config (for `small`: copying, tied vectors, dropout, the session at
@@ -54,19 +54,19 @@ PLAIN_BATCH_WORDS = {"small": 512, "paper": 128}  # at the paper's size it needs
 
 def main(quick: bool) -> dict[str, Any]:
     """Words per second of all trainers, ratios, and the peak memory of each."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for size in ("small",) if quick else ("small", "paper"):
         others = {name: _alone(name, size, 3 if quick else STEPS[name][size]) for name in STEPS}
         for name, other in others.items():
-            found[f"{size}: {name}"] = _figures(other)
+            results[f"{size}: {name}"] = _figures(other)
         for trainer in OURS[size]:
             ours = _alone(trainer, size, 3 if quick else 2 * STEPS["good"][size])
-            found[f"{size}: {trainer}"] = _figures(ours) | _ratios(ours, others)
+            results[f"{size}: {trainer}"] = _figures(ours) | _ratios(ours, others)
     return {
         "threads": torch.get_num_threads(),
         "batch_words": BATCH_WORDS,
         "warm_up_steps": WARM_UP,
-        "results": found,
+        "results": results,
     }
 
 
@@ -84,18 +84,18 @@ def _ratios(ours: Measured, others: dict[str, Measured]) -> dict[str, float]:
 def _figures(measured: Measured) -> Measured:
     if "failed" in measured:
         return measured
-    found = {name: float(value) for name, value in measured.items()}
+    values = {name: float(value) for name, value in measured.items()}
     figures: Measured = {
-        "steps": found["steps"],
-        "words_per_second": 1 / found["seconds_per_word"],
-        "words_per_processor_second": 1 / found["processor_per_word"],
-        "peak_memory_mb": found["peak_memory_mb"],
+        "steps": values["steps"],
+        "words_per_second": 1 / values["seconds_per_word"],
+        "words_per_processor_second": 1 / values["processor_per_word"],
+        "peak_memory_mb": values["peak_memory_mb"],
     }
-    if "operations_per_word" in found:
-        possible = found["operations_per_second"] / found["operations_per_word"]
+    if "operations_per_word" in values:
+        possible = values["operations_per_second"] / values["operations_per_word"]
         figures["limit_words_per_second"] = possible
-        figures["share_of_limit"] = 1 / found["processor_per_word"] / possible
-        figures["limit_gflops"] = found["operations_per_second"] / 1e9
+        figures["share_of_limit"] = 1 / values["processor_per_word"] / possible
+        figures["limit_gflops"] = values["operations_per_second"] / 1e9
     return figures
 
 
@@ -273,9 +273,12 @@ def _bucketed_loss(
     model: HRED, corpus: EncodedSessions, members: NDArray[np.int64]
 ) -> tuple[Tensor, int]:
     """The summed cross entropy of sessions, queries of one length together, and the symbols."""
-    sizes = [int(corpus.session_ends[each] - corpus.session_starts[each]) for each in members]
+    sizes = [int(corpus.session_ends[member] - corpus.session_starts[member]) for member in members]
     queries = np.concatenate(
-        [np.arange(corpus.session_starts[each], corpus.session_ends[each]) for each in members]
+        [
+            np.arange(corpus.session_starts[member], corpus.session_ends[member])
+            for member in members
+        ]
     )
     starts = corpus.query_starts[queries]
     lengths = corpus.query_starts[queries + 1] - starts
@@ -285,7 +288,7 @@ def _bucketed_loss(
         for b in buckets
     ]
     places = torch.from_numpy(np.argsort(np.concatenate(buckets), kind="stable"))
-    vectors = torch.cat([_last_states(model, each) for each in words])[places]
+    vectors = torch.cat([_last_states(model, word_bucket) for word_bucket in words])[places]
     # Of one length, but where one length ends and the next begins.
     padded = nn.utils.rnn.pad_sequence(list(torch.split(vectors, sizes)), batch_first=True)
     contexts = []
@@ -296,8 +299,8 @@ def _bucketed_loss(
     stacked = torch.stack(contexts, dim=1)
     before = torch.cat([stacked[row, :size] for row, size in enumerate(sizes)])
     losses = [
-        _bucket_loss(model, each, before[torch.from_numpy(bucket)])
-        for each, bucket in zip(words, buckets, strict=True)
+        _bucket_loss(model, word_bucket, before[torch.from_numpy(bucket)])
+        for word_bucket, bucket in zip(words, buckets, strict=True)
     ]
     return torch.stack(losses).sum(), int(lengths.sum())
 
@@ -341,7 +344,7 @@ def _grid(corpus: EncodedSessions, members: NDArray[np.int64]) -> NDArray[np.int
 
 
 def _padded_loss(model: HRED, grid: Tensor) -> Tensor:
-    """The mean cross entropy of every cell that is no padding; all cells are computed."""
+    """The mean cross entropy of every cell that is not padding; all cells are computed."""
     sessions, queries, words = grid.shape
     flat = grid.reshape(-1, words)  # (sessions x queries, words)
     state = torch.zeros(len(flat), model.config.query_size)

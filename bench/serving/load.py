@@ -5,7 +5,7 @@ fields of every request), and either `clients` (each asks again as soon as it is
 (requests a second, whatever the answers do). SIGTERM ends it before its time. One line says that an
 answer came, one that a request failed, each when it is so for the first time; the last what was
 seen.
-Speaks plain HTTP/1.1 over kept connections, so that it costs little beside the service.
+Speaks plain HTTP/1.1 over kept connections, so that it costs little compared with the service.
 """
 
 import asyncio

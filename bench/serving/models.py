@@ -1,9 +1,9 @@
-"""The models that the benchmark serves: a count model and a trained HRED of a made-up log, and HRED
+"""The models that the benchmark serves: a count model and an HRED of a synthetic log, and HRED
 at the paper's size.
 
 The paper-size model has random weights: it never ends a query early, so that its cost is an upper
 bound. Another trained model can be put in the place of the small one with the variable
-`NEXTQUERY_BENCH_MODEL`; the made-up log has only some thousand words.
+`NEXTQUERY_BENCH_MODEL`; the synthetic log has only some thousand words.
 """
 
 import os

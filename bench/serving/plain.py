@@ -41,8 +41,8 @@ async def readyz() -> dict[str, str]:
 async def suggest(asked: Asked) -> dict[str, list[dict[str, object]]]:
     """The list for a context."""
     state = plain_state(model, [*asked.context, asked.query])
-    found = plain_search(model, state)[: asked.n]
-    return {"suggestions": [{"text": model.vocabulary.decode(words)} for words in found]}
+    queries = plain_search(model, state)[: asked.n]
+    return {"suggestions": [{"text": model.vocabulary.decode(words)} for words in queries]}
 
 
 if __name__ == "__main__":

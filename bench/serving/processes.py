@@ -71,8 +71,8 @@ class Server:
         end = time.monotonic() + 600
         while time.monotonic() < end:
             if self.url.endswith(":0"):
-                said = re.search(r'"url": ?"([^"]+)"', self.log.read_text())
-                self.url = said[1].rstrip("/") if said else self.url
+                match = re.search(r'"url": ?"([^"]+)"', self.log.read_text())
+                self.url = match[1].rstrip("/") if match else self.url
             with contextlib.suppress(OSError):
                 self.get("/readyz")
                 return
@@ -88,13 +88,13 @@ class Server:
 
     def memory_mb(self) -> float:
         """Resident memory of the process, its workers and their models."""
-        found = [
+        sizes = [
             re.search(r"VmRSS:\s+(\d+)", _read(f"/proc/{pid}/status")) for pid in self.processes()
         ]
-        return sum(int(size[1]) for size in found if size) / 1024
+        return sum(int(size[1]) for size in sizes if size) / 1024
 
     def cpu_seconds(self) -> float:
-        """Processor time of the process, its workers and their models so far."""
+        """CPU time of the process, its workers and their models so far."""
         ticks = 0
         for pid in self.processes():
             fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
@@ -112,9 +112,13 @@ class Server:
     def answered_ms(self, start: int = 0) -> list[float]:
         """What its log says that answers took from their arrival on, from a place of the log on."""
         lines = self.log.read_bytes()[start:].splitlines()
-        said = [json.loads(line) for line in lines if b'"request"' in line and line.endswith(b"}")]
+        entries = [
+            json.loads(line) for line in lines if b'"request"' in line and line.endswith(b"}")
+        ]
         return [
-            each["ms"] for each in said if each.get("status") == 200 and "/v1/" in each["route"]
+            entry["ms"]
+            for entry in entries
+            if entry.get("status") == 200 and "/v1/" in entry["route"]
         ]
 
     def stop(self) -> int:
@@ -218,8 +222,8 @@ class Load:
         """What it saw."""
         printed, _ = self._process.communicate()
         self._plan.unlink()
-        found: dict[str, Any] = json.loads(printed.splitlines()[-1])
-        return found
+        figures: dict[str, Any] = json.loads(printed.splitlines()[-1])
+        return figures
 
 
 def load(server: Server, words: list[str], **plan: Any) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def prepare(log: Any, out: str | Path, **settings: Any) -> PreparedData:
     rest = {name: value for name, value in settings.items() if name not in names}
     unknown = rest.keys() - {field.name for field in fields(PrepareSettings)}
     if unknown:
-        raise InputError(f"prepare knows no setting {min(unknown)!r}")
+        raise InputError(f"prepare has no setting {min(unknown)!r}")
     chosen = PrepareSettings(read=replace(given, **read), **rest)
     with _as_files(log) as files:
         prepare_logs(files, Path(out), chosen)
@@ -101,7 +101,7 @@ def train(
     """Train HRED into the model folder `out` and open it.
 
     `config` is `tiny`, `small`, `paper` or a TOML file; `overrides` change single keys. A run that
-    was interrupted goes on with `resume=True`.
+    was interrupted continues with `resume=True`.
 
     >>> data = prepare(LOG, "data", spelling=False)
     >>> model = train(data, "model", "tiny", ["train.epochs=1", "model.query_size=16"])
@@ -154,7 +154,7 @@ def _opened(data: PreparedData | str | Path) -> PreparedData:
 
 @contextmanager
 def _as_files(log: Any) -> Iterator[list[str | Path]]:
-    """The files of a log; a table becomes a file for the while."""
+    """The files of a log; a table becomes a temporary file."""
     if isinstance(log, str | Path):
         yield [log]
     elif isinstance(log, Sequence):

@@ -7,10 +7,10 @@
     │   └── BlocklistError    a blocklist is missing, empty or unreadable
     ├── ArtifactError         a data, model or report folder is not what it should be
     │   └── ChecksumError     a file in it was altered or truncated
-    ├── TrainingError         training cannot go on (a loss that is not finite, ...)
+    ├── TrainingError         training cannot continue (a loss that is not finite, ...)
     └── MissingDependencyError  an optional extra is not installed
 
-A message says what is wrong, where, and what to do. A setting stands in it between backquotes,
+A message says what is wrong, where, and what to do. A setting is written in backquotes,
 under its name in the settings class (`min_users`); the command line turns it into its option,
 prints the message on one line and exits with the class's `exit_code`; the service makes a JSON
 answer of it.
@@ -52,7 +52,7 @@ class ChecksumError(ArtifactError):
 
 
 class TrainingError(NextqueryError):
-    """Training cannot go on."""
+    """Training cannot continue."""
 
 
 class MissingDependencyError(NextqueryError):

@@ -117,7 +117,7 @@ _ASCII_SEPARATORS = re.compile(r"[^a-z0-9]+")
 _SYMBOLS = re.compile(r"(?<=[^\W\d_])[@$]+(?=[^\W\d_])(?![\w-]*\.\w)")
 _READ_AS = str.maketrans("@$", "as")
 
-# Unicode's Default_Ignorable_Code_Point, beside the format characters (category Cf).
+# Unicode's Default_Ignorable_Code_Point, in addition to the format characters (category Cf).
 _DRAWS_NOTHING = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
     "\U000e0000-\U000e0fff]"

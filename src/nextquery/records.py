@@ -1,4 +1,4 @@
-"""The frozen records that packages hand to each other. Knows nothing of files or models."""
+"""The frozen records that packages pass to each other, independent of files and models."""
 
 from dataclasses import dataclass
 

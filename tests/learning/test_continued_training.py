@@ -107,7 +107,7 @@ def test_new_days_cost_what_they_are_and_are_predicted_better(tmp_path: Path) ->
     assert second.facts.words < 0.8 * first.facts.words / first.facts.epochs
     assert perplexity(load(model), sessions) < before
     card = (model / "README.md").read_text(encoding="utf-8")
-    assert "Went on from an earlier model" in card
+    assert "Continued from an earlier model" in card
 
 
 def test_a_day_of_new_words_is_learnt_as_well_as_by_training_anew(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_tables_in_memory_are_prepared_as_files_are(
 
 
 def test_a_setting_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="prepare knows no setting 'spellling'"):
+    with pytest.raises(InputError, match="prepare has no setting 'spellling'"):
         nextquery.prepare("log.tsv", tmp_path / "data", spellling=False)
 
 

@@ -53,7 +53,7 @@ def check_range(name: str, values: Numbers, size: int) -> None:
     """Every value must be a whole number from 0 to `size - 1`."""
     is_integer = values.dtype.kind in "iu"
     inside = is_integer and (not len(values) or (values.min() >= 0 and values.max() < size))
-    require(bool(inside), f"{name} has a value that is no number below {size}")
+    require(bool(inside), f"{name} has a value that is not a number below {size}")
 
 
 def check_positive(name: str, values: Numbers) -> None:
@@ -64,7 +64,7 @@ def check_positive(name: str, values: Numbers) -> None:
 def check_offsets(name: str, offsets: Numbers, rows: int, length: int) -> None:
     """Row `r` is `offsets[r]:offsets[r + 1]` of `length` values; the rows must share them all."""
     check_length(name, offsets, rows + 1)
-    require(offsets.dtype.kind in "iu", f"{name} are no whole numbers")
+    require(offsets.dtype.kind in "iu", f"{name} are not whole numbers")
     divides = offsets[0] == 0 and offsets[-1] == length and (offsets[1:] >= offsets[:-1]).all()
     require(bool(divides), f"{name} do not divide {length} values into rows")
 
@@ -140,7 +140,7 @@ class _Reader:
         values = np.unpackbits(units.view(np.uint8), bitorder="little")
         ones_set = np.flatnonzero(values)
         _require(len(ones_set) == count, "miscounts its bits")
-        _require(not count or int(ones_set[-1]) < size, "has bits behind its last one")
+        _require(not count or int(ones_set[-1]) < size, "has bits after its last one")
         empty = np.empty(0, np.uint32)
         expected_zeros = np.flatnonzero(values[:size] == 0) if zeros else empty
         for index, expected in (
@@ -152,7 +152,7 @@ class _Reader:
         return _Bits(size, ones_set)
 
     def packed(self) -> Numbers:
-        """Numbers of some bits each, one behind the other."""
+        """Numbers of some bits each, packed without gaps."""
         units, width, mask, size = (
             self.numbers("<u8"),
             self.number(4),
@@ -202,7 +202,7 @@ def _read_tree(reader: _Reader, level: int) -> Numbers:
     nodes = len(parents)
     _require(linked.size == len(bytes_) == nodes, "has labels for other nodes than it has")
     _require(ends.size == (nodes + 1 if top else 0), "has ends for other nodes than it has")
-    _require(not len(ends.ones) or ends.ones[-1] < nodes, "has an end behind its last node")
+    _require(not len(ends.ones) or ends.ones[-1] < nodes, "has an end after its last node")
     _require(len(extras) == len(linked.ones), "has links for other nodes than it has")
     links = bytes_[linked.ones] | extras.astype(np.int64) << 8
     lengths = np.ones(nodes, np.int64)
@@ -236,7 +236,7 @@ def _linked_lengths(reader: _Reader, links: Numbers, level: int) -> Numbers:
         return lengths[links]
     if not len(links):
         return np.empty(0, np.int64)
-    _require(int(links.max()) < len(endings), "has a link behind its endings")
+    _require(int(links.max()) < len(endings), "has a link after its endings")
     if last.size:
         stops = last.ones
         _require(last.size == len(endings), "has marks for other endings than it has")
@@ -314,7 +314,7 @@ def _check(artifact: Artifact, name: str, record: int | None = None) -> None:
         raise ArtifactError(f"{name} {error}") from None
     for key in _mapped(artifact, name, marisa_trie.BinaryTrie()).iterkeys():
         if not _is_text(key, record):
-            raise ArtifactError(f"{name} has a key that is no text")
+            raise ArtifactError(f"{name} has a key that is not text")
 
 
 def _is_text(key: bytes, record: int | None) -> bool:

@@ -143,7 +143,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 _LONGEST_NAME = 200
-"""Bytes of a name that fit into the name of what is beside it."""
+"""Bytes of a name that fit into the name of its temporary neighbour."""
 _being_written: dict[Path, list[Path]] = {}
 """Files that this process has not finished, each with the folders made for it."""
 
@@ -323,7 +323,7 @@ def file_stamp(path: Path) -> FileStamp | None:
 
 
 def check_plain_file(path: Path, most: int | None = None) -> None:
-    """Refuse what is no plain file, or larger than `most` bytes, with an `OSError`."""
+    """Refuse what is not a plain file, or is larger than `most` bytes, with an `OSError`."""
     try:
         status = path.stat()
     except ValueError as error:  # a name with a zero byte

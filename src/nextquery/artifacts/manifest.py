@@ -150,7 +150,7 @@ def check_plain(root: Path, name: str, shown: Path) -> None:
     for parent in parents:
         path = f"{path}/{parent}"
         if not stat.S_ISDIR(_status(path, shown).st_mode):
-            raise ArtifactError(f"{shown}: {parent} is no plain folder; make it again")
+            raise ArtifactError(f"{shown}: {parent} is not a plain folder; make it again")
     if not stat.S_ISREG(_status(f"{path}/{last}", shown).st_mode):
         raise ArtifactError(f"{shown}: a link, pipe or folder, not a plain file; make it again")
 

@@ -270,7 +270,7 @@ def remains(target: Path) -> list[Path]:
 def abandon() -> None:
     """Remove what this process has half-written; for a process that is about to end at once.
 
-    A thread that goes on writing meanwhile cannot publish what is being removed: its folder has
+    A thread that is still writing cannot publish what is being removed: its folder has
     another name by then.
     """
     for staging, (target, created) in list(_active.items()):

@@ -251,7 +251,7 @@ def _model_line(known: tuple[str, int | None]) -> str:
 
 
 def _approximate_line(path: Path) -> str:
-    """What to say of a model that went on from one that knew somebody; "" of any other."""
+    """A note on a model that continues one trained on forgotten users; "" for others."""
     from nextquery.artifacts import open_artifact
     from nextquery.logs.data_folder import approximately_forgotten
 

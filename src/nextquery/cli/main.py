@@ -37,7 +37,7 @@ def _shown(character: str) -> str:
     if character in "\n\r\t\v\f\x85\u2028\u2029":
         return " "
     if "\udc80" <= character <= "\udcff":
-        return character  # a byte of a name that is no text, printed as that byte
+        return character  # a byte of a name that is not text, printed as that byte
     return ascii(character)[1:-1]
 
 

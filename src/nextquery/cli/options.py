@@ -128,7 +128,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command have one option per field of each settings class among its parameters.
 
     A parameter annotated with a dataclass gets the record; one annotated with `Given[dataclass]`
-    gets the values, for classes with fields that are no options.
+    gets the values, for classes with fields that are not options.
     """
     parameters: list[inspect.Parameter] = []
     records: dict[str, tuple[Any, type[Any], list[_Generated]]] = {}

@@ -304,7 +304,7 @@ def synth(
     extra_words: Annotated[
         int,
         typer.Option(
-            help="Invented words besides the lexicon's 2,700, as names of things to search for.",
+            help="Invented words to add to the lexicon's 2,700, as names of things to search for.",
             min=0,
             max=1_000_000,
         ),

@@ -286,7 +286,7 @@ def guarded_copy(trained: Path, planted: PreparedData, out: Path) -> Path:
     """A trained model under the guard of another K.
 
     K decides which words a model is trained with, too; the planted phrases are of frequent words,
-    which every K knows.
+    which are known at every K.
     """
     artifact = open_artifact(trained, KIND)
     with publish(out, KIND, further_entries(artifact.manifest)) as folder:
@@ -361,7 +361,7 @@ def _poison(result: AuditResult) -> Iterator[str]:
     yield ""
     yield (
         "Fake users type a frequent query and then a phrase. Share of contexts in which the "
-        f"phrase then stands among the first {FIRST} suggestions, by the number of fake users:"
+        f"phrase is then among the first {FIRST} suggestions, by the number of fake users:"
     )
     yield ""
     if not result.poisoning:

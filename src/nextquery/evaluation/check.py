@@ -3,7 +3,7 @@
 Both models and two trivial rules make lists for the same later sessions, which neither model has
 learnt from. Differences are judged by user, because one person's sessions are alike: intervals by
 bootstrap, decisions by a permutation test. The likelihood is compared on next queries of which both
-models know all words, since a model that knows fewer words predicts "unknown" more easily.
+models know all words, since a model with fewer words predicts "unknown" more easily.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -136,7 +136,7 @@ def _reasons(
 ) -> list[str]:
     """What speaks against the new model.
 
-    A rule that already beats the old model is no reason to keep that one.
+    A rule that already beats the old model does not speak for keeping that model.
     """
     reasons = []
     if users < settings.min_users:
@@ -177,7 +177,7 @@ def later_rows(data: PreparedData, until: Sequence[datetime | None]) -> pl.DataF
 
 
 def draw_cases(rows: pl.DataFrame, most: int) -> list[Case]:
-    """At most so many next queries of sessions, drawn at random; repeated queries are left out."""
+    """At most `limit` next queries of sessions, drawn at random; repeated queries are left out."""
     sessions = (
         rows.sort("session", "position")
         .group_by("session", maintain_order=True)

@@ -76,7 +76,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GenerationCase:
-    """A context, what the user typed next, and whether the background knows the anchor."""
+    """A context, what the user typed next, and whether the background has the anchor."""
 
     context: tuple[str, ...]
     next_query: str

@@ -200,7 +200,7 @@ class Exposure:
     mean_bits: float
     most_bits: float
     shown: int
-    """How many stand among the first 20 suggestions after their context."""
+    """How many are among the first 20 suggestions after their context."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class PoisonPoint:
     fake_users: int
     contexts: int
     pushed: int
-    """In how many of the contexts the phrase stands among the first five suggestions."""
+    """In how many of the contexts the phrase is among the first five suggestions."""
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ class RankerTrainer:
         return set(SEMANTIC) <= set(self._training.features.names)
 
     def earlier_baseline(self) -> RankerGroup:
-        """The Baseline Ranker that knows the user's earlier queries by their trigrams."""
+        """The Baseline Ranker with trigram features of the user's earlier queries."""
         return self._finish((), self._earlier_names)
 
     def earlier_with(self, model: str, forms: tuple[str, ...]) -> RankerGroup:
@@ -217,7 +217,7 @@ def train_all(
     """Every learnt system, and the validation MRR of every set of forms by model.
 
     `baseline+NAME:sum` has the paper's feature alone, `baseline+NAME` the chosen forms;
-    `baseline_authors` and `baseline_authors+NAME:sum` stand on the features of the authors' code,
+    `baseline_authors` and `baseline_authors+NAME:sum` use the features of the authors' code,
     `baseline_semantic` and `baseline_semantic+NAME` (chosen forms) on a sentence encoder's as well.
     Where the user's earlier queries are looked at, `baseline+NAME:earlier` is the best of all sets,
     those without them included: a log on which they do harm does without. `baseline_earlier` and

@@ -358,7 +358,7 @@ def add_features(
         if evaluation.earlier:
             longer = scorer.score(lengthened(cases), track=track(f"{name} with earlier queries"))
             columns |= {f"{name}:{EARLIER}{form}": longer.form(form) for form in FORMS}
-        # A fold model of a new visitor judges by itself: the model under study knows the visitor.
+        # For a new visitor the fold model judges itself: the model under study saw the visitor.
         useful = (
             None
             if evaluation.new_visitors or split in LEARNING

@@ -4,7 +4,7 @@
     session_encoder  a session, one more query -> the next session state              (Eq. 5)
     decoder          a prefix, one more word   -> its state, what may come next       (Eq. 7-10)
 
-Only operators of every runtime are used. Knows nothing of files.
+Only operators of every runtime are used.
 """
 
 from collections.abc import Sequence
@@ -231,7 +231,7 @@ def _next_state(graph: _Graph, session: Name, before: Name, word: Name) -> Name:
 
 
 def _output(graph: _Graph) -> tuple[Name, Name]:
-    """The output vectors of Eq. 9, and what is added to each word's score (padding is no word)."""
+    """The output vectors of Eq. 9, and what is added to each score (padding is not a word)."""
     network = graph.network
     added = np.zeros(len(network.vocabulary), dtype=np.float32)
     added += network.weights.get("output_bias", np.float32(0.0))

@@ -42,7 +42,7 @@ class Evidence:
 class VoteTest:
     """Whether visitors who prefer one of two prefer the second more or less often than the first.
 
-    `effect` is how far from 1/2 a preference lies that the test is made for.
+    `effect` is the distance from 1/2 of the preference that the test shall detect.
 
     >>> test = VoteTest(effect=0.05, alpha=0.05)
     >>> round(test.evidence(np.ones(60)).p, 3), round(test.evidence(np.tile([0.0, 1.0], 30)).p, 3)
@@ -167,9 +167,9 @@ def _smallest(enough: Callable[[int], bool]) -> int:
 
 
 LOOKS = 50
-"""At so many points of time a split is looked at."""
+"""Number of points of time at which a split is evaluated."""
 MIN_VISITORS = 100
-"""The normal approximation begins with so many visitors in each arm."""
+"""Visitors in each arm from which the normal approximation is used."""
 
 
 @dataclass(frozen=True)
@@ -415,7 +415,7 @@ def _result(
     if winner is not None:
         decision = f"{winner} is better; the trial can end"
     elif open_still:
-        decision = "go on: nothing can be said yet"
+        decision = "continue: nothing can be said yet"
     else:
         decision = "no winner: a difference of the stated size would have been found"
     return TrialResult(

@@ -61,7 +61,7 @@ class FeedbackEvent:
     time: datetime
     query: str
     origin: str = ""
-    """Where it came from: so few digits of a hash that many addresses share them."""
+    """Where it came from: a hash so short that many addresses share it."""
     owner: str = ""
     """The name of the API key that sent it, empty where no keys are used."""
 
@@ -214,9 +214,9 @@ _ACTIONS: dict[type[FeedbackEvent], str] = {
 
 
 def parse_line(line: bytes) -> FeedbackEvent | None:
-    """The event of a line; None for what is no feedback of ours, ValueError for what is broken.
+    """The event of a line; None for what is not our feedback, ValueError for what is broken.
 
-    The query's own line says when a list was shown, so that the event beside it is passed over.
+    The query's own line says when a list was shown, so the event next to it is skipped.
     """
     try:
         record = json.loads(line)

@@ -143,7 +143,7 @@ def list_features(
 KIND = "reranked"
 BASE = "base"
 POOL = 10
-"""So many of the base model's suggestions are ordered, or as many as are asked for."""
+"""Number of the base model's suggestions that are ordered; more if more are requested."""
 TIE = 1e-9
 """What each place in the base model's order costs, so that equals keep that order."""
 

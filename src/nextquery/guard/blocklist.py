@@ -512,7 +512,7 @@ def _tails(plain: set[str]) -> set[str]:
     ends = set(plain)
     bare = {end.removesuffix("e") for end in plain}
     for inflection in map(merged, _INFLECTIONS):
-        # As much of the word as can stand in an end, and a letter that both may share.
+        # As much of the word as can be in an end, and a letter that both may share.
         stumps = {end[len(inflection) - _EDGE - 1 :] for end in bare}
         ends |= {(s.removesuffix(inflection[0]) + inflection)[-_EDGE:] for s in stumps}
     tails = set[str]()

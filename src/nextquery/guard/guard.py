@@ -119,7 +119,7 @@ NOTHING_TYPED = OwnText()
 
 
 class Guard:
-    """Everything that stands between a model's output and a person's screen."""
+    """The rules that a model's output must pass before it is shown."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Guard:
     ) -> "Guard":
         """The guard of a model folder, with the site's blocklist and hits check if it has them.
 
-        One that is not `enforced` knows where suggestions come from and refuses nothing.
+        One that is not `enforced` labels the source of suggestions and refuses nothing.
         """
         return cls(open_tables(model), blocklist, hits, enforced=enforced)
 

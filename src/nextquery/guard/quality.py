@@ -49,7 +49,7 @@ NEVER_FIRST = NEVER_LAST & {"and", "or", "by", "of", "und", "von", "et", "y", "o
 
 
 SHORT_WORD = 3
-"""A word of so few letters is no plural."""
+"""A word of at most this number of letters is not a plural."""
 
 
 class Flaw(StrEnum):

@@ -39,7 +39,7 @@ def slips(words: Sequence[str], text: str) -> Iterator[str]:
     A slip is a letter too many, missing, wrong, or two exchanged; the first letter is right, or
     exchanged with the second.
 
-    >>> sorted(slips(["hotel", "hotels", "house", "motel"], "hotl"))
+    >>> sorted(slips(["hotel", "hotels", "motel", "mouse"], "hotl"))
     ['hot', 'hote', 'hotel']
     """
     if len(text) < 2 or len(text) > LONGEST_WORD:

@@ -59,7 +59,7 @@ class Tables:
     titles: marisa_trie.Trie = field(default_factory=marisa_trie.Trie)
     """Titles of what the site has, which need no users; empty where `prepare` got none."""
     typed_text: TypedText | None = None
-    """What the text-quality gate knows; None in models of earlier versions, which have no gate."""
+    """The tables of the text-quality gate; None in models of earlier versions."""
 
     def count(self, query: str) -> int:
         """How often the background holds a known query, 0 if it is not known."""
@@ -78,7 +78,7 @@ class Tables:
         for numbers, counted in counts:
             require(len(numbers) in (0, len(counted)), "the counts of the spelling do not fit")
         pairs = self.common_pairs
-        require(pairs.dtype == np.uint64, "common_pairs are no keys")
+        require(pairs.dtype == np.uint64, "common_pairs are not keys")
         require(bool((pairs[1:] >= pairs[:-1]).all()), "common_pairs are out of order")
         for name, filter_ in (("pairs", self.rare_pairs), ("queries", self.rare_queries)):
             require(filter_.is_sound(), f"rare_{name} is no filter")

@@ -52,7 +52,7 @@ Ids = NDArray[np.int64]
 
 
 class SessionInputs(NamedTuple):
-    """What the decoder gets of the session state besides `d_0`; None: nothing."""
+    """What the decoder gets of the session state in addition to `d_0`; None: nothing."""
 
     step: Floats | None
     """(rows, 3 d_h): `S s`, added to the inputs of every step (Eq. 8)."""

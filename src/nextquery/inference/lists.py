@@ -213,7 +213,7 @@ class SessionWords:
 _KEPT = 65_536
 
 BELOW = 1e-6
-"""What is put behind a list is valued so much below its last, lest a tie changes the order."""
+"""What is appended to a list is valued this much below its last, so that no tie changes it."""
 
 
 class Priors:
@@ -327,8 +327,8 @@ def choose(
     source: Callable[[str], str],
     vectors: Callable[[Sequence[str]], Floats],
 ) -> list[Suggestion]:
-    """At most `n` of the ranked queries; `source` says where one comes from, `vectors` (n, d) where
-    each lies."""
+    """At most `n` of the ranked queries; `source` says where one comes from, `vectors` gives
+    their vectors (n, d)."""
     if config.fold:
         queries = [
             queries[index] for index in fold((query.text for query in queries), config.language)

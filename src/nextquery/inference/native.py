@@ -198,7 +198,7 @@ def native_library() -> Library | None:
 
 
 def usual_threads() -> int:
-    """As many as OpenMP programs use: OMP_NUM_THREADS, otherwise every core of this process."""
+    """The number that OpenMP uses: OMP_NUM_THREADS, otherwise every core of this process."""
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if first.isdecimal():
         return int(first)

@@ -165,7 +165,7 @@ class Workspace:
         self._make_room(3 * rows + 64)
 
     def fits(self, sizes: Sizes) -> bool:
-        """Whether a search of these sizes has room here."""
+        """Whether a search of these sizes fits in here."""
         return all(have >= need for have, need in zip(self.sizes, sizes, strict=True))
 
     def begin(self, start: SearchStart, beam: int, longest: int) -> None:
@@ -188,7 +188,7 @@ class Workspace:
             self.previous[: previous.size] = previous.ravel()
 
     def grow(self) -> None:
-        """Four times the room for extensions; nothing else changes."""
+        """Four times the capacity for extensions; nothing else changes."""
         self._make_room(4 * self.record.room)
         for name, value in self._room.items():
             setattr(self.record, name, value)

@@ -36,14 +36,14 @@ class FollowerTable:
         return len(self.common)
 
     def of(self, word: int) -> Ids:
-        """The ids of the words seen behind a word of the vocabulary, ascending."""
+        """The ids of the words seen after a word of the vocabulary, ascending."""
         followers = self._known.get(word)
         if followers is None:
             followers = self._known[word] = self.after_key(self.keys[[word]])
         return followers
 
     def after_key(self, key: Keys) -> Ids:
-        """The same behind any word, whose key is (1,)."""
+        """The same after any word, whose key is (1,)."""
         return np.flatnonzero(in_sorted(pair_keys(key, self.keys), self.common))
 
 
@@ -157,13 +157,13 @@ class BlockedWords:
 
     blocklist: Blocklist
     alone: Flags
-    """(V,): blocked whatever stands before it."""
+    """(V,): blocked whatever comes before it."""
     may_end: Flags
-    """(V,): may be blocked together with what stands before it."""
+    """(V,): may be blocked together with what comes before it."""
 
     @cached_property
     def none(self) -> bool:
-        """Whether no word is blocked, whatever stands before it."""
+        """Whether no word is blocked, whatever comes before it."""
         return not (self.alone.any() or self.may_end.any())
 
     def with_words(self, words: Sequence[str]) -> "BlockedWords":
@@ -291,7 +291,7 @@ class ContextRules:
         return blocked
 
     def _blocked(self, prefixes: Sequence[tuple[int, ...]], rows: Ids, words: Ids) -> Flags:
-        """Which words are blocked, alone or together with what stands before them; counted."""
+        """Which words are blocked, alone or together with what comes before them; counted."""
         if self.shared_blocked.none and self.blocked.none:
             return np.zeros(len(words), dtype=np.bool_)
         blocked = self.blocked.alone[words]
@@ -368,7 +368,7 @@ class LivePrefixes:
 class Extensions:
     """Allowed extensions, those of one context together, best first, ties by row and word.
 
-    Of each context as many as go on with it and are certain, and those that end above the last.
+    Of each context those that continue it and are certain, and those that end above the last.
     """
 
     first: Ids
@@ -384,7 +384,7 @@ class Extensions:
     def joined(
         cls, contexts: int, parts: Sequence[tuple[int, tuple[Ids, Ids, Totals]]]
     ) -> "Extensions":
-        """Those of some contexts, ascending, one behind the other."""
+        """Those of some contexts, ascending, one after the other."""
         counts = np.zeros(contexts + 1, dtype=np.int64)
         for context, (rows, _, _) in parts:
             counts[context + 1] = len(rows)
@@ -411,7 +411,7 @@ class WordSource(Protocol):
 def allowed_extensions(
     prediction: WordSource, live: LivePrefixes, beam: int, rules: Sequence[ContextRules]
 ) -> Extensions:
-    """The best allowed extensions of every context: `beam` that go on."""
+    """The best allowed extensions of every context: `beam` that continue."""
     parts = []
     for context, rows in live.parts():
         prefixes = [tuple(words) for words in live.words[rows].tolist()]
@@ -431,7 +431,7 @@ def allowed_extensions(
 def among(
     prediction: WordSource, rows: slice, before: Totals, following: Sequence[Ids]
 ) -> tuple[Ids, Ids, Totals]:
-    """Given words behind given prefixes: rows counted from the first, words and totals, in order.
+    """Given words after given prefixes: rows counted from the first, words and totals, in order.
 
     `following` are the words of each row.
     """
@@ -468,7 +468,7 @@ def _best(
 def _cut(
     extensions: tuple[Ids, Ids, Totals], beam: int, rest: float
 ) -> tuple[Ids, Ids, Totals] | None:
-    """All up to the last of `beam` that go on; None if one that is not listed may be better."""
+    """All up to the last of `beam` that continue; None if one that is not listed may be better."""
     going = np.flatnonzero(extensions[1] != END_OF_QUERY)
     full = len(going) >= beam
     stop = int(going[beam - 1]) + 1 if full else len(extensions[1])

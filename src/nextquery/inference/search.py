@@ -81,7 +81,7 @@ class ArraySteps:
         return self._cut(Extensions.joined(len(self._rules), parts))
 
     def _cut(self, extensions: Extensions) -> Extensions:
-        """Of each context as many as the beam holds, and the queries that end above the last."""
+        """Of each context up to the beam's size, and the queries that end above the last."""
         unfinished = np.cumsum(extensions.words != END_OF_QUERY)
         counts = np.diff(extensions.first)
         before = np.repeat(np.concatenate([[0], unfinished])[extensions.first[:-1]], counts)

@@ -14,7 +14,7 @@ Mode = Literal["exact", "fast"]
 Known = Literal["free", "prefer", "only"]
 
 SPECIFICITY = 0.3
-"""How much of its log-likelihood without a session a query loses, unless asked otherwise."""
+"""The default share of a query's log-likelihood without a session that is subtracted."""
 
 SPECIFIC_BEAM = 30
 """Beam search looks at this many queries before it orders them by specificity or usefulness."""
@@ -58,7 +58,7 @@ class DecodeConfig(Section):
     """The output layer: 32-bit numbers throughout, or 8-bit ones that choose what to compute.
     Auto: fast from 10,000 words on."""
     beam: int = Field(default=10, ge=1, le=MOST_BEAM)
-    """Prefixes kept at every step; at least as many as suggestions are asked for."""
+    """Prefixes kept at every step; at least the number of suggestions requested."""
     strategy: Literal["beam", "sample"] = "beam"
     """The most likely queries by beam search, or queries drawn at random by their likelihood."""
     length_normalised: bool = False
@@ -77,7 +77,7 @@ class DecodeConfig(Section):
     """Sampling: the same seed draws the same queries."""
     specificity: float = Field(default=SPECIFICITY, ge=0.0, le=1.0)
     """Rank suggestions by `log P(q | session) - specificity * log P(q | no session)`: above 0 holds
-    back what people type after anything; 0 ranks by likelihood alone. Completions are not ranked
+    back globally popular queries; 0 ranks by likelihood alone. Completions are not ranked
     by it."""
     usefulness: float = Field(default=0.0, ge=0.0, le=100.0)
     """Add this many times `log P(useful | q, session)` to a suggestion's value; 0: off. For

@@ -265,7 +265,7 @@ def data_entry(data: PreparedData) -> dict[str, Any]:
 
 
 def continued_entry(data: PreparedData, earlier: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a model that went on from an earlier one, which knew who was forgotten since.
+    """The same of a model that continues an earlier one, which had users forgotten since.
 
     `earlier` is the earlier model's manifest. Those users' removal is approximate.
     """
@@ -294,7 +294,7 @@ def forgotten_since(model: Mapping[str, Any], data: PreparedData) -> int | None:
 def approximately_forgotten(entry: Mapping[str, Any]) -> int:
     """Of how many users a model includes the removal only approximately.
 
-    `entry` is what its manifest says of its data: it went on from one that knew them.
+    `entry` is what its manifest says of its data: it continues a model that had them.
 
     >>> notes = [{"date": "2026-11-16", "users": 2}, {"date": "2026-11-17", "users": 3}]
     >>> approximately_forgotten({"forgotten": notes, "approximately": 1})

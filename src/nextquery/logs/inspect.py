@@ -141,7 +141,7 @@ FEW_KNOWN = 0.25
 HRED_SESSIONS = 20_000
 """Background sessions from which a trained model has enough to learn from."""
 EXPERIMENT_SESSIONS = 500
-"""Test sessions below which differences between models cannot be told from chance."""
+"""Test sessions below which differences between models cannot be distinguished from chance."""
 
 
 @dataclass(frozen=True)

@@ -531,9 +531,10 @@ def _not_added_yet(data: Path, logs: Sequence[str | Path]) -> list[str | Path]:
             )
         if any(PurePath(name).name == printable(Path(file.name)) for name in unhashed):
             raise InputError(
-                f"{printable(file)}: cannot be told from a file of this name that the folder has "
-                "without a hash of its content (it was prepared by an earlier nextquery, or the "
-                "file changed meanwhile); prepare the log again, or leave `new_only` out"
+                f"{printable(file)}: cannot be distinguished from a file of this name that the "
+                "folder has without a hash of its content (it was prepared by an earlier "
+                "nextquery, or the file changed meanwhile); prepare the log "
+                "again, or leave `new_only` out"
             )
         hashes.add(content.sha256)
         new.append(file)

@@ -143,7 +143,7 @@ def fetch_indices(
 
 
 def check_address(address: str) -> None:
-    """Refuse what is no address, and one that holds or would give away a password."""
+    """Refuse what is not an address, and one that holds or would give away a password."""
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InputError(f"{_without_user(address)}: give an address such as https://host:9200")
@@ -205,7 +205,7 @@ def _broken(address: str, index: str, state: FetchState, error: Exception) -> Lo
     shown = "".join(filter(str.isprintable, str(error)))[:200] or type(error).__name__
     return LogError(
         f"{address}: {index} could not be read to its end ({shown}); {state.documents:,} documents "
-        "are kept, and the same command goes on from there"
+        "are kept, and the same command continues from there"
     )
 
 

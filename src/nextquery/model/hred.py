@@ -94,7 +94,7 @@ class WordProjection(nn.Module):
 
 
 class SessionInputs(NamedTuple):
-    """What the decoder gets of the session state besides `d_0`; None: nothing."""
+    """What the decoder gets of the session state in addition to `d_0`; None: nothing."""
 
     step: Tensor | None
     """(rows, 3 d_h): `S s`, added to the inputs of every step (Eq. 8)."""

@@ -55,7 +55,7 @@ class Predictions:
     softmax_share: Tensor | None = None
     """(positions,): log(1 - g)."""
     copied_only: Tensor | None = None
-    """(positions,): the target lies outside the vocabulary and can be copied."""
+    """(positions,): the target is outside the vocabulary and can be copied."""
     attention: Tensor | None = None
     """(sessions, targets, sources): how the copied share is dealt out."""
     usefulness: Tensor | None = None

@@ -119,7 +119,7 @@ class TrainConfig(Section):
     max_words: int = Field(default=30, ge=1)
     """Of a longer query only the first words are read."""
     sort_window: int = Field(default=64, ge=1, le=_MOST_UNITS)
-    """Sessions of so many batches are sorted by length, which saves time; 1: none are sorted."""
+    """Number of batches whose sessions are sorted by length, which saves time; 1: no sorting."""
     initialisation: Literal["default", "authors"] = "default"
     """First weights: by the size of each layer, or N(0, .01) as in the authors' code."""
     word_vectors: str = ""
@@ -130,7 +130,7 @@ class TrainConfig(Section):
     rate: float = Field(default=1e-3, gt=0.0)
     """The learning rate at the start."""
     warmup_steps: int = Field(default=0, ge=0)
-    """Steps over which the rate rises evenly from 0 to `rate`; 0: it stands there at once."""
+    """Steps over which the rate rises evenly from 0 to `rate`; 0: it is there at once."""
     decay: float = Field(default=1.0, gt=0.0, le=1.0)
     """The rate is multiplied by this at every validation that brings no improvement."""
     clip: float = Field(default=1.0, gt=0.0)
@@ -141,7 +141,7 @@ class TrainConfig(Section):
     """The loss of a batch is its mean over the predicted symbols, or the sum over a session's
     symbols, mean over sessions, as in the authors' code: then `clip` cuts more often."""
     usefulness_weight: float = Field(default=0.0, ge=0.0)
-    """What the loss of the usefulness head counts beside that of the words, both per query; 0: the
+    """Weight of the loss of the usefulness head against that of the words, both per query; 0: the
     model has no such head, as in the paper."""
     exact_below: int = Field(default=5_000, ge=0)
     """The vocabulary up to which `auto` takes the exact loss."""
@@ -160,7 +160,7 @@ class TrainConfig(Section):
     checkpoint_minutes: float = Field(default=10.0, gt=0.0)
     """Time between checkpoints; one more is written at every validation and when stopped."""
     checkpoint_every: int = Field(default=0, ge=0)
-    """Steps between checkpoints, beside those by time; 0: by time only."""
+    """Steps between checkpoints, in addition to those by time; 0: by time only."""
     report_every: int = Field(default=20, ge=1)
     """Steps between lines of `metrics.jsonl`."""
 

@@ -106,7 +106,7 @@ def load_weights(model: nn.Module, file: Path, shown: Path) -> None:
         raise ArtifactError(f"{shown}: cannot be read as safetensors ({error})") from None
     expected = {name: (weight.shape, weight.dtype) for name, weight in model.named_parameters()}
     if {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()} != expected:
-        raise ArtifactError(f"{shown}: its tensors do not fit the configuration beside it")
+        raise ArtifactError(f"{shown}: its tensors do not fit the configuration next to it")
     model.load_state_dict(tensors, assign=True, strict=False)
 
 

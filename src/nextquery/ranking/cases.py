@@ -110,7 +110,7 @@ class CaseSet:
 
     @cached_property
     def _before_targets(self) -> NDArray[np.bool_]:
-        """Whether each flat candidate stands before its case's true next query."""
+        """Whether each flat candidate comes before its case's true next query."""
         return np.arange(self.rows) < self.targets[self.owners]
 
     def select(self, wanted: Iterable[bool] | NDArray[np.bool_]) -> "CaseSet":

@@ -106,7 +106,7 @@ class RankerData:
 
 
 def train_ranker(data: RankerData, shape: TreeShape, seed: int) -> Ranker:
-    """Grow up to 500 trees and keep as many as order the validation cases best."""
+    """Grow up to 500 trees and keep the number that orders the validation cases best."""
     booster = lightgbm.Booster(_parameters(shape, seed), data.training)
     booster.add_valid(data.validation, "validation")
     curve: list[float] = []

@@ -106,7 +106,7 @@ def log_likelihoods(scorer: Scorer, cases: CaseSet, *, track: Track = iter) -> F
 
 
 def _counted(model: CountSuggester[Any], cases: CaseSet, track: Track) -> Floats:
-    """The same of a model that tells it without saying which words it knows."""
+    """The same of a model that does not say which words it has."""
     everything = (text for case in cases.cases for text in (*case.context, *case.candidates))
     normal = {text: normalise_query(text) for text in set(everything)}
     probabilities: list[float] = []

@@ -453,7 +453,7 @@ async def _on_client_left(request: Request, error: Exception) -> Response:
 
 
 def _openapi(app: FastAPI, service: Service) -> dict[str, Any]:
-    """The OpenAPI document, with what only a running service knows."""
+    """The OpenAPI document, with the settings of the running service."""
     if app.openapi_schema is None:
         schema = FastAPI.openapi(app)
         for path in schema["paths"].values():
@@ -470,7 +470,7 @@ def _openapi(app: FastAPI, service: Service) -> dict[str, Any]:
 
 
 def _name_problem_type(responses: dict[str, Any]) -> None:
-    """Problems are sent as `application/problem+json`; FastAPI knows one type a route only."""
+    """Problems are sent as `application/problem+json`; FastAPI has only one type per route."""
     for response in responses.values():
         content = response.get("content", {})
         shape = content.get("application/json", {}).get("schema", {})

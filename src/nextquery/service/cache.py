@@ -1,4 +1,4 @@
-"""A bounded table that forgets what was used least recently. Knows nothing of what it holds."""
+"""A bounded table that removes the least recently used entry."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, ItemsView

@@ -146,14 +146,14 @@ class WhyQuestion(Question[Diagnosis]):
 
 
 WARM_UP = 4
-"""Batches of up to so many contexts are decoded before the first request: each size that is new to
-the kernels takes some milliseconds more than later."""
+"""Batches of up to this number of contexts are decoded before the first request: each size that is
+new to the kernels takes some milliseconds more than later."""
 SECONDS_OF_SILENCE = 3.0
 """A model that answers nothing for so long cannot be relied upon now."""
 
 
 class Served(Suggester, Completer, Guarded, Protocol):
-    """A suggester as `load` gives it: every kind completes and stands behind a guard."""
+    """A suggester as `load` gives it: every kind completes and has a guard."""
 
 
 class ServedWithStates(Served, Stateful[Any], Protocol):
@@ -174,7 +174,7 @@ class Engine(ABC):
     judges_usefulness = False
     """Whether it has learnt how likely a query is useful."""
     specificity = 0.0
-    """How much what people type after anything is held back, unless a question says otherwise."""
+    """How much globally popular queries are held back, unless a question says otherwise."""
     min_users = 1
     """K of the guard: what fewer users typed is not shown."""
     restarts = 0

@@ -1,7 +1,7 @@
 """API keys: who may ask, and how often.
 
 A key is 32 random bytes, so its SHA-256 is as hard to invert as the key is to guess; files and the
-environment hold hashes only. Knows nothing of HTTP.
+environment hold hashes only.
 """
 
 import hashlib

@@ -23,20 +23,20 @@ from nextquery.suggesters.diagnosis import LISTED
 LIST_LENGTH = 10
 """Suggestions of an ordinary list: the beam is as wide in any case."""
 SUGGESTIONS_PER_UNIT = 20
-"""So many suggestions more cost as much as an ordinary list."""
+"""Number of additional suggestions that cost as much as an ordinary list."""
 FREE_WORDS = 50
 """Words of an ordinary session."""
 WORDS_PER_UNIT = 500
-"""So many words more to read cost as much as an ordinary list."""
+"""Number of additional words to read that cost as much as an ordinary list."""
 FREE_BYTES = 200
 BYTES_PER_UNIT = 350
-"""Text outside ASCII takes time to normalise and to find words in, here and in the model: so many
-bytes of UTF-8 beyond one per character cost as much as an ordinary list. A Chinese character has
-two."""
+"""Text outside ASCII takes time to normalise and to find words in, here and in the model: the
+number of bytes of UTF-8 beyond one per character that cost as much as an ordinary list. A
+Chinese character has two."""
 PREFIX_WORDS_PER_UNIT = 20
-"""So many words of a half-typed query cost as much as an ordinary list: each is decoded."""
+"""Words of a half-typed query that cost as much as an ordinary list: each is decoded."""
 CANDIDATE_WORDS_PER_UNIT = 200
-"""So many words of candidates to score cost as much as an ordinary list."""
+"""Words of candidates to score that cost as much as an ordinary list."""
 _READ = TrainConfig()
 """A model reads no more of a session than it was trained on, by default this much."""
 
@@ -55,7 +55,7 @@ def cost(question: Question[Any]) -> float:
 
 
 def _further(question: Question[Any]) -> tuple[str, ...]:
-    """The texts of a question besides its context."""
+    """The texts of a question in addition to its context."""
     match question:
         case CompleteQuestion(prefix=prefix):
             return (prefix,)
@@ -97,7 +97,7 @@ PART_OF_A_BATCH = 0.7
 """In an overload nobody is accepted who would wait longer for the next batch to begin; when the
 model has had nothing to do for so long, it is over."""
 LONGEST_WAIT_IN_BATCHES = 2.0
-"""In an overload a job that has waited for so many whole batches is refused."""
+"""In an overload a job that has waited for this number of whole batches is refused."""
 SECONDS_BETWEEN_CHECKS = 0.25
 """How often a model that nobody asks is looked after."""
 NEW_SHARE = 0.1
@@ -187,7 +187,7 @@ class Batcher:
             await asyncio.gather(self._loop_task, return_exceptions=True)
         while self._waiting:
             self._waiting.popleft().answer.cancel()
-        # In a thread: who watches over the model must go on until its last batch is done.
+        # In a thread: the monitoring of the model must continue until its last batch is done.
         await asyncio.to_thread(self._thread.shutdown)
 
     def submit(
@@ -224,7 +224,7 @@ class Batcher:
     def withdraw(self, jobs: Sequence[Job], *, unwanted: bool = False) -> None:
         """Take jobs back whose client left or lost patience.
 
-        What is being computed goes on, and is worth remembering, unless its clients are gone
+        What is being computed continues, and its answer is cached, unless its clients are gone
         (`unwanted`) and nobody else's question is in the same batch.
         """
         for job in jobs:

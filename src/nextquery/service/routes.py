@@ -71,7 +71,7 @@ async def suggest(
     service.charge(request, [question] * len(chosen.models), body.session_id)
     try:
         [shown] = await trials.lists(request, chosen, [(question, visit)])
-    except ClientLeftError:  # not refused: the visitor went on to the results of the query
+    except ClientLeftError:  # not refused: the visitor opened the results of the query
         await service.remember(owner, body, body.query, stored)
         await service.visitors.remember(owner, body, body.query, history)
         raise
@@ -254,7 +254,7 @@ async def delete_user(user_id: UserName, request: Request, owner: Owner) -> Resp
 async def trends(
     request: Request, owner: Owner, n: Annotated[int, Query(ge=1, le=schemas.MAX_SUGGESTIONS)] = 10
 ) -> schemas.TrendsAnswer:
-    """What rises: the list of the model that is served as `trends`, whatever the session."""
+    """Trending queries: the list of the model that is served as `trends`, whatever the session."""
     service = service_of(request)
     if TRENDS not in service.models.served:
         raise ProblemError(404, f"No model is served under the name {TRENDS!r} here.")
@@ -364,7 +364,7 @@ admin_router = APIRouter(prefix="/admin", responses=PROBLEMS, tags=["administrat
 
 @admin_router.post("/reload", responses={409: {"model": schemas.ProblemDocument}})
 async def reload(admin: Admin, service: RunningService) -> dict[str, str]:
-    """Load the model folders again beside the old ones, warm up and swap; then tell the workers.
+    """Load the model folders again next to the old ones, warm up and swap; then tell the workers.
 
     A folder that is refused leaves everything as it was.
     """
@@ -454,7 +454,7 @@ STATIC = Path(__file__).parent / "static"
 _PACKAGED_WIDGET = Path(__file__).parent / "widget"
 _CHECKOUT_WIDGET = Path(__file__).parents[3] / "clients" / "js" / "src"
 WIDGET = _PACKAGED_WIDGET if _PACKAGED_WIDGET.is_dir() else _CHECKOUT_WIDGET
-"""The search-box widget: inside the installed package, or beside it in a checkout."""
+"""The search-box widget: inside the installed package, or next to it in a checkout."""
 page_router = APIRouter()
 _NOT_READY: dict[int | str, dict[str, Any]] = {503: {"model": schemas.Health}}
 

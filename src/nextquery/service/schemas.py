@@ -134,7 +134,7 @@ Context = Annotated[
     Field(
         max_length=MAX_CONTEXT_QUERIES,
         description="The earlier queries of the session, oldest first. With a `session_id` that "
-        "the server knows, its own record is used instead.",
+        "the server has, its own record is used instead.",
     ),
 ]
 ModelName = Annotated[
@@ -237,8 +237,9 @@ class SuggestRequest(OfVisitor):
 
     results: Results | None = Field(
         default=None,
-        description="How many results the query had, where the site knows. After 0 the list begins "
-        "with what people who found nothing searched for next, if the service has a rescue model.",
+        description="How many results the query had, if the site reports it. After 0 the list "
+        "begins with what people who found nothing searched for next, if the service has a rescue "
+        "model.",
     )
 
     def options(self, settings: ServiceSettings) -> SuggestOptions:
@@ -349,7 +350,7 @@ class SuggestAnswer(BaseModel):
 
 
 class SuggestBatchAnswer(BaseModel):
-    """One answer a request, in their order."""
+    """One answer per request, in their order."""
 
     answers: list[SuggestAnswer]
 
@@ -371,7 +372,7 @@ class ScoreAnswer(BaseModel):
 
 
 class TrendsAnswer(BaseModel):
-    """What rises."""
+    """Trending queries."""
 
     trends: list[Suggestion]
     model: str
@@ -423,7 +424,7 @@ class Shown(Feedback):
 
 
 class Clicked(Feedback):
-    """A suggestion was taken."""
+    """A suggestion was accepted."""
 
     action: Literal["clicked"]
     suggestion: Query = Field(min_length=1)
@@ -484,7 +485,7 @@ class BlockRequest(Asked):
 class Blocked(BaseModel):
     """The entry that was added or removed."""
 
-    text: str = Field(description="The text as it stands in the file: normalised.")
+    text: str = Field(description="The text as the file has it: normalised.")
 
 
 class ProblemDocument(BaseModel):

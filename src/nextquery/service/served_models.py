@@ -48,7 +48,7 @@ class ServedModel:
             self._run,
             settings.queue_size,
             settings.batch_size,
-            # A queue that does not become shorter for a quarter of a request's time is no burst.
+            # A queue that does not become shorter for a quarter of a request's time is not a burst.
             burst_seconds=settings.budget_ms / 4000,
             name=f"model-{named.name}",
         )
@@ -263,7 +263,7 @@ class Models:
         return [name for name in names if not self.served[name].available]
 
     async def reload(self) -> dict[str, str]:
-        """Load every folder again beside what is in use; a refused one leaves all as it was."""
+        """Load every folder again next to what is in use; a refused one leaves all as it was."""
         async with self._reloading:
             engines: list[tuple[ServedModel, Engine]] = []
             try:

@@ -1,7 +1,7 @@
 """Sessions that the service keeps: the queries of each, until 30 minutes pass without one.
 
 A store holds queries only, never a model's state: a session therefore survives a change of model,
-a restart (in Redis) and a move to another machine. Knows nothing of models or HTTP.
+a restart (in Redis) and a move to another machine.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from nextquery.service.settings import (
 
 
 class SessionsUnavailableError(Exception):
-    """The store does not answer; a request goes on with what it brought itself."""
+    """The store does not answer; a request continues with the context that it brought."""
 
 
 @dataclass(frozen=True)

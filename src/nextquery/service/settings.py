@@ -13,7 +13,7 @@ LISTS = "Lists"
 PUBLIC = frozenset({"metrics", "docs"})
 MAX_QUERY_CHARACTERS = 512
 MAX_WORD_CHARACTERS = 64
-"""A longer word is cut: no model knows one, and the patterns of personal data take time that grows
+"""A longer word is cut: no model has one, and the patterns of personal data take time that grows
 with the square of its length."""
 MAX_PREFIX_CHARACTERS = 128
 """A longer prefix has no completions."""
@@ -65,7 +65,7 @@ class ServiceSettings:
     require_check: bool = False
     """A reload refuses a new MODEL that did not pass `nextquery check`."""
     synonyms: Path | None = None
-    """File of synonyms in Solr's format, for queries that no model knows and for completion."""
+    """File of synonyms in Solr's format, for queries that no model has seen and for completion."""
     rescue: Path | None = None
     """Rescue model whose suggestions come first after a query that had no results."""
     returning: Path | None = None

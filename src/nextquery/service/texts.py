@@ -24,7 +24,7 @@ from nextquery.suggesters.returning import PastQuery, merge_history
 _PLAIN_QUERY = re.compile(r"[a-z0-9]{1,64}(?: [a-z0-9]{1,64})*")
 """A normalised query of ASCII letters and digits."""
 BYTES_BEFORE_OTHERS = 4096
-"""After so many bytes of a long list of texts, other requests are served first."""
+"""After this number of bytes of a long list of texts, other requests are served first."""
 
 
 def read_texts(body: InSession) -> None:

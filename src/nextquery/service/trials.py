@@ -1,7 +1,7 @@
 """Which model makes a visitor's list, and the record of it: interleaving, splits, shadows.
 
 A request that names a model takes no part in a trial. Every list is recorded where feedback is, so
-that what is taken later can be told apart by model.
+that accepted suggestions can be attributed to their model.
 """
 
 import asyncio

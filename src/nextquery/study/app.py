@@ -94,8 +94,8 @@ async def _refuse(status: int, detail: str, scope: Scope, send: Send) -> None:
 _STATIC = Path(__file__).parent / "static"
 _WRONG = "This link is not valid. Ask the owner of the study for your link."
 _REUSED = (
-    "This link is already in use in another browser. Go on there, or ask the owner of the study to "
-    "release it."
+    "This link is already in use in another browser. Continue there, or ask the owner of the study "
+    "to release it."
 )
 _NO_COOKIE = "This browser keeps no cookies for this page. Allow them, then open your link again."
 

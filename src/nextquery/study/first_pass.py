@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from nextquery.normalise import normalise_query
 from nextquery.study.pool import Key, Pool, PooledTopic
 
-NOTICE = "Automatic first pass: no person has judged. These figures are no study."
+NOTICE = "Automatic first pass: no person has judged. These figures are not a study."
 
 
 @dataclass(frozen=True)

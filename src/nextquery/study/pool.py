@@ -250,7 +250,7 @@ def check_names(names: Sequence[str]) -> None:
     if len(names) < 2:
         raise InputError("a study compares at least two models; give `model=NAME=FOLDER` twice")
     for name in names:
-        # Not printable: control characters, marks that turn text around, bytes that are no text.
+        # Not printable: control characters, marks that turn text around, bytes that are not text.
         if not name.isprintable() or not name.strip() or len(name) > MAX_NAME_CHARACTERS:
             raise InputError(
                 f"`model` {name[:MAX_NAME_CHARACTERS]!a}: a name has 1 to "

@@ -67,7 +67,7 @@ def _bars(
 
 
 def _label(name: str) -> str:
-    """A name that leaves room for its neighbours."""
+    """A name short enough for its neighbours."""
     return name if len(name) <= _LABEL_CHARACTERS else f"{name[: _LABEL_CHARACTERS - 1]}…"
 
 
@@ -107,8 +107,8 @@ def study_page(results: StudyResults, topics: TopicTable, plot: str) -> str:
         _missing(results),
         f"<figure>{plot}<figcaption class='note'>Share of each judgement per model, averaged "
         "over assessors; 95% intervals by bootstrap over queries.</figcaption></figure>",
-        "<h2>Beside the paper</h2>",
-        _beside_the_paper(results.groups["all"]),
+        "<h2>Next to the paper</h2>",
+        _next_to_the_paper(results.groups["all"]),
     ]
     for name, group in results.groups.items():
         parts += _group(name, group)
@@ -156,7 +156,7 @@ def _missing(results: StudyResults) -> str:
     )
 
 
-def _beside_the_paper(group: GroupResults) -> str:
+def _next_to_the_paper(group: GroupResults) -> str:
     """Our models' positive shares and the paper's, in one table."""
     rows = [[model.model, _share(model.positive), model.judged] for model in group.models]
     paper = ["HRED in the paper (50 TREC topics, 5 assessors)", f"{PAPER_POSITIVE:.0%}", ""]

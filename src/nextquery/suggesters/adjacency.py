@@ -5,7 +5,7 @@
 `c(a, q)` counts how often `q` came directly after the anchor `a`, `c(a)` how often anything did.
 `P(q)` is the background's prior: one imaginary observation, so that every text has a probability
 and equal counts are ordered by frequency. An anchor never seen loses words from its end until a
-seen query remains (the paper's long-tail rule). Knows nothing of the queries before the anchor.
+seen query remains (the paper's long-tail rule). Queries before the anchor are ignored.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ class Ages:
         return self.settings.half_life_days is None
 
     def within(self) -> pl.Expr:
-        """Whether a day lies in the window."""
+        """Whether a day is in the window."""
         import polars as pl
 
         if self.settings.window_days is None:

@@ -185,7 +185,7 @@ class _Wordy(Protocol):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The words that it knows."""
+        """The words of its vocabulary."""
         ...
 
 
@@ -229,7 +229,7 @@ class UsefulnessJudge(Protocol):
 
 @runtime_checkable
 class Guarded(Protocol):
-    """A suggester behind a guard."""
+    """A suggester with a guard."""
 
     guard: Guard
 

@@ -52,7 +52,7 @@ Integers = NDArray[np.int64]
 
 STEPS = 100
 CASES_OF_ALL = 20.0
-"""A row of weights begins as what suits all cases, counted as so many cases of its own."""
+"""A row of weights starts from those of all cases, counted as this number of its own cases."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Mixture:
 
     @classmethod
     def of(cls, learnt: Floats) -> Mixture:
-        """The mixture of learnt rows, with that of no session behind them."""
+        """The mixture of learnt rows, with that of no session after them."""
         members = learnt.shape[1]
         return cls(np.concatenate([learnt, np.full((1, members), 1.0 / members)]))
 
@@ -121,7 +121,7 @@ def _maximised(logs: Floats, start: Floats, prior_cases: float) -> Floats:
 
 
 class Parts:
-    """A trained model, the count models beside it, and the weights of all."""
+    """A trained model, the count models of the blend, and the weights of all."""
 
     def __init__(
         self, trained: Trained[Any], members: Sequence[Suggester], mixture: Mixture
@@ -149,7 +149,7 @@ class Parts:
     def logs(self, queries: Sequence[str], scored: Sequence[ScoredQuery]) -> Floats:
         """The log-likelihoods (parts, n) of queries that the trained model scored.
 
-        A word that it does not know is one of many behind the unknown word, as in the priors.
+        An unknown word is one of many that the unknown symbol represents, as in the priors.
         """
         log_likelihoods = [
             query.log_likelihood - self._unknown * len(query.unknown) for query in scored
@@ -177,7 +177,7 @@ class Parts:
 KIND = "blend"
 BASE, MEMBERS = "base", "members"
 WRITTEN = 10
-"""So many of the trained model's suggestions are looked at, or as many as are asked for."""
+"""Number of the trained model's suggestions that are ranked; more if more are requested."""
 OFFERED = 20
 """The same of each count model."""
 
@@ -496,7 +496,7 @@ class BlendSettings(Section):
     """How much of its log-likelihood without a session a suggestion loses, unless a call asks
     otherwise."""
     cases: int = Field(default=2000, ge=1)
-    """So many validation sessions, drawn at random, decide the weights."""
+    """Number of validation sessions, drawn at random, that decide the weights."""
     seed: int = Field(default=0, ge=0)
     """Decides which."""
 
@@ -523,7 +523,7 @@ def make_blend(
         raise InputError(f"{base}: of kind {trained.kind!r}; a blend has a trained model first")
     for path, other in zip(members, count_models, strict=True):
         if not isinstance(other, CountSuggester):
-            raise InputError(f"{path}: of kind {other.kind!r}; beside the first are count models")
+            raise InputError(f"{path}: of kind {other.kind!r}; only the first is not a count model")
     if not 1 <= len(members) <= MOST_MEMBERS:
         raise InputError(f"`members`: a blend has 1 to {MOST_MEMBERS} count models")
     mixture = learn_mixture(trained, count_models, _cases(data, settings))

@@ -332,7 +332,7 @@ def _concepts(data: PreparedData, settings: CACBSettings, background: Background
 
 
 def _clicks(data: PreparedData, background: Background) -> pl.DataFrame:
-    """A row a query and clicked page: query, dimension, weight, clicks."""
+    """One row per query and clicked page: query, dimension, weight, clicks."""
     import polars as pl
 
     clicks = data.counts("clicks").select("query", "url", "count").sort("query", "url").collect()
@@ -352,7 +352,7 @@ def _clicks(data: PreparedData, background: Background) -> pl.DataFrame:
 
 
 def _words(background: Background) -> pl.DataFrame:
-    """A row a query and word, the word weighing more the fewer queries have it."""
+    """One row per query and word, the word weighing more the fewer queries have it."""
     import polars as pl
 
     size = len(background.counts)

@@ -19,7 +19,7 @@ def check_file(model: Path) -> Path:
 
 
 def fingerprint(model: Path) -> str:
-    """What a model is told from others by: the checksums of its files, whatever its folder."""
+    """The identity of a model: the checksums of its files, whatever its folder."""
     files = json.dumps(open_artifact(model, verify=False).manifest["files"], sort_keys=True)
     return hashlib.sha256(files.encode()).hexdigest()
 

@@ -25,11 +25,11 @@ from nextquery.suggesters.background import Background
 from nextquery.suggesters.titles import SiteTitles
 
 EXPECTED = 1000
-"""So many queries that the session brings up are looked at."""
+"""Number of candidates of the session that are considered."""
 FREQUENT = 50
-"""So many frequent queries at first, more where the guard refuses them."""
+"""Number of frequent queries at first, more where the guard refuses them."""
 LISTS_LOOKED_AT = 4
-"""A diverse list of n is chosen among so many times n suggestions."""
+"""A diverse list of n is chosen among this number times n suggestions."""
 _PREFIXES_REMEMBERED, _LONGEST_REMEMBERED = 4096, 8
 
 
@@ -151,7 +151,7 @@ def diverse(suggestions: Sequence[Suggestion], n: int, diversity: float) -> list
 SettingsT = TypeVar("SettingsT", bound=Section)
 
 SPECIFIC_POOL = 200
-"""So many of the likeliest candidates are ordered by specificity."""
+"""Number of the likeliest candidates that are ordered by specificity."""
 
 
 class CountSuggester(ABC, Generic[SettingsT]):

@@ -1,4 +1,4 @@
-"""Why a query is suggested or not: what the log knows of it, what the guard says, where it ranks.
+"""Why a query is suggested or not: its counts in the log, the guard's verdict, its rank.
 
 Says of users only whether at least K of them typed something; a count is given only if they did.
 """
@@ -12,7 +12,7 @@ from nextquery.suggesters.base import Guarded, Suggester, Wrapping
 from nextquery.suggesters.count_suggester import CountSuggester
 
 LISTED = 50
-"""So many suggestions are asked for to find a query's rank."""
+"""Number of suggestions that are requested to find a query's rank."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class WordFact:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What stands between a query and a list of suggestions."""
+    """What keeps a query from a list of suggestions."""
 
     query: str
-    """Normalised, as the model knows it."""
+    """Normalised, as the model has it."""
     context: tuple[str, ...]
     model: str
     """The kind of the model."""

@@ -54,7 +54,7 @@ def load(
     hits: HitsCheck | None = None,
     guarded: bool = True,
 ) -> Suggester:
-    """Open the model folder at `path`, whatever its kind, behind its guard.
+    """Open the model folder at `path`, whatever its kind, with its guard.
 
     `blocklist` is a file of words and phrases never to be suggested, `hits` a function that says
     whether a query finds anything. Without `guarded` nothing is refused: for research, not for
@@ -72,7 +72,7 @@ def load(
     """
 
     def read(artifact: Artifact) -> Suggester:
-        _kind_of(artifact)  # what is no model has no guard either, and is to be told so
+        _kind_of(artifact)  # refuses what is not a model, which has no guard either
         guard = Guard.open(artifact, blocklist, hits, enforced=guarded)
         return load_artifact(artifact, guard)
 
@@ -80,7 +80,7 @@ def load(
 
 
 def load_artifact(artifact: Artifact, guard: Guard) -> Suggester:
-    """The model of an opened folder, behind a guard that is open already."""
+    """The model of an opened folder, with a guard that is open already."""
     suggester: Suggester = _named(_kind_of(artifact).loader).load(artifact, guard)
     return suggester
 

@@ -90,7 +90,7 @@ class NeuralSuggester:
     def load(
         cls, folder: Path | Artifact, guard: Guard, config: DecodeConfig | None = None
     ) -> Self:
-        """Open a model folder behind its guard."""
+        """Open a model folder with its guard."""
         artifact, predictor = read_artifact(
             folder, lambda artifact: (artifact, cls._predictor_of(artifact, guard)), cls.kind
         )

@@ -3,8 +3,8 @@
     P(q) = w(q) / (W + 1)        w(q) the sum of the weights of the query's occurrences, W of all
 
 An occurrence weighs 1, or, with a half-life, 1/2 for each half-life between its day and the last
-day of the background. With `trending_days` only queries that rise weigh anything: as many as users
-typed them in the last days.
+day of the background. With `trending_days` only trending queries have a weight: the number
+of users who typed them in the last days.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from nextquery.suggesters.sequences import BackgroundLog
 
 _LEAST = 2.0**-40
-"""What a known query weighs at least: one that lies outside the window has a probability, too."""
+"""Least weight of a known query: one outside the window has a probability, too."""
 
 
 class PopularitySettings(AgingSettings):
     """How popularity is measured."""
 
     trending_days: int | None = Field(default=None, ge=1, le=3660)
-    """Only what rises in so many last days of the whole log, as `nextquery trends` finds it, by the
+    """Only queries trending in the last N days of the log, as in `nextquery trends`, by the
     users of these days; none: all queries of the background."""
     trending_past_days: int = Field(default=28, ge=1, le=3660)
-    """The days before them, which they are held against."""
+    """The days before them, which they are compared with."""
 
 
 class Popularity(CountSuggester[PopularitySettings]):
@@ -125,7 +125,7 @@ class Popularity(CountSuggester[PopularitySettings]):
         size = len(self.background.counts)
         check_length("weights", self.weights, size)
         fine = np.isfinite(self.weights).all() and (self.weights >= 0).all()
-        require(bool(fine), "weights has a value that is no weight")
+        require(bool(fine), "weights has a value that is not a weight")
         check_range("order", self.order, size)
         require(len(np.unique(self.order)) == len(self.order), "order repeats one")
         require(bool((self.weights[self.order] > 0).all()), "order has a query without weight")

@@ -1,9 +1,9 @@
 """QVMM: the query variable-memory Markov model after He et al. (ICDE 2009).
 
 A suffix tree over the background's query sequences gives the probability of the next query after
-the longest part of the session that it knows, backing off to shorter parts (formula in
-`suffix_tree.py`). A last query never seen loses words from its end, as in `adjacency.py`. Knows
-queries as whole units; knows nothing of their words.
+the longest known part of the session, backing off to shorter parts (formula in
+`suffix_tree.py`). A last query never seen loses words from its end, as in `adjacency.py`. Queries
+are whole units; their words do not matter.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class QVMM(CountSuggester[QVMMSettings]):
         self.tree = tree
 
     def matched(self, context: Sequence[str]) -> int:
-        """How many of the last queries of a normalised context the model knows as a sequence."""
+        """How many of the last queries of a normalised context are a known sequence."""
         return len(self._path(self._known(context)))
 
     def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
@@ -79,7 +79,7 @@ class QVMM(CountSuggester[QVMMSettings]):
         ]
 
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
-        """The smoothed probability; a text that is no known query escapes all the way."""
+        """The smoothed probability; a text that is not a known query escapes all the way."""
         path = self._path(self._known(context))
         known = [self.background.id(candidate) for candidate in candidates]
         ids = np.array([query for query in known if query is not None], np.int64)

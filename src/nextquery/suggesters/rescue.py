@@ -6,7 +6,7 @@
 finds nothing: by the site's hits check when the model was fitted, or, without one, because nobody
 ever clicked on a result. A query that nobody typed is answered by the failed ones most like it
 (Jaccard overlap of trigrams), their counts weighed by the likeness. A query that finds something
-has no list here. Knows nothing of the queries before the last one.
+has no list here. Queries before the last one are ignored.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RescueSettings(AgingSettings):
     """How a failed query that nobody typed is looked up."""
 
     similar: int = Field(default=20, ge=0)
-    """So many failed queries like it are looked at; 0: none."""
+    """Number of similar failed queries that are considered; 0: none."""
     likeness: float = Field(default=0.4, gt=0, le=1)
     """Share of common trigrams from which on a query is like another."""
 

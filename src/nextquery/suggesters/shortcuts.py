@@ -6,8 +6,8 @@ looked up in an index of these documents, and their last queries are suggested:
 
     w(q) = alpha BM25(session, q) / highest BM25 + (1 - alpha) freq(q) / highest freq
 
-over the documents retrieved, `freq` counting the satisfactory sessions that ended in `q`. Knows
-words, so that it has an answer for queries never seen; knows nothing of their order.
+over the documents retrieved, `freq` counting the satisfactory sessions that ended in `q`. Words
+are looked up, not queries, so that a query never seen has an answer; their order is ignored.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ class Index:
         return load_record(artifact, "index", cls)
 
     def check(self, words: int, documents: int) -> None:
-        """Refuse arrays that are no index of `words` words in `documents` documents."""
+        """Refuse arrays that are not an index of `words` words in `documents` documents."""
         check_offsets("index_indptr", self.indptr, words, len(self.indices))
         check_length("index_data", self.data, len(self.indices))
         check_range("index_indices", self.indices, documents)
-        require(bool(np.isfinite(self.data).all()), "index_data has a value that is no number")
+        require(bool(np.isfinite(self.data).all()), "index_data has a value that is not a number")
 
 
 class Shortcuts(CountSuggester[ShortcutsSettings]):

@@ -70,7 +70,7 @@ class SuffixTree:
         return np.asarray(probabilities, np.float64)
 
     def escapes(self, path: Sequence[int]) -> float:
-        """The probability of falling through the whole path to what is no symbol."""
+        """The probability of falling through the whole path to an unknown symbol."""
         left = 1 / (self.total + 1)
         for node in path:
             left *= self.escape / (self.followers.total(node) + self.escape)
@@ -140,7 +140,7 @@ class SuffixTree:
         check_length("ranks", self.ranks, symbols)
         in_order = self.ranks[self.order] == np.arange(symbols)
         require(bool(in_order.all()), "ranks are not those of order")
-        require(self.keys.dtype == np.int64, "nodes are no whole numbers")
+        require(self.keys.dtype == np.int64, "nodes are not whole numbers")
         ascending = bool((np.diff(self.keys) > 0).all())
         parents = self.keys >> 32
         above = bool(((parents >= 0) & (parents <= np.arange(len(self.keys)))).all())

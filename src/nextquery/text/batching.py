@@ -1,9 +1,9 @@
-"""Batches without padding: queries flattened and packed by length. Knows no model.
+"""Batches without padding: queries flattened and packed by length.
 
 Sequences of different lengths are packed as the recurrences want them: sorted longest first, the
 first symbols of all, then the second symbols of those that have one, and so on. The encoder's
 queries, the sessions and the decoder's queries are packed each for itself; index arrays lead from
-one to the other. Only the attention of the copying decoder is laid out as a grid, a row a session.
+one to the other. Only the attention of the copying decoder is a grid, one row per session.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class CopyGrid:
-    """Which words each decoder position may copy: one row a session, padded at the right."""
+    """Which words each decoder position may copy: one row per session, padded at the right."""
 
     sources: Ints
     """(sessions, sources): index of the word in the packed encoder states, -1 for none."""

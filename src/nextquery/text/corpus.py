@@ -2,7 +2,7 @@
 
 Encodes a split once, part by part, into flat arrays on disk; any session can then be read at
 once, so that an epoch can be shuffled as a whole and resumed anywhere, and a log may be larger
-than memory (8 bytes a session are held). Knows nothing of batches.
+than memory (8 bytes per session are held).
 """
 
 from collections.abc import Iterable, Iterator
@@ -77,7 +77,7 @@ class EncodedSessions:
         return replace(self, session_starts=starts, session_ends=query + 1, ids=self.ids[session])
 
     def sample(self, sessions: int, seed: int = 0) -> "EncodedSessions":
-        """So many sessions drawn at random, in their order; all of them if 0 or more than all."""
+        """`count` sessions drawn at random, in their order; all of them if 0 or more than all."""
         if not 0 < sessions < len(self):
             return self
         drawn = np.random.default_rng(seed).choice(len(self), sessions, replace=False)

@@ -1,4 +1,4 @@
-"""The vocabulary: words to ids and back. Knows nothing of batches or models."""
+"""The vocabulary: words to ids and back."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

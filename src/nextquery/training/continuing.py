@@ -37,7 +37,7 @@ _RARE = 20
 
 @dataclass(frozen=True)
 class Continuation:
-    """From where training goes on, and with how much of the old."""
+    """Which model training continues, and with how much of its old data."""
 
     path: Path
     replay: float = 1.0
@@ -217,11 +217,11 @@ def describe(entry: Mapping[str, Any] | None) -> str:
     """A sentence for a model card.
 
     >>> describe({"run": "0af3", "new": 1200, "replayed": 1200})
-    'Went on from an earlier model (run 0af3) with 1,200 new sessions and 1,200 older ones.'
+    'Continued from an earlier model (run 0af3) with 1,200 new sessions and 1,200 older ones.'
     """
     if entry is None:
         return "Trained from random weights."
     return (
-        f"Went on from an earlier model (run {str(entry['run'])[:8]}) with {entry['new']:,} new "
+        f"Continued from an earlier model (run {str(entry['run'])[:8]}) with {entry['new']:,} new "
         f"sessions and {entry['replayed']:,} older ones."
     )

@@ -1,7 +1,7 @@
 """The input pipeline: the batches of an epoch, made ahead of time.
 
 The order is a function of seed and epoch alone, and the candidates of a step of seed and step, so
-that a run can go on anywhere. Every process cuts the same batches and takes its share.
+that a run can continue anywhere. Every process cuts the same batches and takes its share.
 """
 
 import contextlib
@@ -97,7 +97,7 @@ class Feed:
 
 
 def dropout_seed(seed: int, step: int, rank: int) -> int:
-    """The seed of a step's dropout: it need not be remembered to go on with a run."""
+    """The seed of a step's dropout: it need not be stored to resume a run."""
     return int(np.random.SeedSequence((seed, _DROPOUT, step, rank)).generate_state(1)[0])
 
 

@@ -74,7 +74,7 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The model that training went on from."""
+    """The model that training continued."""
 
     manifest: Mapping[str, Any]
     run: str

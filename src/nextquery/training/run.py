@@ -311,7 +311,7 @@ class Run:
         )
 
     def _earlier(self) -> Earlier | None:
-        """What the finished folder says of the model that it went on from."""
+        """What the finished folder says of the model that it continues."""
         if self._continuation is None or self._chosen is None:
             return None
         counts = self._chosen.new, self._chosen.replayed

@@ -122,7 +122,7 @@ class Perplexity:
     log_likelihood: float
     symbols: int
     known_log_likelihood: float
-    """The part of the targets that the vocabulary knows."""
+    """The part of the targets that are in the vocabulary."""
     known_symbols: int
 
     @property
@@ -137,7 +137,7 @@ class Perplexity:
 
     @property
     def known_perplexity(self) -> float:
-        """Per symbol that the vocabulary knows."""
+        """Per symbol of the vocabulary."""
         return math.exp(-self.known_log_likelihood / self.known_symbols)
 
 

@@ -369,7 +369,7 @@ def test_columns_of_one_name_are_refused() -> None:
 
 
 def test_a_header_that_is_no_csv_is_refused() -> None:
-    with pytest.raises(LogError, match="its first line is no CSV"):
+    with pytest.raises(LogError, match="its first line is not CSV"):
         delimited("csv", COLUMNS, "who,when\r,what")
 
 

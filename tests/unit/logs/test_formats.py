@@ -155,7 +155,7 @@ def test_a_given_format_is_taken_as_given(tmp_path: Path) -> None:
         ("yahoo", None, "format 'yahoo' is unknown; choose auto, access, algolia, aol"),
         ("aol", COLUMNS, "`columns` goes with .*; aol has columns of its own"),
         ("csv", {"user": "who"}, "`columns` lacks time, query"),
-        ("auto", COLUMNS | {"page": "p"}, "`columns` knows no page"),
+        ("auto", COLUMNS | {"page": "p"}, "`columns` has no field page"),
     ],
 )
 def test_wrong_choices_are_refused(
@@ -261,7 +261,7 @@ def test_chosen_columns_are_looked_for() -> None:
     [
         ({}, "lacks user, time, query"),
         (COLUMNS | {"query": ""}, "lacks query"),
-        (COLUMNS | {"page": "p", "rank": "r"}, "knows no page, rank"),
+        (COLUMNS | {"page": "p", "rank": "r"}, "has no field page, rank"),
     ],
 )
 def test_incomplete_or_unknown_fields_are_refused(columns: dict[str, str], message: str) -> None:

@@ -283,7 +283,11 @@ def test_the_same_sessions_give_the_same_weights(
 
 @pytest.mark.parametrize(
     ("order", "said"),
-    [((1, 2), "trained model first"), ((0, 0), "beside the first"), ((0,), "1 to 4 count models")],
+    [
+        ((1, 2), "trained model first"),
+        ((0, 0), "only the first is not a count model"),
+        ((0,), "1 to 4 count models"),
+    ],
 )
 def test_other_parts_are_refused(
     order: tuple[int, ...], said: str, parts: list[Path], town_data: PreparedData, tmp_path: Path

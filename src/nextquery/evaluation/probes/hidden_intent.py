@@ -61,7 +61,7 @@ class IntentResult:
 
 @dataclass(frozen=True)
 class IntentCases:
-    """Outcomes to be told from the other outcomes of their domain."""
+    """Outcomes to be distinguished from the other outcomes of their domain."""
 
     cases: CaseSet
     distances: tuple[int, ...]

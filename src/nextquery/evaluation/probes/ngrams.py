@@ -96,7 +96,7 @@ class NgramPerplexity:
     symbols: int
     perplexity: float
     known_perplexity: float
-    """Of the words that the vocabulary knows."""
+    """Of the words of the vocabulary."""
 
 
 def ngram_perplexities(

@@ -174,7 +174,7 @@ def gates(out: Path, results: ExperimentResults) -> str:
 
 
 def _figure_7(out: Path, results: ExperimentResults) -> str:
-    """The gates of the paper's own example, of every model that knows its words."""
+    """The gates of the paper's own example, of every model that has its words."""
     parts, lacking = [], []
     for model, paper_example in results.paper_examples.items():
         if paper_example.figure_7 is None:
@@ -192,7 +192,7 @@ def _figure_7(out: Path, results: ExperimentResults) -> str:
 
 
 def hidden_intent(out: Path, results: ExperimentResults) -> str:
-    """How well each system knows the hidden intent of a synthetic log."""
+    """How well each system predicts the hidden intent of a synthetic log."""
     return tables.hidden_intent(results) if results.hidden_intent else ""
 
 

@@ -114,7 +114,7 @@ def check_columns(columns: Mapping[str, str]) -> None:
     missing = [name for name in REQUIRED if not columns.get(name)]
     unknown = sorted(columns.keys() - set(FIELDS))
     if missing or unknown:
-        wrong = f"lacks {', '.join(missing)}" if missing else f"knows no {', '.join(unknown)}"
+        wrong = f"lacks {', '.join(missing)}" if missing else f"has no field {', '.join(unknown)}"
         raise LogError(f"`columns` {wrong}; write user=...,time=...,query=...[,click=...]")
 
 

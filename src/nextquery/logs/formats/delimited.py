@@ -383,7 +383,7 @@ class CsvFormat(DelimitedFormat):
             names = next(csv.reader([first], delimiter=separator), [])
         except csv.Error as error:
             where = f"line {index + 1}" if index else "its first line"
-            raise LogError(f"{sample.file}: {where} is no CSV ({error})") from None
+            raise LogError(f"{sample.file}: {where} is not CSV ({error})") from None
         return _layout(sample, settings, separator, names, quoted=True)
 
 
@@ -518,7 +518,7 @@ class AolFormat(DelimitedFormat):
         if first.lower() == HEADER.lower():
             return f"its first line is the header {', '.join(first.split(chr(9)))}"
         if {*map(str.casefold, first.split("\t"))} >= set(REQUIRED):
-            return None  # a header of names that tsv knows, perhaps in another order
+            return None  # a header of names that tsv has, perhaps in another order
         if in_other_order(first, _ORDER):
             return None
         if most_rows_match(sample.lines, (3, 5), lambda fields: _AOL_TIME.match(fields[2])):

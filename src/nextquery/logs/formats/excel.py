@@ -186,14 +186,14 @@ def _sheets(path: Path) -> Iterator[_Sheet]:
                 start = sheet.start or (0, 0)
                 yield _Sheet(sheet.to_python(), start[0] + 1)
     except BaseException as error:
-        # A panic of the library is no Exception.
+        # A panic of the library is not an Exception.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise _unreadable(path, error) from None
 
 
 def _check_size(path: Path) -> None:
-    """Refuse what is no workbook, and small files that would unpack to huge tables."""
+    """Refuse what is not a workbook, and small files that would unpack to huge tables."""
     with path.open("rb") as file:
         if not file.read(4).startswith(b"PK"):
             return  # .xls has at most 16 million cells

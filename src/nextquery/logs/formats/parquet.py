@@ -177,7 +177,7 @@ def _rows_per_batch(path: Path, footer: Footer, names: Iterable[str]) -> int:
             if chunk.unpacked > _LARGEST_CHUNK and chunk.unpacked > _LARGEST_RATIO * packed:
                 raise LogError(
                     f"{path}: column {chunk.path!r} unpacks to {chunk.unpacked:,} bytes from "
-                    f"{packed:,}; that is no log"
+                    f"{packed:,}; that is not a log"
                 )
         size = sum(chunk.unpacked for chunk in chunks)
         widest = max(widest, size / max(1, group[0].rows if group else 1))
@@ -269,7 +269,7 @@ def _decode(batch: pl.DataFrame) -> pl.DataFrame:
         if isinstance(kind, pl.Categorical | pl.Enum):
             column = column.cast(pl.String)
         elif isinstance(kind, pl.Datetime):
-            # Not every zone has a name that Polars knows; the numbers are UTC anyway.
+            # Polars does not have a name for every zone; the numbers are UTC anyway.
             most = _LATEST_SECOND * _UNITS_PER_SECOND[kind.time_unit]
             known = column.to_physical().clip(-most, most).cast(pl.Datetime(kind.time_unit))
             zone = None if kind.time_zone is None else "UTC"

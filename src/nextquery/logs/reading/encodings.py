@@ -19,8 +19,8 @@ _MARKING = "nextquery-malformed"
 _CONTROLS = dict.fromkeys(range(0x80, 0xA0), MALFORMED)
 """The C1 controls, which are never typed: latin-1 reads the quotation marks of cp1252 as these."""
 _MOJIBAKE = 4
-"""So many characters of UTF-8, and nothing else beyond ASCII, are no accident. In encodings of two
-bytes per character some are: there, so many different ones."""
+"""A text with this number of UTF-8 characters, and nothing else beyond ASCII, is UTF-8. Encodings
+of two bytes per character produce some by accident: there, this number of different ones."""
 _SHIFTED_LINE_END = 0x0A00
 """A line end of UTF-16 that is read from its second byte on; no character has this number."""
 _MOST_SHIFTS = 1000

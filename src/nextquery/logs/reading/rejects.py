@@ -60,7 +60,7 @@ class RejectedRows:
     """The open list of rejected rows (`rejected.ndjson.gz`) and the count of each reason.
 
     Excerpts are raw text of the log, so only the owner of the file may read it. Counts are
-    complete; the list ends, for each reason, after `MOST_LISTED` rows. Beside it, in the same
+    complete; the list ends, for each reason, after `MOST_LISTED` rows. Next to it, in the same
     order, `rejected_owners.parquet` has the place in the log, the user's pseudonym and the time
     of each listed row, as far as they are known, so that a person's rows can be found again.
     """

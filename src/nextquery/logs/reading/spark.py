@@ -1,4 +1,4 @@
-"""Reading logs where only Spark can: `hdfs://`, `s3a://` and any other address it knows.
+"""Reading logs where only Spark can: `hdfs://`, `s3a://` and any other address it can read.
 
 The workers parse their own lines with the same `parse_lines` that local files go through; the
 driver sees the first lines of each file, counts and rejected rows only. Line numbers and the order

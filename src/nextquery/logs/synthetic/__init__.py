@@ -1,1 +1,1 @@
-"""A made-up query log with known structure."""
+"""A synthetic query log with known structure."""

@@ -208,11 +208,11 @@ def draw_log(
     """Draw a log. `shuffled` gives the control: the same queries, dealt anew to all places.
 
     With `satisfaction` the queries have a column `satisfied`, and clicks and pauses follow from it:
-    by the outcome that was searched for, or, as its control, by chance. With `extra_words` made-up
+    by the outcome that was searched for, or, as its control, by chance. With `extra_words` invented
     names of things to search for make the vocabulary larger.
     """
     if sessions < 1:
-        raise InputError(f"a made-up log needs at least 1 session, not {sessions}")
+        raise InputError(f"a synthetic log needs at least 1 session, not {sessions}")
     if sessions > MOST_SESSIONS:
         raise InputError(f"`sessions` {sessions}: at most {MOST_SESSIONS:,} fit into memory")
     if seed < 0:
@@ -296,7 +296,7 @@ def _separate_sessions(user: Integers, start: Integers, taken: Integers) -> Inte
     before = np.cumsum(taken) - taken
     begins = np.append(True, user[1:] != user[:-1])
     before -= before[begins][np.cumsum(begins) - 1]
-    # One running maximum for all users: each stands above all that come before.
+    # One running maximum for all users: each is above all that come before.
     above = user * (1 << 40)
     earliest = np.maximum.accumulate(start - before + above) - above
     delayed = np.empty_like(start)
@@ -325,7 +325,7 @@ _SESSIONS = 1 << 16
 
 @dataclass(frozen=True)
 class SyntheticLog:
-    """A made-up log before it is written: one row per query, in the order of sessions.
+    """A synthetic log before it is written: one row per query, in the order of sessions.
 
     `queries` has session, user, time (epoch seconds), text, url and clicks, and what no log says:
     role, entity, intent and slip, and where satisfaction was drawn, satisfied. `hidden` has the
@@ -350,7 +350,7 @@ class SyntheticLog:
 
 @dataclass(frozen=True)
 class LogSummary:
-    """What a made-up log holds."""
+    """The size of a synthetic log."""
 
     rows: int
     users: int
@@ -390,9 +390,9 @@ def write_log(
     satisfaction: Satisfaction = "none",
     extra_words: int = 0,
 ) -> LogSummary:
-    """Write a made-up log, gzipped if the name ends in `.gz`.
+    """Write a synthetic log, gzipped if the name ends in `.gz`.
 
-    With `titles`, a file of what the made-up site has, too: a query that no title holds is one
+    With `titles`, a file of what the synthetic site has, too: a query that no title holds is one
     with a slip and finds nothing.
     """
     if out.is_dir():

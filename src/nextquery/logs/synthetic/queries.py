@@ -21,7 +21,7 @@ Flags = npt.NDArray[np.bool_]
 _SMALL = 1 << 10
 """Totals up to this have a table of all their numbers."""
 _FEW = 24
-"""Up to so many bounds are compared one by one."""
+"""Up to this number of bounds are compared one by one."""
 
 
 class Draws:
@@ -164,7 +164,7 @@ class Lexicon:
 
 @cache
 def load_lexicon(extra_words: int = 0) -> Lexicon:
-    """The lexicon that comes with the package, with so many made-up words more.
+    """The lexicon that comes with the package, with `extra_words` invented words more.
 
     >>> load_lexicon().members, load_lexicon(1000).members  # 64 families
     (5, 21)
@@ -441,7 +441,7 @@ def _next_role(draws: Draws, count: int, open_sessions: _OpenSessions, step: int
 
 
 def _phrases(draws: Draws, count: int, lexicon: Lexicon, open_sessions: _OpenSessions) -> Columns:
-    """The phrases of one query a session: `first`, `second`, `third` are places in the lexicon."""
+    """The phrases of one query per session: `first`, `second`, `third` index the lexicon."""
     role, domain, at, starts = (
         open_sessions.role,
         open_sessions.domain,
