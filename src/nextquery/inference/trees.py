@@ -103,7 +103,7 @@ class _Lookup:
 
     by_feature: list[tuple[int, Floats, NDArray[np.unsignedinteger[Any]]]]
     """A feature, its thresholds in rising order, and (thresholds + 1, trees) the leaves that are
-    left if so many of the thresholds are below the value."""
+    left if 0, 1, ... of the thresholds are below the value."""
     every_leaf: np.unsignedinteger[Any]
     values: Floats
     """The leaves of all trees from left to right."""
@@ -154,7 +154,7 @@ def _leaves_of_trees(trees: Trees) -> list[list[int]]:
 
 def _left_leaves(trees: Trees, root: int) -> dict[int, int]:
     """For each node of a tree the leaves of its left subtree, as bits."""
-    found: dict[int, int] = {}
+    left: dict[int, int] = {}
     count = 0
 
     def leaves_below(node: int) -> int:
@@ -162,11 +162,11 @@ def _left_leaves(trees: Trees, root: int) -> dict[int, int]:
         if node < 0:
             count += 1
             return 1 << (count - 1)
-        found[node] = leaves_below(int(trees.left[node]))
-        return found[node] | leaves_below(int(trees.right[node]))
+        left[node] = leaves_below(int(trees.left[node]))
+        return left[node] | leaves_below(int(trees.right[node]))
 
     leaves_below(root)
-    return found
+    return left
 
 
 def trees_from_lightgbm(dumped: Mapping[str, Any], count: int) -> Trees:
