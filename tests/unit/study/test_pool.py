@@ -236,7 +236,7 @@ def test_facts_by_hand() -> None:
 def test_it_says_that_nobody_judged(study: Path) -> None:
     found = first_pass(read_pool(study), read_key(study))
     assert found.judged_by == "nobody"
-    assert "no study" in found.notice
+    assert "not a study" in found.notice
     assert not (study / "judgements.sqlite").exists()
 
 
