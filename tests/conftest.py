@@ -238,7 +238,7 @@ SERVED_SESSIONS = [
 
 @pytest.fixture(scope="session")
 def served_models(prepared: DataMaker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Model folders over one small log: two count models and an untrained HRED."""
+    """Model folders over one small log: two count models and two untrained networks."""
     from nextquery.suggesters.adjacency import Adjacency
     from nextquery.suggesters.popularity import Popularity
 
@@ -247,34 +247,43 @@ def served_models(prepared: DataMaker, tmp_path_factory: pytest.TempPathFactory)
     fit_model(Adjacency, data).save(folder / "adjacency")
     fit_model(Popularity, data).save(folder / "popularity")
     make_untrained_hred(data, folder / "hred")
-    return {name: folder / name for name in ("adjacency", "popularity", "hred")}
+    make_untrained_transformer(data, folder / "transformer")
+    return {path.name: path for path in folder.iterdir()}
 
 
 def make_untrained_hred(
     data: PreparedData, target: Path, seed: int = 0, *, usefulness: bool = False
 ) -> None:
     """A folder as training leaves it, with random weights."""
+    from nextquery.model.settings import ModelConfig
+
+    config = ModelConfig(embedding_size=8, query_size=12, session_size=16, usefulness=usefulness)
+    _publish_untrained(config, data, target, seed)
+
+
+def make_untrained_transformer(data: PreparedData, target: Path, seed: int = 0) -> None:
+    """The same of the session Transformer, with copying."""
+    from nextquery.model.settings import TransformerConfig
+
+    config = TransformerConfig(embedding_size=8, model_size=16, heads=2, copy=True)
+    _publish_untrained(config, data, target, seed)
+
+
+def _publish_untrained(config: Any, data: PreparedData, target: Path, seed: int) -> None:
     import torch
 
     from nextquery.guard.tables import write_tables
-    from nextquery.model.hred import HRED
-    from nextquery.model.settings import KIND, ModelConfig
+    from nextquery.model.likelihood import new_model
     from nextquery.text.vocabulary import Vocabulary
 
     torch.manual_seed(seed)
     words = sorted(data.counts("words").select("word").collect()["word"])
-    config = ModelConfig(
-        vocabulary_size=len(words),
-        embedding_size=8,
-        query_size=12,
-        session_size=16,
-        usefulness=usefulness,
-    )
-    model = HRED(config, Vocabulary(words))
+    sized = config.model_copy(update={"vocabulary_size": len(words)})
+    model = new_model(sized, Vocabulary(words))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3.0)  # sharp enough that contexts and words differ clearly
-    with publish(target, KIND, model.manifest_entries()) as folder:
+    with publish(target, model.kind, model.manifest_entries()) as folder:
         model.write_files(folder)
         write_tables(data, folder)
         switch_off_gate(folder)

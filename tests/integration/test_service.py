@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from nextquery import load
 from nextquery.guard.guard import TitleHits
 from nextquery.inference.settings import DecodeConfig
 from nextquery.service.keys import new_key
@@ -252,6 +254,31 @@ def test_reload_swaps_and_a_bad_folder_is_refused(
         lambda: len([line for line in service.log if "models loaded" in line]) > loaded
     )
     assert follows() == before
+
+
+def test_a_transformer_is_served_in_batches_and_replaced(
+    start_service: Any, served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(served_models["transformer"], folder)
+    settings = ("--budget-ms", "20000", "--batch-size", "8")
+    service = start_service(folder, *settings, NEXTQUERY_ADMIN_KEYS=ADMIN.line)
+
+    def ask(**body: Any) -> list[str]:
+        return texts(asked(service, "/v1/suggest", body))
+
+    requests = [{"query": query, "context": ["red shoes"]} for query in ("paris", "rome")]
+    batch = asked(service, "/v1/suggest/batch", {"requests": requests})["answers"]
+    assert [texts(answer) for answer in batch] == [ask(**request) for request in requests]
+    ask(query="red shoes", session_id="visitor")
+    before = ask(query="paris", session_id="visitor")
+    assert before == ask(**requests[0])
+    folder.rename(tmp_path / "old")
+    shutil.copytree(served_models["hred"], folder)
+    assert service.post("/admin/reload", None, **{"X-Admin-Key": ADMIN.key}).status_code == 200
+    after = ask(query="paris", context=["red shoes"])
+    assert after == [item.text for item in load(folder).suggest(["red shoes", "paris"], 5)]
+    assert after != before
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Export of HRED as ONNX, and a runner that asks the exported graphs."""
+"""Export of trained networks as ONNX, and a runner that asks the exported graphs."""
 
 import json
 from collections.abc import Sequence
@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 from nextquery.errors import ArtifactError, InputError
 from nextquery.export.engines import ExportSettings, frequent_queries
 from nextquery.export.onnx_graphs import GRAPHS, OPSET
+from nextquery.export.onnx_transformer import transformer
 from nextquery.guard.guard import Guard
 from nextquery.inference.context import ContextLimits
-from nextquery.inference.hred_network import HREDNetwork
+from nextquery.inference.decoder import NeuralModel
+from nextquery.inference.hred import HREDModel
+from nextquery.inference.transformer import TransformerModel
+from nextquery.model.settings import KIND, TRANSFORMER
 from nextquery.normalise import join_words
 from nextquery.suggesters.base import Suggester
-from nextquery.suggesters.neural import HREDSuggester
+from nextquery.suggesters.neural import HREDSuggester, NeuralSuggester, TransformerSuggester
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, SPECIAL, UNKNOWN, Vocabulary
 
 Floats = NDArray[np.float32]
@@ -35,66 +39,87 @@ class Sources:
     ages: NDArray[np.int64]
     """(sources,): 1 for the last query, 2 for the one before."""
 
+    def inputs(self) -> dict[str, NDArray[Any]]:
+        """As the graphs take them."""
+        return {"source_states": self.states, "source_ages": self.ages}
+
 
 class OnnxModel:
     """The graphs of an export, asked one query at a time."""
 
     def __init__(self, folder: Path) -> None:
-        import onnxruntime
-
-        def opened(name: str) -> Any:
-            return onnxruntime.InferenceSession(
-                str(folder / f"{name}.onnx"), providers=["CPUExecutionProvider"]
-            )
-
-        self._facts: dict[str, Any] = json.loads((folder / "model.json").read_text("utf-8"))
+        facts: dict[str, Any] = json.loads((folder / "model.json").read_text("utf-8"))
         words = (folder / "vocabulary.txt").read_text("utf-8").splitlines()
         self._ids = {word: index for index, word in enumerate(words)}
-        self._query_encoder = opened("query_encoder")
-        self._session_encoder = opened("session_encoder")
-        self._decoder = opened("decoder")
+        graphs = _TransformerGraphs if facts["kind"] == TRANSFORMER else _HREDGraphs
+        self._graphs: _HREDGraphs | _TransformerGraphs = graphs(folder, facts)
+        self._facts = facts
 
     def score(self, context: Sequence[str], candidate: str) -> float:
         """The natural-log likelihood of a normalised query after normalised queries."""
-        session, sources = self._session(context)
-        state = np.zeros((1, self._facts["query_size"]), dtype=np.float32)
-        word, total = PADDING, 0.0
+        read = context[-self._facts["max_queries"] :]
+        queries = [query.split()[: self._facts["max_words"]] for query in read]
+        ids = [[self._ids.get(word, UNKNOWN) for word in query] for query in queries]
+        state: Any
+        state, word_states = self._graphs.read(ids)
+        sources = self._sources(queries, word_states) if self._facts["copying"] else None
+        word, total = self._graphs.first_word, 0.0
         for text in (*candidate.split(), None):
-            given = {"session_state": session, "decoder_state": state, "word": np.array([word])}
-            if sources is not None:
-                given |= {"source_states": sources.states, "source_ages": sources.ages}
-            names = [output.name for output in self._decoder.get_outputs()]
-            outputs = dict(zip(names, self._decoder.run(names, given), strict=True))
+            given = {} if sources is None else sources.inputs()
+            outputs, state = self._graphs.step(state, word, given)
             word = END_OF_QUERY if text is None else self._ids.get(text, UNKNOWN)
             total += _log_probability(outputs, sources, text, word)
-            state = outputs["next_decoder_state"]
         return total
 
-    def _session(self, context: Sequence[str]) -> tuple[Floats, Sources | None]:
-        """The session state (1, d_s) after these queries, and what can be copied from them."""
-        state = np.zeros((1, self._facts["session_size"]), dtype=np.float32)
-        if self._facts["start_query"]:
-            state = self._extend(state, self._encode(())[0])
-        words: list[str] = []
-        states, ages = [], []
-        read = context[-self._facts["max_queries"] :]
-        for age, query in zip(range(len(read), 0, -1), read, strict=True):
-            query_words = query.split()[: self._facts["max_words"]]
-            vector, word_states = self._encode(query_words)
-            state = self._extend(state, vector)
-            words += query_words
-            states.append(word_states[: len(query_words)])
-            ages += [age] * len(query_words)
-        if not self._facts["copying"]:
-            return state, None
+    def _sources(self, queries: Sequence[Sequence[str]], states: Sequence[Floats]) -> Sources:
+        """What can be copied from these queries."""
+        words = tuple(word for query in queries for word in query)
         if not words:
-            nothing = np.zeros((1, self._facts["query_size"]), dtype=np.float32)
-            return state, Sources((), nothing, np.array([0]))
-        return state, Sources(tuple(words), np.concatenate(states), np.array(ages))
+            nothing = np.zeros((1, self._graphs.state_size), dtype=np.float32)
+            return Sources((), nothing, np.array([0]))
+        ages = np.repeat(np.arange(len(queries), 0, -1), [len(query) for query in queries])
+        return Sources(words, np.concatenate(states), ages)
 
-    def _encode(self, words: Sequence[str]) -> tuple[Floats, Floats]:
+
+Outputs = dict[str, Floats]
+
+
+class _HREDGraphs:
+    """HRED's three graphs; the state is that of the session and that of the decoder."""
+
+    first_word = PADDING
+
+    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
+        self._facts, self.state_size = facts, facts["query_size"]
+        self._query_encoder = _opened(folder, "query_encoder")
+        self._session_encoder = _opened(folder, "session_encoder")
+        self._decoder = _opened(folder, "decoder")
+
+    def read(self, queries: Sequence[Sequence[int]]) -> tuple[tuple[Floats, Floats], list[Floats]]:
+        """The state after queries of word ids, and the word states of each query."""
+        session = np.zeros((1, self._facts["session_size"]), dtype=np.float32)
+        if self._facts["start_query"]:
+            session = self._extend(session, self._encode(())[0])
+        word_states = []
+        for query in queries:
+            vector, states = self._encode(query)
+            session = self._extend(session, vector)
+            word_states.append(states[: len(query)])
+        nothing = np.zeros((1, self.state_size), dtype=np.float32)
+        return (session, nothing), word_states
+
+    def step(
+        self, state: tuple[Floats, Floats], word: int, sources: Outputs
+    ) -> tuple[Outputs, tuple[Floats, Floats]]:
+        """What may come after one more word, and the state there."""
+        session, before = state
+        given = {"session_state": session, "decoder_state": before, "word": np.array([word])}
+        outputs = _run(self._decoder, given | sources)
+        return outputs, (session, outputs["next_decoder_state"])
+
+    def _encode(self, words: Sequence[int]) -> tuple[Floats, Floats]:
         """The vector (1, d_h) of a query, and with copying the states of its words."""
-        ids = [*(self._ids.get(word, UNKNOWN) for word in words), END_OF_QUERY]
+        ids = [*words, END_OF_QUERY]
         given = {"words": np.array([ids]), "lengths": np.array([len(ids)])}
         vector, *states = self._query_encoder.run(None, given)
         return vector, states[0][0] if states else vector
@@ -103,6 +128,51 @@ class OnnxModel:
         given = {"session_state": state, "query_vector": vector}
         extended: Floats = self._session_encoder.run(None, given)[0]
         return extended
+
+
+class _TransformerGraphs:
+    """The Transformer's graph; the state is its cache, without the symbol that is read next."""
+
+    first_word = END_OF_QUERY
+
+    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
+        self.state_size = facts["model_size"]
+        self._graph = _opened(folder, "transformer")
+        self._empty = np.zeros((1, 0, facts["layers"], 2, self.state_size), dtype=np.float32)
+        copying = facts["copying"]
+        nothing = Sources((), np.zeros((1, self.state_size), dtype=np.float32), np.array([0]))
+        self._no_sources = nothing.inputs() if copying else {}
+
+    def read(self, queries: Sequence[Sequence[int]]) -> tuple[Floats, list[Floats]]:
+        """The state after queries of word ids, and the word states of each query."""
+        symbols = [END_OF_QUERY, *(word for query in queries for word in (*query, END_OF_QUERY))]
+        if len(symbols) == 1:
+            return self._empty, []
+        given = {"words": np.array([symbols[:-1]]), "cache": self._empty}
+        outputs = _run(self._graph, given | self._no_sources)
+        word_states, first = [], 1
+        for query in queries:
+            word_states.append(outputs["word_states"][0, first : first + len(query)])
+            first += len(query) + 1
+        return outputs["next_cache"], word_states
+
+    def step(self, state: Floats, word: int, sources: Outputs) -> tuple[Outputs, Floats]:
+        """What may come after one more word, and the state there."""
+        outputs = _run(self._graph, {"words": np.array([[word]]), "cache": state} | sources)
+        return outputs, outputs["next_cache"]
+
+
+def _opened(folder: Path, name: str) -> Any:
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(
+        str(folder / f"{name}.onnx"), providers=["CPUExecutionProvider"]
+    )
+
+
+def _run(graph: Any, given: dict[str, NDArray[Any]]) -> Outputs:
+    names = [output.name for output in graph.get_outputs()]
+    return dict(zip(names, graph.run(names, given), strict=True))
 
 
 def _log_probability(
@@ -124,8 +194,8 @@ LARGEST_DIFFERENCE = 1e-2
 _CHECKED_QUERIES = 60
 _PACKAGE = "nextquery.export"
 _COPYING = """
-With copying, `decoder` also takes the words of the session that it may point at, the same for all
-prefixes: `source_states` (sources, {query_size}), the `word_states` of every word that was read;
+With copying, `{decoder}` also takes the words of the session that it may point at, the same for all
+prefixes: `source_states` (sources, {state_size}), the `word_states` of every word that was read;
 `source_ages` int64 (sources), 1 for words of the last query, 2 for the one before and so on. An
 empty session has one source of zeros with age 0. It also gives `copy_log_probabilities`
 (prefixes, sources). The probability of a word is that of `log_probabilities` plus those of all
@@ -139,18 +209,14 @@ as 2.
 
 def write_onnx(model: Suggester, folder: Path, settings: ExportSettings) -> tuple[int, float]:
     """Write the folder; returns the known queries and the largest difference from the model."""
-    if not isinstance(model, HREDSuggester):
+    if not isinstance(model, HREDSuggester | TransformerSuggester):
         raise InputError(
-            f"`to` onnx takes a trained HRED, not a model of the kind {model.kind}; "
+            f"`to` onnx takes a trained network, not a model of the kind {model.kind}; "
             "any model can be exported to json"
         )
-    network = model.network
     known = frequent_queries(model, settings.queries)
-    for name, make in GRAPHS.items():
-        onnx.save_model(make(network), folder / f"{name}.onnx")
-    facts = model_facts(network, model.limits)
-    _write(folder / "model.json", json.dumps(facts, indent=2) + "\n")
-    words = shown_words(network.vocabulary, model.guard)
+    write_graphs(model.model, model.limits, folder)
+    words = shown_words(model.model.vocabulary, model.guard)
     _write(folder / "vocabulary.txt", "".join(f"{word}\n" for word in words))
     lines = (
         json.dumps({"query": text, "shown": join_words(text), "count": count}, ensure_ascii=False)
@@ -159,24 +225,39 @@ def write_onnx(model: Suggester, folder: Path, settings: ExportSettings) -> tupl
     _write(folder / "known_queries.ndjson", "".join(f"{line}\n" for line in lines))
     difference = _difference(folder, model, [text for text, _ in known])
     _write(folder / "suggest.mjs", _template("onnx_suggest.mjs"))
+    facts = model_facts(model.model, model.limits)
     _write(folder / "README.md", _readme(facts, model.guard, difference))
     return len(known), difference
 
 
-def model_facts(network: HREDNetwork, limits: ContextLimits) -> dict[str, Any]:
+def write_graphs(model: NeuralModel[Any], limits: ContextLimits, folder: Path) -> None:
+    """Write the graphs of a network, and `model.json`."""
+    if isinstance(model, HREDModel):
+        graphs = {name: make(model.network) for name, make in GRAPHS.items()}
+    else:
+        assert isinstance(model, TransformerModel)
+        graphs = {"transformer": transformer(model)}
+    for name, graph in graphs.items():
+        onnx.save_model(graph, folder / f"{name}.onnx")
+    _write(folder / "model.json", json.dumps(model_facts(model, limits), indent=2) + "\n")
+
+
+def model_facts(model: NeuralModel[Any], limits: ContextLimits) -> dict[str, Any]:
     """What a program needs in addition to the graphs: `model.json`."""
-    config = network.config
-    return {
-        "version": 1,
-        "words": len(network.vocabulary),
-        "query_size": config.query_size,
-        "session_size": config.session_size,
+    facts = {
+        "version": 2,
+        "words": len(model.vocabulary),
         "max_queries": limits.queries,
         "max_words": limits.words,
-        "start_query": config.start_query,
-        "copying": config.copying,
-        "character_ngrams": config.character_ngrams,
+        "copying": model.copies,
     }
+    if isinstance(model, HREDModel):
+        config = model.network.config
+        names = ("query_size", "session_size", "start_query", "character_ngrams")
+        return {"kind": KIND, **facts} | {name: getattr(config, name) for name in names}
+    assert isinstance(model, TransformerModel)
+    sizes = {"model_size": model.config.model_size, "layers": model.config.layers}
+    return {"kind": TRANSFORMER, **facts, **sizes}
 
 
 def shown_words(vocabulary: Vocabulary, guard: Guard) -> list[str]:
@@ -185,7 +266,7 @@ def shown_words(vocabulary: Vocabulary, guard: Guard) -> list[str]:
     return [*SPECIAL, *(HIDDEN if guard.refusal(word) else word for word in words)]
 
 
-def _difference(folder: Path, model: HREDSuggester, known: Sequence[str]) -> float:
+def _difference(folder: Path, model: NeuralSuggester, known: Sequence[str]) -> float:
     """The largest difference of log-likelihoods between the graphs and the model.
 
     Contexts of none, one and two known queries, each followed by another.
@@ -209,27 +290,37 @@ def _difference(folder: Path, model: HREDSuggester, known: Sequence[str]) -> flo
     return difference
 
 
-def _read_alike(text: str, model: HREDSuggester) -> bool:
+def _read_alike(text: str, model: NeuralSuggester) -> bool:
     """Whether graphs and model read the same words: none is hidden or known by its n-grams."""
-    words, network = text.split(), model.network
-    spelt = network.config.character_ngrams and any(
-        word not in network.vocabulary for word in words
-    )
+    words, network = text.split(), model.model
+    by_spelling = isinstance(network, HREDModel) and network.network.config.character_ngrams
+    spelt = by_spelling and any(word not in network.vocabulary for word in words)
     return not spelt and not any(model.guard.refusal(word) for word in words)
 
 
 def _readme(facts: dict[str, Any], guard: Guard, difference: float) -> str:
-    copying, spelling = facts["copying"], _SPELLING if facts["character_ngrams"] else ""
     users = guard.tables.min_users
     typed = f"at least {users} users typed" if users > 1 else "are in the log"
+    if facts["kind"] == TRANSFORMER:
+        name, decoder, state_size = "onnx_transformer.md", "transformer", facts["model_size"]
+    else:
+        name, decoder, state_size = "onnx_hred.md", "decoder", facts["query_size"]
+    copying = "\n" + _COPYING.format(decoder=decoder, state_size=state_size)
+    word_states = ", and `word_states` (queries, words, same)"
+    graphs, steps = _template(name).split("\n---\n")
+    values = {
+        **facts,
+        "word_states": word_states if facts["copying"] else "",
+        "copying": copying if facts["copying"] else "",
+    }
     return _template("onnx_readme.md").format(
-        **{key: facts[key] for key in ("query_size", "session_size", "words")},
+        network="The session Transformer" if facts["kind"] == TRANSFORMER else "HRED",
+        graphs=graphs.strip(),
+        steps=steps.strip().format(**values),
         opset=OPSET,
         checked=_CHECKED_QUERIES,
         difference=difference,
-        word_states=", and `word_states` (queries, words, same)" if copying else "",
-        copying="\n" + _COPYING.format(**facts) if copying else "",
-        spelling=spelling,
+        spelling=_SPELLING if facts.get("character_ngrams") else "",
         guarded=f"{typed} and nothing blocks",
     )
 

@@ -4,7 +4,7 @@
     session_encoder  a session, one more query -> the next session state              (Eq. 5)
     decoder          a prefix, one more word   -> its state, what may come next       (Eq. 7-10)
 
-Only operators of every runtime are used.
+Only operators of every runtime are used. The Transformer's graph is in `onnx_transformer.py`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from nextquery.errors import InputError
 from nextquery.inference.hred_network import HREDNetwork, Recurrence
-from nextquery.inference.weights import AGES, Floats
+from nextquery.inference.weights import AGES, Floats, Weights
 from nextquery.text.vocabulary import PADDING
 
 OPSET = 17
@@ -30,11 +30,11 @@ Name = str
 Shape = Sequence[int | str]
 
 
-class _Graph:
+class Graph:
     """A graph on its way: every operator is added by a call and named by what it gives."""
 
-    def __init__(self, network: HREDNetwork) -> None:
-        self.network = network
+    def __init__(self, weights: Weights) -> None:
+        self.weights = weights
         self._nodes: list[onnx.NodeProto] = []
         self._arrays: dict[Name, NDArray[Any]] = {}
         self._inputs: list[onnx.ValueInfoProto] = []
@@ -54,19 +54,49 @@ class _Graph:
 
     def weight(self, name: Name) -> Name:
         """A weight of the model by its name."""
-        return self.array(name, self.network.weights[name])
+        return self.array(name, self.weights[name])
 
     def input(self, name: Name, shape: Shape, kind: int = TensorProto.FLOAT) -> Name:
+        """An input of the graph."""
         self._inputs.append(helper.make_tensor_value_info(name, kind, shape))
         return name
 
     def output(self, name: Name, value: Name, shape: Shape) -> None:
+        """An output of the graph."""
         self._nodes.append(helper.make_node("Identity", [value], [name]))
         self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
     def product(self, value: Name, weight: Name, *bias: Name) -> Name:
         """`x W^T`, plus a bias."""
         return str(self.add("Gemm", value, weight, *bias, transB=1))
+
+    def model(self, name: str) -> onnx.ModelProto:
+        """The whole graph, checked."""
+        size = sum(values.nbytes for values in self._arrays.values())
+        if size > _LARGEST:
+            raise InputError(
+                f"{name}.onnx would have {size / 1e9:.1f} GB, and a file of ONNX at most 2; "
+                "train with factored = true or a smaller vocabulary"
+            )
+        arrays = [
+            numpy_helper.from_array(np.asarray(values, order="C"), key)
+            for key, values in self._arrays.items()
+        ]
+        graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, arrays)
+        opsets = [helper.make_opsetid("", OPSET)]
+        model = helper.make_model(
+            graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="nextquery"
+        )
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
+
+class _HREDGraph(Graph):
+    """A graph with the steps that HRED repeats."""
+
+    def __init__(self, network: HREDNetwork) -> None:
+        super().__init__(network.weights)
+        self.network = network
 
     def project(self, name: Name, words: Name) -> Name:
         """A matrix over one-hot words (Eq. 3 and 10)."""
@@ -80,7 +110,7 @@ class _Graph:
 
         ONNX's own GRU operator runs whole sequences; a decoder needs single steps.
         """
-        if f"{name}.bias" in self.network.weights:
+        if f"{name}.bias" in self.weights:
             projected = self.add("Add", projected, self.weight(f"{name}.bias"))
         parts = self.array(f"{name}.parts", np.array([2 * size, size]))
         gates_input, candidate_input = self.add("Split", projected, parts, outputs=2, axis=1)
@@ -92,33 +122,13 @@ class _Graph:
         change = self.add("Mul", update, self.add("Sub", candidate, state))
         return str(self.add("Add", state, change))
 
-    def model(self, name: str) -> onnx.ModelProto:
-        """The whole graph, checked."""
-        size = sum(values.nbytes for values in self._arrays.values())
-        if size > _LARGEST:
-            raise InputError(
-                f"{name}.onnx would have {size / 1e9:.1f} GB, and a file of ONNX at most 2; "
-                "train with factored = true or a smaller vocabulary"
-            )
-        arrays = [
-            numpy_helper.from_array(np.ascontiguousarray(values), key)
-            for key, values in self._arrays.items()
-        ]
-        graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, arrays)
-        opsets = [helper.make_opsetid("", OPSET)]
-        model = helper.make_model(
-            graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="nextquery"
-        )
-        onnx.checker.check_model(model, full_check=True)
-        return model
-
 
 def query_encoder(network: HREDNetwork) -> onnx.ModelProto:
     """Eq. 4: `words` (queries, words) with `lengths` (queries,) become query vectors.
 
     ONNX's GRU keeps the share of the old state, not of the new one: the update gate is negated.
     """
-    graph, size = _Graph(network), network.config.query_size
+    graph, size = _HREDGraph(network), network.config.query_size
     words = graph.input("words", ["queries", "words"], TensorProto.INT64)
     lengths = graph.input("lengths", ["queries"], TensorProto.INT64)
     matrix = network.weights["encoder_input.matrix.weight"]
@@ -162,7 +172,7 @@ def _gru_bias(recurrence: Recurrence, size: int) -> Floats:
 
 def session_encoder(network: HREDNetwork) -> onnx.ModelProto:
     """Eq. 5: `s_m` from `s_{m-1}` and the vector of query m, for any number of sessions."""
-    graph, config = _Graph(network), network.config
+    graph, config = _HREDGraph(network), network.config
     state = graph.input("session_state", ["sessions", config.session_size])
     vector = graph.input("query_vector", ["sessions", config.query_size])
     projected = graph.product(vector, graph.weight("session_input.weight"))
@@ -176,7 +186,7 @@ def decoder(network: HREDNetwork) -> onnx.ModelProto:
 
     The word 0 (padding) begins a query: the state that is given then counts for nothing.
     """
-    graph, config = _Graph(network), network.config
+    graph, config = _HREDGraph(network), network.config
     session = graph.input("session_state", ["prefixes", config.session_size])
     before = graph.input("decoder_state", ["prefixes", config.query_size])
     word = graph.input("word", ["prefixes"], TensorProto.INT64)
@@ -195,7 +205,7 @@ def decoder(network: HREDNetwork) -> onnx.ModelProto:
     if "output_session.weight" in network.weights:
         seen = graph.product(session, graph.weight("output_session.weight"))
         omega = graph.add("Add", omega, seen)
-    pointer = _copying(graph, state, previous) if config.copying else None
+    pointer = copying(graph, config.query_size, state, previous) if config.copying else None
     if pointer is not None:
         omega = graph.add("Add", omega, pointer.omega)
     softmax = graph.add("LogSoftmax", graph.product(omega, *_output(graph)), axis=1)
@@ -207,7 +217,7 @@ def decoder(network: HREDNetwork) -> onnx.ModelProto:
     return graph.model("decoder")
 
 
-def _first_state(graph: _Graph, session: Name) -> Name:
+def _first_state(graph: _HREDGraph, session: Name) -> Name:
     """Eq. 7: `d_0`, after a step on a zero input with `zero_step`."""
     weights = (graph.weight("decoder_start.weight"), graph.weight("decoder_start.bias"))
     start = str(graph.add("Tanh", graph.product(session, *weights)))
@@ -221,7 +231,7 @@ def _first_state(graph: _Graph, session: Name) -> Name:
     return graph.recurrence("decoder", projected, start, size)
 
 
-def _next_state(graph: _Graph, session: Name, before: Name, word: Name) -> Name:
+def _next_state(graph: _HREDGraph, session: Name, before: Name, word: Name) -> Name:
     """Eq. 8: `d_n`."""
     projected = graph.project("decoder_input", word)
     if "decoder_session.weight" in graph.network.weights:
@@ -230,7 +240,7 @@ def _next_state(graph: _Graph, session: Name, before: Name, word: Name) -> Name:
     return graph.recurrence("decoder", projected, before, graph.network.config.query_size)
 
 
-def _output(graph: _Graph) -> tuple[Name, Name]:
+def _output(graph: _HREDGraph) -> tuple[Name, Name]:
     """The output vectors of Eq. 9, and what is added to each score (padding is not a word)."""
     network = graph.network
     added = np.zeros(len(network.vocabulary), dtype=np.float32)
@@ -240,16 +250,18 @@ def _output(graph: _Graph) -> tuple[Name, Name]:
     return graph.weight(name), graph.array("output.added", added)
 
 
-class _Pointer:
+class Pointer:
     """What copying adds to the decoder: names of the graph's values."""
 
     def __init__(self, omega: Name, log_attention: Name, softmax_share: Name) -> None:
         self.omega, self.log_attention, self.softmax_share = omega, log_attention, softmax_share
 
 
-def _copying(graph: _Graph, state: Name, previous: Name) -> _Pointer:
-    """Attention over the words of the session so far, which all prefixes share."""
-    size = graph.network.config.query_size
+def copying(graph: Graph, size: int, state: Name, previous: Name) -> Pointer:
+    """Attention over the words of the session so far, which all prefixes share.
+
+    `state` is (prefixes, size), `previous` (prefixes, d_e).
+    """
     sources = graph.input("source_states", ["sources", size])
     ages = graph.input("source_ages", ["sources"], TensorProto.INT64)
     inputs = graph.add("Concat", state, previous, axis=1)
@@ -274,14 +286,14 @@ def _copying(graph: _Graph, state: Name, previous: Name) -> _Pointer:
     )
     copied, generated = (_log_sigmoid(graph, value) for value in (gate, graph.add("Neg", gate)))
     empty = graph.add("Equal", graph.add("ReduceMax", ages, keepdims=0), zero)
-    return _Pointer(
+    return Pointer(
         graph.product(seen, graph.weight("copying.output.weight")),
         graph.add("Where", absent, never, graph.add("Add", log_attention, copied)),
         graph.add("Where", empty, nothing, generated),
     )
 
 
-def _log_sigmoid(graph: _Graph, value: Name) -> Name:
+def _log_sigmoid(graph: Graph, value: Name) -> Name:
     """`-softplus(-x)`."""
     return str(graph.add("Neg", graph.add("Softplus", graph.add("Neg", value))))
 

@@ -19,67 +19,111 @@ const facts = JSON.parse(await text("model.json"));
 const words = await lines("vocabulary.txt");
 const ids = new Map(words.map((word, id) => [word, id]));
 const known = (await lines("known_queries.ndjson")).map((line) => JSON.parse(line));
-const queryEncoder = await opened("query_encoder");
-const sessionEncoder = await opened("session_encoder");
-const decoder = await opened("decoder");
-
 const floats = (values, ...shape) => new ort.Tensor("float32", Float32Array.from(values), shape);
-const integers = (values) => new ort.Tensor("int64", BigInt64Array.from(values, BigInt), [values.length]);
+const integers = (values, ...shape) => new ort.Tensor("int64", BigInt64Array.from(values, BigInt), shape);
 
 // Simplified: README.md has the whole rule.
 const normalise = (typed) =>
   typed.normalize("NFKC").toLowerCase().replace(/['’]/g, "").replace(/[^\p{L}\p{N}\p{M}]+/gu, " ").trim();
 
-async function encodeQuery(query) {
-  const read = [...query.map((word) => ids.get(word) ?? UNKNOWN), END];
-  const rows = new ort.Tensor("int64", BigInt64Array.from(read, BigInt), [1, read.length]);
-  return queryEncoder.run({ words: rows, lengths: integers([read.length]) });
+const part = (output, row, width) => output.data.subarray(row * width, (row + 1) * width);
+
+/** HRED: the state of a prefix is that of its decoder. */
+async function hred() {
+  const queryEncoder = await opened("query_encoder");
+  const sessionEncoder = await opened("session_encoder");
+  const decoder = await opened("decoder");
+
+  const encodeQuery = (query) => {
+    const read = [...query, END];
+    return queryEncoder.run({ words: integers(read, 1, read.length), lengths: integers([read.length], 1) });
+  };
+  const extend = async (state, query_vector) =>
+    (await sessionEncoder.run({ session_state: state, query_vector })).next_session_state;
+
+  return {
+    size: facts.query_size,
+    async read(queries) {
+      let session = floats(new Float32Array(facts.session_size), 1, facts.session_size);
+      if (facts.start_query) session = await extend(session, (await encodeQuery([])).query_vector);
+      const wordStates = [];
+      for (const query of queries) {
+        const { query_vector, word_states } = await encodeQuery(query);
+        session = await extend(session, query_vector);
+        if (facts.copying) wordStates.push(...word_states.data.subarray(0, query.length * facts.query_size));
+      }
+      return { session, wordStates, first: { state: new Float32Array(facts.query_size), last: PADDING } };
+    },
+    async step({ session }, beam, sources) {
+      const outputs = await decoder.run({
+        session_state: floats(beam.flatMap(() => [...session.data]), beam.length, facts.session_size),
+        decoder_state: floats(beam.flatMap((prefix) => [...prefix.state]), beam.length, facts.query_size),
+        word: integers(beam.map((prefix) => prefix.last), beam.length),
+        ...sources,
+      });
+      return { outputs, states: beam.map((_, row) => part(outputs.next_decoder_state, row, facts.query_size)) };
+    },
+  };
 }
 
-async function extend(state, query_vector) {
-  return (await sessionEncoder.run({ session_state: state, query_vector })).next_session_state;
+/** The Transformer: the state of a prefix is its key-value cache, without its last word. */
+async function transformer() {
+  const graph = await opened("transformer");
+  const width = facts.layers * 2 * facts.model_size; // numbers per symbol of a cache
+  const cacheOf = (values, rows) =>
+    floats(values, rows, values.length / rows / width, facts.layers, 2, facts.model_size);
+  const nothing = { source_states: floats(new Float32Array(facts.model_size), 1, facts.model_size), source_ages: integers([0], 1) };
+
+  return {
+    size: facts.model_size,
+    async read(queries) {
+      const symbols = [END, ...queries.flatMap((query) => [...query, END])].slice(0, -1);
+      if (!symbols.length) return { wordStates: [], first: { state: new Float32Array(0), last: END } };
+      const given = { words: integers(symbols, 1, symbols.length), cache: cacheOf([], 1), ...(facts.copying ? nothing : {}) };
+      const { word_states, next_cache } = await graph.run(given);
+      const wordStates = symbols.flatMap((symbol, row) =>
+        symbol === END ? [] : [...part(word_states, row, facts.model_size)]);
+      return { wordStates, first: { state: next_cache.data, last: END } };
+    },
+    async step(_, beam, sources) {
+      const rows = beam.length;
+      const outputs = await graph.run({
+        words: integers(beam.map((prefix) => prefix.last), rows, 1),
+        cache: cacheOf(beam.flatMap((prefix) => [...prefix.state]), rows),
+        ...sources,
+      });
+      return { outputs, states: beam.map((_, row) => part(outputs.next_cache, row, outputs.next_cache.data.length / rows)) };
+    },
+  };
 }
 
-/** The session state, and the words that copying may point at. */
+const network = facts.kind === "transformer" ? await transformer() : await hred();
+
+/** The session, and the words that copying may point at. */
 async function readSession(context) {
-  let state = floats(new Float32Array(facts.session_size), 1, facts.session_size);
-  if (facts.start_query) state = await extend(state, (await encodeQuery([])).query_vector);
-  const sources = { words: [], states: [], ages: [] };
-  const read = context.slice(-facts.max_queries);
-  for (const [place, query] of read.entries()) {
-    const split = query.split(" ").slice(0, facts.max_words);
-    const { query_vector, word_states } = await encodeQuery(split);
-    state = await extend(state, query_vector);
-    if (!facts.copying) continue;
-    sources.words.push(...split);
-    sources.states.push(...word_states.data.subarray(0, split.length * facts.query_size));
-    sources.ages.push(...split.map(() => read.length - place));
-  }
-  if (!sources.words.length) Object.assign(sources, { ages: [0], states: new Float32Array(facts.query_size) });
-  return { state, sources };
+  const queries = context.slice(-facts.max_queries).map((query) => query.split(" ").slice(0, facts.max_words));
+  const session = await network.read(queries.map((query) => query.map((word) => ids.get(word) ?? UNKNOWN)));
+  const sourceWords = facts.copying ? queries.flat() : [];
+  const ages = queries.flatMap((query, position) => query.map(() => queries.length - position));
+  const empty = !sourceWords.length;
+  const sources = facts.copying && {
+    source_states: floats(empty ? new Float32Array(network.size) : session.wordStates, empty ? 1 : ages.length, network.size),
+    source_ages: empty ? integers([0], 1) : integers(ages, ages.length),
+  };
+  return { ...session, sourceWords, sources };
 }
 
 /** One step for all prefixes of the beam: their next states, and the probability of a next word. */
-async function step({ state, sources }, beam) {
-  const rows = beam.length;
-  const given = {
-    session_state: floats(beam.flatMap(() => [...state.data]), rows, facts.session_size),
-    decoder_state: floats(beam.flatMap((prefix) => [...prefix.state]), rows, facts.query_size),
-    word: integers(beam.map((prefix) => prefix.last)),
-  };
-  if (facts.copying) {
-    given.source_states = floats(sources.states, sources.ages.length, facts.query_size);
-    given.source_ages = integers(sources.ages);
-  }
-  const found = await decoder.run(given);
-  const part = (output, row, width) => output.data.subarray(row * width, (row + 1) * width);
+async function step(session, beam) {
+  const { outputs, states } = await network.step(session, beam, session.sources || {});
+  const sources = Math.max(1, session.sourceWords.length);
   return beam.map((_, row) => ({
-    state: part(found.next_decoder_state, row, facts.query_size),
+    state: states[row],
     logProbability(word) {
       const id = word === null ? END : ids.get(word);
-      let total = id === undefined ? 0 : Math.exp(part(found.log_probabilities, row, words.length)[id]);
-      sources.words.forEach((source, place) => {
-        if (source === word) total += Math.exp(found.copy_log_probabilities.data[row * sources.ages.length + place]);
+      let total = id === undefined ? 0 : Math.exp(part(outputs.log_probabilities, row, words.length)[id]);
+      session.sourceWords.forEach((source, position) => {
+        if (source === word) total += Math.exp(outputs.copy_log_probabilities.data[row * sources + position]);
       });
       return Math.log(total);
     },
@@ -102,7 +146,7 @@ function tree() {
 
 async function suggest(context) {
   const session = await readSession(context);
-  let beam = [{ node: tree(), state: new Float32Array(facts.query_size), last: PADDING, score: 0 }];
+  let beam = [{ node: tree(), ...session.first, score: 0 }];
   const finished = [];
   while (beam.length) {
     const steps = await step(session, beam);

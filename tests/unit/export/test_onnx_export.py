@@ -40,6 +40,19 @@ def test_an_export_is_complete_and_scores_as_the_model(hred: Any, tmp_path: Path
     assert "copy_log_probabilities" not in readme
 
 
+def test_a_transformer_is_exported_as_one_graph(
+    served_models: dict[str, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    facts = export_model(load(served_models["transformer"]), "onnx", out, ExportSettings(queries=5))
+    assert facts.largest_difference is not None
+    assert facts.largest_difference < 1e-4
+    assert [path.name for path in out.glob("*.onnx")] == ["transformer.onnx"]
+    readme = (out / "README.md").read_text()
+    assert "{" not in readme
+    assert "transformer.onnx" in readme
+
+
 def test_words_known_by_their_n_grams_are_not_compared(hred: Any, tmp_path: Path) -> None:
     """The graphs read them as the unknown word, which is no fault of an export."""
     network = hred.network
@@ -67,7 +80,7 @@ def test_nothing_that_the_guard_refuses_leaves(hred: Any, tmp_path: Path) -> Non
     assert all(b"leather" not in path.read_bytes() for path in (tmp_path / "out").iterdir())
 
 
-def test_only_hred_is_exported(model: Suggester, tmp_path: Path) -> None:
+def test_only_a_network_is_exported(model: Suggester, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a model of the kind adjacency"):
         export_model(model, "onnx", tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -83,7 +96,7 @@ def test_graphs_that_score_differently_are_not_published(
 
 
 def test_the_copying_part_of_the_readme_says_its_sizes() -> None:
-    facts = {"query_size": 64, "session_size": 96, "words": 9, "copying": True}
+    facts = {"kind": "hred", "query_size": 64, "session_size": 96, "words": 9, "copying": True}
     readme = onnx._readme({**facts, "character_ngrams": 0}, load_guard(), 1e-6)
     assert "(sources, 64)" in readme
     assert "n-grams" not in readme
@@ -99,14 +112,19 @@ def load_guard() -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["hred", "transformer"])
 def test_the_example_in_javascript_suggests_as_the_model(
-    hred: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    kind: str,
+    served_models: dict[str, Path],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """With onnxruntime-node from npm: a beam over known queries, ranked by likelihood alone."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     out = tmp_path / "out"
-    export_model(hred, "onnx", out)
+    model: Any = load(served_models[kind])
+    export_model(model, "onnx", out)
     command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "onnxruntime-node"]
     place = tmp_path_factory.mktemp("npm")
     (place / "package.json").write_text("{}")
@@ -119,10 +137,10 @@ def test_the_example_in_javascript_suggests_as_the_model(
         ["node", "out/suggest.mjs", *context], cwd=place, capture_output=True, text=True, timeout=60
     )
     assert shown.returncode == 0, shown.stderr
-    found = json.loads(shown.stdout)
+    suggested = json.loads(shown.stdout)
     config = DecodeConfig(known="only", specificity=0.0, fold=False)
-    expected = hred.suggest(context, 5, config=config)
-    assert [each["shown"] for each in found] == [each.text for each in expected]
-    assert [each["score"] for each in found] == pytest.approx(
+    expected = model.suggest(context, 5, config=config)
+    assert [each["shown"] for each in suggested] == [each.text for each in expected]
+    assert [each["score"] for each in suggested] == pytest.approx(
         [each.score for each in expected], abs=1e-3
     )

@@ -48,8 +48,10 @@ def lists(engine: Engine, *contexts: tuple[str, ...], n: int) -> list[list[Sugge
 
 
 @pytest.fixture
-def apart(served_models: dict[str, Path]) -> Iterator[IsolatedEngine]:
-    engine = started(served_models["hred"])
+def apart(
+    request: pytest.FixtureRequest, served_models: dict[str, Path]
+) -> Iterator[IsolatedEngine]:
+    engine = started(served_models[getattr(request, "param", "hred")])
     yield engine
     engine.close()
 
@@ -67,10 +69,11 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.parametrize("apart", ["hred", "transformer"], indirect=True)
 def test_it_answers_as_in_this_process(
     apart: IsolatedEngine, served_models: dict[str, Path]
 ) -> None:
-    here = open_engine(served_models["hred"], None)
+    here = open_engine(served_models[apart.kind], None)
     assert (apart.kind, apart.version, apart.explains) == (here.kind, here.version, True)
     ours, theirs = lists(apart, SESSION, (), n=4), lists(here, SESSION, (), n=4)
     assert [[item.text for item in result] for result in ours] == [

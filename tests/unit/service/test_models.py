@@ -38,34 +38,40 @@ from nextquery.service.worker import (
 )
 from nextquery.suggesters.asking import SuggestOptions
 from nextquery.suggesters.diagnosis import why
-from nextquery.suggesters.neural import HREDSuggester
+from nextquery.suggesters.neural import HREDSuggester, TransformerSuggester
 
 SESSION = ("red shoes", "paris", "rome")
 
 
+@pytest.fixture(params=["hred", "transformer"])
+def folder(request: pytest.FixtureRequest, served_models: dict[str, Path]) -> Path:
+    """A model folder of each network."""
+    return served_models[request.param]
+
+
 @pytest.fixture
-def hred(served_models: dict[str, Path]) -> StatefulEngine:
-    engine = open_engine(served_models["hred"], None)
+def network(folder: Path) -> StatefulEngine:
+    engine = open_engine(folder, None)
     assert isinstance(engine, StatefulEngine)
     return engine
 
 
 def test_a_session_that_grows_gives_what_the_whole_context_gives(
-    hred: StatefulEngine, served_models: dict[str, Path]
+    network: StatefulEngine, folder: Path
 ) -> None:
-    suggester = load(served_models["hred"])
+    suggester = load(folder)
     for length in range(1, 4):
-        [result] = hred.suggest([SESSION[:length]], SuggestOptions(5))
+        [result] = network.suggest([SESSION[:length]], SuggestOptions(5))
         expected = suggester.suggest(SESSION[:length], 5)
         assert [item.text for item in result] == [item.text for item in expected]
         for ours, theirs in zip(result, expected, strict=True):
             assert ours.score == pytest.approx(theirs.score, abs=1e-4)
 
 
-def test_a_batch_gives_what_single_contexts_give(hred: StatefulEngine) -> None:
+def test_a_batch_gives_what_single_contexts_give(network: StatefulEngine) -> None:
     contexts = [SESSION[:1], SESSION, (), ("never seen",)]
-    together = hred.suggest(contexts, SuggestOptions(4))
-    alone = [hred.suggest([context], SuggestOptions(4))[0] for context in contexts]
+    together = network.suggest(contexts, SuggestOptions(4))
+    alone = [network.suggest([context], SuggestOptions(4))[0] for context in contexts]
     assert [[item.text for item in result] for result in together] == [
         [item.text for item in result] for result in alone
     ]
@@ -79,19 +85,21 @@ def test_an_altered_file_is_refused_before_it_is_used(
 
 
 def test_every_question_reaches_what_the_model_can_do(
-    hred: StatefulEngine, served_models: dict[str, Path]
+    network: StatefulEngine, folder: Path
 ) -> None:
-    model = load(served_models["hred"])
-    assert isinstance(model, HREDSuggester)
+    model = load(folder)
+    assert isinstance(model, HREDSuggester | TransformerSuggester)
     options = SuggestOptions(3, diversity=0.9)
     diverse = model.suggest(SESSION, 3, config=model.config.model_copy(update={"diversity": 0.9}))
-    [result] = hred.answer([SuggestQuestion(SESSION, options)])
+    [result] = network.answer([SuggestQuestion(SESSION, options)])
     assert [item.text for item in result] == [item.text for item in diverse]
-    assert hred.answer([CompleteQuestion(SESSION, "pa", 2)]) == [model.complete(SESSION, "pa", 2)]
+    completed = network.answer([CompleteQuestion(SESSION, "pa", 2)])
+    assert completed == [model.complete(SESSION, "pa", 2)]
     candidates = ("paris hotels", "rome")
-    assert hred.answer([ScoreQuestion(SESSION, candidates)]) == [model.score(SESSION, candidates)]
-    assert hred.answer([ExplainQuestion(SESSION)]) == [model.explain(SESSION)]
-    assert hred.answer([WhyQuestion(SESSION, "rome")]) == [why(model, "rome", SESSION)]
+    scored = network.answer([ScoreQuestion(SESSION, candidates)])
+    assert scored == [model.score(SESSION, candidates)]
+    assert network.answer([ExplainQuestion(SESSION)]) == [model.explain(SESSION)]
+    assert network.answer([WhyQuestion(SESSION, "rome")]) == [why(model, "rome", SESSION)]
 
 
 def test_what_a_model_cannot_do_is_no_answer(served_models: dict[str, Path]) -> None:
