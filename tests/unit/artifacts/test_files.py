@@ -1,16 +1,17 @@
-"""One atomic exchange, and plain paths to folders with odd names."""
+"""Files and folders that are written atomically, locked, and never somebody else's."""
 
 import errno
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from nextquery.artifacts import abandon, files
-from nextquery.artifacts.files import replaced_file, write_text
+from nextquery.artifacts import abandon, files, publishing, temporary_folder
+from nextquery.artifacts.files import read_plain_text, replaced_file, write_text
 
 
 def test_two_folders_change_places(tmp_path: Path) -> None:
@@ -72,10 +73,7 @@ def test_a_rename_never_takes_the_place_of_a_device(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     before = sorted(path.name for path in tmp_path.iterdir())
     for name in ("pipe", "null", "loop", ".", "x" * 300):
-        with (
-            pytest.raises(OSError, match=r"\[Errno") as raised,
-            replaced_file(tmp_path / name),
-        ):
+        with pytest.raises(OSError, match=r"\[Errno") as raised, replaced_file(tmp_path / name):
             raise AssertionError("opened")
         assert str(raised.value.filename).endswith(name if name != "." else tmp_path.name)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
@@ -160,3 +158,111 @@ def _held(file: Path) -> "subprocess.Popen[bytes]":
 
 def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+def test_line_ends_and_marks(tmp_path: Path) -> None:
+    file = tmp_path / "words"
+    file.write_bytes(b"\xef\xbb\xbfone\r\ntwo\n")
+    assert read_plain_text(file, "utf-8-sig") == "one\ntwo\n"
+
+
+def test_what_never_ends_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="may never end"):
+            read_plain_text(path)
+
+
+def test_a_folder_and_a_file_as_large_as_the_memory(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        read_plain_text(tmp_path)
+    with (tmp_path / "large").open("wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(OSError, match="larger than 1,024 MB"):
+        read_plain_text(tmp_path / "large")
+    with pytest.raises(OSError, match="null byte"):
+        read_plain_text(Path("a\0b"))
+
+
+WAITS = """
+import time
+from nextquery.artifacts import temporary_folder
+with temporary_folder() as folder:
+    (folder / "queries.parquet").write_text("what people typed")
+    print(folder, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+def test_a_temporary_folder_is_for_its_owner_and_goes(base: Path) -> None:
+    with temporary_folder() as folder:
+        (folder / "deep").mkdir()
+        (folder / "deep" / "table").touch()
+        assert folder.parent == base
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert list(base.iterdir()) == []
+
+
+def test_a_temporary_folder_of_a_killed_job_is_removed_by_the_next(base: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None
+        left = Path(job.stdout.readline().strip())
+        with temporary_folder() as other:
+            assert left.is_dir()  # its job is running
+        job.send_signal(signal.SIGKILL)
+        job.wait(60)
+    assert (left / "queries.parquet").is_file()
+    with temporary_folder() as folder:
+        assert [path for path in base.iterdir() if path != folder] == []
+    assert not other.exists()
+
+
+def test_a_folder_of_another_name_or_user_stays(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (base / "nextquery-mine.work").mkdir()
+    (base / "nextquery-0123456789ab.work").symlink_to(base / "nextquery-mine.work")
+    with temporary_folder():
+        pass
+    assert len(list(base.iterdir())) == 2
+    (base / "nextquery-0123456789ab.work").unlink()
+    (base / "nextquery-0123456789ab.work").mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with temporary_folder():
+        pass
+    assert len(list(base.iterdir())) == 2
+
+
+def test_a_process_about_to_end_removes_its_own(base: Path) -> None:
+    running = temporary_folder()
+    (running.__enter__() / "table").touch()
+    abandon()
+    assert list(base.iterdir()) == []
+    running.__exit__(None, None, None)
+
+
+def test_the_lock_is_removed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job killed while it removes a folder leaves one that is recognised."""
+    folder = tmp_path / "folder"
+    lock = publishing.make_locked(folder)
+    assert lock is not None
+    for name in ("a", "z"):
+        (folder / name).touch()
+    unlinked: list[str] = []
+    unlink = Path.unlink
+
+    def note(path: Path, missing_ok: bool = False) -> None:
+        unlinked.append(path.name)
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", note)
+    publishing.remove_locked(folder, lock)
+    assert sorted(unlinked[:2]) == ["a", "z"]
+    assert unlinked[2:] == ["lock"]

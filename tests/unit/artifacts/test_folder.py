@@ -215,7 +215,7 @@ def test_no_mixture_while_a_writer_swaps(tmp_path: Path) -> None:
 
     with subprocess.Popen([sys.executable, "-c", SWAPPING, str(target)]) as writer:
         try:
-            while len(set(found)) < 2 or len(found) < 300:
+            while len(set(found)) < 2 or len(found) < 60:
                 found.append(read_artifact(target, read))
         finally:
             writer.kill()

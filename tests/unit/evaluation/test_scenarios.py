@@ -342,9 +342,9 @@ def test_nothing_of_later_sessions_or_other_users_is_seen(small_data: PreparedDa
     seen = 0
     for split in splits:
         for session in list(small_data.sessions(split))[::40]:
-            expected_own = rows.filter(pl.col("user") == session.user)
-            start = expected_own.filter(pl.col("session") == session.id)["time"].min()
-            before = expected_own.filter(pl.col("end") < start)["query"].to_list()
+            user_rows = rows.filter(pl.col("user") == session.user)
+            start = user_rows.filter(pl.col("session") == session.id)["time"].min()
+            before = user_rows.filter(pl.col("end") < start)["query"].to_list()
             assert result.get(session.id, ()) == tuple(before[-4:])
             seen += bool(before)
     assert seen > 20

@@ -1,4 +1,4 @@
-"""What a word is read as, by hand-made examples."""
+"""What a word is read as: look-alike letters, doubled letters, inflections."""
 
 import threading
 
@@ -10,6 +10,7 @@ from nextquery.guard.blocklist import (
     draws_out,
     inflects,
     letters,
+    look_alikes,
     read_letters,
     read_many,
     read_text,
@@ -62,18 +63,74 @@ def test_an_inflection_goes_on_where_the_word_ends(word: str, plain: str, is_so:
 def test_threads_stem_alike() -> None:
     words = [f"word{letter}ing" for letter in "abcdefghijklmnopqrstuvwxyz"] * 50
     expected = [stem(word) for word in words]
-    found: list[list[str]] = []
+    result: list[list[str]] = []
     threads = [
-        threading.Thread(target=lambda: found.append([stem(word) for word in words]))
+        threading.Thread(target=lambda: result.append([stem(word) for word in words]))
         for _ in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [expected] * 4
+    assert result == [expected] * 4
 
 
 @given(st.lists(st.text(st.characters(categories=["Ll", "Nd"]), min_size=1, max_size=12)))
 def test_many_words_are_read_as_each_alone(words: list[str]) -> None:
     assert read_many(words) == [read_letters(word) for word in words]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "letter"),
+    [
+        ("аαɑ", "a"),
+        ("вβƃʙ", "b"),
+        ("сϲᴄ", "c"),
+        ("ԁɗđ", "d"),
+        ("еєεҽ", "e"),
+        ("һհħ", "h"),
+        ("іιı", "i"),
+        ("ӏ", "i"),
+        ("мᴍ", "m"),
+        ("оοσօ", "o"),
+        ("рρ", "p"),
+        ("ѕꜱ", "s"),
+        ("тτᴛ", "t"),
+        ("υս", "u"),
+        ("хχ", "x"),
+        ("уγ", "y"),
+    ],
+)
+def test_twins_of_other_scripts(drawn: str, letter: str) -> None:
+    assert drawn.translate(look_alikes()) == letter * len(drawn)
+
+
+@pytest.mark.parametrize(
+    ("alphabet", "letters"),
+    [
+        ("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnopqrstuvwyz"),  # small capitals
+        ("ⱥƀȼđɇǥħɨɉꝁłꞥøᵽꝗɍꞩŧᵾꝟɏƶ", "abcdeghijklnopqrstuvyz"),  # stroked
+        ("ɑɓɕɖɘɠɦɨʝƙɭɱɳɵƥʠɾʂʈʉʏʐ", "abcdeghijklmnopqrstuyz"),  # phonetic
+        ("ɐɗɢɥɪʞɬɲɹʃʇⱱʎʒ", "adghiklnrstvyz"),
+        ("ꞗꜿꝺꝼᵹꜧꟾȷꝃꝇꟿꞑꝑꝗꝛꞅꞇỽꟃꭖꝣ", "bcdfghijklmnpqrstvwxz"),  # medieval
+        ("ꝏꜳꜽ", "ooaaay"),
+        ("ᗩᗷᑕᗪᖴᕼᒍᒪᗰᑎᑭᑫᖇᑌᐯᗯᘔ", "abcdfhjlmnpqruvwz"),  # syllabics
+    ],
+)
+def test_letters_for_scholars_are_read_by_their_shape(alphabet: str, letters: str) -> None:
+    assert alphabet.translate(look_alikes()) == letters
+
+
+@pytest.mark.parametrize("word", ["þig", "hɔɔ", "şəxs", "mɛ", "maŋ", "bʊn", "mǝ", "æsse", "œuf"])
+def test_letters_of_living_alphabets_stay(word: str) -> None:
+    assert not word.translate(look_alikes()).isascii()
+
+
+def test_letters_that_look_like_no_other_stay() -> None:
+    assert "жשक東".translate(look_alikes()) == "жשक東"
+    assert "abcxyz09".translate(look_alikes()) == "abcxyz09"
+
+
+def test_every_letter_but_none_of_the_keyboard_is_covered() -> None:
+    assert set("".join(look_alikes().values())) == set("abcdefghijklmnopqrstuvwxyz")
+    assert not [code for code in look_alikes() if code < 128]

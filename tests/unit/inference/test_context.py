@@ -1,9 +1,12 @@
-"""Sessions as the network reads them, and the words of a session."""
+"""Sessions as the network reads them, the output layer, and the weights of a folder."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from nextquery.errors import ArtifactError
 from nextquery.inference.context import (
@@ -15,9 +18,12 @@ from nextquery.inference.context import (
 )
 from nextquery.inference.hred import HREDModel
 from nextquery.inference.hred_decoder import HREDMemory
-from nextquery.inference.output import CopyTable
-from nextquery.inference.weights import Floats
-from nextquery.text.vocabulary import UNKNOWN, Vocabulary
+from nextquery.inference.output import BLOCK, CopyTable, Softmax
+from nextquery.inference.weights import Floats, check_finite, read_weights, weight_shapes
+from nextquery.model.settings import WEIGHTS
+from nextquery.text.vocabulary import PADDING, UNKNOWN, Vocabulary
+
+from .conftest import ModelMaker
 
 
 def assert_same_state(one: ContextState[HREDMemory], other: ContextState[HREDMemory]) -> None:
@@ -121,21 +127,28 @@ KNOWN = Vocabulary(["paris", "hotel"])
 
 
 def test_words_outside_the_vocabulary_have_ids_behind_it() -> None:
-    own = SessionVocabulary(KNOWN, ["zebra", "paris", "zebra", "gnu"], given=["yak"])
+    session_words = SessionVocabulary(KNOWN, ["zebra", "paris", "zebra", "gnu"], given=["yak"])
     first = len(KNOWN)
-    assert own.outside == ("zebra", "gnu", "yak")
-    assert [own.id(word) for word in ("zebra", "gnu", "yak")] == [first, first + 1, first + 2]
-    assert own.id("paris") == KNOWN.id("paris")
-    assert own.id("unheard") == UNKNOWN
-    assert [own.word(own.id(word)) for word in ("paris", "gnu")] == ["paris", "gnu"]
+    assert session_words.outside == ("zebra", "gnu", "yak")
+    assert [session_words.id(word) for word in ("zebra", "gnu", "yak")] == [
+        first,
+        first + 1,
+        first + 2,
+    ]
+    assert session_words.id("paris") == KNOWN.id("paris")
+    assert session_words.id("unheard") == UNKNOWN
+    assert [session_words.word(session_words.id(word)) for word in ("paris", "gnu")] == [
+        "paris",
+        "gnu",
+    ]
 
 
 def test_what_was_typed_but_is_in_no_query_cannot_be_copied() -> None:
-    own = SessionVocabulary(KNOWN, ["zebra", "paris", "zebra"], given=["yak"])
-    assert own.distinct == (KNOWN.id("paris"), own.id("zebra"))
-    assert own.can_be_predicted(own.id("hotel"))
-    assert own.can_be_predicted(own.id("zebra"))
-    assert not own.can_be_predicted(own.id("yak"))
+    session_words = SessionVocabulary(KNOWN, ["zebra", "paris", "zebra"], given=["yak"])
+    assert session_words.distinct == (KNOWN.id("paris"), session_words.id("zebra"))
+    assert session_words.can_be_predicted(session_words.id("hotel"))
+    assert session_words.can_be_predicted(session_words.id("zebra"))
+    assert not session_words.can_be_predicted(session_words.id("yak"))
 
 
 def test_every_word_is_found_in_its_own_context_only() -> None:
@@ -145,10 +158,115 @@ def test_every_word_is_found_in_its_own_context_only() -> None:
     assert (table.first.tolist(), table.most) == ([0, 3, 3, 5, 6], 3)
     for context, words in enumerate(contexts):
         asked = np.arange(10)
-        found = table.columns(np.full(10, context), asked).tolist()
-        assert found == [words.index(word) if word in words else -1 for word in range(10)]
+        result = table.columns(np.full(10, context), asked).tolist()
+        assert result == [words.index(word) if word in words else -1 for word in range(10)]
 
 
-def test_a_table_without_any_word_finds_nothing() -> None:
-    one = CopyTable.of([(), (5,)], width=6)
-    assert one.columns(np.array([0, 0, 1]), np.array([5, 0, 5])).tolist() == [-1, -1, 0]
+WORDS, ROWS = 5_000, 7
+WIDTH = WORDS + -WORDS % BLOCK
+
+
+@pytest.fixture
+def logits() -> Floats:
+    values = 3 * np.random.default_rng(3).standard_normal((ROWS, WIDTH)).astype(np.float32)
+    values[:, WORDS:] = -np.inf
+    values[:, PADDING] = -np.inf
+    return values
+
+
+def reference(logits: Floats) -> np.ndarray:
+    exact = logits.astype(np.float64)
+    return np.asarray(exact - np.log(np.exp(exact).sum(axis=1, keepdims=True)))
+
+
+@pytest.mark.parametrize("count", [1, 20, BLOCK * 3])
+def test_the_best_words_are_those_of_a_flat_top_k(logits: Floats, count: int) -> None:
+    before = -np.arange(4.0)
+    total = (reference(logits)[2:6] + before[:, None]).ravel()
+    positions = np.argsort(-total)[:count]
+    best = Softmax(logits).best(slice(2, 6), before, count)
+    assert (best.rows * WIDTH + best.words).tolist() == positions.tolist()
+    np.testing.assert_allclose(best.totals, total[positions], rtol=1e-5)
+    assert best.rest == pytest.approx(total[positions[-1]], abs=1e-5)
+
+
+def test_listing_all_words_leaves_no_rest(logits: Floats) -> None:
+    best = Softmax(logits).best(slice(0, ROWS), np.zeros(ROWS), ROWS * WIDTH * 2)
+    assert best.rest == -np.inf
+    assert len(best.words) == ROWS * (WORDS - 1)
+
+
+def test_given_words_have_their_log_probability(logits: Floats) -> None:
+    words = np.random.default_rng(1).integers(1, WORDS, (ROWS, 9))
+    expected = np.take_along_axis(reference(logits), words, axis=1)
+    np.testing.assert_allclose(Softmax(logits.copy()).of(words), expected, rtol=1e-4)
+    some = Softmax(logits.copy()).of(words[2:4], slice(2, 4))
+    np.testing.assert_allclose(some, expected[2:4], rtol=1e-4)
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {"usefulness": True},
+    {},
+    {"factored": False},
+    {"tied": True, "output_bias": True},
+    {"decoder_context": "output"},
+    {"character_ngrams": 50},
+    {"character_ngrams": 50, "tied": True},
+    {"decoder_context": "all", "gru_biases": True, "copy": True},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_the_names_and_shapes_are_those_of_the_model(
+    make_model: ModelMaker, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    model = make_model(**settings)
+    shapes = weight_shapes(model.config, len(model.vocabulary))
+    expected = model.arrays()
+    assert shapes == {name: item.shape for name, item in expected.items()}
+    model.save_pretrained(tmp_path / "model")
+    result = read_weights(tmp_path / "model" / WEIGHTS, shapes, tmp_path)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(result[name], values)
+
+
+def test_other_tensors_are_refused(tmp_path: Path) -> None:
+    save_file({"one": np.zeros((2, 3), dtype=np.float32)}, tmp_path / "weights")
+    shown = Path("model") / WEIGHTS
+    assert read_weights(tmp_path / "weights", {"one": (2, 3)}, shown)["one"].shape == (2, 3)
+    for shapes in ({"one": (3, 2)}, {"two": (2, 3)}, {"one": (2, 3), "two": (1,)}, {}):
+        with pytest.raises(ArtifactError, match=r"model\.safetensors: its tensors do not fit"):
+            read_weights(tmp_path / "weights", shapes, shown)
+    save_file({"one": np.zeros((2, 3))}, tmp_path / "weights")
+    with pytest.raises(ArtifactError, match="do not fit"):
+        read_weights(tmp_path / "weights", {"one": (2, 3)}, shown)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 64, b"{}", b"\x02" + bytes(7) + b"[]"])
+def test_what_is_no_safetensors_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "weights").write_bytes(content)
+    with pytest.raises(ArtifactError, match="cannot be read as safetensors"):
+        read_weights(tmp_path / "weights", {}, tmp_path)
+
+
+def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
+    save_file({"one": np.zeros((20, 3), dtype=np.float32)}, tmp_path / "weights")
+    whole = (tmp_path / "weights").read_bytes()
+    (tmp_path / "weights").write_bytes(whole[:-4])
+    with pytest.raises(ArtifactError, match="cannot be read as safetensors"):
+        read_weights(tmp_path / "weights", {"one": (20, 3)}, tmp_path)
+
+
+def test_weights_that_are_no_numbers_are_refused() -> None:
+    values = np.zeros((5000, 2), dtype=np.float32)
+    check_finite({"one": values})
+    values[4999, 1] = np.nan
+    with pytest.raises(ArtifactError, match="values in one that are not finite"):
+        check_finite({"one": values})
+
+
+def test_arrays_may_be_changed_without_changing_the_file(tmp_path: Path) -> None:
+    save_file({"one": np.zeros(3, dtype=np.float32)}, tmp_path / "weights")
+    read_weights(tmp_path / "weights", {"one": (3,)}, tmp_path)["one"][:] = 7.0
+    again = read_weights(tmp_path / "weights", {"one": (3,)}, tmp_path)["one"]
+    np.testing.assert_array_equal(again, 0.0)

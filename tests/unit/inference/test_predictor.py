@@ -1,19 +1,35 @@
-"""A model with everything it can be asked for."""
+"""A model with everything it can be asked for: settings, completion, analysis, memory."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nextquery.errors import InputError
+from nextquery.guard.guard import Guard
+from nextquery.inference import analysis
+from nextquery.inference.analysis import draw_gates, query_weights, update_gates_many
+from nextquery.inference.completion import TypedPrefix, WordIndex
+from nextquery.inference.context import ContextEncoder, ContextLimits
 from nextquery.inference.predictor import Predictor
-from nextquery.inference.settings import DecodeConfig
+from nextquery.inference.process_memory import give_back, keep_freed_memory
+from nextquery.inference.settings import MOST_BEAM, DecodeConfig, override
+from nextquery.records import QueryWeight
+from nextquery.suggesters.neural import HREDSuggester
+from nextquery.text.vocabulary import Vocabulary
+
+from .conftest import ModelMaker, hred_of, predictor_of
 
 CONFIG = DecodeConfig(beam=10, max_words=4, fold=False, specificity=0.0)
 
 
 def texts(predictor: Predictor, n: int = 10) -> list[str]:
     state = predictor.encoder.encode(["w1 w2", "w3 zebra"])
-    return [each.text for each in predictor.suggest_many([state], n, CONFIG)[0]]
-
-
-def test_a_decoder_is_made_once_for_each_output_layer(predictor: Predictor) -> None:
-    assert predictor.decoder("exact") is predictor.decoder("exact")
-    assert predictor.decoder("exact") is not predictor.decoder("fast")
+    return [item.text for item in predictor.suggest_many([state], n, CONFIG)[0]]
 
 
 def test_a_list_may_be_longer_than_the_beam(predictor: Predictor) -> None:
@@ -26,6 +42,302 @@ def test_many_contexts_are_decoded_in_parts(predictor: Predictor, monkeypatch) -
     few = 15 * len(predictor.model.vocabulary)  # one context of beam 10 at a time
     monkeypatch.setattr("nextquery.inference.predictor.MOST_LOGITS", few)
     parts = predictor.suggest_many(states, 5, CONFIG)
-    assert [[each.text for each in row] for row in parts] == [
-        [each.text for each in row] for row in together
+    assert [[item.text for item in row] for row in parts] == [
+        [item.text for item in row] for row in together
     ]
+
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "explanation" / "decoding.md"
+
+
+def test_overrides_are_typed() -> None:
+    config = override(DecodeConfig(), {"beam": 7}, ["max_words=4", "length_normalised=true"])
+    assert (config.beam, config.max_words, config.length_normalised) == (7, 4, True)
+
+
+@pytest.mark.parametrize(
+    "text", ["beam", "beam=0", "nothing=1", "min_words=20", "top_p=2", "mode=quick"]
+)
+def test_bad_settings_are_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        override(DecodeConfig(), {}, [text])
+
+
+def test_the_fast_layer_is_for_large_vocabularies() -> None:
+    assert DecodeConfig().output_mode(9_000) == "exact"
+    assert DecodeConfig().output_mode(90_000) == "fast"
+    assert DecodeConfig(mode="exact").output_mode(90_000) == "exact"
+
+
+def test_every_setting_is_documented() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert [key for key in DecodeConfig.model_fields if f"| `{key}` |" not in text] == []
+
+
+def test_the_longest_list_is_as_long_as_the_widest_beam() -> None:
+    assert DecodeConfig().for_list(1 << 70).beam == MOST_BEAM
+
+
+COMPLETED = DecodeConfig(beam=30, max_words=4, fold=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "beginning"),
+    [
+        ("", (), ""),
+        ("  ", (), ""),
+        ("Cheap fl", ("cheap",), "fl"),
+        ("cheap ", ("cheap",), ""),
+        ("cheap,", ("cheap",), ""),
+        ("Ch", (), "ch"),
+    ],
+)
+def test_the_last_word_is_whole_only_when_something_follows(
+    text: str, words: tuple[str, ...], beginning: str
+) -> None:
+    assert TypedPrefix.read(text) == TypedPrefix(words, beginning)
+
+
+def test_words_are_found_by_their_beginning() -> None:
+    index = WordIndex(Vocabulary(["paris", "party", "pa", "rome", "park"]))
+    vocabulary = Vocabulary(["paris", "party", "pa", "rome", "park"])
+    result = [vocabulary.words[word] for word in index.beginning_with("par")]
+    assert result == ["paris", "park", "party"]
+    assert index.beginning_with("x") == []
+
+
+def test_an_empty_prefix_equals_suggest(predictor: Predictor) -> None:
+    state = predictor.encoder.encode(["w1 w2", "w3 zebra"])
+    assert (
+        predictor.complete(state, " ", 8, COMPLETED)
+        == predictor.suggest_many([state], 8, COMPLETED)[0]
+    )
+
+
+def test_completions_begin_with_what_is_typed_and_score_as_rescored(
+    any_predictor: Predictor,
+) -> None:
+    state = any_predictor.encoder.encode(["w1 w2", "w3 zebra"])
+    for prefix in ("w1", "w5 ", "w5 w2", "w5 unheard w1"):
+        completions = any_predictor.complete(state, prefix, 10, COMPLETED)
+        assert len(completions) == 10
+        texts = [item.text for item in completions]
+        assert all(text.startswith(prefix.rstrip()) and text != prefix for text in texts)
+        scored = any_predictor.score_many([state], [texts])[0]
+        assert [item.score for item in completions] == pytest.approx(
+            [score.log_likelihood for score in scored], abs=1e-4
+        )
+
+
+def test_a_whole_word_is_not_extended(predictor: Predictor) -> None:
+    result = predictor.complete(predictor.encoder.start(), "w1 ", 20, COMPLETED)
+    assert {item.text.split()[0] for item in result} == {"w1"}
+    result = predictor.complete(predictor.encoder.start(), "w1", 20, COMPLETED)
+    assert len({item.text.split()[0] for item in result}) > 1
+
+
+def test_the_most_likely_next_word_comes_first(predictor: Predictor) -> None:
+    """Next-word prediction is completion after a whole word."""
+    state = predictor.encoder.encode(["w1 w2"])
+    config = DecodeConfig(beam=50, min_words=2, max_words=2, fold=False)
+    result = predictor.complete(state, "w7 ", 3, config)
+    words = [f"w7 w{number}" for number in range(40)]
+    scored = predictor.score_many([state], [words])[0]
+    best = sorted(scored, key=lambda item: -item.log_likelihood)
+    two = [item.text for item in result if len(item.text.split()) == 2]
+    assert two[0] == best[0].text
+
+
+def test_a_copied_name_is_completed(make_model: ModelMaker) -> None:
+    for copying in (False, True):
+        predictor = predictor_of(make_model(copy=copying))
+        state = predictor.encoder.encode(["zebrafish w1"])
+        result = predictor.complete(state, "w2 zeb", 10, COMPLETED)
+        assert any(item.text.split()[1] == "zebrafish" for item in result) == copying
+        assert all(item.text.split()[1] in ("zeb", "zebrafish") for item in result)
+
+
+def test_a_beginning_that_no_word_has_is_taken_as_a_word(predictor: Predictor) -> None:
+    result = predictor.complete(predictor.encoder.start(), "qqq", 5, COMPLETED)
+    assert result
+    assert all(item.text.startswith("qqq ") for item in result)
+
+
+@pytest.mark.parametrize("prefix", ["w1", "w5 unheard w1", "qqq"])
+def test_completions_are_drawn_where_the_strategy_is_to_sample(
+    predictor: Predictor, prefix: str
+) -> None:
+    state = predictor.encoder.encode(["w1 w2", "w3 zebra"])
+
+    def draw(seed: int, **settings: Any) -> list[str]:
+        given = {"beam": 12, "max_words": 4, "fold": False, "known": "free", **settings}
+        config = DecodeConfig(strategy="sample", seed=seed, **given)
+        result = predictor.complete(state, prefix, 12, config)
+        assert all(item.text.startswith(prefix.rstrip()) and item.text != prefix for item in result)
+        scored = predictor.score_many([state], [[item.text for item in result]])[0]
+        for suggestion, score in zip(result, scored, strict=True):
+            assert suggestion.score == pytest.approx(score.log_likelihood, abs=1e-4)
+        return [item.text for item in result]
+
+    assert draw(1) == draw(1)
+    assert any(draw(1) != draw(seed) for seed in range(2, 5))
+    assert len(draw(1, top_k=1)) <= 1
+    bold = {text.split()[-1] for seed in range(4) for text in draw(seed, temperature=50.0)}
+    assert len(bold) > 8
+
+
+def test_a_prefix_without_an_allowed_word_has_no_drawn_completion(
+    make_model: ModelMaker, tmp_path: Path
+) -> None:
+    file = tmp_path / "list.txt"
+    file.write_text("\n".join(["w1", *(f"w1{number}" for number in range(10))]), encoding="utf-8")
+    predictor = predictor_of(make_model(), Guard(blocklist=file))
+    for strategy in ("beam", "sample"):
+        config = COMPLETED.model_copy(update={"strategy": strategy})
+        assert predictor.complete(predictor.encoder.start(), "w1", 5, config) == []
+
+
+CONTEXT = ["w1 w2", "??", "w3", "zebra w4"]
+
+
+def test_gates_rebuild_the_session_state(predictor: Predictor) -> None:
+    """Eq. 3: the state moves from the old one towards the candidate by the gate."""
+    model, encoder = hred_of(predictor), predictor.encoder
+    gates = update_gates_many(model, encoder, [CONTEXT])[0]
+    assert gates.shape == (3, model.network.config.session_size)
+    assert ((gates > 0) & (gates < 1)).all()
+    before, after = encoder.encode(["w1 w2"]), encoder.encode(["w1 w2", "w3"])
+    vector = encoder.query_vectors(["w3"])
+    _, gate = model.network.extend_session(before.memory.session_state[None], vector)
+    np.testing.assert_allclose(gates[1], gate[0], rtol=1e-5, atol=1e-6)
+    assert after.queries == ("w1 w2", "w3")
+
+
+def test_queries_before_those_that_are_read_weigh_nothing(predictor: Predictor) -> None:
+    limited = ContextEncoder(predictor.model, ContextLimits(queries=2, words=30))
+    gates = update_gates_many(hred_of(predictor), limited, [["w9", *CONTEXT]])[0]
+    last = update_gates_many(hred_of(predictor), limited, [CONTEXT[2:]])[0]
+    assert not gates[:2].any()
+    np.testing.assert_allclose(gates[2:], last, rtol=1e-5, atol=1e-6)
+
+
+def test_weights_by_hand() -> None:
+    gates = np.array([[0.5, 1.0], [0.2, 0.0], [0.5, 0.5]], dtype=np.float32)
+    weights = query_weights(["a", "!", "b", "c"], gates)
+    assert [item.query for item in weights] == ["a", "!", "b", "c"]
+    assert [item.update for item in weights] == pytest.approx([0.75, 0.0, 0.1, 0.5])
+    # a: .5 * .8 * .5 and 1 * 1 * .5; b: .2 * .5 and 0; c: .5 and .5
+    assert [item.share for item in weights] == pytest.approx([0.35, 0.0, 0.05, 0.5])
+
+
+def test_an_empty_session_weighs_nothing(predictor: Predictor) -> None:
+    gates = update_gates_many(hred_of(predictor), predictor.encoder, [[]])[0]
+    assert query_weights([], gates) == []
+
+
+def test_a_query_with_dollar_signs_is_drawn_as_it_was_typed(tmp_path: Path) -> None:
+    weights = [QueryWeight("price $\\frac$", 0.5, 1.0)]
+    draw_gates(weights, np.array([[0.5]], dtype=np.float32), tmp_path / "gates.png")
+    assert (tmp_path / "gates.png").stat().st_size > 0
+
+
+def test_the_nearest_words_are_those_of_highest_cosine(predictor: Predictor) -> None:
+    model = predictor.model
+    result, vectors = analysis.nearest_words(model, "W7", 5), model.word_vectors()
+    matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    cosines = matrix @ matrix[model.vocabulary.id("w7")]
+    rest = [n for n in (-cosines).argsort().tolist() if n > 2]
+    expected = [model.vocabulary.words[n] for n in rest if model.vocabulary.words[n] != "w7"]
+    assert [item.text for item in result] == expected[:5]
+    with pytest.raises(InputError, match="vocabulary"):
+        analysis.nearest_words(model, "unheard", 5)
+
+
+def test_the_nearest_queries(predictor: Predictor) -> None:
+    known = ["w1 w2", "w1 w3", "w30 w31 w32"]
+    result = analysis.nearest_queries(predictor.encoder, known, "W1 w2", 2)
+    assert "w1 w2" not in [item.text for item in result]
+    assert result[0].cosine >= result[1].cosine
+    with pytest.raises(InputError, match="no word"):
+        analysis.nearest_queries(predictor.encoder, known, "!?", 2)
+    with pytest.raises(InputError, match="`words`"):
+        analysis.nearest_queries(predictor.encoder, [], "w1", 2)
+
+
+def test_query_vectors_keep_order_and_repeats(predictor: Predictor) -> None:
+    table = analysis.query_vectors(predictor.encoder, ["w2 w3", "w1", "", "w2  W3"])
+    assert table.shape == (4, predictor.model.query_size)
+    np.testing.assert_array_equal(table[0], table[3])
+    np.testing.assert_array_equal(table[2], 0)
+    alone = analysis.query_vectors(predictor.encoder, ["w1"])
+    np.testing.assert_allclose(table[1], alone[0], rtol=1e-5, atol=1e-6)
+
+
+WATCH = """
+import json, os, signal, sys
+touched = []
+def watch(event, arguments):
+    if event == "ctypes.dlsym" and arguments[1] in ("mallopt", "malloc_trim"):
+        touched.append(arguments[1])
+    if event in ("os.putenv", "os.unsetenv"):
+        touched.append(arguments[0].decode())
+before = dict(os.environ), [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+"""
+REPORT = """
+after = dict(os.environ), [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+print(json.dumps({"touched": touched, "same": before == after, "threads": threads()}))
+"""
+LIBRARY = """
+import torch
+threads = torch.get_num_threads
+first = threads()
+sys.addaudithook(watch)  # from here on: importing torch is not the library's doing
+import nextquery
+from pathlib import Path
+from nextquery.guard.guard import Guard
+from nextquery.suggesters.neural import HREDSuggester
+model = HREDSuggester.load(Path(sys.argv[1]), Guard())
+model.suggest(["w1 w2"], 3); model.complete(["w1"], "w2 w", 3); model.score(["w1"], ["w2"])
+assert threads() == first
+"""
+
+
+@pytest.fixture
+def folder(make_model: ModelMaker, tmp_path: Path) -> Path:
+    make_model().save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def run(program: str, *arguments: str) -> Any:
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_the_library_leaves_the_process_as_it_is(folder: Path) -> None:
+    result = run(WATCH + LIBRARY + REPORT, str(folder))
+    assert result["touched"] == []
+    assert result["same"]
+
+
+@pytest.mark.slow
+def test_the_watch_would_have_seen_it(folder: Path) -> None:
+    settings = (
+        "from nextquery.inference import process_memory as settings\n"
+        "settings.keep_freed_memory(); settings.give_back()\n"
+    )
+    result = run(WATCH + LIBRARY + settings + REPORT, str(folder))
+    assert {"mallopt", "malloc_trim"} <= set(result["touched"])
+
+
+def test_giving_back_leaves_the_program_whole(folder: Path) -> None:
+    suggester = HREDSuggester.load(folder, Guard())
+    before = suggester.suggest(["w1 w2"], 5)
+    give_back()
+    assert suggester.suggest(["w1 w2"], 5) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator only")
+def test_freed_memory_can_be_kept() -> None:
+    assert keep_freed_memory()

@@ -1,15 +1,16 @@
-"""The pool of a study: topics, models, first pass."""
+"""The pool of a study and its judgements."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from nextquery.artifacts import publish
-from nextquery.errors import ArtifactError, ConfigError, InputError
+from nextquery.errors import ArtifactError, InputError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.study.first_pass import first_pass
-from nextquery.study.judgements import JudgementStore
+from nextquery.study.judgements import FILE, NOT_USEFUL, USEFUL, Judgement, JudgementStore
 from nextquery.study.pool import (
     POOL,
     Item,
@@ -95,9 +96,9 @@ garden shed.</description><subtopic number="1">x</subtopic></topic>
 def data(tmp_path: Path) -> PreparedData:
     sessions = {1: ["shed", "garden shed"], 2: ["barn", "garden shed"], 3: ["cat food", "dog food"]}
     rows = [
-        {"session": number, "position": place, "user": "u", "query": query}
+        {"session": number, "position": position, "user": "u", "query": query}
         for number, queries in sessions.items()
-        for place, query in enumerate(queries)
+        for position, query in enumerate(queries)
     ]
     entries = {"counts": {"sessions": {"test": 3}}, "settings": {"min_users": 1}}
     with publish(tmp_path / "data", "data", entries) as folder:
@@ -138,11 +139,6 @@ def test_bad_files_are_named(tmp_path: Path, name: str, text: str, problem: str)
         read_topics(_write(tmp_path, name, text))
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.txt"):
-        read_topics(tmp_path / "none.txt")
-
-
 def test_a_topic_comes_once_with_every_context_that_led_to_it(data: PreparedData) -> None:
     topics = add_contexts([Topic("Garden shed", "why"), Topic("cat food")], data)
     assert topics == [
@@ -170,8 +166,8 @@ def test_sampled_topics_are_distinct_and_decided_by_the_seed(data: PreparedData)
 def test_one_folder_is_asked_in_two_ways(served_models: dict[str, Path]) -> None:
     hred = served_models["hred"]
     settings = {"old": ["specificity=0", "known=free"]}
-    found = open_models({"old": hred, "new": hred}, settings)
-    old, new = found["old"], found["new"]
+    result = open_models({"old": hred, "new": hred}, settings)
+    old, new = result["old"], result["new"]
     assert isinstance(old, Decoding)
     assert isinstance(new, Decoding)
     assert (old.config.specificity, old.config.known) == (0.0, "free")
@@ -182,11 +178,11 @@ def test_one_folder_is_asked_in_two_ways(served_models: dict[str, Path]) -> None
 
 def test_a_count_model_has_its_specificity(served_models: dict[str, Path]) -> None:
     folders = {"a": served_models["adjacency"], "b": served_models["adjacency"]}
-    found = open_models(folders, {"b": ["specificity=0.3"]})
-    assert isinstance(found["b"], Adjustable)
-    assert found["b"].specificity == 0.3
-    assert isinstance(found["a"], Adjustable)
-    assert found["a"].specificity == 0.0
+    result = open_models(folders, {"b": ["specificity=0.3"]})
+    assert isinstance(result["b"], Adjustable)
+    assert result["b"].specificity == 0.3
+    assert isinstance(result["a"], Adjustable)
+    assert result["a"].specificity == 0.0
 
 
 @pytest.mark.parametrize(
@@ -204,11 +200,6 @@ def test_what_cannot_be_set_is_refused(
         open_models({"a": served_models["adjacency"], "b": served_models["hred"]}, settings)
 
 
-def test_an_unknown_setting_is_named(served_models: dict[str, Path]) -> None:
-    with pytest.raises(ConfigError, match="no such decode setting"):
-        open_models({"a": served_models["hred"]}, {"a": ["width=4"]})
-
-
 MADE_POOL = Pool(
     1,
     (
@@ -224,9 +215,9 @@ KEY = Key(2, {"A": {0: (0, 1), 1: (3,)}, "B": {0: (1, 2), 1: (3,)}})
 
 
 def test_facts_by_hand() -> None:
-    found = first_pass(MADE_POOL, KEY)
-    assert (found.topics, found.items, found.same_lists) == (2, 4, 1)
-    a, b = found.models
+    result = first_pass(MADE_POOL, KEY)
+    assert (result.topics, result.items, result.same_lists) == (2, 4, 1)
+    a, b = result.models
     # A: 3 of 4 places; "big cats" and "python" repeat the session; "big cats" is its own.
     assert a.filled == b.filled == 0.75
     assert (a.repeats, a.extends, a.alone) == pytest.approx((2 / 3, 1 / 3, 1 / 3))
@@ -234,12 +225,84 @@ def test_facts_by_hand() -> None:
 
 
 def test_it_says_that_nobody_judged(study: Path) -> None:
-    found = first_pass(read_pool(study), read_key(study))
-    assert found.judged_by == "nobody"
-    assert "not a study" in found.notice
+    result = first_pass(read_pool(study), read_key(study))
+    assert result.judged_by == "nobody"
+    assert "not a study" in result.notice
     assert not (study / "judgements.sqlite").exists()
 
 
-def test_empty_lists_are_no_error() -> None:
-    found = first_pass(Pool(1, ()), Key(5, {"A": {}, "B": {}}))
-    assert found.models[0].filled == 0
+def test_the_last_judgement_stands_and_undo_takes_it_back(tmp_path: Path) -> None:
+    store = JudgementStore(tmp_path)
+    store.judge(1, 4, USEFUL)
+    store.judge(1, 4, NOT_USEFUL)
+    store.judge(2, 4, USEFUL)
+    assert store.current(1) == [Judgement(1, 4, NOT_USEFUL)]
+    store.judge(1, 4, None)
+    assert store.current() == [Judgement(2, 4, USEFUL)]
+
+
+def test_tokens_are_unguessable_and_stay(tmp_path: Path) -> None:
+    tokens = JudgementStore(tmp_path).tokens(3)
+    again = JudgementStore(tmp_path).tokens(5)
+    assert {n: again[n] for n in tokens} == tokens
+    assert len(set(again.values())) == 5
+    assert min(map(len, again.values())) >= 32
+
+
+def test_a_link_belongs_to_the_first_browser_until_released(tmp_path: Path) -> None:
+    store = JudgementStore(tmp_path)
+    store.tokens(1)
+    assert store.claim(1, "laptop")
+    assert not store.claim(1, "phone")
+    assert store.claim(1, "laptop")
+    store.release(1)
+    assert store.claim(1, "phone")
+    with pytest.raises(InputError, match="no such assessor"):
+        store.release(9)
+
+
+def test_a_link_is_open_to_all_until_somebody_judges(tmp_path: Path) -> None:
+    store = JudgementStore(tmp_path)
+    store.tokens(1)
+    assert store.admits(1, None)
+    assert store.admits(1, "phone")
+    assert store.claim(1, "laptop")
+    assert store.admits(1, "laptop")
+    assert not store.admits(1, "phone")
+    assert not store.admits(1, None)
+    assert not store.admits(2, "laptop")
+
+
+def test_assessors_are_all_who_have_a_link(tmp_path: Path) -> None:
+    store = JudgementStore(tmp_path)
+    assert store.assessors() == []
+    store.tokens(3)
+    assert store.assessors() == [1, 2, 3]
+
+
+def test_several_assessors_write_at_once(tmp_path: Path) -> None:
+    store = JudgementStore(tmp_path)
+
+    def judge_twenty(assessor: int) -> None:
+        for item in range(20):
+            store.judge(assessor, item, USEFUL)
+
+    with ThreadPoolExecutor(5) as threads:
+        list(threads.map(judge_twenty, range(5)))
+    assert len(store.current()) == 100
+
+
+@pytest.mark.parametrize("number", [0, -1, 1 << 63, 10**30])
+def test_assessors_that_cannot_be_are_refused(tmp_path: Path, number: int) -> None:
+    store = JudgementStore(tmp_path)
+    with pytest.raises(InputError, match="no such assessor"):
+        store.release(number)
+    with pytest.raises(InputError, match=r"at (least|most)"):
+        store.tokens(number)
+
+
+@pytest.mark.parametrize("content", [b"no database at all " * 100, bytes(range(256)) * 40])
+def test_a_file_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"judgements\.sqlite: the judgements cannot be read"):
+        JudgementStore(tmp_path)

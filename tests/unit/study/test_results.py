@@ -1,16 +1,29 @@
-"""Results of a study: agreement, comparisons, first pass."""
+"""Results of a study: agreement, comparisons, the report and its plots."""
+
+import csv
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL, Judgement
-from nextquery.study.pool import Item, Key, Pool, PooledTopic, Topic
+from nextquery.errors import InputError
+from nextquery.records import Suggestion
+from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL, Judgement, JudgementStore
+from nextquery.study.pool import Item, Key, Pool, PooledTopic, Topic, create_study, read_pool
+from nextquery.study.report import TopicTable, draw_shares, make_report, study_page, who_is_missing
 from nextquery.study.results import (
+    Agreement,
+    GroupResults,
+    ModelResults,
+    Share,
+    StudyResults,
     compare,
     evaluate,
     evaluate_study,
     fleiss_kappa,
-    holm,
     krippendorff_alpha,
 )
 
@@ -43,13 +56,6 @@ def test_shares_and_gain_by_hand() -> None:
     # B: one somewhat useful suggestion in four places.
     assert b.gain == pytest.approx(0.125)
     assert (b.suggestions, b.topics_covered) == (1, 1)
-
-
-def test_intervals_hold_the_value() -> None:
-    for model in evaluate(POOL, KEY, JUDGEMENTS, [0, 1]).models:
-        for share in model.shares.values():
-            assert share.low <= share.value + 1e-12
-            assert share.value <= share.high + 1e-12
 
 
 def test_without_judgements_nothing_breaks() -> None:
@@ -140,11 +146,6 @@ def test_items_may_have_different_numbers_of_grades() -> None:
     assert fleiss_kappa([[0, 0, 0], [2, 2], [1]]) == pytest.approx(1)
 
 
-def test_holm_by_hand() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([]) == []
-
-
 def test_a_clear_difference_is_significant_and_no_difference_is_not() -> None:
     draw = np.random.default_rng(1)
     base = draw.uniform(0, 0.5, 30)
@@ -152,3 +153,189 @@ def test_a_clear_difference_is_significant_and_no_difference_is_not() -> None:
     assert first.p_corrected < 0.01
     assert second.p_corrected < 0.01
     assert compare({"a": base, "b": base}, seed=1)[0].p == 1
+
+
+class _Fixed:
+    kind = "fixed"
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+
+    def suggest(self, context: object, n: int = 5) -> list[Suggestion]:
+        return [Suggestion(text, 0.0, "made up") for text in self.texts[:n]]
+
+
+def _judge_all(study: Path, assessors: int) -> None:
+    store = JudgementStore(study)
+    for assessor in range(1, assessors + 1):
+        for topic in read_pool(study).topics:
+            for item in topic.items:
+                word = item.text.split()[-1]
+                good = USEFUL if word in ("guide", "book") else SOMEWHAT
+                store.judge(
+                    assessor, item.id, NOT_USEFUL if word in ("zzz", "qqq", "xxx") else good
+                )
+
+
+def test_the_report_recovers_known_preferences(study: Path, tmp_path: Path) -> None:
+    _judge_all(study, 2)
+    report = make_report(study, tmp_path / "report")
+    assert [m.model for m in report.groups["all"].models] == [
+        "SecretGood",
+        "SecretMixed",
+        "SecretBad",
+    ]
+    good = report.groups["all"].models[0]
+    assert good.shares[USEFUL].value == pytest.approx(2 / 3)
+    assert report.groups["all"].agreement.fleiss_kappa == pytest.approx(1)
+    assert len(report.groups["with context"].topics) == 1
+
+
+def test_the_files_agree(study: Path, tmp_path: Path) -> None:
+    _judge_all(study, 2)
+    make_report(study, tmp_path / "report")
+    results = json.loads((tmp_path / "report" / "results.json").read_text())
+    assert results["groups"]["all"]["models"][0]["model"] == "SecretGood"
+    with (tmp_path / "report" / "judgements.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    # 2 assessors x 2 topics x (3 + 2 + 3 suggestions)
+    assert len(rows) == 32
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "<svg" in page
+    assert "SecretMixed" in page
+    for name in ("judgements.csv", "topics.csv", "index.html"):
+        mode = (tmp_path / "report" / name).stat().st_mode
+        assert mode & 0o077 == 0, name  # topics may be sessions of single visitors
+
+
+def test_a_study_that_nobody_has_judged_says_what_to_do(study: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(InputError, match="study serve"):
+            make_report(study, tmp_path / "report")
+        JudgementStore(study).tokens(3)  # links alone are no judgements
+    assert not (tmp_path / "report").exists()
+
+
+def test_who_has_a_link_and_has_not_judged_is_missing(study: Path, tmp_path: Path) -> None:
+    JudgementStore(study).tokens(3)
+    _judge_all(study, 2)
+    results = make_report(study, tmp_path / "report")
+    assert (results.complete, results.missing) == (False, {3: 14})
+    assert json.loads((tmp_path / "report" / "manifest.json").read_text())["complete"] is False
+    _judge_all(study, 3)
+    assert make_report(study, tmp_path / "report").complete
+
+
+HOSTILE = [
+    "A$\\frac$",
+    "$$",
+    "=cmd|' /C calc'!A0",
+    "<script>alert(1)</script>",
+    "@x",
+    "-->",
+    'a,b"c',
+]
+
+
+def test_hostile_names_and_texts_reach_every_file_as_text(tmp_path: Path) -> None:
+    topics = [Topic(text, text, (text,)) for text in HOSTILE]
+    models = {name: _Fixed(*HOSTILE) for name in HOSTILE}
+    create_study(tmp_path / "study", topics, models)  # type: ignore[arg-type]
+    _judge_all(tmp_path / "study", 1)
+    make_report(tmp_path / "study", tmp_path / "report")
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "<script" not in page
+    assert "A$\\frac$" in page
+    ElementTree.parse(tmp_path / "report" / "figure8.svg")
+    for name in ("topics.csv", "judgements.csv"):
+        with (tmp_path / "report" / name).open(newline="") as stream:
+            rows = list(csv.reader(stream))
+        assert not [c for row in rows for c in row if c[:1] in ("=", "@", "+", "-")]
+
+
+MARKUP = "<script>alert(1)</script>"
+
+
+class _Tags(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def _results(missing: dict[int, int], name: str = "A") -> StudyResults:
+    shares = {grade: Share(1 / 3, 0.2, 0.5) for grade in (USEFUL, SOMEWHAT, NOT_USEFUL)}
+    model = ModelResults(name, 10, 10, 2, shares, Share(0.58, 0.51, 0.66), 0.6)
+    group = GroupResults((0,), 1, (model,), (), Agreement(None, 0.5, 4))
+    judged = {1: 4 - missing.get(1, 0), 2: 4 - missing.get(2, 0)}
+    return StudyResults({"all": group}, judged, {1: 0.5, 2: None}, 4, missing, not missing)
+
+
+def _page(results: StudyResults, text: str = "q") -> _Tags:
+    return _Tags(study_page(results, TopicTable(["topic", "query"], [[0, text]]), "<svg></svg>"))
+
+
+def test_a_complete_study_says_so_and_stands_beside_the_paper() -> None:
+    page = _page(_results({}))
+    assert "Complete: every assessor" in page.text
+    assert "interim" not in page.text
+    assert "58% (51-66)" in page.text
+    assert "HRED in the paper" in page.text
+    assert "64%" in page.text
+
+
+def test_an_unfinished_study_is_interim_and_names_who_is_missing() -> None:
+    results = _results({2: 3})
+    page = _page(results)
+    assert who_is_missing(results) == "Not complete: assessor 2 (3 of 4 left)."
+    assert page.text.count("interim, not complete") == 2  # title and heading
+    assert "assessor 2 (3 of 4 left)" in page.text
+
+
+def test_hostile_names_and_texts_stay_text() -> None:
+    page = _page(_results({}, MARKUP), MARKUP)
+    assert "script" not in page.tags
+    assert page.text.count(MARKUP) == 3  # beside the paper, the group's table, the topic
+
+
+HOSTILE_NAMES = [
+    "A$\\frac$",
+    "$x$",
+    "$$",
+    "\\",
+    "a_b^c",
+    "<script>x</script>",
+    "--><b>",
+    "]]>",
+    "m" * 80,
+]
+
+
+def _group(*names: str) -> GroupResults:
+    shares = {USEFUL: Share(0.5, 0.4, 0.6), SOMEWHAT: Share(0.2, 0.1, 0.3)}
+    shares[NOT_USEFUL] = Share(0.3, 0.3, 0.3)
+    models = [ModelResults(n, 10, 10, 2, shares, Share(0.7, 0.6, 0.8), 0.6) for n in names]
+    return GroupResults((0, 1), 2, tuple(models), (), Agreement(None, None, 0))
+
+
+def _texts(svg: str) -> list[str]:
+    root = ElementTree.fromstring(svg)
+    return ["".join(item.itertext()).strip() for item in root.iter() if item.tag.endswith("}text")]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES[:-1])
+def test_any_name_is_drawn_as_it_is(name: str) -> None:
+    svg = draw_shares(_group(name, "B"))
+    assert name in _texts(svg)
+    assert "<script" not in svg
+
+
+def test_a_long_name_is_cut_and_leaves_room() -> None:
+    assert "m" * 23 + "…" in _texts(draw_shares(_group(HOSTILE_NAMES[-1], "B")))

@@ -251,10 +251,10 @@ def test_without_a_check_a_query_that_was_never_clicked_on_found_nothing(
 
 
 def test_the_rescue_leads_and_nothing_comes_twice() -> None:
-    expected_own = [Suggestion(text, 0.0, "") for text in ("a", "b", "c")]
+    usual = [Suggestion(text, 0.0, "") for text in ("a", "b", "c")]
     lead = [Suggestion(text, 0.0, "people") for text in ("c", "d")]
-    assert texts(rescued(expected_own, lead, 4)) == ["c", "d", "a", "b"]
-    assert texts(rescued(expected_own, [], 2)) == ["a", "b"]
+    assert texts(rescued(usual, lead, 4)) == ["c", "d", "a", "b"]
+    assert texts(rescued(usual, [], 2)) == ["a", "b"]
 
 
 def test_only_rescue_asks_what_finds_something(prepared: Any, tiny_log: Any) -> None:

@@ -1,12 +1,21 @@
-"""Row-wise updates equal dense ones where every row is touched; clipping; states that return."""
+"""Batches of an epoch, row-wise optimisers, and processes that share a step."""
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._C._distributed_c10d import HashStore
 
+from nextquery.errors import InputError
+from nextquery.model.loss import CandidateSampler
+from nextquery.training.distributed import Processes, choose_device, needs_gloo, processes
+from nextquery.training.feed import Feed, Order, TrainingStep, ahead, dropout_seed
 from nextquery.training.optimiser import DECAY, EPSILON, MOMENTUM, Optimiser, RMSProp, RowAdam
+
+from .conftest import random_sessions
 
 WORDS = torch.tensor([0, 1, 2, 3])
 
@@ -138,3 +147,168 @@ def test_a_restored_optimiser_goes_on_bit_for_bit(kind: str) -> None:
     take_steps(second, restored, 3, WORDS)
     for one, other in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_batches_are_sorted_by_length_unless_asked_otherwise() -> None:
+    corpus = random_sessions(200, 1)
+    spread = {}
+    for window in (64, 1):
+        batches = Feed(corpus, Order(3, 60, window)).epoch(0)
+        spread[window] = np.mean([corpus.queries()[batch].std() for batch in batches])
+        assert sorted(np.concatenate(batches)) == list(range(200))
+    assert spread[64] < 0.3 * spread[1]
+
+
+def test_every_epoch_has_every_session_once_in_its_own_order() -> None:
+    feed = Feed(random_sessions(50, 1), Order(3, 40))
+    epochs = [np.concatenate(feed.epoch(epoch)) for epoch in (0, 1, 0)]
+    assert [sorted(order) for order in epochs] == [list(range(50))] * 3
+    assert (epochs[0] == epochs[2]).all()
+    assert (epochs[0] != epochs[1]).any()
+    assert (epochs[0] != np.concatenate(Feed(random_sessions(50, 1), Order(4, 40)).epoch(0))).any()
+
+
+def test_an_error_in_the_input_reaches_the_loop() -> None:
+    def items() -> Any:
+        yield 1
+        raise ValueError("broken input")
+
+    result = ahead(items())
+    assert next(result) == 1
+    with pytest.raises(ValueError, match="broken input"):
+        next(result)
+
+
+def feeds(processes: int, batch_words: int = 40) -> list[Feed]:
+    corpus = random_sessions(30, 1)
+    sampler = CandidateSampler(corpus.word_counts(), 2, 1)
+    return [
+        Feed(corpus, Order(3, batch_words), sampler, (rank, processes)) for rank in range(processes)
+    ]
+
+
+def drawn(step: TrainingStep) -> list[int]:
+    assert step.candidates is not None
+    result: list[int] = step.candidates.words.tolist()
+    return result
+
+
+def test_a_run_goes_on_anywhere_with_the_same_batches_and_candidates() -> None:
+    feed = feeds(1, batch_words=8)[0]
+    batches = feed.epoch(0)
+    whole = list(feed.steps(batches, 0, 1))
+    rest = list(feed.steps(batches, 2, 3))
+    assert len(whole) == len(batches) > 4
+    assert [step.members.tolist() for step in rest] == [b.tolist() for b in batches[2:]]
+    assert [drawn(step) for step in rest] == [drawn(step) for step in whole[2:]]
+    assert len({str(drawn(step)) for step in whole}) > 1
+
+
+def test_processes_share_a_batch_and_sum_over_the_same_words() -> None:
+    one, two = feeds(2)
+    batches = one.epoch(0)
+    assert [b.tolist() for b in batches] == [b.tolist() for b in two.epoch(0)]
+    for mine, other in zip(one.steps(batches, 0, 1), two.steps(batches, 0, 1), strict=True):
+        assert mine.words == other.words
+        assert drawn(mine) == drawn(other)
+        if mine.counts and other.counts:
+            assert mine.batch.sessions + other.batch.sessions == len(mine.members)
+            assert len(mine.batch.targets) + len(other.batch.targets) == mine.words
+
+
+def test_a_process_without_a_session_takes_part_but_does_not_count() -> None:
+    lonely = [np.array([4])]
+    steps = [next(feed.steps(lonely, 0, 1)) for feed in feeds(2)]
+    assert [step.counts for step in steps] == [True, False]
+    assert [step.batch.sessions for step in steps] == [1, 1]
+
+
+def test_sessions_are_named_as_in_the_data() -> None:
+    assert feeds(1)[0].ids(np.array([3, 0])) == [103, 100]
+
+
+def test_no_two_steps_or_processes_drop_the_same() -> None:
+    seeds = {
+        dropout_seed(seed, step, rank) for seed in (1, 2) for step in (1, 2) for rank in (0, 1)
+    }
+    assert len(seeds) == 8
+    assert dropout_seed(1, 2, 0) == dropout_seed(1, 2, 0)
+
+
+def test_only_a_few_items_are_made_ahead() -> None:
+    made: list[int] = []
+
+    def items() -> Any:
+        for number in range(1000):
+            made.append(number)
+            yield number
+
+    result = ahead(items(), depth=3)
+    assert [next(result) for _ in range(5)] == [0, 1, 2, 3, 4]
+    result.close()  # type: ignore[attr-defined]
+    # Five taken, three in the queue, one in the thread's hands.
+    assert len(made) <= 9
+
+
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
+
+
+def test_a_process_alone_agrees_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    module = torch.nn.Linear(2, 2)
+    with processes("cpu") as alone:
+        assert alone == Processes(0, 1, torch.device("cpu"))
+        assert alone.leads
+        assert alone.share(module) is module
+        assert alone.total([1.5, 2.0]) == [1.5, 2.0]
+        assert alone.agree(7) == 7
+    assert not torch.distributed.is_initialized()
+
+
+def test_a_group_of_processes_exchanges_what_it_has() -> None:
+    """A group whose only member is this process, so that the real exchange runs."""
+    torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+    try:
+        member = Processes(0, 2, torch.device("cpu"))  # asks the group, which has one member
+        assert member.total([1.5, 2.0]) == [1.5, 2.0]
+        assert member.agree(7) == 7
+        assert isinstance(
+            member.share(torch.nn.Linear(2, 2)), torch.nn.parallel.DistributedDataParallel
+        )
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize(
+    ("device", "sparse", "gloo"),
+    [("cuda", True, True), ("cuda", False, False), ("cpu", True, False), ("cpu", False, False)],
+)
+def test_sparse_gradients_on_gpus_are_exchanged_by_gloo(
+    device: str, sparse: bool, gloo: bool
+) -> None:
+    """NCCL, the default of GPUs, does not add up sparse tensors."""
+    module = torch.nn.Sequential(torch.nn.Embedding(5, 2, sparse=sparse), torch.nn.Linear(2, 2))
+    assert needs_gloo(module, torch.device(device)) == gloo
+    torch.distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+    try:
+        shared = Processes(0, 2, torch.device(device)).share(module)
+        assert isinstance(shared, torch.nn.parallel.DistributedDataParallel)
+        whole = torch.distributed.group.WORLD
+        assert (shared.process_group is not whole) == gloo
+        assert torch.distributed.get_backend(shared.process_group) == "gloo"
+        shared(torch.tensor([1, 3])).sum().backward()
+        assert module[0].weight.grad.is_sparse == sparse  # type: ignore[union-attr]
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@NO_GPU
+def test_a_machine_without_a_gpu() -> None:
+    assert choose_device("auto") == torch.device("cpu")
+    with pytest.raises(InputError, match=r"`device` cuda: this machine has 0 CUDA devices"):
+        choose_device("cuda")
+
+
+def test_what_is_no_device_is_refused() -> None:
+    with pytest.raises(InputError, match="`device` abacus: not a device; use auto, cpu or cuda"):
+        choose_device("abacus")

@@ -1,7 +1,8 @@
-"""The examples in docstrings run, each module's in a folder of its own with a small log."""
+"""Examples in docstrings run, and files that the architecture page names exist."""
 
 import doctest
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,16 @@ def test_the_examples_of_a_module_are_true(
 
     assert result.attempted
     assert not result.failed
+
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "nextquery"
+PAGE = ROOT / "docs" / "development" / "architecture.md"
+
+
+def test_every_file_that_the_page_names_exists() -> None:
+    named = set(re.findall(r"`([\w/]+/[\w]+\.(?:py|js|toml|html|css))`", PAGE.read_text("utf-8")))
+    assert named
+    assert not [
+        name for name in named if not any((top / name).is_file() for top in (PACKAGE, ROOT))
+    ]

@@ -12,7 +12,7 @@ from nextquery.inference.rules import MOST_WORDS, KnownQueries
 from nextquery.inference.settings import DecodeConfig
 from nextquery.text.vocabulary import END_OF_QUERY, Vocabulary
 
-from ..conftest import ModelMaker, predictor_of
+from .conftest import ModelMaker, predictor_of
 
 WORDS = Vocabulary(["paris", "hotels", "map", "rome"])
 KNOWN = ["w1 w2", "w1 w2 w3", "w5", "w6 w7", "w8 w9 w10", "zebra w1", "w11 w1", "w12"]
@@ -46,10 +46,6 @@ def test_long_queries_are_left_out_and_long_prefixes_have_no_end() -> None:
     assert known.next_words(ids(*longest.split(), "paris")).tolist() == []
 
 
-def test_nothing_known_allows_nothing() -> None:
-    assert KnownQueries([], WORDS).next_words(()).tolist() == []
-
-
 def knowing(make_model: ModelMaker, **form: Any) -> Predictor:
     guard = Guard()
     queries = marisa_trie.RecordTrie(COUNT_FORMAT, [(text, (3,)) for text in KNOWN])
@@ -65,19 +61,19 @@ def test_only_known_queries_are_found_and_all_of_them(
     predictor = knowing(make_model, **form)
     states = predictor.encoder.encode_many([["w1 w2", "w4"], ["zebra"], []])
     config = DecodeConfig(known="only", specificity=0.0, fold=False, mode=mode)
-    for state, found in zip(states, predictor.suggest_many(states, 20, config), strict=True):
+    for state, result in zip(states, predictor.suggest_many(states, 20, config), strict=True):
         possible = {text for text in KNOWN if "zebra" not in text} - set(state.queries)
-        assert {each.text for each in found} == possible
-        scored = predictor.score_many([state], [[each.text for each in found]])[0]
-        for each, score in zip(found, scored, strict=True):
-            assert each.score == pytest.approx(score.log_likelihood, abs=0.05)
+        assert {item.text for item in result} == possible
+        scored = predictor.score_many([state], [[item.text for item in result]])[0]
+        for item, score in zip(result, scored, strict=True):
+            assert item.score == pytest.approx(score.log_likelihood, abs=0.05)
 
 
 def test_the_length_is_held(make_model: ModelMaker) -> None:
     predictor = knowing(make_model)
     state = predictor.encoder.encode(["w4"])
     config = DecodeConfig(known="only", max_words=2, fold=False)
-    texts = {each.text for each in predictor.suggest_many([state], 20, config)[0]}
+    texts = {item.text for item in predictor.suggest_many([state], 20, config)[0]}
     assert texts == {"w1 w2", "w5", "w6 w7", "w11 w1", "w12"}
 
 
@@ -85,12 +81,12 @@ def test_completions_and_samples_are_held_to_known_queries(make_model: ModelMake
     predictor = knowing(make_model)
     state = predictor.encoder.encode(["w4"])
     config = DecodeConfig(known="only", fold=False, beam=40)
-    completed = {each.text for each in predictor.complete(state, "w1", 20, config)}
+    completed = {item.text for item in predictor.complete(state, "w1", 20, config)}
     assert completed == {"w1 w2", "w1 w2 w3", "w11 w1", "w12"}
     sampling = DecodeConfig(known="only", strategy="sample", beam=40, fold=False)
     drawn = predictor.suggest_many([state], 40, sampling)[0]
     assert drawn
-    assert {each.text for each in drawn} <= set(KNOWN)
+    assert {item.text for item in drawn} <= set(KNOWN)
 
 
 def test_preferred_queries_rise(make_model: ModelMaker) -> None:
@@ -98,8 +94,8 @@ def test_preferred_queries_rise(make_model: ModelMaker) -> None:
     state = predictor.encoder.encode(["w1 w2", "w4"])
     free, preferred = (
         [
-            each.text
-            for each in predictor.suggest_many(
+            item.text
+            for item in predictor.suggest_many(
                 [state], 40, DecodeConfig(known=known, specificity=0.0, fold=False, beam=50)
             )[0]
         ]
