@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from nextquery.errors import InputError
 from nextquery.evaluation.comparison import (
@@ -19,6 +20,7 @@ from nextquery.evaluation.comparison import (
     paired_t_test_by_user,
     qualities,
     rank_systems,
+    users_needed,
 )
 from nextquery.evaluation.ranked_system import ADJ, BASELINE, RankedSystem
 from nextquery.evaluation.rankers import RankerGroup
@@ -138,6 +140,27 @@ def test_bootstrap_over_users_draws_all_their_cases() -> None:
     [low, high] = bootstrap_intervals(values, None)[0]
     [by_user_low, by_user_high] = bootstrap_intervals(values, owners)[0]
     assert by_user_high - by_user_low > 3 * (high - low)
+
+
+def test_users_needed_give_the_promised_power() -> None:
+    """Logs of that many users show the difference in about 80% of the draws."""
+    draw = np.random.default_rng(1)
+    difference, deviation = 0.02, 0.15  # of one user
+    few = 50
+    users = users_needed(few, deviation / np.sqrt(few), difference)
+
+    logs = draw.normal(difference, deviation, size=(2000, users))
+    p_values = stats.ttest_1samp(logs, 0.0, axis=1).pvalue
+    assert users == 657  # ((2.576 + 0.842) * 0.15 / 0.02) ** 2
+    assert (p_values < 0.01).mean() == pytest.approx(0.8, abs=0.03)
+
+
+def test_users_needed_grow_with_the_square_of_the_precision() -> None:
+    once = users_needed(1000, 0.01, 0.03)
+    assert users_needed(1000, 0.01, 0.015) == pytest.approx(4 * once, abs=4)
+    assert users_needed(1000, 0.01, -0.03) == once
+    assert users_needed(1000, 0.01, 0.03, level=0.05) < once
+    assert users_needed(1000, 0.01, 0.03, power=0.9) > once
 
 
 def keys(names: list[str], reference: str = "") -> set[tuple[str, str]]:
