@@ -1,38 +1,36 @@
-"""Produce the figures of the documentation again: `python -m research NAME ...` in a checkout.
+"""Produce the figures of the documentation: `python -m research NAME ...` in a checkout.
 
-WORK keeps logs, models and reports; what is there already is not made again. A study writes
-docs/results/NAME.json.
+WORK keeps logs, models and reports; finished steps are not repeated. A study writes docs/results.
 
-    page                         docs/results/experiments.md and its figures, nothing is measured
-    leaderboard WORK             measure the small logs (six minutes of one core), write the page
-    leaderboard page             docs/results/leaderboard.md alone, nothing is measured
-    plots                        training curves and latency from docs/results
-    plots serving FILE NOTE      first keep a run of `./scripts/bench serve --json` with
+    pages                        the tables and figures of docs/results, from its JSON files
+    leaderboard WORK             measure the small logs (six CPU minutes), write the page
+    leaderboard page             docs/results/leaderboard.md from its JSON files
+    plots                        training curves and latency, from docs/results
+    plots serving FILE NOTE      first store a run of `./scripts/bench serve --json` with
                                  NEXTQUERY_BENCH_SERVE=offered; NOTE: what else the machine did
-    plots training NAME=MODEL... first keep the curves of trained models
+    plots training NAME=MODEL... first store the curves of trained models
 
 Synthetic logs:
 
-    made-up WORK                 HRED without copying: two forms, three seeds each
-    control WORK                 the same on the log's shuffled control, one model
-    learning WORK                one domain, many configurations, one epoch, three seeds
-    presentations WORK           the paper's form, logs of .1, .4 and 1.6 million sessions
+    synthetic WORK               HRED without copying: two forms, three seeds each
+    control WORK                 the same on the shuffled control, one model
+    copying WORK                 HRED with copying, all defaults; also the time of the experiment
+    presentations WORK           the paper's form on logs of .1, .4 and 1.6 million sessions
     log-sizes WORK [NAME]        learning curves: copying, plain
-    made-up-earlier WORK         with the user's earlier queries before the context
-    seeds WORK                   three seeds, their ensemble and its students (before 0.2.0)
+    synthetic-earlier WORK       with the user's earlier queries before the context
+    grids WORK                   rankers by the grid that features are rounded to
+    softmax WORK                 exact and sampled loss on the same sessions
+    reproduction WORK            the paper's pipeline on 2 million sessions: time and memory
 
 AOL logs, which you must have:
 
+    aol-held-out WORK LOG...     known and held-out visitors, today's defaults
     aol WORK LOG...              new visitors
-    aol-bagged WORK LOG...       the same with single and with bagged rankers, next query
     aol-meaning WORK LOG...      new visitors, every context, with a sentence encoder
-    aol-known WORK LOG...        known visitors; users of the last log are shown separately
+    aol-known WORK LOG...        known visitors
     aol-contexts WORK LOG...     the same, every context
     aol-plain WORK LOG...        the same for HRED without copying
     aol-earlier WORK LOG...      the same with the user's earlier queries before the context
-    aol-ngrams WORK LOG...       word vectors with and without character n-grams
-    aol-seeds WORK LOG...        three seeds and their ensemble, perplexities
-    leak WORK DATA               does the ranker of new visitors know who they are?
     returning RETURNING DATA NAME=MODEL...
                                  own earlier queries of visitors (docs/how-to/visitors-history.md)
 
@@ -42,8 +40,8 @@ Single tables, printed as JSON; --quick takes small sizes:
     rescue [--quick]             after a query without results (docs/reference/models.md)
     satisfaction [--quick]       learning from clicks (docs/how-to/feedback.md)
     new_days [--quick]           `update` against preparing again (docs/how-to/nightly-updates.md)
-    log_growth [--quick]         cost by the size of the log (docs/how-to/many-machines.md)
-    synthetic [--quick]          the synthetic log (docs/explanation/synthetic-log.md)
+    log_growth [--quick]         cost by the size of the log (docs/results/speed.md)
+    synthetic_log [--quick]      the synthetic log (docs/explanation/synthetic-log.md)
 """
 
 import importlib
@@ -52,16 +50,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-TABLES = ("quality", "rescue", "satisfaction", "new_days", "log_growth", "synthetic")
+TABLES = ("quality", "rescue", "satisfaction", "new_days", "log_growth", "synthetic_log")
 
 
 def main(arguments: list[str]) -> None:
-    """Run one study, or write a page."""
+    """Run one study, or write the pages."""
     match arguments:
-        case ["page"]:
+        case ["pages"]:
             from research import page, plots
 
-            page.PAGE.write_text(page.fill(page.PAGE.read_text()))
+            page.write_all()
             plots.draw_all()
         case ["leaderboard", where]:
             from research import leaderboard
@@ -105,41 +103,39 @@ def _study(name: str, work: Path, rest: list[str]) -> None:
         aol,
         commands,
         earlier,
-        few_users,
+        grids,
         log_sizes,
-        one_domain,
         presentations,
-        small_logs,
+        reproduction,
+        softmax,
     )
 
     synthetic: dict[str, Callable[[Path], None]] = {
-        "made-up": commands.made_up,
+        "synthetic": commands.synthetic,
         "control": commands.control,
-        "learning": one_domain.study,
+        "copying": commands.copying,
         "presentations": presentations.study,
-        "made-up-earlier": earlier.made_up,
-        "seeds": small_logs.seeds,
+        "synthetic-earlier": earlier.synthetic,
+        "grids": grids.study,
+        "softmax": softmax.study,
+        "reproduction": reproduction.study,
     }
-    of_logs: dict[str, Callable[[Path, list[Path]], None]] = {
+    with_logs: dict[str, Callable[[Path, list[Path]], None]] = {
         "aol": aol.new_visitors,
-        "aol-bagged": few_users.study,
+        "aol-held-out": aol.held_out,
         "aol-meaning": aol.meaning,
         "aol-known": aol.known_visitors,
         "aol-contexts": aol.contexts,
         "aol-plain": aol.plain,
         "aol-earlier": earlier.aol,
-        "aol-ngrams": small_logs.ngrams,
-        "aol-seeds": small_logs.aol_seeds,
     }
-    if name not in {*synthetic, *of_logs, "leak", "log-sizes"}:
+    if name not in {*synthetic, *with_logs, "log-sizes"}:
         raise SystemExit(__doc__)
     work.mkdir(parents=True, exist_ok=True)
     if name in synthetic:
         synthetic[name](work)
-    elif name in of_logs:
-        of_logs[name](work, [Path(log) for log in rest])
-    elif name == "leak":
-        commands.leak(work, Path(rest[0]))
+    elif name in with_logs:
+        with_logs[name](work, [Path(log) for log in rest])
     elif rest:
         log_sizes.curves(work, rest)
     else:

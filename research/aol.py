@@ -1,11 +1,14 @@
-"""The AOL studies of docs/results/experiments.md: new visitors, and known visitors.
+"""The AOL studies of docs/results: known, held-out and new visitors.
 
-The logs are not shipped. Of what is measured only aggregates are kept.
+The logs are not distributed, and only aggregates are written.
 """
 
+import hashlib
+import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -54,6 +57,28 @@ def known_visitors(work: Path, logs: Sequence[Path]) -> None:
     save("aol_known", summarise(report_of(work / "report-known", given)))
     given += ["--ranker-positions", "every"]
     save("aol_known_every", summarise(report_of(work / "report-known-every", given)))
+
+
+def held_out(work: Path, logs: Sequence[Path]) -> None:
+    """Known visitors and visitors held out from counts, rankers and model, today's defaults.
+
+    The model is trained with K = 3 and spelling correction, as `nextquery prepare` does by default;
+    counts are those of the paper (`--min-users 1`).
+    """
+    data, private, model = work / "data1", work / "data3", work / "hred"
+    kept = ("--split-at", LAST_WEEKS[1], "--holdout-users", "0.1")
+    make(data, ["prepare", *map(str, logs), "--out", str(data), *LAST_WEEKS, *kept[2:]])
+    make(private, ["prepare", *map(str, logs), "--out", str(private), *kept])
+    make(model, ["train", str(private), "--out", str(model), "--config", "small"])
+    given = [str(data), f"--model=hred={model}", *QUICK, "--visitors", "known"]
+    for name, options in (
+        ("last", NEXT_QUERY),
+        ("every", (*NEXT_QUERY, "--ranker-positions", "every")),
+        ("contexts", ("--scenario", "every_context", "--ranker-cases", "1500")),
+    ):
+        report = report_of(work / f"report-{name}", [*given, *options])
+        save(f"aol_held_out_{name}", summarise(report))
+    describe([data, private])
 
 
 def contexts(work: Path, logs: Sequence[Path]) -> None:
@@ -125,3 +150,45 @@ def _users_of(log: Path, file: Path) -> Path:
     rows = pl.read_csv(log, separator="\t", quote_char=None, columns=["AnonID"], infer_schema=False)
     file.write_text("".join(f"{user}\n" for user in rows["AnonID"].unique().sort()))
     return file
+
+
+def describe(data: Sequence[Path]) -> None:
+    """Counts and checksums of prepared AOL folders, which are not distributed."""
+    folders = [json.loads((folder / "manifest.json").read_text()) for folder in data]
+    save(
+        "aol_data",
+        {
+            "logs": [
+                {**log, "file": "/".join(Path(log["file"]).parts[-2:])}
+                for log in folders[0]["logs"]
+            ],
+            "prepared": [
+                {
+                    "options": _options(folder["settings"]),
+                    "rows": folder["counts"]["rows_read"],
+                    "users": folder["counts"]["users"],
+                    "sessions": folder["counts"]["sessions"],
+                    "checksum": checksum_of_tables(folder["files"]),
+                    "files": folder["files"],
+                }
+                for folder in folders
+            ],
+        },
+    )
+
+
+def _options(settings: Mapping[str, Any]) -> str:
+    spelling = "" if settings["spelling"] else " --no-spelling"
+    return (
+        f"--min-users {settings['min_users']}{spelling} --holdout-users {settings['holdout_users']}"
+    )
+
+
+def checksum_of_tables(files: Mapping[str, str]) -> str:
+    """One sha256 of all tables: of the lines `sha256  name`, as `sha256sum` writes them.
+
+    >>> checksum_of_tables({"b": "2", "a": "1"})[:8]
+    'e8fd1d5a'
+    """
+    lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(files.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()

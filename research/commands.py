@@ -1,4 +1,4 @@
-"""The commands behind docs/results/experiments.md, in order; existing results are kept.
+"""The commands behind docs/results, in order; existing results are kept.
 
 Everything goes through the command line, so that each figure of the page can be made by hand.
 """
@@ -9,12 +9,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from nextquery.logs.data_folder import PreparedData
 from research.curves import CurveWriter, watched
-from research.leak import study
 from research.summary import summarise
 from research.tables import RESULTS, ROOT
 
@@ -34,7 +34,7 @@ PLAIN = (
     "train.validation_sessions=3000",
     "train.decay=1.0",
 )
-"""Plain HRED on a made-up log: what every form has in common, on top of `tiny`."""
+"""Plain HRED on a synthetic log: what every form has in common, on top of `tiny`."""
 
 FORMS = {
     "all": ("model.decoder_context=all",),
@@ -50,7 +50,7 @@ LATE = ("--split-at", "2006-04-30T08:53:44,2006-05-14T05:25:37,2006-05-28T12:00:
 """The same background and training part as by default, and a test part of 7,233 sessions."""
 
 
-def made_up(work: Path) -> None:
+def synthetic(work: Path) -> None:
     """Plain HRED in both forms, three seeds each."""
     log, data, late = work / "log.tsv", work / "data", work / "data-late"
     make(log, ["synth", str(log), *LOG])
@@ -59,7 +59,7 @@ def made_up(work: Path) -> None:
     models = {
         f"{form}-{seed}": train_plain(work, data, form, seed) for form in FORMS for seed in SEEDS
     }
-    save("made_up", _measured(work, late, models))
+    save("synthetic", _measured(work, late, models))
 
 
 def control(work: Path) -> None:
@@ -69,6 +69,31 @@ def control(work: Path) -> None:
     make(data, ["prepare", str(log), "--out", str(data), "--no-spelling"])
     models = {"all-1": train_plain(work, data, "all", 1, epochs=1)}
     save("control", _measured(work, data, models))
+
+
+COPYING = ("--sessions", "122000", "--seed", "7")
+"""About 10,000 test sessions."""
+
+
+def copying(work: Path) -> None:
+    """HRED with copying and an experiment with all defaults; its CPU time by step."""
+    log, data, model = work / "log.tsv", work / "data", work / "model"
+    make(log, ["synth", str(log), *COPYING])
+    make(data, ["prepare", str(log), "--out", str(data), "--no-spelling"])
+    train = ["train", str(data), "--out", str(model), "--config", "tiny", "--set=train.epochs=2"]
+    make(model, train)
+    report = report_of(work / "report", [str(data), f"--model=hred={model}"])
+    save("synthetic_copying", summarise(report))
+    save("experiment_time", {"date": date.today().isoformat(), "steps": seconds_by_step(report)})
+
+
+def seconds_by_step(report: Mapping[str, Any]) -> dict[str, float]:
+    """CPU seconds of each step of an experiment, rankers apart."""
+    steps = dict(report["seconds"])
+    for part, title in (("scenarios", ""), ("new_visitors", "new ")):
+        for name, result in report[part].items():
+            steps[f"{title}{name}: rankers"] = result.get("ranker_seconds", 0.0)
+    return {name: round(seconds, 1) for name, seconds in steps.items()}
 
 
 def _measured(work: Path, data: Path, models: Mapping[str, Path]) -> dict[str, Any]:
@@ -91,11 +116,6 @@ def train_plain(work: Path, data: Path, form: str, seed: int, epochs: int = 3) -
     with watched(writer):
         make(folder, ["train", str(data), "--out", str(folder), "--config", "tiny", *sets])
     return folder
-
-
-def leak(work: Path, data: Path) -> None:
-    """Whether the Baseline Ranker of new visitors knows something of them (`leak.py`)."""
-    save("leak", study(PreparedData(data), work))
 
 
 def changed(name: str, changes: Mapping[str, str]) -> str:

@@ -1,26 +1,48 @@
 """The hidden intent while a model is trained: the probe on every checkpoint that appears.
 
-A training run keeps only its newest checkpoints, so they are looked at as they come, in a thread
-beside the process that trains.
+A training run keeps only its newest checkpoints, so a thread probes each one when it appears.
 """
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from nextquery.errors import ArtifactError
 from nextquery.evaluation.probes.hidden_intent import intent_result
+from nextquery.guard.guard import Guard
+from nextquery.inference.hred import HREDModel
+from nextquery.inference.hred_network import HREDNetwork
+from nextquery.inference.predictor import Predictor
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig
+from nextquery.records import ScoredQuery
 from nextquery.text.vocabulary import Vocabulary
 from nextquery.training.checkpoint import CheckpointFolder
-from research.learning import Scores
 
 SECONDS = 5.0
 CASES = 1000
+
+
+class Scores:
+    """A model in memory as a system that scores."""
+
+    def __init__(self, model: HRED) -> None:
+        network = HREDModel(HREDNetwork(model.config, model.vocabulary, model.arrays()))
+        self._predictor = Predictor(network, Guard())
+
+    def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
+        """The log-likelihood of each candidate."""
+        return self.score_many([context], [candidates])[0]
+
+    def score_many(
+        self, contexts: Sequence[Sequence[str]], candidates: Sequence[Sequence[str]]
+    ) -> list[list[ScoredQuery]]:
+        """The same for many contexts."""
+        states = self._predictor.encoder.encode_many(contexts)
+        return self._predictor.score_many(states, candidates)
 
 
 class CurveWriter:

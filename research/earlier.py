@@ -1,6 +1,6 @@
 """A user's earlier queries in front of the context: how many, and whether rankers gain by them.
 
-On AOL logs, which are not shipped, and on a made-up log, where each session has an intent of its
+On AOL logs, which are not shipped, and on a synthetic log, where each session has an intent of its
 own. How many queries are put in front is chosen by the validation sessions, with HRED alone.
 """
 
@@ -38,7 +38,7 @@ FORMS = {"next_query": "sum", "every_context": "lift"}
 """The form of the score by which HRED orders candidates alone: what suits the scenario."""
 
 EVERY = ("--ranker-positions", "every", "--earlier-queries", TAKEN)
-LOGS = {"aol": "AOL", "made_up": "made up"}
+LOGS = {"aol": "AOL", "synthetic": "synthetic"}
 
 
 def aol(work: Path, logs: Sequence[Path]) -> None:
@@ -50,16 +50,16 @@ def aol(work: Path, logs: Sequence[Path]) -> None:
     _save("aol", report_of(work / "report-earlier-contexts", apart), "contexts")
 
 
-def made_up(work: Path) -> None:
-    """The same on a made-up log of 30,000 sessions with `tiny`."""
+def synthetic(work: Path) -> None:
+    """The same on a synthetic log of 30,000 sessions with `tiny`."""
     log, data, model = (work / name for name in ("log.tsv", "data", "hred"))
     make(log, ["synth", str(log), "--sessions", "30000", "--seed", "1"])
     make(data, ["prepare", str(log), "--out", str(data), "--no-spelling"])
     make(model, ["train", str(data), "--out", str(model), "--config", "tiny"])
-    _save("made_up", {"validation": by_number(data, model, Rules())})
+    _save("synthetic", {"validation": by_number(data, model, Rules())})
     given = [str(data), f"--model=hred={model}", *QUICK, "--visitors", "known"]
     short = ["--scenario", "next_query", "--scenario", "robust", "--scenario", "long_tail"]
-    _save("made_up", report_of(work / "report-earlier", [*given, *short, *EVERY]), "scenarios")
+    _save("synthetic", report_of(work / "report-earlier", [*given, *short, *EVERY]), "scenarios")
 
 
 def by_number(data: Path, model: Path, rules: Rules) -> dict[str, Any]:

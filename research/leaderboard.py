@@ -1,8 +1,8 @@
-"""docs/results/leaderboard.md: every system of `nextquery experiment` on made-up logs, in tables.
+"""docs/results/leaderboard.md: every system of `nextquery experiment` on synthetic logs, in tables.
 
 Three small logs with every form of model are run by `leaderboard_runs.py` (docs/results/
 leaderboard.json); a log ten times as large comes from the aggregates of `python -m research`
-(docs/results/made_up.json and control.json). Made by python -m research leaderboard.
+(docs/results/synthetic.json and control.json). Made by python -m research leaderboard.
 """
 
 import json
@@ -50,24 +50,24 @@ def measure(work: Path) -> None:
 
 def page() -> str:
     """The page that the committed aggregates give."""
-    made_up, control, costs = read("made_up"), read("control"), json.loads(COSTS.read_text())
-    sessions = made_up["sessions"]
+    synthetic, control, costs = read("synthetic"), read("control"), json.loads(COSTS.read_text())
+    sessions = synthetic["sessions"]
     return _TEXT.format(
         log=" ".join(LOG),
         background=f"{sessions['background']:,}",
         test=f"{sessions['test']:,}",
-        systems=_systems(made_up, control),
+        systems=_systems(synthetic, control),
         copying=", ".join(TRAINED_FORMS["copying"]),
         plain=", ".join(TRAINED_FORMS["plain"]),
         small_logs=_small_logs(costs["small"]),
         small_systems=_small_systems(costs["small"]),
         small_costs=_small_costs(costs["small"]),
-        costs=_costs(made_up, costs),
+        costs=_costs(synthetic, costs),
     )
 
 
-def _systems(made_up: Document, control: Document) -> str:
-    found = {name: each for name, each in made_up["scenarios"].items() if "mrr" in each}
+def _systems(synthetic: Document, control: Document) -> str:
+    found = {name: each for name, each in synthetic["scenarios"].items() if "mrr" in each}
     heads = ["system", "seeds", *(f"{TITLES[name]} ({each['cases']['test']:,})"
                                   for name, each in found.items()), "control"]  # fmt: skip
     rows = []
@@ -116,13 +116,13 @@ def _small_systems(small: Document) -> str:
 
 
 def _small_costs(small: Document) -> str:
-    heads = ["system", *(f"{LOGS[log]}: processor seconds" for log in small), "size, MB"]
+    heads = ["system", *(f"{LOGS[log]}: CPU seconds" for log in small), "size, MB"]
     rows = []
     for system in _by_form(small["first"]["costs"]):
         spent, sizes = [], []
         for found in small.values():
             mine = [each for name, each in found["costs"].items() if _form(name) == system]
-            seconds = [each["processor_seconds"] for each in mine]
+            seconds = [each["cpu_seconds"] for each in mine]
             spent.append(f"{statistics.mean(seconds):.0f}" if seconds else "")
             sizes += [each["mb"] for each in mine]
         rows.append([NAMES[system], *spent, f"{min(sizes):.1f} to {max(sizes):.1f}"])
@@ -161,14 +161,14 @@ def _shown(values: Sequence[float]) -> str:
     return mean if len(values) == 1 else f"{mean} ({low}-{high})"
 
 
-def _costs(made_up: Document, costs: Document) -> str:
+def _costs(synthetic: Document, costs: Document) -> str:
     rows = [
-        [NAMES[name], f"{each['processor_seconds']:.0f} s of processor time", f"{each['mb']:.1f}"]
+        [NAMES[name], f"{each['cpu_seconds']:.0f} s of CPU time", f"{each['mb']:.1f}"]
         for name, each in costs["count_models"].items()
     ]
     words = min(costs["words"], WORDS) + 3
     for form in ("all", "first"):
-        seconds = [each["seconds"] for each in _seeds(made_up["models"], form)]
+        seconds = [each["seconds"] for each in _seeds(synthetic["models"], form)]
         minutes = statistics.mean(seconds) / 60
         rows.append([NAMES[form], f"{minutes:.1f} min on 2 cores", f"{_mb(form, words):.1f}"])
     return table(["system", "made in", "size, MB"], rows)
@@ -190,7 +190,7 @@ def _mb(form: str, words: int) -> float:
 
 _TEXT = """# Leaderboard
 
-Every system of `nextquery experiment` on made-up logs. `python -m research leaderboard WORK`
+Every system of `nextquery experiment` on synthetic logs. `python -m research leaderboard WORK`
 makes and measures the small logs, one after the other, and writes this page;
 `python -m research leaderboard page` writes it from `docs/results` alone. What the figures
 mean, with intervals and tests, is in [experiments](experiments.md).
@@ -206,19 +206,19 @@ nothing can be learnt but how frequent queries are: there a system should not st
 
 {small_logs}
 
-The second log has other draws, 300 made-up words beside the lexicon's, and clicks that follow from
+The second log has other draws, 300 invented words beside the lexicon's, and clicks that follow from
 satisfaction. HRED is `tiny` with `{copying}`, without copying `{plain}`, in the control one epoch.
 
 {small_systems}
 
 With so few cases an MRR has a standard error of about .02. These are short trainings on small
-logs, so that the page is made in six minutes of processor time: three epochs leave HRED without
+logs, so that the page is made in six minutes of CPU time: three epochs leave HRED without
 copying far from trained, below ADJ when it ranks alone by its sum; four with copying bring a gain,
 not all of it. On the demo's log (30,000 sessions, six epochs, copying, one ranker seed) the
 Baseline Ranker with HRED has .485, .476 and .498 in the three scenarios against .303, .297 and
 .356 without; the larger log below shows what HRED without copying comes to.
 
-What each took to make: processor seconds of one thread on a machine that had other work, starting
+What each took to make: CPU seconds of one thread on a machine that had other work, starting
 Python included; sizes are those of the folders, guard tables included. A ranker needs its models
 and some seconds.
 
@@ -228,7 +228,7 @@ and some seconds.
 
 `nextquery synth log.tsv {log}`: {background} background sessions, {test} test sessions, and its
 control. HRED without copying at twice the sizes of `tiny`, three epochs.
-`python -m research made-up WORK` and `python -m research control WORK` make these numbers.
+`python -m research synthetic WORK` and `python -m research control WORK` make these numbers.
 
 {systems}
 

@@ -1,7 +1,7 @@
 """The runs behind docs/results/leaderboard.md: three synthetic logs, all models.
 
 Everything goes through the command line. What is there already is kept, so that a run which was
-cut off goes on. Times are processor seconds of each command, since others may use the machine.
+cut off goes on. Times are CPU seconds of each command, since others may use the machine.
 """
 
 import json
@@ -83,7 +83,7 @@ def _sets(log: str, model: str) -> list[str]:
 
 
 def _make(folder: Path, model: str, costs: dict[str, Any], arguments: Sequence[str]) -> None:
-    """Make a model unless it is there, and write down its processor seconds and megabytes."""
+    """Make a model unless it is there, and write down its CPU seconds and megabytes."""
     made = folder / model
     if model in costs:
         return
@@ -94,7 +94,7 @@ def _make(folder: Path, model: str, costs: dict[str, Any], arguments: Sequence[s
     spent = after.children_user + after.children_system
     spent -= before.children_user + before.children_system
     size = sum(path.stat().st_size for path in made.rglob("*") if path.is_file())
-    costs[model] = {"processor_seconds": round(spent, 1), "mb": round(size / 1e6, 1)}
+    costs[model] = {"cpu_seconds": round(spent, 1), "mb": round(size / 1e6, 1)}
     (folder / "costs.json").write_text(json.dumps(costs, indent=1) + "\n")
 
 

@@ -1,7 +1,7 @@
 """How cost grows with the log: to make it, to prepare it, to fit or train every kind of model.
 
-Made-up logs, each four times the one before; every command in a process of its own, by its
-processor time on all cores, its peak memory and the size of what it writes. HRED is trained on the
+Synthetic logs, each four times the one before; every command in a process of its own, by its
+CPU time on all cores, its peak memory and the size of what it writes. HRED is trained on the
 smaller logs for one epoch of `tiny`, with one thread: its cost is that of the words it reads.
 
     python -m research log_growth > docs/results/log_growth.json
@@ -32,7 +32,7 @@ def main(quick: bool) -> dict[str, Any]:
             measured = _measure(place, sessions)
             found[str(measured.pop("rows"))] = measured
             print(f"{sessions} sessions: {measured}", file=sys.stderr)
-    return {"unit": "processor seconds, MB of peak memory, MB written", "rows": found}
+    return {"unit": "CPU seconds, MB of peak memory, MB written", "rows": found}
 
 
 def _measure(folder: Path, sessions: int) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def run_measured(made: Path, *arguments: Any) -> tuple[str, dict[str, float]]:
             raise RuntimeError(f"{' '.join(command)}: {errors.read()}")
     files = [made] if made.is_file() else [path for path in made.rglob("*") if path.is_file()]
     return output, {
-        "processor_s": usage.ru_utime + usage.ru_stime,
+        "cpu_s": usage.ru_utime + usage.ru_stime,
         "peak_mb": usage.ru_maxrss / 1024,
         "written_mb": sum(path.stat().st_size for path in files) / 1e6,
     }
@@ -82,7 +82,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     figure = Figure(figsize=(10.5, 4.2), layout="constrained")
     panels = figure.subplots(1, 3)
     titles = {
-        "processor_s": "processor seconds",
+        "cpu_s": "CPU seconds",
         "peak_mb": "peak memory, MB",
         "written_mb": "written, MB",
     }

@@ -1,4 +1,4 @@
-"""How much log does it take: learning curves on made-up logs, with copying and without."""
+"""How much log does it take: learning curves on synthetic logs, with copying and without."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -54,23 +54,6 @@ def curves(work: Path, names: Sequence[str] = tuple(CURVES)) -> None:
 def committed() -> dict[str, Any]:
     """What docs/results has of the curves."""
     return dict(read("log_sizes")) if (RESULTS / "log_sizes.json").is_file() else {}
-
-
-def begins_to_pay(points: Sequence[Mapping[str, Any]], level: float = 0.01) -> int | None:
-    """The sessions from which on the paper's one feature gains significantly at every size.
-
-    >>> gain = {"relative": 0.2, "p": 1e-5}
-    >>> few = {"sessions": 100, "gains": {FEATURE: {"relative": 0.1, "p": 0.2}}}
-    >>> begins_to_pay([few, {"sessions": 200, "gains": {FEATURE: gain}}])
-    200
-    """
-    found = None
-    for point in reversed(points):
-        gain = point["gains"][FEATURE]
-        if gain["relative"] <= 0 or gain["p"] >= level:
-            break
-        found = point["sessions"]
-    return found
 
 
 def _curve(work: Path, name: str) -> Any:

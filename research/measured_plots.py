@@ -1,4 +1,4 @@
-"""Plots of training and of the service, from the committed numbers in docs/results.
+"""Plots of training and of the service, from the JSON files of docs/results.
 
 `serving.json` has for 1 and 2 workers the points of `./scripts/bench serve`, section `offered`;
 `training.json` has the curves of some runs, taken from the `metrics.jsonl` of their model folders.
@@ -17,11 +17,8 @@ from nextquery.evaluation.report.plots import FAINT, INK, svg_plot
 from research.tables import RESULTS, ROOT, read
 
 FIGURES = ROOT / "docs" / "figures"
-PAGES = {
-    "serving_latency.svg": "how-to/many-machines.md",
-    "training_curves.svg": "explanation/training.md",
-}
-"""Every figure and the page that shows it."""
+FIGURE_NAMES = ("serving_latency.svg", "training_curves.svg")
+"""Shown on docs/results/speed.md."""
 COLOURS = {"1": "#35618f", "2": "#c8403f"}
 _MOST_POINTS = 60
 

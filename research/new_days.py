@@ -1,11 +1,11 @@
 """What new days cost: `update` against preparing all again, models that follow against new ones.
 
-    update   made-up logs, each four times the one before: the last day and the last week added to
+    update   synthetic logs, each four times the one before: the last day and the last week added to
              a folder without them, and the whole log prepared; the count models fitted again
     train    HRED trained on all but the last two weeks and going on with these, against training
              on everything: steps, time, and perplexity on sessions of the last days
 
-Every command in a process of its own, one thread, by its processor time.
+Every command in a process of its own, one thread, by its CPU time.
 """
 
 import sys
@@ -42,7 +42,7 @@ def main(quick: bool) -> dict[str, Any]:
             updates[str(measured.pop("rows"))] = measured
             print(f"{sessions} sessions: {measured}", file=sys.stderr)
         return {
-            "unit": "processor seconds, one thread",
+            "unit": "CPU seconds, one thread",
             "by_rows": updates,
             "hred": training_costs(Path(work), TRAINED[quick], 1 if quick else 3),
         }
@@ -50,7 +50,7 @@ def main(quick: bool) -> dict[str, Any]:
 
 def update_costs(folder: Path, sessions: int) -> dict[str, Any]:
     """Preparing a log, adding its last days, and fitting the count models again."""
-    log = _made_up(folder, sessions)
+    log = _synthetic_log(folder, sessions)
     found: dict[str, Any] = {"rows": len(log)}
     found["prepare, all"] = _prepare(folder / "log.tsv", folder / "all", sessions)
     for days in DAYS:
@@ -59,7 +59,7 @@ def update_costs(folder: Path, sessions: int) -> dict[str, Any]:
         _prepare(old, data, sessions)
         found[f"update, {days} days"] = {
             "rows": len(pl.read_csv(new, separator="\t", quote_char=None)),
-            "processor_s": _seconds("update", data, new),
+            "cpu_s": _seconds("update", data, new),
         }
     found["fit"] = {
         kind: _seconds("fit", folder / "all", "--kind", kind, "--out", folder / kind)
@@ -72,7 +72,7 @@ def training_costs(work: Path, sessions: int, epochs: int) -> dict[str, Any]:
     """HRED before the new days, going on with them, and trained anew on everything."""
     folder = work / "hred"
     folder.mkdir()
-    old, new = _cut(folder, _made_up(folder, sessions), 14)
+    old, new = _cut(folder, _synthetic_log(folder, sessions), 14)
     data, before, after, anew = (folder / name for name in ("data", "before", "after", "anew"))
     _prepare(old, data, sessions, days=".1,3,.1")
     sets = ("--config", "tiny", *PLAIN, "--set", f"train.epochs={epochs}")
@@ -86,7 +86,7 @@ def training_costs(work: Path, sessions: int, epochs: int) -> dict[str, Any]:
         "validation_sessions": len(asked),
         "update": update,
         **{
-            model.name: {**_training(model), "processor_s": spent[model.name],
+            model.name: {**_training(model), "cpu_s": spent[model.name],
                          "perplexity": round(float(perplexity(load(model), asked)), 3)}
             for model in (before, after, anew)
         },
@@ -103,7 +103,7 @@ def _training(model: Path) -> dict[str, Any]:
     return {**{key: manifest["training"][key] for key in ("steps", "words", "epochs")}, **earlier}
 
 
-def _made_up(folder: Path, sessions: int) -> pl.DataFrame:
+def _synthetic_log(folder: Path, sessions: int) -> pl.DataFrame:
     run_measured(folder / "log.tsv", "synth", folder / "log.tsv", "--sessions", sessions)
     return pl.read_csv(folder / "log.tsv", separator="\t", quote_char=None, infer_schema=False)
 
@@ -126,4 +126,4 @@ def _prepare(log: Path, out: Path, sessions: int, days: str = ".1,1,.1") -> floa
 
 def _seconds(*arguments: Any) -> float:
     made = Path(arguments[arguments.index("--out") + 1] if "--out" in arguments else arguments[1])
-    return round(run_measured(made, *arguments)[1]["processor_s"], 2)
+    return round(run_measured(made, *arguments)[1]["cpu_s"], 2)

@@ -1,56 +1,59 @@
-"""docs/results/experiments.md with its tables written anew, between markers.
+"""The pages of docs/results with their tables written anew, between markers.
 
-A block of the page begins with `<!-- evidence: NAME -->` and ends with `<!-- end -->`; NAME is a
-key of `TABLES`. What stands between is written here and nowhere else.
+A table begins with `<!-- table: NAME -->` and ends with `<!-- end -->`; NAME is a key of `TABLES`.
+The lines between the markers are written here and nowhere else.
 """
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
-from research import (
-    earlier,
-    few_users,
-    one_domain,
-    presentations,
-    size_tables,
-    small_log_tables,
-    tables,
+from research import earlier, gains, measured_tables, presentations, size_tables, tables
+
+PAGES: tuple[Path, ...] = (
+    *(
+        tables.RESULTS / f"{name}.md"
+        for name in ("index", "aol", "synthetic", "lists", "speed", "tested")
+    ),
+    tables.ROOT / "docs" / "how-to" / "reproduce-the-paper.md",
 )
-
-PAGE = tables.ROOT / "docs" / "results" / "experiments.md"
-_BLOCK = re.compile(r"(<!-- evidence: ([a-z_ ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- table: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def fill(text: str) -> str:
-    """The page with every block written anew."""
-    return _BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}\n{found[3]}", text)
+    """The page with every table written anew."""
+    return _BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]()}\n{block[3]}", text)
+
+
+def write_all() -> None:
+    """Write the tables of all pages."""
+    for page in PAGES:
+        page.write_text(fill(page.read_text()))
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
-    "made_up gains": tables.made_up_gains,
-    "made_up lengths": tables.by_length,
-    "made_up contexts": tables.by_context,
-    "made_up intent": tables.intent,
-    "learning": one_domain.shown,
-    "presentations": presentations.shown,
-    "control gains": lambda: tables.made_up_gains("control"),
-    "aol new visitors": lambda: tables.new_visitors("aol"),
-    "aol bagged": few_users.shown,
+    "paper protocol": gains.paper_protocol,
+    "variants": gains.variants,
+    "power": gains.power,
+    "encoder": tables.encoder,
     "aol known": tables.known_visitors,
-    "aol plain": lambda: tables.known_visitors("aol_plain"),
-    "aol leak": tables.leak,
-    "aol contexts": size_tables.contexts,
+    "aol new": tables.new_visitors,
     "aol positions": size_tables.positions,
-    "earlier numbers": earlier.numbers,
+    "aol contexts": size_tables.contexts,
     "earlier rankers": earlier.rankers,
     "earlier letters": earlier.letters,
+    "synthetic gains": tables.synthetic_gains,
+    "synthetic lengths": tables.by_length,
+    "synthetic contexts": tables.by_context,
+    "control": lambda: tables.synthetic_gains("control"),
+    "presentations": presentations.shown,
     "log sizes": size_tables.sizes,
-    "log sizes sentences": size_tables.sentences,
-    "small logs ngrams": small_log_tables.ngrams,
-    "small logs perplexities": small_log_tables.perplexities,
-    "small logs rankers": small_log_tables.rankers,
-    "small logs pairs": small_log_tables.pairs,
-    "aol meaning": lambda: tables.meaning("aol"),
-    "aol meaning contexts": tables.meaning_in_contexts,
+    "softmax": measured_tables.softmax,
+    "reproduction": measured_tables.reproduction,
+    "experiment time": measured_tables.experiment_time,
+    "growth": measured_tables.growth,
+    "serving": measured_tables.serving,
+    "grids": measured_tables.grids,
+    "data": measured_tables.data,
 }
-"""Every block of the page by name."""
+"""Every table by name."""

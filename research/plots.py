@@ -1,4 +1,4 @@
-"""The figures of docs/results/experiments.md, drawn from the committed aggregates."""
+"""The figures of docs/results/synthetic.md, drawn from its JSON files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,11 +9,10 @@ from matplotlib.axes import Axes
 from nextquery.evaluation.report.plots import FAINT, INK, svg_plot, write_powers_plainly
 from research.log_sizes import FEATURE, committed
 from research.size_tables import TITLES_OF_CURVES
-from research.tables import ROOT, TITLES, read
+from research.tables import FORMS, ROOT, TITLES, read
 
 FIGURES = ROOT / "docs" / "figures"
 COLOURS = {"all": "#c8403f", "first": "#35618f"}
-NAMES = {"all": "session at every decoder step", "first": "the paper's form"}
 SIZE_COLOURS = {"copying": "#c8403f", "plain": "#35618f"}
 CHANCE, TOLD = 2.77, 1.5
 """Nats of a model that sees no intent, and of one that is told it."""
@@ -23,7 +22,7 @@ Document = Mapping[str, Any]
 
 def draw_all(folder: Path = FIGURES) -> None:
     """Every figure of the page."""
-    found = read("made_up")
+    found = read("synthetic")
     with svg_plot(folder / "evidence_gains.svg", 9.0, 3.2, len(found["scenarios"])) as axes:
         for axis, (name, scenario) in zip(axes, found["scenarios"].items(), strict=True):
             _gains(axis, name, scenario, list(found["models"]))
@@ -96,7 +95,7 @@ def _curves(axis: Axes, curves: Document) -> None:
     named: set[str] = set()
     for model, points in curves.items():
         form = _form(model)
-        text = None if form in named else NAMES[form]
+        text = None if form in named else FORMS[form]
         named.add(form)
         steps = [point["step"] for point in points]
         nats = [point["nats"] for point in points]

@@ -1,7 +1,6 @@
-"""Does the paper's form learn the hidden intent if only it is shown enough?
+"""How many steps the paper's form needs to learn the hidden intent: RMSProp against Adam.
 
-One epoch of ever larger made-up logs, with the optimiser that it learns with and with the one that
-it does not.
+One epoch of synthetic logs of increasing size.
 """
 
 import json
@@ -12,7 +11,7 @@ from nextquery.evaluation.probes.hidden_intent import intent_result
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
 from research.commands import curve_of, make, save, train_plain
-from research.learning import Scores
+from research.curves import Scores
 from research.tables import read, table
 
 SESSIONS = (100_000, 400_000, 1_600_000)

@@ -5,7 +5,7 @@
 - diversity: what the lists gain in variety and lose in likelihood as the setting rises.
 
 `NEXTQUERY_BENCH_MODEL` and `NEXTQUERY_BENCH_DATA` name a trained model and the data folder whose
-validation sessions are asked; without them a small model of a made-up log is trained first. Only
+validation sessions are asked; without them a small model of a synthetic log is trained first. Only
 aggregates are printed, never a query.
 """
 

@@ -1,10 +1,10 @@
-"""The tables of docs/results/experiments.md about the size of the log."""
+"""The tables of docs/results about the size of the log."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from research.log_sizes import FEATURE, begins_to_pay, committed
-from research.tables import RESULTS, TITLES, gain, interval, mrr_text, p_value, read, table
+from research.log_sizes import FEATURE, committed
+from research.tables import TITLES, gain, interval, mrr_text, p_value, read, table
 
 Document = Mapping[str, Any]
 TITLES_OF_CURVES = {"copying": "with copying", "plain": "without copying"}
@@ -31,21 +31,6 @@ def _size_cells(point: Document) -> list[str]:
     cells.append(" / ".join(f"{alone[name]['coverage']:.0%}" for name in ("adj", "qvmm", "hred")))
     cells.append(" / ".join(f"{alone[name]['perplexity']:,.1f}" for name in ("qvmm", "hred")))
     return cells
-
-
-def sentences() -> str:
-    """From which size on each model pays."""
-    said = []
-    for name, points in committed().items():
-        begins, least = begins_to_pay(points), points[0]["sessions"]
-        if begins == least:
-            paid = f"pays already at the smallest size measured, {least:,} background sessions"
-        elif begins:
-            paid = f"begins to pay at about {begins:,} background sessions"
-        else:
-            paid = f"does not pay (p < .01) at {points[-1]['sessions']:,} background sessions"
-        said.append(f"**HRED {TITLES_OF_CURVES[name]} {paid}.**")
-    return "\n".join(said)
 
 
 def contexts() -> str:
@@ -77,17 +62,12 @@ def positions() -> str:
         ("known", "scenarios", ("aol_known", "aol_known_every")),
         ("new", "new_visitors", ("aol", "aol_every")),
     ):
-        for study in filter(is_committed, studies):
+        for study in studies:
             for name, each in read(study)[part].items():
                 if "mrr" in each:
                     taught = "every query" if study.endswith("every") else "the last query"
                     rows.append([visitors, TITLES[name], taught, *_position_cells(each)])
     return table(heads, rows)
-
-
-def is_committed(study: str) -> bool:
-    """Whether docs/results has the study."""
-    return (RESULTS / f"{study}.json").is_file()
 
 
 def _position_cells(each: Document) -> list[str]:

@@ -1,10 +1,11 @@
-"""The aggregates of an experiment's `results.json` that docs/results/experiments.md stands on.
+"""The aggregates of an experiment's `results.json` that the pages of docs/results are made of.
 
-Counts, means, intervals and p-values only: nothing of it can be traced to a query or a person, so
-that it may be committed where the log may not.
+Counts, means, intervals and p-values only. None of them can be traced to a query or a person, so
+they may be committed where the log may not.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 Document = Mapping[str, Any]
@@ -15,6 +16,7 @@ def summarise(results: Document) -> dict[str, Any]:
     """What is kept of a report: every scenario, the probe, and how each model was trained."""
     models = results["systems"]["models"]
     return {
+        "date": date.today().isoformat(),
         "versions": {key: results["versions"][key] for key in ("nextquery", "torch")},
         "settings": {
             key: results["settings"][key] for key in _SETTINGS if key in results["settings"]
@@ -45,8 +47,8 @@ def _training(facts: Document) -> dict[str, Any]:
     return {key: training[key] for key in kept} if training else {}
 
 
-def _scenarios(found: Document, models: Sequence[str]) -> dict[str, Any]:
-    return {name: _scenario(each, models) for name, each in found.items()}
+def _scenarios(scenarios: Document, models: Sequence[str]) -> dict[str, Any]:
+    return {name: _scenario(result, models) for name, result in scenarios.items()}
 
 
 def _scenario(found: Document, models: Sequence[str]) -> dict[str, Any]:
@@ -54,18 +56,15 @@ def _scenario(found: Document, models: Sequence[str]) -> dict[str, Any]:
     facts = {"cases": found["cases"], "users": found.get("users", 0)}
     if not found["systems"]:
         return {**facts, "too_few": found["too_few"]}
-    compared = {
-        (each["a"], each["b"]): _gain(each) for each in found["comparisons"] if each["b"] != "adj"
-    }
     return {
         **facts,
-        "mrr": {name: round(each["mrr"], 4) for name, each in found["systems"].items()},
+        **_mrr_and_gains(found),
         "by_seed": {
-            name: [round(mrr, 4) for mrr in each["mrr_by_seed"]]
-            for name, each in found["systems"].items()
+            name: [round(mrr, 4) for mrr in quality["mrr_by_seed"]]
+            for name, quality in found["systems"].items()
             if name.startswith("baseline")
         },
-        "gains": {f"{a} over {b}": gain for (a, b), gain in compared.items()},
+        "held_out_users": _held_out(found.get("unseen_users") or {}),
         "forms": {name: each["forms"] for name, each in found.get("rankers", {}).items()},
         "form_choices": {
             model: {forms: round(mrr, 4) for forms, mrr in sets.items()}
@@ -78,6 +77,25 @@ def _scenario(found: Document, models: Sequence[str]) -> dict[str, Any]:
             for model, each in found.get("by_context_length", {}).items()
         },
     }
+
+
+def _mrr_and_gains(found: Document) -> dict[str, Any]:
+    return {
+        "mrr": {name: round(quality["mrr"], 4) for name, quality in found["systems"].items()},
+        "gains": {
+            f"{pair['a']} over {pair['b']}": _gain(pair)
+            for pair in found["comparisons"]
+            if pair["b"] != "adj"
+        },
+    }
+
+
+def _held_out(found: Document) -> dict[str, Any]:
+    """The systems on users whom neither counts, rankers nor models have seen."""
+    if not found.get("systems"):
+        return {}
+    cases = found["systems"]["baseline"]["cases"]
+    return {"cases": cases, "users": found.get("users", 0), **_mrr_and_gains(found)}
 
 
 def _by_length(lengths: Document, models: Sequence[str]) -> dict[str, Any]:
@@ -101,12 +119,7 @@ def _by_group(groups: Document) -> dict[str, Any]:
     return {
         name: {
             "cases": found["cases"],
-            "mrr": {system: round(each["mrr"], 4) for system, each in found["systems"].items()},
-            "gains": {
-                f"{each['a']} over {each['b']}": _gain(each)
-                for each in found["comparisons"]
-                if each["b"] != "adj"
-            },
+            **_mrr_and_gains(found),
         }
         for name, found in groups.items()
         if found.get("systems")
@@ -126,8 +139,11 @@ def _by_context(model: str, found: Document) -> dict[str, Any]:
 
 
 def _gain(comparison: Document) -> dict[str, Any]:
-    kept = ("relative", "difference", "difference_low", "difference_high")
-    found = {key: round(comparison[key], 4) for key in kept}
-    by_user = comparison.get("p_by_user")
-    p_by_user = {} if by_user is None else {"p_by_user": float(f"{by_user:.2g}")}
-    return {**found, "p": float(f"{comparison['p']:.2g}"), **p_by_user}
+    """A comparison, rounded; what earlier versions did not have is left out."""
+    ends = ("difference_low", "difference_high")
+    kept = ("relative", "difference", *ends, *(f"{end}_by_user" for end in ends))
+    gain = {key: round(comparison[key], 4) for key in kept if comparison.get(key) is not None}
+    p_values = ("p", "p_by_user", "p_holm")
+    return gain | {
+        key: float(f"{comparison[key]:.2g}") for key in p_values if comparison.get(key) is not None
+    }

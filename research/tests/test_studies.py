@@ -11,10 +11,7 @@ from research import (
     commands,
     leaderboard,
     leaderboard_runs,
-    learning,
-    log_sizes,
     measured_plots,
-    one_domain,
     tables,
 )
 from research.summary import summarise
@@ -139,64 +136,9 @@ def test_every_model_of_the_small_logs_has_its_form_and_seed() -> None:
             assert ("--set=model.copy=false" in sets) == model.startswith("plain")
 
 
-def test_a_model_pays_from_where_every_larger_log_gains() -> None:
-    def point(sessions: int, relative: float, p: float) -> dict[str, Any]:
-        gains = {log_sizes.FEATURE: {"relative": relative, "p": p}}
-        return {"sessions": sessions, "gains": gains}
-
-    points = [point(100, 0.3, 0.001), point(200, 0.1, 0.2), point(400, 0.2, 0.001)]
-    assert log_sizes.begins_to_pay(points) == 400
-    assert log_sizes.begins_to_pay(points[:1]) == 100
-    assert log_sizes.begins_to_pay([*points, point(800, -0.1, 0.001)]) is None
-
-
 def test_a_shipped_config_is_changed_by_key() -> None:
     text = commands.changed("tiny", {"epochs": "2", "optimiser": '"rmsprop"'})
     assert "\nepochs = 2\n" in text
     assert '\noptimiser = "rmsprop"\n' in text
     with pytest.raises(KeyError):
         commands.changed("tiny", {"epoch": "2"})
-
-
-def test_a_study_of_one_domain_goes_on_where_it_was_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[tuple[str, int]] = []
-
-    class NoLog:
-        def __init__(self, *_: object) -> None: ...
-
-        def facts(self) -> dict[str, int]:
-            return {"sessions": 7}
-
-    def learn(_: object, name: str, seed: int) -> dict[str, Any]:
-        made.append((name, seed))
-        if len(made) == 3:
-            raise KeyboardInterrupt
-        near = dict.fromkeys(one_domain.DISTANCES, 2.7)
-        return {
-            "steps": 9,
-            "perplexity": 5.5,
-            "nats": 2.71828,
-            "intent": 0.25,
-            "by_distance": near,
-        }
-
-    kept: dict[str, Any] = {}
-    monkeypatch.setattr(learning, "Log", NoLog)
-    monkeypatch.setattr(learning, "learn", learn)
-    monkeypatch.setattr(learning, "CONFIGURATIONS", {"a": {}, "b": {}})
-    monkeypatch.setattr(learning, "SEEDS", (1, 2))
-    monkeypatch.setattr(one_domain, "save", kept.__setitem__)
-    monkeypatch.setattr(one_domain, "read", kept.__getitem__)
-    with pytest.raises(KeyboardInterrupt):
-        one_domain.study(tmp_path)
-    assert len(kept["learning"]["runs"]) == 2
-
-    one_domain.study(tmp_path)
-
-    assert made == [("a", 1), ("b", 1), ("a", 2), ("a", 2), ("b", 2)]
-    assert kept["learning"]["sessions"] == 7
-    rows = one_domain.shown().splitlines()[2:]
-    assert [row.split(" | ")[:3] for row in rows[:2]] == [["| a", "9", "1"], ["| ", "", "2"]]
-    assert rows[0].endswith("| 5.50 | 2.72 | .25 | 2.70 | 2.70 | 2.70 | 2.70 | 2.70 |")

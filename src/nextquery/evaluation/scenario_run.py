@@ -66,6 +66,8 @@ class SplitResult:
     too_few: str | None = field(default=None, metadata=OPTIONAL)
     systems: Mapping[str, Quality] = field(default_factory=dict)
     comparisons: tuple[Comparison, ...] = ()
+    users: int = 0
+    """How many people the cases are of."""
     by_session_length: Mapping[str, RankingResult] = field(default_factory=dict, metadata=OPTIONAL)
     """Of short, medium and long sessions (the paper's Figure 5)."""
     by_last_click: Mapping[str, RankingResult] = field(default_factory=dict, metadata=OPTIONAL)
@@ -115,8 +117,6 @@ class ScenarioResult(SplitResult):
     """The share of contexts that hold one of the 100 most frequent queries."""
     candidates: float | None
     """The mean number of candidates of a case."""
-    users: int = 0
-    """How many people the test cases are of."""
     unseen_users: SplitResult | None = field(default=None, metadata=OPTIONAL)
     rankers: Mapping[str, RankerFacts] = field(default_factory=dict, metadata=OPTIONAL)
     form_choices: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=OPTIONAL)
@@ -506,6 +506,7 @@ def _measure(
             for key, quality in summary.systems.items()
         },
         comparisons=summary.comparisons,
+        users=len({case.user for case in ranked.cases.cases}),
         by_session_length=by_session_length(ranked, pairs),
         by_last_click=by_last_click(ranked, evaluation.clicked),
         by_user_group=by_user_group(ranked, settings.groups, pairs),

@@ -112,6 +112,8 @@ class TrainConfig(Section):
     """Decides the first weights, the order of sessions, dropout and the sampled words."""
     epochs: int = Field(default=10, ge=1)
     """Passes over the background sessions, unless early stopping comes first."""
+    max_steps: int = Field(default=0, ge=0)
+    """Training stops after this many steps; 0: `epochs` and `patience` decide."""
     batch_words: int = Field(default=1024, ge=1, le=_MOST_UNITS)
     """Symbols to predict per step, over all processes; sessions are never cut to fit."""
     max_queries: int = Field(default=20, ge=2)

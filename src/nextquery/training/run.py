@@ -144,7 +144,9 @@ def _run_of_model(out: Path) -> object:
 
 CONTEXTS: tuple[int | None, ...] = (0, 1, 2, None)
 """The numbers of earlier queries with which the finished model is measured; None: all."""
-_FREE_TO_CHANGE = {"epochs", "patience", "checkpoint_minutes", "checkpoint_every", "report_every"}
+_FREE_TO_CHANGE = {
+    "epochs", "max_steps", "patience", "checkpoint_minutes", "checkpoint_every", "report_every"
+}  # fmt: skip
 """Training keys that a resumed run may be given anew: they do not change what a step does."""
 
 

@@ -266,7 +266,7 @@ class Trainer:
         return len(self._feed.epoch(self.position.epoch))
 
     def run(self, training_log: TrainingLog | None, stopping: StopListener = never_stop) -> int:
-        """Train until the epochs are over, validation stops improving, or somebody asks to stop.
+        """Train until the epochs or steps are over, validation stops improving, or a signal arrives.
 
         Returns the signal, 0 if there was none.
         """
@@ -285,7 +285,8 @@ class Trainer:
 
     def _finished(self) -> bool:
         over = self.position.epoch >= self._config.epochs
-        return over or self.position.stale >= self._config.patience
+        enough = 0 < self._config.max_steps <= self.position.step
+        return over or enough or self.position.stale >= self._config.patience
 
     def _epoch(self, request: StopRequest) -> None:
         """Train on the rest of the epoch."""

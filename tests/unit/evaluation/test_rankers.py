@@ -233,6 +233,7 @@ def test_a_scenario_from_cases_to_results(
     assert result.systems["adj"].cases == result.cases["test"]
     assert result.unseen_users is not None
     assert set(result.unseen_users.systems) == set(result.systems)
+    assert 0 < result.unseen_users.users <= result.cases["unseen_users"]
     with_meaning = {"baseline_semantic", "baseline_semantic+mine"}
     assert set(result.rankers) == {"baseline", "baseline+mine:sum", "baseline+mine"} | with_meaning
     assert "meaning_last" in result.rankers["baseline_semantic"].importances

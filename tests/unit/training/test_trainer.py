@@ -51,6 +51,17 @@ def test_a_loss_that_is_not_finite_names_the_batch(tmp_path: Path) -> None:
         training.run(None)
 
 
+def test_training_stops_after_its_steps_with_a_validation(tmp_path: Path) -> None:
+    training = trainer(tmp_path, epochs=100, max_steps=3)
+    training.run(None)
+    assert (training.position.step, training.position.validated_step) == (3, 3)
+
+    finished = trainer(tmp_path, epochs=100, max_steps=2)  # a stopped run, resumed to end now
+    finished.restore(CheckpointFolder(tmp_path, {}).load(3))
+    finished.run(None)
+    assert finished.position.step == 3
+
+
 @pytest.mark.slow
 def test_training_stops_when_validation_does_not_improve(tmp_path: Path) -> None:
     training = trainer(tmp_path, rate=0.3, epochs=100, patience=2, decay=0.5)

@@ -1,4 +1,4 @@
-"""The made-up log: how fast it is written, and how much of it only the context explains.
+"""The synthetic log: how fast it is written, and how much of it only the context explains.
 
 The headroom is measured under the paper's rules. `intent` is an oracle: it is told the session's
 hidden intent and ranks that intent's outcomes first. What lies between the Baseline Ranker, which
@@ -50,7 +50,7 @@ def _writing(folder: Path, sessions: int) -> dict[str, float]:
 
 
 class Headroom:
-    """The scenarios of one made-up log, and what systems without the words' meaning reach."""
+    """The scenarios of one synthetic log, and what systems without the words' meaning reach."""
 
     def __init__(self, folder: Path, sessions: int, *, shuffled: bool) -> None:
         write_log(folder / "log.tsv", sessions, SEED, shuffled=shuffled)
