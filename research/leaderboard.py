@@ -193,7 +193,7 @@ _TEXT = """# Leaderboard
 Every system of `nextquery experiment` on synthetic logs. `python -m research leaderboard WORK`
 makes and measures the small logs, one after the other, and writes this page;
 `python -m research leaderboard page` writes it from `docs/results` alone. What the figures
-mean, with intervals and tests, is in [experiments](experiments.md).
+mean, with intervals and tests, is in [results](index.md).
 
 MRR of the query that came next among the 20 candidates of its anchor, test cases in brackets, best
 system first. For HRED the mean over training seeds, lowest and highest in brackets where there are

@@ -1,6 +1,6 @@
 """The paper's claims on a made-up log whose sessions have a hidden intent, and on its control.
 
-Smaller than the log of docs/results/experiments.md; the floors are far below its figures. In the
+Smaller than the log of docs/results/synthetic.md; the floors are far below its figures. In the
 control the same queries are dealt to the sessions at random: there is nothing for a context to say.
 """
 

@@ -266,7 +266,7 @@ class Trainer:
         return len(self._feed.epoch(self.position.epoch))
 
     def run(self, training_log: TrainingLog | None, stopping: StopListener = never_stop) -> int:
-        """Train until the epochs or steps are over, validation stops improving, or a signal arrives.
+        """Train until epochs or steps are over, validation stops improving, or a signal arrives.
 
         Returns the signal, 0 if there was none.
         """
