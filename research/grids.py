@@ -15,8 +15,8 @@ import numpy as np
 
 from nextquery.evaluation.scenario_features import build_cases, read_evaluation_data
 from nextquery.evaluation.scenarios import Rules
+from nextquery.inference import trees
 from nextquery.logs.data_folder import PreparedData
-from nextquery.ranking import trees
 from nextquery.ranking.cases import CaseSet
 from nextquery.ranking.features import FeatureTable, baseline_features
 from nextquery.ranking.lambdamart import (
