@@ -29,12 +29,6 @@ def saved(tmp_path: Path, values: Any) -> bytes:
     return (tmp_path / "a.npy").read_bytes()
 
 
-def test_an_array_comes_back(tmp_path: Path) -> None:
-    result = stored(tmp_path, saved(tmp_path, np.arange(5)))
-    assert result.tolist() == [0, 1, 2, 3, 4]
-    assert not result.flags.writeable
-
-
 @pytest.mark.parametrize(
     "values",
     [np.zeros((2, 2), np.int64), np.array(3), np.array([1.5]), np.array(["a"]), np.array([True])],
@@ -99,12 +93,6 @@ def stored_trie(folder: Path, content: bytes) -> Artifact:
     with publish(folder / "out", "data", {}) as partial:
         (partial / "t.trie").write_bytes(content)
     return open_artifact(folder / "out")
-
-
-def test_a_trie_comes_back(tmp_path: Path) -> None:
-    built = marisa_trie.Trie(["ä", "b c", ""])
-    result = load_trie(stored_trie(tmp_path, built.tobytes()), "t.trie")
-    assert dict(result.items()) == dict(built.items())
 
 
 def test_records_come_back(tmp_path: Path) -> None:

@@ -31,11 +31,6 @@ def test_a_published_folder_opens_and_verifies(tmp_path: Path) -> None:
     assert artifact.entry("text") == "one"
 
 
-def test_a_path_outlives_its_artifact(tmp_path: Path) -> None:
-    make(tmp_path / "out", "one")
-    assert open_artifact(tmp_path / "out").file("sub/1.txt").read_text() == "one"
-
-
 def flip(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[0] ^= 1

@@ -107,12 +107,6 @@ def test_options_become_the_settings_of_the_manifest(raw_log: Path, tmp_path: Pa
     assert (result["max_rejected"], result["engine"]) == (0.2, "polars")
 
 
-def test_columns_are_pairs_of_field_and_name(raw_log: Path, tmp_path: Path) -> None:
-    columns = "user=AnonID, time=QueryTime,query=Query,"
-    said = _run(raw_log, tmp_path / "data", "--columns", columns)
-    assert "read as tsv: its first line has tabs and the columns were given" in said
-
-
 def test_a_column_without_a_name_is_refused(raw_log: Path, tmp_path: Path) -> None:
     arguments = ["prepare", str(raw_log), "--out", str(tmp_path / "data"), "--columns", "user"]
     with pytest.raises(InputError, match="`columns` lacks user, time, query"):
@@ -149,13 +143,6 @@ def test_the_table_has_a_line_for_every_split(inspected: Path) -> None:
     result = CliRunner().invoke(app, ["inspect", str(inspected)], catch_exceptions=False)
     starts = {line.split(" ")[0] for line in result.stdout.splitlines()}
     assert {"background", "training", "validation", "test", "rows", "users"} <= starts
-
-
-def test_json_is_one_document(inspected: Path) -> None:
-    result = CliRunner().invoke(app, ["inspect", str(inspected), "--json"], catch_exceptions=False)
-    document = json.loads(result.stdout)
-    assert document["counts"]["rows_rejected"] == 0
-    assert len(document["frequent_queries"]) == 10
 
 
 def test_a_folder_replaced_while_it_is_read_is_read_again(

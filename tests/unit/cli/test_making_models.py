@@ -72,14 +72,6 @@ def test_an_empty_model_says_why(
     assert message["empty"] is True
 
 
-def test_a_rescue_with_hits_is_not_empty(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
-    (tmp_path / "titles").write_text("red boots\n")
-    data = prepared(tiny_log(SHARED)).path
-    words = ("--hits", str(tmp_path / "titles"), "--json")
-    message = json.loads(_fitted(data, "rescue", tmp_path / "model", *words).stdout)
-    assert (message["empty"], message["advice"]) == (False, [])
-
-
 FACTS: dict[str, object] = {
     "seconds": 200.0,
     "steps": 1200,

@@ -193,18 +193,6 @@ def test_short_entries_are_counted_like_others(
     assert results.disguises["as written"] == results.disguises["letters drawn out"] == 1.0
 
 
-def test_without_a_blocklist_only_other_rules_refuse(model: tuple[Any, Path]) -> None:
-    data, folder = model
-    lists = load(folder), load(folder, guarded=False)
-    results = coverage(data, *lists, Guard.open(folder), None)
-    assert (results.entries, results.known_queries, results.refused, results.disguises) == (
-        0,
-        0,
-        {},
-        {},
-    )
-
-
 RESULT = AuditResult(
     model="models/adj",
     kind="adjacency",

@@ -400,10 +400,6 @@ def test_a_record_comes_back_from_its_json(results: ExperimentResults) -> None:
         assert from_json(kind, written) == record
 
 
-def test_a_learning_curve_comes_back(curve: LearningCurve) -> None:
-    assert from_json(LearningCurve, json.loads(json.dumps(to_json(curve)))) == curve
-
-
 def test_optional_fields_are_left_out_and_others_are_null() -> None:
     assert to_json(RankingResult(40)) == {"cases": 40}
     assert to_json(RankingResult(3, "few")) == {"cases": 3, "too_few": "few"}

@@ -401,14 +401,6 @@ def test_size_settings_and_best_validation_of_a_folder(tmp_path: Path) -> None:
     assert result["hred"].best_validation == {"step": 4, "validation_nll": 0.5}
 
 
-def test_a_model_that_was_not_trained_has_no_metrics(tmp_path: Path) -> None:
-    with publish(tmp_path / "model", "adjacency", {}):
-        pass
-
-    result = training_table({"adj": tmp_path / "model"})["adj"]
-    assert (result.megabytes, result.training, result.best_validation) == (0.0, None, None)
-
-
 def test_the_papers_gains_follow_from_its_mrrs() -> None:
     assert PAPER["next_query"].gain("baseline") == pytest.approx(0.033, abs=0.0005)
     assert PAPER["robust"].gain("baseline") == pytest.approx(0.099, abs=0.0005)

@@ -25,8 +25,6 @@ from nextquery.evaluation.report import probe_sections as sections
 from nextquery.evaluation.report.html import PLOTS
 from nextquery.evaluation.report.page import write_report
 from nextquery.evaluation.report.plots import (
-    FIXED,
-    colour,
     curve_sentences,
     curve_table,
     draw_learning_curve,
@@ -202,11 +200,6 @@ def test_forms_features_data_and_settings(results: ExperimentResults) -> None:
     assert "next_query, long_tail" in tables.settings(results)
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.0004, "< .001"), (0.034, "= 0.034")])
-def test_p_values(value: float, text: str) -> None:
-    assert tables.p_value(value) == text
-
-
 @pytest.mark.parametrize(
     ("system", "text"),
     [
@@ -229,14 +222,6 @@ def test_key_and_label_of_a_system(system: str, text: str) -> None:
 @pytest.mark.parametrize("name", ["mine+x", "baseline2", "baseline2+hred"])
 def test_a_name_that_only_resembles_a_baseline_is_a_model(name: str) -> None:
     assert RankedSystem.parse(name) == RankedSystem(model=name)
-
-
-def test_a_model_has_one_colour_in_all_its_forms() -> None:
-    models = ("plain", "copy")
-
-    assert colour("baseline+copy:sum", models) == colour("copy", models)
-    assert colour("copy", models) != colour("plain", models)
-    assert colour("baseline", models) == FIXED["baseline"]
 
 
 @pytest.mark.parametrize("name", ["A$\\frac$", "$$", "$x^2$ <script>", "a:b"])

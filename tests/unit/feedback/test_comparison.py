@@ -17,13 +17,7 @@ from nextquery.errors import InputError
 from nextquery.feedback.acceptance import estimate_position_bias
 from nextquery.feedback.assignment import Share, parse_split, split_arm, team_draft
 from nextquery.feedback.compare import MOST, DifferenceTest, VoteTest, compare
-from nextquery.feedback.events import (
-    ListedSuggestion,
-    ServedList,
-    ShadowList,
-    TakenSuggestion,
-    Trial,
-)
+from nextquery.feedback.events import ListedSuggestion, ShadowList, Trial
 from nextquery.feedback.impressions import Feedback, Impression, join_events
 from nextquery.feedback.report import compare_shadows
 from nextquery.feedback.settings import Bounds, CompareSettings
@@ -341,17 +335,6 @@ def test_what_is_not_looked_at_is_not_taken() -> None:
         blind.accepted_position(("q",), ["a", "b", "c"], np.random.default_rng(n)) for n in range(9)
     }
     assert positions == {1}
-
-
-def test_the_same_seed_gives_the_same_visits() -> None:
-    service = SimulatedService({"A": ranked(0.1)})
-    first, again = (
-        list(simulate(VISITORS, service, 20, np.random.default_rng(1))) for _ in range(2)
-    )
-    assert first == again
-    kinds = Counter(map(type, first))
-    assert kinds[ServedList] == 40
-    assert kinds[TakenSuggestion] > 0
 
 
 def test_what_is_looked_at_is_found_again() -> None:

@@ -60,11 +60,6 @@ def test_what_is_written_is_read_back(event: FeedbackEvent) -> None:
     assert [item for item in parsed if item is not None] == [event]
 
 
-def test_each_line_stands_in_the_file_of_its_table() -> None:
-    tables = [[table for table, _ in to_lines(event)] for event in EVENTS]
-    assert tables == [["queries", "events"], ["events"], ["events"], ["lists"], ["lists"]]
-
-
 def test_lines_of_other_applications_are_passed_over() -> None:
     assert parse_line(b'{"application": "shop", "query_id": "1"}') is None
     assert parse_line(b"[1, 2]") is None
@@ -286,14 +281,6 @@ def test_a_folder_is_read_with_its_broken_lines_counted(tmp_path: Path) -> None:
     result = read_feedback(folder, Bounds())
     assert len(result.impressions) == 1
     assert result.excluded[ExclusionReason.BROKEN] == 2
-
-
-def test_days_can_be_chosen(tmp_path: Path) -> None:
-    for day in range(3):
-        for event in shown(day, "visitor", day=day):
-            write(tmp_path, event)
-    chosen = read_feedback(tmp_path, Bounds(since="2026-05-02", until="2026-05-02"))
-    assert [item.day for item in chosen.impressions] == ["2026-05-02"]
 
 
 def test_a_list_around_midnight_counts_on_the_day_it_was_shown(tmp_path: Path) -> None:

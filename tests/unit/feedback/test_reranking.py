@@ -55,11 +55,6 @@ def test_features_by_hand() -> None:
     assert column(result, "similarity_3") == [0, 0]
 
 
-def test_equal_texts_are_wholly_similar() -> None:
-    result = list_features(("red shoes",), [Candidate("red shoes", 0.0, "seen")], NOTHING)
-    assert column(result, "similarity_1") == pytest.approx([1.0])
-
-
 BIAS = PositionBias((Examination(1, 1.0, 1, 1), Examination(2, 0.5, 0.4, 0.6)), 10, 200)
 LISTS = [shown(n, taken=1 if n < 5 else None) for n in range(10)]
 
@@ -300,9 +295,7 @@ def trial(base: Lister, served: Lister, reranker_folder: Path, visitors: int = 1
 def test_a_good_one_stays_on(reranker_folder: Path, models: Path) -> None:
     base = lister(models / "adjacency")
     result = guard_reranker(
-        trial(base, lister(reranker_folder), reranker_folder),
-        reranker_folder,
-        CompareSettings(),
+        trial(base, lister(reranker_folder), reranker_folder), reranker_folder, CompareSettings()
     )
     assert (result.enabled, result.switched_off) == (True, False)
     assert len(result.trials) == 1

@@ -1,8 +1,7 @@
 """From ranked queries to a list: folding, relations, diversity, specificity, selection."""
 
 import math
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -264,24 +263,6 @@ def test_few_priors_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == ["a", "b", "c", "a"]
 
 
-def test_a_full_table_is_not_read_from_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nextquery.inference.lists._KEPT", 2)
-
-    class Uncopied(OrderedDict[str, float]):
-        def __iter__(self) -> Iterator[str]:
-            raise AssertionError("all keys were read")
-
-    texts_of_known = {"a", "b", "c", "d"}
-    priors = Priors(
-        lambda texts: [ScoredQuery(text, -1.0, 2) for text in texts], 10, texts_of_known
-    )
-    priors._kept = Uncopied()
-    for text in ("a", "b", "c", "d"):
-        priors.of([text])
-    assert len(priors._kept) == 2
-    assert priors._kept.get("d") == -1.0
-
-
 @pytest.mark.parametrize("specificity", [0.25, 0.5, 1.0])
 @pytest.mark.parametrize("form", [{}, {"copy": True}, {"decoder_context": "all"}], ids=str)
 def test_a_wide_beam_gives_the_most_specific_of_all_queries(
@@ -316,13 +297,6 @@ def test_without_a_session_the_order_is_that_of_likelihood(predictor: Predictor)
     config = CONFIG.model_copy(update={"specificity": 0.5, "beam": 50})
     specific = predictor.suggest_many([start], 8, config)[0]
     assert [item.text for item in specific] == [item.text for item in likeliest]
-
-
-def test_fewer_are_the_first_of_more(predictor: Predictor) -> None:
-    state = predictor.encoder.encode(["w1 w2"])
-    config = CONFIG.model_copy(update={"specificity": 0.5})
-    more, fewer = (predictor.suggest_many([state], n, config)[0] for n in (20, 4))
-    assert more[:4] == fewer
 
 
 def test_completions_are_ranked_by_likelihood(predictor: Predictor) -> None:

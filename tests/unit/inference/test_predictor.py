@@ -230,11 +230,6 @@ def test_weights_by_hand() -> None:
     assert [item.share for item in weights] == pytest.approx([0.35, 0.0, 0.05, 0.5])
 
 
-def test_an_empty_session_weighs_nothing(predictor: Predictor) -> None:
-    gates = update_gates_many(hred_of(predictor), predictor.encoder, [[]])[0]
-    assert query_weights([], gates) == []
-
-
 def test_a_query_with_dollar_signs_is_drawn_as_it_was_typed(tmp_path: Path) -> None:
     weights = [QueryWeight("price $\\frac$", 0.5, 1.0)]
     draw_gates(weights, np.array([[0.5]], dtype=np.float32), tmp_path / "gates.png")

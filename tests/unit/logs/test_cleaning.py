@@ -49,11 +49,6 @@ def test_each_query_is_dropped_for_its_reason() -> None:
     assert _drops(CleaningRules(keep_personal_data=True), *queries) == ["empty", None, None, None]
 
 
-def test_the_text_of_a_dropped_query_goes_no_further() -> None:
-    batch = pl.DataFrame({"raw_id": [0, 1], "query": ["me@example.com", "red shoes"]})
-    assert clean_texts(batch, CleaningRules())["query"].to_list() == [None, "red shoes"]
-
-
 @pytest.mark.parametrize(
     ("query", "dropped"),
     [
@@ -223,13 +218,6 @@ def _correct(speller: Speller, query: str) -> str:
 )
 def test_corrections(speller: Speller, query: str, corrected: str) -> None:
     assert _correct(speller, query) == corrected
-
-
-def test_changes_are_listed() -> None:
-    speller = learn_spelling(["univeristy", "newyork"], WORDS, PAIRS)
-    batch = pl.DataFrame({"query_id": [0, 1], "query": ["univeristy of newyork", "hotel"]})
-    changes = correct_texts(batch, speller)["changes"].to_list()
-    assert changes == ["univeristy>university\nnewyork>new york", None]
 
 
 def test_a_corrected_word_is_not_corrected_again() -> None:

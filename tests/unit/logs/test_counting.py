@@ -153,11 +153,6 @@ def test_of_the_last_query_nobody_knows() -> None:
     assert marked(rows) == ["undecided", "undecided", "no"]
 
 
-def test_the_order_of_rows_does_not_matter() -> None:
-    rows = session((0, 1), (10, 1), (300, 0))
-    assert marked(rows.reverse()) == marked(rows) == ["no", "useful", "no"]
-
-
 def _made_up(satisfaction: Satisfaction) -> pl.DataFrame:
     queries = make_log(3000, seed=1, satisfaction=satisfaction).queries
     position = pl.int_range(pl.len()).over("session").alias("position")

@@ -56,13 +56,6 @@ def reason(layout: Layout, text: bytes) -> str | None:
     return None if len(parsed.accepted) else str(parsed.rejected["reason"][0])
 
 
-def test_aol_row_with_a_click() -> None:
-    (row,) = (
-        parse(AOL_LAYOUT, GOOD).accepted.select("line", "user", "time", "query", "click").rows()
-    )
-    assert row == (1, "7", datetime(2006, 3, 1, 7, 17, 12), "red shoes", "http://a.example")
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -264,14 +257,6 @@ def test_a_line_that_is_too_long_is_not_uniform(length: int, uniform: bool) -> N
     _same(AOL_LAYOUT, block)
 
 
-def test_rows_keep_their_order_when_some_are_odd() -> None:
-    block = _block(f"1\ta\t{TIME}\t\t", "1\tb\t2006-03-01T07:17:12+02:00\t\t", "1\t\t\t\t", first=5)
-    accepted, rejected = parse_delimited(AOL_LAYOUT, "UTC", block)
-    assert accepted["line"].to_list() == [5, 6]
-    assert rejected["line"].to_list() == [7]
-    assert accepted.schema["time"] == pl.Datetime("us")
-
-
 BELOW = ("7,red shoes,2024-03-01 10:00:00", "7,blue shoes,2024-03-01 10:01:00")
 
 
@@ -313,13 +298,6 @@ def test_what_has_no_rows_of_its_width_is_no_header(lines: tuple[str, ...]) -> N
     assert likely_header(lines) is None
 
 
-def test_quoted_names_are_read() -> None:
-    lines = ('"Visitor ID","Term, as typed","When"', '"7","red, blue","2024-03-01"')
-    assert likely_header(lines) is None  # a comma is not part of a name
-    plain = ('"Visitor ID","Term","When"', '"7","red, blue","2024-03-01"')
-    assert likely_header(plain) == HeaderLine(0, ("Visitor ID", "Term", "When"))
-
-
 COLUMNS = {"user": "who", "time": "when", "query": "what"}
 
 
@@ -344,12 +322,6 @@ def test_tsv_quotes_are_part_of_a_name() -> None:
     layout = delimited("tsv", COLUMNS | {"click": '"url"'}, 'what\twho\twhen\t"url"')
     assert places(layout) == (1, 2, 0, 3)
     assert not layout.quoted
-
-
-def test_columns_by_number_need_no_header() -> None:
-    layout = delimited("csv", {"user": "2", "time": "1", "query": "3"}, "2006,7,red,x")
-    assert places(layout) == (1, 0, 2, None)
-    assert (layout.header, layout.widths) == (None, (4,))
 
 
 def test_column_number_beyond_the_row_is_refused() -> None:

@@ -46,11 +46,6 @@ def test_objects_count_only_if_most_lines_are_objects() -> None:
     assert sample_objects(sample('{"_source": {"a": 1}}')) == [{"a": 1}]
 
 
-def test_paths_are_those_of_all_objects() -> None:
-    result = sample_paths(sample('{"a": {"b": {"c": 1}}}', '{"d": [1]}'))
-    assert result == {"a", "a.b", "a.b.c", "d"}
-
-
 def test_a_path_is_nested_or_a_key_with_dots() -> None:
     assert extract("a.b", {"a": {"b": "x"}}, {"a.b": "y"}, {"_source": {"a": {"b": 3}}}, {}) == [
         *("x", "y", "3", None)
@@ -88,11 +83,6 @@ def parse(layout: Layout, *objects: Any) -> ParsedRows:
 
 def fields(parsed: ParsedRows) -> list[tuple[Any, ...]]:
     return parsed.accepted.select("user", "time", "query", "click").rows()
-
-
-def test_any_ndjson_by_paths() -> None:
-    row = {"who": 17, "at": 1141197432, "search": {"text": 'say "é"'}, "clicked": "x", "more": []}
-    assert fields(parse(PLAIN, row)) == [("17", datetime(2006, 3, 1, 7, 17, 12), 'say "é"', "x")]
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)

@@ -122,17 +122,6 @@ def duckdb_engine(tmp_path: Path) -> Iterator[DuckdbEngine]:
     opened.close()
 
 
-def test_duckdb_applies_a_function_to_batches(duckdb_engine: DuckdbEngine, tmp_path: Path) -> None:
-    frame = _frame(duckdb_engine, tmp_path / "rows", pl.DataFrame({"text": ["a", "bb"]}))
-    measured = duckdb_engine.apply(
-        frame,
-        lambda batch: batch.with_columns(count=pl.col("text").str.len_chars().cast(pl.Int64)),
-        SCHEMA,
-        "measured",
-    )
-    assert sorted(measured.collect("polars").rows()) == [("a", 1), ("bb", 2)]
-
-
 def test_a_window_sees_the_rows_of_a_user_by_time_and_row(
     duckdb_engine: DuckdbEngine, tmp_path: Path
 ) -> None:
@@ -169,18 +158,6 @@ def test_a_function_sees_every_row_once_in_order() -> None:
     frame = _lazy(number=list(range(rows)))
     result = PolarsEngine().apply(frame, lambda batch: batch * 2, SCHEMA, "doubled")
     assert result.collect().to_native()["number"].to_list() == list(range(0, 2 * rows, 2))
-
-
-def test_lookup_takes_columns_by_index_and_keeps_nulls() -> None:
-    table = _lazy(key=[0, 1], text=["zero", "one"])
-    result = PolarsEngine().lookup(_lazy(key=[1, None, 0]), table, "key")
-    assert result.collect().to_native()["text"].to_list() == ["one", None, "zero"]
-
-
-def test_rows_are_sorted_by_user_time_and_row() -> None:
-    frame = _lazy(user_id=[2, 1, 1, 1], time=[0, 5, 5, 4], row=[1, 9, 3, 2])
-    ordered = PolarsEngine().sort_rows(frame, "ordered")
-    assert ordered.to_native()["row"].to_list() == [2, 3, 9, 1]
 
 
 def _cuts(rows: nw.LazyFrame[pl.LazyFrame]) -> tuple[list[list[int]], pl.DataFrame]:
@@ -225,12 +202,6 @@ def test_texts_are_looked_up_as_rows_are_written(tmp_path: Path) -> None:
     engine, file = PolarsEngine(), tmp_path / "table.parquet"
     assert engine.write(frame, file, SCHEMA, ["count"], {"key": table}) == 3
     assert pl.read_parquet(file).rows() == [("one", 1), (None, 2), ("zero", 3)]
-
-
-def test_a_table_without_rows_is_a_file(tmp_path: Path) -> None:
-    frame = _lazy(text=["a"], count=[1]).filter(nw.col("count") > 1)
-    assert PolarsEngine().write(frame, tmp_path / "none.parquet", SCHEMA, ["text"]) == 0
-    assert pl.read_parquet(tmp_path / "none.parquet").columns == ["text", "count"]
 
 
 _NUMBERS = st.integers(-3, 3)

@@ -142,11 +142,6 @@ def test_a_cut_line_is_left_out_and_lines_are_few(tmp_path: Path) -> None:
     assert len(sample(tmp_path, b"x" * (3 << 20))[0]) <= (1 << 20) + (64 << 10)
 
 
-def test_a_header_of_many_columns_is_seen_whole(tmp_path: Path) -> None:
-    header = ",".join(f"column {number}" for number in range(20_000))
-    assert sample(tmp_path, header.encode() + b"\n1,2\n")[0] == header
-
-
 def test_lines_that_end_in_cr_alone_are_named(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="its lines end in CR alone"):
         sample(tmp_path, b"user,time,query\r1,2,red\r")
@@ -171,11 +166,6 @@ def test_blocks_hold_every_line_once_with_its_number(data: bytes, size: int) -> 
     assert result["line"].to_list() == list(range(1, len(expected) + 1))
 
 
-def test_byte_order_mark_is_no_part_of_the_first_line() -> None:
-    (block,) = line_blocks([b"\xef\xbb\xbfuser\n"])
-    assert block.frame()["text"].to_list() == ["user"]
-
-
 @pytest.mark.parametrize("size", [1, 7, 64])
 def test_long_line_is_cut_and_the_lines_after_it_keep_their_numbers(
     monkeypatch: pytest.MonkeyPatch, size: int
@@ -187,14 +177,6 @@ def test_long_line_is_cut_and_the_lines_after_it_keep_their_numbers(
     assert result["text"][0] == "short"
     assert len(result["text"][1]) > 20
     assert result["text"][2] == "last"
-
-
-def test_no_more_than_the_limit_is_held_of_an_endless_line() -> None:
-    def endless() -> "list[bytes]":
-        return [b"x" * (1 << 20)] * 100
-
-    (block,) = line_blocks(endless())
-    assert len(block.data) == lines.LONGEST_LINE + 2  # one byte beyond, and the line end
 
 
 @given(st.binary(max_size=200), st.integers(1, 50), st.integers(1, 5))
@@ -258,12 +240,6 @@ def test_a_list_becomes_an_object_per_line(size: int, indent: int | None) -> Non
     data = json.dumps(OBJECTS, indent=indent, ensure_ascii=False).encode()
     lines = joined(data, size).decode().splitlines()
     assert [json.loads(line) for line in lines] == OBJECTS
-
-
-@pytest.mark.parametrize(("encoding", "data"), [("utf-16", b"a\tb\n"), ("punycode", b"a\x80b")])
-def test_a_text_in_another_encoding_than_named_is_one_error(encoding: str, data: bytes) -> None:
-    with pytest.raises(LogError, match=f"not in the `encoding` {encoding}"):
-        joined(data, 100, encoding)
 
 
 @pytest.mark.parametrize("size", [11, 64, 10_000])

@@ -27,7 +27,7 @@ from nextquery.logs.formats.base import (
     stage_clicks,
 )
 from nextquery.logs.formats.detection import check_settings, choose_format
-from nextquery.logs.formats.table import FORMATS, format_named
+from nextquery.logs.formats.table import FORMATS
 from nextquery.logs.prepare import prepare
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.open import Sample, take_sample
@@ -103,11 +103,6 @@ def test_parquet_is_detected_by_its_magic_bytes(tmp_path: Path) -> None:
     assert choose_format([take_sample(path)], ReadSettings()).format.name == "parquet"
 
 
-def test_queries_and_events_of_ubi_go_together_in_any_order(tmp_path: Path) -> None:
-    assert choose(tmp_path, UBI_EVENT, UBI_QUERY) == "ubi"
-    assert choose(tmp_path, UBI_QUERY, UBI_EVENT) == "ubi"
-
-
 def test_empty_files_are_ignored_unless_all_are_empty(tmp_path: Path) -> None:
     assert choose(tmp_path, "", EXCITE_ROW, "") == "excite"
     with pytest.raises(LogError, match=r"log-0, .*log-1: no rows"):
@@ -143,10 +138,6 @@ def test_a_header_of_names_is_no_row_of_aol(tmp_path: Path) -> None:
 def test_the_visits_log_of_matomo_as_a_table_is_named(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"Matomo's visits log as a table.*export it as JSON"):
         choose(tmp_path, "idSite,idVisit,visitorId,actionDetails_0_type\n1,2,3,search\n")
-
-
-def test_a_given_format_is_taken_as_given(tmp_path: Path) -> None:
-    assert choose(tmp_path, EXCITE_ROW, format="aol") == "aol"
 
 
 @pytest.mark.parametrize(
@@ -236,18 +227,6 @@ def test_every_format_of_the_folder_is_in_the_table() -> None:
 
 def test_help_names_every_format_once() -> None:
     assert sorted(FORMAT_NAMES) == sorted(FORMATS)
-
-
-def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(LogError, match="'auto' is unknown; choose auto, access, algolia, aol"):
-        format_named("auto")
-
-
-def test_columns_called_by_their_meaning_need_no_choice() -> None:
-    plain = {"user": "user", "time": "time", "query": "query"}
-    assert find_columns(Path("log"), None, ["query", "time", "user"]) == plain
-    with_click = find_columns(Path("log"), None, ["query", "time", "user", "click"])
-    assert with_click == plain | {"click": "click"}
 
 
 def test_chosen_columns_are_looked_for() -> None:

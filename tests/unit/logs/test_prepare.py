@@ -2,20 +2,17 @@
 
 import gzip
 import stat
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
 import polars as pl
 import pytest
 
-from nextquery.artifacts import open_artifact
 from nextquery.errors import InputError, LogError
 from nextquery.guard.guard import Guard, TitleHits
 from nextquery.logs.cleaning import REJECTED_OWNERS, ROWS, CleaningRules
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.prepare import prepare, split_rule
+from nextquery.logs.prepare import prepare
 from nextquery.logs.privacy import pseudonym
 from nextquery.logs.revise import forget
 from nextquery.logs.settings import PrepareSettings, ReadSettings
@@ -46,15 +43,6 @@ def test_progress_hears_every_stage_in_order(tmp_path: Path) -> None:
     assert list(dict.fromkeys(heard)) == stages
 
 
-def test_what_is_returned_is_in_the_manifest(tmp_path: Path) -> None:
-    write_log(tmp_path / "log.tsv", 200, 1)
-    entries = prepare([tmp_path / "log.tsv"], tmp_path / "data", PrepareSettings(spelling=False))
-    manifest = open_artifact(tmp_path / "data", "data").manifest
-    assert manifest["counts"] == entries["counts"]
-    assert manifest["settings"]["format"] == "aol"
-    assert not (tmp_path / "data" / "work").exists()
-
-
 def test_a_failed_job_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "log.tsv").write_text("nonsense\n")
     with pytest.raises(LogError):
@@ -78,15 +66,6 @@ def test_a_failed_job_leaves_nothing(tmp_path: Path) -> None:
 def test_values_that_make_no_sense_are_refused(choice: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         PrepareSettings(**choice)
-
-
-def test_cuts_are_the_paper_s_proportions_or_those_given() -> None:
-    span = pl.LazyFrame({"time": [datetime(2006, 3, 1), datetime(2006, 6, 1)]})
-    days = [cut.day for cut in split_rule(nw.from_native(span), PrepareSettings()).cuts]
-    assert days == [1, 15, 23]
-    given = PrepareSettings(split_at="2006-04-01,2006-04-02,2006-04-03", holdout_users=0.5)
-    rule = split_rule(nw.from_native(span), given)
-    assert (rule.cuts[0], rule.holdout_users) == (datetime(2006, 4, 1), 0.5)
 
 
 def test_a_log_without_sessions_before_the_first_cut_is_refused(tmp_path: Path) -> None:

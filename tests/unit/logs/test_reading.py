@@ -62,15 +62,6 @@ def rejected(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_plain_log(tmp_path: Path) -> None:
-    result, rows = read(tmp_path, HEADER + MANY)
-    assert (result.format, result.rows_read, result.rows_rejected) == ("aol", 200, 0)
-    assert (
-        result.reason == "its first line is the header AnonID, Query, QueryTime, ItemRank, ClickURL"
-    )
-    assert rows["row"].to_list() == list(range(2, 202))
-
-
 @pytest.mark.parametrize("block", [100, 1000, 8 << 20])
 def test_order_runs_over_files_and_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
@@ -367,17 +358,6 @@ def test_the_list_ends_after_very_many_rows_of_a_reason_and_the_counts_do_not(
     assert rejected.most_common() == {"a": 6, "b": 3}
     rows = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     assert [row["reason"] for row in rows] == ["a", "b", "a", "a", "b", "b"]
-
-
-def test_excerpts_can_be_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "rejected.ndjson.gz"
-    with RejectedRows(path, excerpts=False) as rejected:
-        rejected.add(listed("a"))
-    assert json.loads(gzip.decompress(path.read_bytes())) == {
-        "file": "log",
-        "line": 0,
-        "reason": "a",
-    }
 
 
 def test_only_the_owner_may_read_the_list(tmp_path: Path) -> None:

@@ -116,14 +116,6 @@ def test_lines_and_files_move_up() -> None:
     assert positions.remaining_files() == (FileRows("one", 2), FileRows("two", 3))
 
 
-def test_what_is_unknown_stays() -> None:
-    row = pl.DataFrame(
-        {"user": [None], "time": [None]}, schema={"user": pl.String, "time": pl.Datetime("us")}
-    )
-    removal = Removal(frozenset({"1"}), datetime(2024, 1, 1))
-    assert row.select(removal.goes()).to_series().to_list() == [False]
-
-
 def test_settings_come_back_with_cut_times_in_utc(log: Path, tmp_path: Path) -> None:
     cuts = "2006-03-01,2006-04-01,2006-05-01"
     chosen = PrepareSettings(
@@ -250,15 +242,6 @@ def test_rows_go_and_the_others_get_new_lines(tmp_path: Path) -> None:
         (3, "b"),
         (2, rejects.UNKNOWN_QUERY),
     ]
-
-
-def test_a_reason_s_list_still_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rejects, "MOST_LISTED", 2)
-    rows = _rows(["a"] * 4)
-    write_list(
-        rows, Places(np.array([1]), [FileRows("log", 4)]), tmp_path / REJECTED, excerpts=True
-    )
-    assert len(gzip.decompress((tmp_path / REJECTED).read_bytes()).splitlines()) == 2
 
 
 def test_notes_are_kept_in_order_and_name_nobody(data: Path) -> None:

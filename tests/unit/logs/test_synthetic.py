@@ -14,30 +14,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nextquery.errors import InputError
 from nextquery.guard.guard import read_hits
 from nextquery.logs.synthetic.log import (
-    Pieces,
     Satisfaction,
     SyntheticLog,
     check_satisfaction,
     make_log,
-    slip,
     write_log,
 )
-from nextquery.logs.synthetic.queries import (
-    ENTITIES,
-    INTENTS,
-    Draws,
-    Role,
-    Wheel,
-    load_lexicon,
-    parse_lexicon,
-    zipf,
-)
+from nextquery.logs.synthetic.queries import INTENTS, Role, load_lexicon, parse_lexicon
 from nextquery.normalise import normalise_query
 
 # Another value means another log for the same seed: experiments would no longer compare.
@@ -133,7 +120,6 @@ def test_titles_hold_every_query_but_the_slips(tmp_path: Path) -> None:
 
 
 SESSIONS = 20_000
-HALF_AN_HOUR = 30 * 60
 
 
 @pytest.fixture(scope="module")
@@ -150,30 +136,6 @@ def shuffled() -> SyntheticLog:
 def test_impossible_numbers_are_refused(sessions: int, seed: int) -> None:
     with pytest.raises(InputError):
         make_log(sessions, seed)
-
-
-def test_half_an_hour_of_pause_gives_back_exactly_the_sessions(log: SyntheticLog) -> None:
-    ordered = log.queries.sort("user", "time", maintain_order=True)
-    cut = (pl.col("user") != pl.col("user").shift()) | (pl.col("time").diff() > HALF_AN_HOUR)
-    result = ordered.select(cut=cut.fill_null(True), new=pl.col("session").diff().fill_null(1) != 0)
-    assert result["cut"].equals(result["new"])
-    assert result["cut"].sum() == SESSIONS
-
-
-def _transitions(log: SyntheticLog) -> pl.DataFrame:
-    """Consecutive queries of a session, both of the session's own topic."""
-    columns = ("role", "entity", "text", "slip")
-    following = [pl.col(name).shift(-1).over("session").alias(f"next_{name}") for name in columns]
-    topical = (pl.col("role") != Role.NAVIGATION) & (pl.col("next_role") != Role.NAVIGATION)
-    return log.queries.with_columns(following).drop_nulls("next_role").filter(topical)
-
-
-def test_a_slip_is_followed_by_the_right_spelling(log: SyntheticLog) -> None:
-    slips = _transitions(log).filter("slip")
-    assert len(slips) > 500
-    assert (slips["text"] != slips["next_text"]).all()
-    lengths = slips["text"].str.len_chars().cast(int) - slips["next_text"].str.len_chars()
-    assert lengths.abs().max() == 1
 
 
 def _endings(log: SyntheticLog) -> pl.DataFrame:
@@ -254,17 +216,6 @@ def test_sessions_are_those_of_the_rows(log: SyntheticLog) -> None:
     assert len(by_domain[0]) == max(map(len, by_domain))
 
 
-@pytest.mark.parametrize("kind", ["outcome", "chance"])
-def test_satisfaction_changes_clicks_and_pauses_and_no_query(kind: Satisfaction) -> None:
-    drawn = make_log(300, seed=5, satisfaction=kind).queries
-    plain = make_log(300, seed=5).queries
-    assert drawn.select("session", "user", "text").equals(plain.select("session", "user", "text"))
-    satisfied = drawn.filter("satisfied")
-    assert satisfied["clicks"].min() == 1
-    in_vain = drawn.filter(~pl.col("satisfied"), pl.col("clicks") > 0)
-    assert 0.2 < len(in_vain) / len(drawn.filter(~pl.col("satisfied"))) < 0.8
-
-
 def test_outcomes_decide_who_is_satisfied_but_not_in_the_control() -> None:
     shares = {}
     for kind in ("outcome", "chance"):
@@ -285,29 +236,6 @@ def test_another_satisfaction_is_refused() -> None:
         check_satisfaction("all")
 
 
-@pytest.mark.parametrize("weights", [[7], [3, 0, 2], zipf(5, 1), zipf(40, 2), zipf(30_000, 7)])
-def test_a_number_falls_in_the_share_that_a_search_finds(weights: list[int]) -> None:
-    wheel, bounds = Wheel(np.array(weights)), np.cumsum(weights)
-    assert wheel.total == bounds[-1]
-    numbers = np.unique(
-        np.concatenate(
-            [Draws(1).below(wheel.total, 20_000), bounds[:-1], bounds - 1, np.array([0])]
-        )
-    )
-    assert (wheel.find(numbers) == np.searchsorted(bounds, numbers, side="right")).all()
-
-
-def test_a_window_is_a_part_of_every_draw() -> None:
-    whole, weights = Draws(5), np.array([5, 1, 9])
-    whole.below(10, 77)
-    part = whole.window(20, 50, 100)
-    drawn = [whole.below(1000, 100), whole.weighted(weights, 100), whole.chance(30, 100)]
-    at = np.array([3, 4, 29])
-    assert (part.below(1000, 100) == drawn[0][20:50]).all()
-    assert (part.weighted(weights, 100, at) == drawn[1][20:50][at]).all()
-    assert (part.chance(30, 100) == drawn[2][20:50]).all()
-
-
 @pytest.fixture
 def document() -> dict[str, Any]:
     file = resources.files("nextquery.logs.synthetic").joinpath("words.toml")
@@ -317,14 +245,6 @@ def document() -> dict[str, Any]:
 def test_every_phrase_is_already_normal() -> None:
     for phrase in load_lexicon().phrases:
         assert phrase == normalise_query(phrase)
-
-
-def test_entities_are_different_in_all_domains_and_lie_where_they_should() -> None:
-    lexicon = load_lexicon()
-    start = lexicon.starts["entities"]
-    entities = lexicon.phrases[start : start + len(lexicon.domains) * ENTITIES]
-    assert len(set(entities)) == len(entities)
-    assert entities[:4] == ("paris", "tokyo", "bali", "new york")
 
 
 def test_a_missing_phrase_is_named(document: dict[str, Any]) -> None:
@@ -338,35 +258,3 @@ def test_a_word_that_gives_the_answer_away_is_named(document: dict[str, Any]) ->
     intents["family"]["signals"][0] = "hostels"
     with pytest.raises(InputError, match="travel has hostels in a signal and in an outcome"):
         parse_lexicon(document)
-
-
-def test_extra_words_are_names_of_their_own_behind_the_lexicon_s() -> None:
-    plain, larger = load_lexicon(), load_lexicon(2000)
-    assert larger.members == 5 + 32, "64 families share them"
-    known = {word for phrase in plain.phrases for word in phrase.split()}
-    words = {word for phrase in larger.phrases for word in phrase.split()}
-    assert len(words - known) == 32 * 64
-    start = larger.starts["entities"]
-    assert larger.phrases[start : start + 20] == plain.phrases[start : start + 20]
-    assert larger.phrases[start + larger.entities] == plain.phrases[start + plain.entities]
-
-
-TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=1)
-
-
-@given(TEXTS, st.data())
-def test_pieces_are_joined_row_by_row(texts: list[str], data: st.DataObject) -> None:
-    positions = st.integers(0, len(texts) - 1)
-    rows = data.draw(st.lists(st.tuples(positions, positions, positions), min_size=1))
-    pieces = Pieces()
-    assert pieces.add(texts) == 0
-    columns = [np.array(column) for column in zip(*rows, strict=True)]
-    right = ["".join(texts[position] for position in row) for row in rows]
-    assert pieces.joined(columns).to_list() == right
-
-
-def test_a_slip_is_one_letter_inside_a_word() -> None:
-    assert slip("paris", 0) == "prais"
-    assert slip("paris", 1) == "pris"
-    assert slip("paris", 2) == "paaris"
-    assert slip("to go", 5) == "to goo", "no word has an inside: the last letter is doubled"

@@ -36,13 +36,6 @@ def test_padding_does_not_change_query_vectors() -> None:
     assert not states[0, 2:].any()
 
 
-def test_words_in_another_order_give_another_query_vector() -> None:
-    model = small()
-    words = torch.tensor([[3, 4, END_OF_QUERY], [4, 3, END_OF_QUERY]])
-    vectors, _ = model.encode_queries(words, torch.tensor([3, 3]))
-    assert not torch.allclose(vectors[0], vectors[1])
-
-
 def test_a_session_starts_at_zero_as_in_the_paper() -> None:
     assert not small().start_session(2).any()
     assert small(start_query=True).start_session(2).abs().sum() > 0

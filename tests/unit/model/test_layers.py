@@ -314,14 +314,6 @@ def test_value_and_gradient_do_not_depend_on_the_chunk(with_rival: bool) -> None
         torch.testing.assert_close(slopes(chunk), expected, atol=1e-5, rtol=1e-5)
 
 
-def test_nothing_is_kept_for_a_gradient_that_nobody_wants() -> None:
-    omega = torch.zeros(1, 2, requires_grad=True)
-    with torch.no_grad():
-        total, _ = log_likelihood(omega, VECTORS, torch.zeros(3), torch.tensor([0]), None, 8)
-    assert not total.requires_grad
-    assert total.item() == pytest.approx(-log(3))
-
-
 @pytest.mark.parametrize("candidates", [1, 7, 2432, 90_003])
 def test_shares_are_those_of_softmax_though_made_in_place(candidates: int) -> None:
     torch.manual_seed(1)

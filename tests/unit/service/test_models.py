@@ -56,27 +56,6 @@ def network(folder: Path) -> StatefulEngine:
     return engine
 
 
-def test_a_session_that_grows_gives_what_the_whole_context_gives(
-    network: StatefulEngine, folder: Path
-) -> None:
-    suggester = load(folder)
-    for length in range(1, 4):
-        [result] = network.suggest([SESSION[:length]], SuggestOptions(5))
-        expected = suggester.suggest(SESSION[:length], 5)
-        assert [item.text for item in result] == [item.text for item in expected]
-        for ours, theirs in zip(result, expected, strict=True):
-            assert ours.score == pytest.approx(theirs.score, abs=1e-4)
-
-
-def test_a_batch_gives_what_single_contexts_give(network: StatefulEngine) -> None:
-    contexts = [SESSION[:1], SESSION, (), ("never seen",)]
-    together = network.suggest(contexts, SuggestOptions(4))
-    alone = [network.suggest([context], SuggestOptions(4))[0] for context in contexts]
-    assert [[item.text for item in result] for result in together] == [
-        [item.text for item in result] for result in alone
-    ]
-
-
 def test_an_altered_file_is_refused_before_it_is_used(
     served_models: dict[str, Path], altered: Callable[[Path, str], Path]
 ) -> None:
@@ -300,8 +279,3 @@ def test_only_what_a_model_reads_of_a_session_is_charged() -> None:
     # 20 queries of 30 words: 600, of which 50 are free.
     assert cost(ExplainQuestion(LONG)) == pytest.approx(1 + 550 / 500)
     assert cost(ExplainQuestion(LONG[:20])) == cost(ExplainQuestion(LONG))
-
-
-def test_the_largest_batch_pays_for_all_of_its_work() -> None:
-    largest = [SuggestQuestion(LONG, SuggestOptions(50))] * 64
-    assert sum(map(cost, largest)) == pytest.approx(64 * (3 + 550 / 500))

@@ -226,14 +226,6 @@ def test_options_are_those_of_the_request_or_else_of_the_service(settings: Servi
     assert asked == SuggestOptions(n=7, diversity=0.0, specificity=0.1, known="free")
 
 
-def test_a_whole_number_may_be_written_with_a_point() -> None:
-    """Every whole number of every request: JSON has one kind of number."""
-    asked = schemas.SuggestRequest.model_validate({"query": "x", "n": 3.0, "results": 0.0})
-    assert (asked.n, asked.results) == (3, 0)
-    with pytest.raises(ValidationError):
-        schemas.SuggestRequest.model_validate({"query": "x", "results": 0.5})
-
-
 def test_feedback_is_told_apart_by_its_action() -> None:
     reader: TypeAdapter[schemas.FeedbackRequest] = TypeAdapter(schemas.FeedbackRequest)
     same = {"query_id": "a", "client_id": "b", "query": "c"}

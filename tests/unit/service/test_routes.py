@@ -63,18 +63,6 @@ def test_a_batch_answers_in_the_order_of_its_requests(open_client: Open) -> None
     ]
 
 
-def test_a_session_is_kept_until_it_is_deleted(open_client: Open) -> None:
-    client = open_client()
-    first = {"query": "red shoes", "session_id": "v1", "n": 1}
-    client.post("/v1/suggest", json=first)
-    unknown = {"query": "never typed", "session_id": "v1", "n": 1}
-    assert client.delete("/v1/sessions/v1").status_code == 204
-    assert client.delete("/v1/sessions/v1").status_code == 204, "a second time, too"
-    assert texts(client.post("/v1/suggest", json=unknown)) == texts(
-        client.post("/v1/suggest", json={"query": "never typed", "n": 1})
-    )
-
-
 @pytest.fixture
 def opened_sessions(monkeypatch: pytest.MonkeyPatch) -> list[MemorySessions]:
     """The session stores of the services that the test opens."""

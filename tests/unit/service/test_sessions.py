@@ -181,12 +181,6 @@ def test_owners_do_not_share_sessions() -> None:
     assert "1234567" not in session_key("", "1234567")
 
 
-def test_size_0_keeps_nothing() -> None:
-    table: LruCache[str, int] = LruCache(0)
-    table.put("a", 1)
-    assert table.get("a") is None
-
-
 @given(st.lists(st.tuples(st.sampled_from("gpd"), st.integers(0, 6))), st.integers(1, 4))
 def test_behaves_like_a_list_ordered_by_use(steps: list[tuple[str, int]], size: int) -> None:
     table: LruCache[int, int] = LruCache(size)

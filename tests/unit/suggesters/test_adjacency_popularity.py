@@ -72,18 +72,6 @@ def followers(model: Adjacency, query: str) -> dict[str, float]:
     return {model.background.text(int(q)): float(n) for q, n in zip(*result, strict=True)}
 
 
-def test_pairs_weigh_half_after_a_half_life(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(LETTER_SESSIONS, days=[0, 2, 4]))
-    model = fit_model(Adjacency, data, AdjacencySettings(half_life_days=2))
-    assert followers(model, "a") == pytest.approx({"b": 0.25 + 0.5, "c": 1.0})
-
-
-def test_days_outside_the_window_do_not_count(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(LETTER_SESSIONS, days=[0, 2, 4]))
-    model = fit_model(Adjacency, data, AdjacencySettings(window_days=3))
-    assert followers(model, "a") == {"b": 1, "c": 1}
-
-
 def test_usefulness_and_age_multiply(prepared: Any, tiny_log: Any) -> None:
     clicks = [("u1", "b", "/b"), ("u2", "b", "/b")]
     data = prepared(tiny_log(LETTER_SESSIONS, clicks=clicks, days=[0, 2, 4]))
@@ -140,15 +128,6 @@ def test_a_recent_query_outweighs_an_old_one(prepared: Any, tiny_log: Any) -> No
     assert [item.text for item in model.suggest([], 3)] == ["new", "new news", "old"]
 
 
-def test_a_saved_decay_is_loaded(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
-    data = prepared(tiny_log(POPULAR_SESSIONS, days=[0, 1, 2]))
-    model = fit_model(Popularity, data, PopularitySettings(half_life_days=1))
-    model.save(tmp_path / "model")
-    again = Popularity.load(tmp_path / "model")
-    assert again.settings.half_life_days == 1
-    assert again.suggest([], 4) == model.suggest([], 4)
-
-
 def test_with_trending_days_only_what_rises_is_suggested(prepared: Any, tiny_log: Any) -> None:
     """Boots are typed every day; hats by twelve people on the last one."""
     always = [(f"a{day}{n}", ("boots", "red boots")) for day in range(20) for n in range(3)]
@@ -171,17 +150,3 @@ def test_on_a_quiet_day_the_list_of_what_rises_is_empty(
     model = Popularity.load(tmp_path / "model")
     assert model.suggest([], 5) == []
     assert model.score([], ["boots"])[0].log_likelihood < -20
-
-
-DATED_SESSIONS = [("u1", ["old", "old", "rare"]), ("u2", ["old"]), ("u1", ["new"]), ("u2", ["new"])]
-DAYS = [0, 0, 6, 8]
-
-
-def weights(model: Popularity) -> dict[str, float]:
-    return {text: float(model.weights[number]) for text, number in model.background.queries.items()}
-
-
-def test_queries_of_too_few_users_have_no_weight(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(DATED_SESSIONS, days=DAYS, min_users=2))
-    model = fit_model(Popularity, data, PopularitySettings(half_life_days=2))
-    assert weights(model).keys() == {"old", "new"}

@@ -21,16 +21,7 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.records import ScoredQuery
 from nextquery.service.engine import StatefulEngine, open_engine
 from nextquery.suggesters.asking import SuggestOptions
-from nextquery.suggesters.base import (
-    BatchScorer,
-    Completer,
-    Decoding,
-    Explainer,
-    Scorer,
-    Stateful,
-    Trained,
-    Wrapping,
-)
+from nextquery.suggesters.base import BatchScorer, Scorer, Trained
 from nextquery.suggesters.blend import (
     CASES_OF_ALL,
     Blend,
@@ -47,12 +38,6 @@ from nextquery.suggesters.popularity import Popularity
 from nextquery.suggesters.trivial import DropWords, LastCompletions
 
 CONTEXT = ("oslo hotels",)
-
-
-def test_it_can_do_what_a_trained_model_can_but_be_blended_again(blend: Blend) -> None:
-    for capability in (Decoding, Stateful, Completer, BatchScorer, Explainer):
-        assert isinstance(blend, capability)
-    assert not isinstance(blend, Trained | Wrapping)
 
 
 def test_what_people_typed_next_leads_and_generated_queries_follow(

@@ -25,7 +25,7 @@ from nextquery.suggesters.base import Adjustable
 from nextquery.suggesters.count_suggester import CountSuggester, KnownCompletion, diverse
 from nextquery.suggesters.fit import FITTERS, fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model, load
-from nextquery.suggesters.popularity import Popularity, PopularitySettings
+from nextquery.suggesters.popularity import Popularity
 from nextquery.suggesters.sequences import UsefulCounts
 
 TOPICS = ("paris", "rome", "oslo")
@@ -258,16 +258,6 @@ def test_completions_are_the_likeliest_of_all_known_queries(
             # by score: equally likely ones may differ in the last digit
             best = pytest.approx(sorted(scores, reverse=True)[:4])
             assert [item.score for item in result] == best, (context, prefix)
-
-
-def test_recent_queries_come_first_where_popularity_forgets(
-    prepared: Any, tiny_log: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(count_suggester, "FREQUENT", 1)
-    sessions = [("u1", ["red old"]), ("u2", ["red old"]), ("u3", ["red new"])]
-    data = prepared(tiny_log(sessions, days=[0, 0, 30]))
-    fit_model(Popularity, data, PopularitySettings(half_life_days=5)).save(tmp_path / "model")
-    assert texts(load(tmp_path / "model").complete([], "red", 1)) == ["red new"]  # type: ignore[attr-defined]
 
 
 def test_diversity_prefers_words_not_yet_shown() -> None:

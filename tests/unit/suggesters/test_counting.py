@@ -45,12 +45,6 @@ def background(prepared: Any, tiny_log: Any) -> Background:
     return count_background(prepared(tiny_log(sessions, min_users=2)))
 
 
-def test_known_queries_have_counts(background: Background) -> None:
-    known = {background.text(number): int(n) for number, n in enumerate(background.counts)}
-    assert known == {"paris": 3, "paris hotels": 2, "rome": 2}
-    assert background.id("oslo") is None
-
-
 def test_the_prior_leaves_one_observation_to_other_texts(background: Background) -> None:
     paris = background.id("paris")
     assert paris is not None
@@ -126,10 +120,6 @@ def test_the_most_frequent_come_first_and_ties_by_rank() -> None:
 def test_counts_of_given_followers() -> None:
     assert TABLE.count(0, np.array([0, 1, 2, 3, 9])).tolist() == [0, 2, 2, 1, 0]
     assert TABLE.count(1, np.array([1])).tolist() == [0]
-
-
-def test_more_than_there_are_may_be_asked_for() -> None:
-    assert TABLE.most_frequent(0, 1 << 70)[0].tolist() == [2, 1, 3]
 
 
 def _tree(followers: dict[int, int], escape: float = 1.0) -> SuffixTree:

@@ -44,14 +44,6 @@ def test_probabilities_by_hand(model: QVMM) -> None:
     )
 
 
-def test_the_queries_before_the_anchor_decide(model: QVMM) -> None:
-    assert model.suggest(["a", "b"], 1)[0].text == "c"
-    assert model.suggest(["x", "b"], 1)[0].text == "d"
-    assert model.suggest(["x", "b"], 1)[0].source == (
-        "seen in the log (2 times after the last 2 queries)"
-    )
-
-
 def test_an_unknown_text_escapes_through_every_length(model: QVMM) -> None:
     (scored,) = model.score(["x", "b"], ["zyzzyva"])
     # Twice one of (total + 1): 3 followers of x b, 5 of b; then the unknown query's prior:
@@ -99,13 +91,6 @@ def test_pruning_leaves_out_what_says_nothing_new(prepared: Any, tiny_log: Any) 
     assert pruned.matched(["y", "b"]) == 1
     assert pruned.matched(["a", "b"]) == 2  # KL of (1, 0) from (1/2, 1/2) is log 2 = 0.69
     assert fit_model(QVMM, data, QVMMSettings(pruning=0.7)).matched(["a", "b"]) == 1
-
-
-def test_a_sequence_on_the_way_to_a_telling_one_stays(prepared: Any, tiny_log: Any) -> None:
-    # y b says no more than b, but p y b does.
-    sessions = [("u", ["p", "y", "b", "c"]), ("u", ["q", "y", "b", "d"])]
-    model = fit_model(QVMM, prepared(tiny_log(sessions)), QVMMSettings(pruning=0.1))
-    assert model.matched(["p", "y", "b"]) == 3
 
 
 def test_a_last_query_never_seen_is_shortened_and_said_so(prepared: Any, tiny_log: Any) -> None:
@@ -158,9 +143,6 @@ def test_probabilities_sum_to_at_most_one(
     assert all(item.score == pytest.approx(scored[item.text]) for item in suggested)
 
 
-TREE_SESSIONS = [("u1", ["a", "b", "c"]), ("u2", ["a", "b", "c"]), ("u3", ["x", "b", "d"])]
-
-
 def after(model: QVMM, *newest_first: str) -> dict[str, float]:
     """The counts at the deepest node that the queries lead to."""
     path = model.tree.match([model.background.queries[query] for query in newest_first])
@@ -168,19 +150,6 @@ def after(model: QVMM, *newest_first: str) -> dict[str, float]:
         return {}
     result = model.tree.followers.most_frequent(path[-1], 9)
     return {model.background.text(int(q)): float(n) for q, n in zip(*result, strict=True)}
-
-
-def test_sequences_of_every_length_are_counted(prepared: Any, tiny_log: Any) -> None:
-    model = fit_model(QVMM, prepared(tiny_log(TREE_SESSIONS)), QVMMSettings(depth=2, pruning=0))
-    assert after(model, "b") == {"c": 2, "d": 1}
-    assert after(model, "b", "a") == {"c": 2}
-    assert after(model, "b", "x") == {"d": 1}
-
-
-def test_old_sequences_weigh_less(prepared: Any, tiny_log: Any) -> None:
-    data = prepared(tiny_log(TREE_SESSIONS, days=[0, 3, 3]))
-    model = fit_model(QVMM, data, QVMMSettings(depth=1, pruning=0, half_life_days=3))
-    assert after(model, "b") == pytest.approx({"c": 1.5, "d": 1.0})
 
 
 CONCEPT_SESSIONS = [

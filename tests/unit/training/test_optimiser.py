@@ -223,10 +223,6 @@ def test_a_process_without_a_session_takes_part_but_does_not_count() -> None:
     assert [step.batch.sessions for step in steps] == [1, 1]
 
 
-def test_sessions_are_named_as_in_the_data() -> None:
-    assert feeds(1)[0].ids(np.array([3, 0])) == [103, 100]
-
-
 def test_no_two_steps_or_processes_drop_the_same() -> None:
     seeds = {
         dropout_seed(seed, step, rank) for seed in (1, 2) for step in (1, 2) for rank in (0, 1)

@@ -203,10 +203,6 @@ def test_reports_before_a_checkpoint_are_kept_and_later_ones_dropped(tmp_path: P
     assert [json.loads(line)["loss"] for line in file.read_text().splitlines()] == [2.0, 1.5]
 
 
-def test_a_run_that_has_not_begun_has_no_metrics(tmp_path: Path) -> None:
-    assert list(read_metrics(tmp_path / METRICS)) == []
-
-
 def test_a_validation_is_a_line_for_people_and_one_for_programs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
