@@ -12,8 +12,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright
 
 from nextquery.records import Suggestion
-from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL, JudgementStore
-from nextquery.study.pool import Topic, create_study
+from nextquery.study.pool import NOT_USEFUL, SOMEWHAT, USEFUL, JudgementStore, Topic, create_study
 from nextquery.study.report import make_report
 
 from .serve_study import served

@@ -8,8 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from nextquery.records import Suggestion
-from nextquery.study.judgements import USEFUL, JudgementStore
-from nextquery.study.pool import Topic, create_study, read_pool
+from nextquery.study.pool import USEFUL, JudgementStore, Topic, create_study, read_pool
 from nextquery.study.report import make_report
 
 from .hostile_texts import hostile_texts

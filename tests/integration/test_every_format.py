@@ -13,7 +13,7 @@ import pytest
 from tests.reliability.log_files import workbook
 
 import nextquery
-from nextquery.logs.formats.table import FORMATS
+from nextquery.logs.formats.detection import FORMATS
 
 pytestmark = pytest.mark.slow
 

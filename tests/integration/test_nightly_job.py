@@ -19,7 +19,7 @@ from nextquery import fit, prepare, train
 from nextquery.artifacts import open_artifact
 from nextquery.logs.synthetic.log import write_log
 from nextquery.service.keys import new_key
-from nextquery.suggesters.checked import fingerprint, write_check
+from nextquery.suggesters.loading import fingerprint, write_check
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "nightly-updates.md").read_text(encoding="utf-8")

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from nextquery.artifacts import write_manifest
 from nextquery.cli.main import app
 from nextquery.errors import InputError
-from nextquery.study.judgements import USEFUL, JudgementStore
-from nextquery.study.pool import read_pool
+from nextquery.study.pool import USEFUL, JudgementStore, read_pool
 
 SESSIONS = [
     ("ann", ["paris", "paris hotels"]),

@@ -92,7 +92,7 @@ def _write_study(folder: Path) -> None:
     words = arguments("study create", folder, folder)
     subprocess.run([sys.executable, "-m", "nextquery", *words], check=True, capture_output=True)
     (folder / "out").rename(folder / "study")
-    from nextquery.study.judgements import JudgementStore
+    from nextquery.study.pool import JudgementStore
 
     store = JudgementStore(folder / "study")
     store.tokens(1)

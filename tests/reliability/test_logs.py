@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from nextquery.errors import NextqueryError
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.formats.table import FORMATS
+from nextquery.logs.formats.detection import FORMATS
 from nextquery.logs.reading.read_logs import read_logs
 from nextquery.logs.settings import ReadSettings
 from nextquery.logs.synthetic.log import write_log

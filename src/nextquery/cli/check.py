@@ -34,7 +34,7 @@ def check(
     from nextquery.evaluation.check import check as run_check
     from nextquery.evaluation.check import promote as put_in_place
     from nextquery.logs.data_folder import read_data
-    from nextquery.suggesters.checked import fingerprint, write_check
+    from nextquery.suggesters.loading import fingerprint, write_check
 
     settings = options.settings()
     checked = fingerprint(new)

@@ -103,7 +103,7 @@ def serve(
 
     from nextquery.service.run import address, listen
     from nextquery.study.app import create_study_app
-    from nextquery.study.judgements import JudgementStore
+    from nextquery.study.pool import JudgementStore
 
     app = create_study_app(folder)
     store = JudgementStore(folder)
@@ -154,8 +154,8 @@ def first_pass(
 
     Example: `nextquery study first-pass runs/study`
     """
-    from nextquery.study.first_pass import first_pass as look
     from nextquery.study.pool import read_key, read_pool
+    from nextquery.study.results import first_pass as look
 
     summary = look(read_pool(folder), read_key(folder))
     lines = [

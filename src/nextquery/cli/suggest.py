@@ -249,7 +249,7 @@ def suggest(
     from nextquery.guard.guard import read_hits
     from nextquery.inference.lists import group
     from nextquery.inference.process_memory import keep_freed_memory
-    from nextquery.suggesters.asking import ListMaker, SuggestOptions
+    from nextquery.suggesters.base import ListMaker, SuggestOptions
 
     keep_freed_memory()
     check = read_hits(hits) if hits else None

@@ -28,9 +28,8 @@ from nextquery.suggesters.base import Scorer, Suggester
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import count_model, load
 from nextquery.suggesters.neural import Ensemble
-from nextquery.suggesters.popularity import Popularity
+from nextquery.suggesters.popularity import DropWords, LastCompletions, Popularity
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
-from nextquery.suggesters.trivial import DropWords, LastCompletions
 from nextquery.text.vectors import Encoder
 from nextquery.training.distributed import processes
 from nextquery.training.run import folder_of_run, train

@@ -43,7 +43,7 @@ from nextquery.normalise import normalise_query
 from nextquery.ranking.cases import CaseSet, RankingCase, reciprocal_ranks, user_fold
 from nextquery.ranking.features import FeatureTable
 from nextquery.ranking.lambdamart import RankedPart, RankerData, TreeShape, train_ranker
-from nextquery.suggesters.counts import save_array, save_record
+from nextquery.suggesters.background import save_array, save_record
 
 FOLDS = 5
 """The visitors of the last fold choose the number of trees, those before it check the gain."""

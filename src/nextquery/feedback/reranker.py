@@ -24,9 +24,9 @@ from nextquery.inference.settings import Known
 from nextquery.inference.trees import Trees
 from nextquery.ranking.similarity import cosine, trigrams
 from nextquery.records import ScoredQuery, Suggestion
+from nextquery.suggesters.background import load_array, load_record
 from nextquery.suggesters.base import Adjustable, Completer, Decoding, Suggester
 from nextquery.suggesters.count_suggester import clean
-from nextquery.suggesters.counts import load_array, load_record
 from nextquery.suggesters.loading import load_artifact
 
 PRIOR = 10.0

@@ -5,10 +5,14 @@ rescoring, completion, `Predictor` and the suggesters use these two protocols an
 a network remembers of a session and the state of a decoder are opaque to them: HRED has recurrent
 states (`inference/hred.py`), the session Transformer has a key-value cache, the toy network of
 `tests/unit/suggesters/test_network_contract.py` has tuples of strings.
+
+`cancel_when` stops decoding when nobody waits for the answer any more.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -160,3 +164,31 @@ class NeuralModel(SessionReader[Memory], Protocol[Memory]):
     def decoder(self, mode: Mode) -> Decoder[Any]:
         """A decoder with an exact or a fast output layer; may take a while."""
         ...
+
+
+class DecodingCancelledError(Exception):
+    """Nobody waits for the answer any more."""
+
+
+_is_unwanted: ContextVar[Callable[[], bool] | None] = ContextVar("is_unwanted", default=None)
+
+
+@contextmanager
+def cancel_when(is_unwanted: Callable[[], bool]) -> Iterator[None]:
+    """In this block, decoding stops before its next step once `is_unwanted` returns true.
+
+    >>> with cancel_when(lambda: False):
+    ...     raise_if_cancelled()
+    """
+    token = _is_unwanted.set(is_unwanted)
+    try:
+        yield
+    finally:
+        _is_unwanted.reset(token)
+
+
+def raise_if_cancelled() -> None:
+    """Called before every step: raise if the work is not wanted any more."""
+    is_unwanted = _is_unwanted.get()
+    if is_unwanted is not None and is_unwanted():
+        raise DecodingCancelledError

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.inference.cancellation import raise_if_cancelled
 from nextquery.inference.context import ContextBatch, ContextState, SessionVocabulary
-from nextquery.inference.decoder import Decoder
+from nextquery.inference.decoder import Decoder, raise_if_cancelled
 from nextquery.inference.search import FinishedQuery
 from nextquery.inference.settings import MOST_LOGITS
 from nextquery.normalise import normalise_query

@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.inference.cancellation import raise_if_cancelled
 from nextquery.inference.context import ContextBatch
-from nextquery.inference.decoder import Decoder, Ended, Prediction, SearchStart, SearchSteps
+from nextquery.inference.decoder import (
+    Decoder,
+    Ended,
+    Prediction,
+    SearchStart,
+    SearchSteps,
+    raise_if_cancelled,
+)
 from nextquery.inference.near_duplicates import folding_key
 from nextquery.inference.rules import (
     ContextRules,

@@ -19,7 +19,7 @@ from nextquery.logs.cleaning import REJECTED_OWNERS, ROWS, CleaningRules, read_e
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.engines.open import open_engine
 from nextquery.logs.formats.base import JoinedFormat
-from nextquery.logs.formats.table import format_named
+from nextquery.logs.formats.detection import format_named
 from nextquery.logs.prepare import Progress, read_into, split_rule, write_tables, write_titles
 from nextquery.logs.privacy import find_recogniser, pseudonym
 from nextquery.logs.reading import rejects

@@ -36,7 +36,7 @@ from nextquery.service.sessions import (
 )
 from nextquery.service.settings import ServiceSettings
 from nextquery.service.worker import ModelEndedError
-from nextquery.suggesters.asking import SuggestOptions
+from nextquery.suggesters.base import SuggestOptions
 from nextquery.suggesters.rescue import rescued
 from nextquery.suggesters.rewriting import QueryRewriter
 

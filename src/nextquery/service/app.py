@@ -28,9 +28,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nextquery._version import __version__
 from nextquery.service import monitoring, routes, schemas
-from nextquery.service.access import ADMIN_HEADER, API_HEADER, owner_of
 from nextquery.service.answering import ClientLeftError, Service
 from nextquery.service.monitoring import Metrics
+from nextquery.service.routes import ADMIN_HEADER, API_HEADER, owner_of
 from nextquery.service.schemas import ProblemError, invalid_key, rate_exceeded
 from nextquery.service.settings import BODY_SECONDS, MAX_BODY_BYTES
 from nextquery.service.trials import Trials

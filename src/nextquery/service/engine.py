@@ -13,14 +13,15 @@ from nextquery.artifacts.files import FileStamp, file_stamp
 from nextquery.errors import BlocklistError
 from nextquery.guard.guard import Guard, read_hits
 from nextquery.records import Correction, QueryWeight, ScoredQuery, Suggestion
-from nextquery.suggesters.asking import ListMaker, SuggestOptions
 from nextquery.suggesters.base import (
     Adjustable,
     Completer,
     Explainer,
     Guarded,
+    ListMaker,
     Stateful,
     Suggester,
+    SuggestOptions,
     UsefulnessJudge,
 )
 from nextquery.suggesters.diagnosis import Diagnosis, why

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, JSONResponse
+from fastapi.security import APIKeyHeader
 from fastapi.staticfiles import StaticFiles
 
 from nextquery.errors import BlocklistError, InputError, NextqueryError
@@ -19,7 +20,6 @@ from nextquery.normalise import join_words
 from nextquery.records import Correction
 from nextquery.records import Suggestion as FoundSuggestion
 from nextquery.service import monitoring, schemas
-from nextquery.service.access import Admin, Owner, RunningService, service_of, trials_of
 from nextquery.service.answering import ClientLeftError, Service
 from nextquery.service.control import EntryMissingError, block_text, unblock_text
 from nextquery.service.engine import (
@@ -31,13 +31,59 @@ from nextquery.service.engine import (
 )
 from nextquery.service.feedback import FeedbackLostError, Visitor
 from nextquery.service.histories import History
+from nextquery.service.keys import KeyRing
 from nextquery.service.monitoring import CONTENT_TYPE
-from nextquery.service.schemas import BusyError, ProblemError
+from nextquery.service.schemas import BusyError, ProblemError, invalid_key
 from nextquery.service.sessions import SessionsUnavailableError, StoredSession, session_key
 from nextquery.service.texts import read_many, read_prefix, read_query, read_session, read_texts
-from nextquery.service.trials import Chosen, MadeList, Visit, sender_of
-from nextquery.suggesters.asking import SuggestOptions
+from nextquery.service.trials import Chosen, MadeList, Trials, Visit, sender_of
+from nextquery.suggesters.base import SuggestOptions
 from nextquery.suggesters.diagnosis import Diagnosis
+
+API_HEADER, ADMIN_HEADER = "X-API-Key", "X-Admin-Key"
+
+
+def _owner(keys: KeyRing, key: str | None, header: str) -> str:
+    """The name of a key's owner; 401 if the key is unknown."""
+    name = keys.name(key) if key else None
+    if name is None:
+        raise invalid_key(header)
+    return name
+
+
+API_KEY = APIKeyHeader(name=API_HEADER, auto_error=False, scheme_name="ApiKey")
+ADMIN_KEY = APIKeyHeader(name=ADMIN_HEADER, auto_error=False, scheme_name="AdminKey")
+
+
+def service_of(request: Request) -> Service:
+    """The running service."""
+    return cast("Service", request.app.state.service)
+
+
+def trials_of(request: Request) -> Trials:
+    """What makes and records the lists of the running service."""
+    return cast("Trials", request.app.state.trials)
+
+
+async def _service(request: Request) -> Service:
+    return service_of(request)
+
+
+async def owner_of(request: Request, key: Annotated[str | None, Depends(API_KEY)]) -> str:
+    """The name of the caller's key; empty where no keys are asked for."""
+    service = service_of(request)
+    return _owner(service.keys, key, API_HEADER) if len(service.keys) else ""
+
+
+async def admin_of(request: Request, key: Annotated[str | None, Depends(ADMIN_KEY)]) -> str:
+    """The name of the caller's admin key."""
+    return _owner(service_of(request).admin_keys, key, ADMIN_HEADER)
+
+
+RunningService = Annotated[Service, Depends(_service)]
+Owner = Annotated[str, Depends(owner_of)]
+Admin = Annotated[str, Depends(admin_of)]
+
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemDocument}

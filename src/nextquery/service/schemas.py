@@ -19,7 +19,7 @@ from nextquery.service.settings import (
     MAX_SUGGESTIONS,
     ServiceSettings,
 )
-from nextquery.suggesters.asking import SuggestOptions
+from nextquery.suggesters.base import SuggestOptions
 from nextquery.suggesters.returning import MAX_HISTORY
 
 MEDIA_TYPE = "application/problem+json"

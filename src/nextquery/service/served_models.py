@@ -14,8 +14,7 @@ from nextquery.service.monitoring import Metrics
 from nextquery.service.queue import Batcher, Job, cost
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.service.worker import IsolatedEngine, ModelFailedError, Opening
-from nextquery.suggesters.checked import require_check
-from nextquery.suggesters.loading import model_kind
+from nextquery.suggesters.loading import model_kind, require_check
 from nextquery.suggesters.rewriting import QueryRewriter, read_synonyms
 
 RELOAD_POLL_INTERVAL = 0.25

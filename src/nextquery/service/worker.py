@@ -20,7 +20,7 @@ from typing import Any
 
 from nextquery.errors import NextqueryError
 from nextquery.guard.guard import Guard, read_hits
-from nextquery.inference.cancellation import DecodingCancelledError, cancel_when
+from nextquery.inference.decoder import DecodingCancelledError, cancel_when
 from nextquery.service import monitoring
 from nextquery.service.engine import (
     Answer,

@@ -14,8 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nextquery.study.judgements import JudgementStore
-from nextquery.study.pool import Pool, PooledTopic, read_pool
+from nextquery.study.pool import JudgementStore, Pool, PooledTopic, read_pool
 
 MAX_BODY_BYTES = 4096
 """A judgement has about 40."""

@@ -11,8 +11,16 @@ from typing import Any
 
 from nextquery.artifacts import check_target, publish, write_text
 from nextquery.errors import InputError
-from nextquery.study.judgements import FILE, GRADES, Judgement, JudgementStore
-from nextquery.study.pool import Key, Pool, read_key, read_pool
+from nextquery.study.pool import (
+    FILE,
+    GRADES,
+    Judgement,
+    JudgementStore,
+    Key,
+    Pool,
+    read_key,
+    read_pool,
+)
 from nextquery.study.results import (
     GroupResults,
     ModelResults,

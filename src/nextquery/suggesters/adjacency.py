@@ -25,12 +25,12 @@ from nextquery.suggesters.background import (
     Ages,
     AgingSettings,
     Background,
+    Followers,
     count_background,
     frequency_ranks,
     with_day,
 )
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.counts import Followers
 
 if TYPE_CHECKING:
     import polars as pl

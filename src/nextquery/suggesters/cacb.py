@@ -35,9 +35,10 @@ from nextquery.suggesters.background import (
     Background,
     count_background,
     frequency_ranks,
+    load_record,
+    save_record,
 )
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.counts import load_record, save_record
 from nextquery.suggesters.suffix_tree import SuffixTree, grow_tree
 
 if TYPE_CHECKING:

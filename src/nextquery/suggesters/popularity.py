@@ -5,12 +5,16 @@
 An occurrence weighs 1, or, with a half-life, 1/2 for each half-life between its day and the last
 day of the background. With `trending_days` only trending queries have a weight: the number
 of users who typed them in the last days.
+
+`DropWords` and `CompleteLast` are trivial rules that any model has to beat: shorten the last query,
+or complete it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -29,13 +33,15 @@ from nextquery.suggesters.background import (
     Background,
     count_background,
     heaviest_first,
+    load_array,
+    save_array,
     with_day,
 )
-from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.counts import load_array, save_array
+from nextquery.suggesters.count_suggester import CountSuggester, clean, seen
 
 if TYPE_CHECKING:
     from nextquery.suggesters.sequences import BackgroundLog
+
 
 _LEAST = 2.0**-40
 """Least weight of a known query: one outside the window has a probability, too."""
@@ -183,3 +189,57 @@ def _weighed(log: BackgroundLog, background: Background, ages: Ages) -> NDArray[
     weights = np.zeros(len(background.counts))
     weights[background.ids(known["query"].to_list())] = known["count"].to_numpy()
     return weights
+
+
+MOST_WORDS = 10
+"""A longer query is shortened as if it had only its first words."""
+
+
+class DropWords:
+    """The last query without some of its words, fewest first; then the most popular queries."""
+
+    kind = "drop words"
+
+    def __init__(self, popularity: Popularity) -> None:
+        self._popularity = popularity
+
+    def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
+        """At most `n` suggestions; never a query of the context."""
+        queries, guard = clean(context), self._popularity.guard
+        own_text = guard.own_text(queries)
+        texts = dict.fromkeys(shortened(queries[-1]) if queries else ())
+        allowed = (t for t in texts if t not in queries and guard.allows(t, own_text))
+        suggestions = [
+            Suggestion(text, -float(rank), guard.source(text))
+            for rank, text in zip(range(n), allowed, strict=False)
+        ]
+        popular = self._popularity.suggest(context, n)
+        return [
+            *suggestions,
+            *(suggestion for suggestion in popular if suggestion.text not in texts),
+        ][:n]
+
+
+def shortened(query: str) -> Iterator[str]:
+    """The query with fewer words, in their order; words at the end are dropped first.
+
+    >>> list(shortened("cheap paris hotels"))
+    ['cheap paris', 'cheap hotels', 'paris hotels', 'cheap', 'paris', 'hotels']
+    """
+    words = query.split()[:MOST_WORDS]
+    for count in range(len(words) - 1, 0, -1):
+        yield from (" ".join(kept) for kept in combinations(words, count))
+
+
+class LastCompletions:
+    """Known queries that begin with the last query, most popular first."""
+
+    kind = "completions"
+
+    def __init__(self, popularity: Popularity) -> None:
+        self._popularity = popularity
+
+    def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
+        """At most `n` suggestions; never a query of the context."""
+        queries = clean(context)
+        return self._popularity.complete(context, f"{queries[-1]} ", n) if queries else []

@@ -32,18 +32,16 @@ from nextquery.suggesters.background import (
     Ages,
     AgingSettings,
     Background,
-    count_background,
-    frequency_ranks,
-)
-from nextquery.suggesters.count_suggester import CountSuggester
-from nextquery.suggesters.counts import (
     Followers,
     build_trie,
+    count_background,
+    frequency_ranks,
     load_record,
     load_trie,
     save_record,
     save_trie,
 )
+from nextquery.suggesters.count_suggester import CountSuggester
 
 if TYPE_CHECKING:
     import polars as pl

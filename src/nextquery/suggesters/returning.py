@@ -25,7 +25,7 @@ from nextquery.errors import ArtifactError
 from nextquery.guard.guard import Guard, HitsCheck, OwnText, looks_typed
 from nextquery.inference.trees import Trees
 from nextquery.records import Suggestion
-from nextquery.suggesters.counts import load_record, save_record
+from nextquery.suggesters.background import load_record, save_record
 
 Floats = NDArray[np.float64]
 

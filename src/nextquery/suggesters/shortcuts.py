@@ -40,10 +40,13 @@ from nextquery.suggesters.background import (
     AgingSettings,
     Background,
     count_background,
+    load_array,
+    load_record,
+    save_array,
+    save_record,
     with_day,
 )
 from nextquery.suggesters.count_suggester import CountSuggester, seen
-from nextquery.suggesters.counts import load_array, load_record, save_array, save_record
 
 if TYPE_CHECKING:
     import polars as pl

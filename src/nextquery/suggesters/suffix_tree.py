@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nextquery.artifacts import Artifact
 from nextquery.artifacts.arrays import check_length, check_order, check_positive, require
-from nextquery.suggesters.counts import Followers, load_array, save_array
+from nextquery.suggesters.background import Followers, load_array, save_array
 
 if TYPE_CHECKING:
     import polars as pl

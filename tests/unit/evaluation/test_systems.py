@@ -40,9 +40,8 @@ from nextquery.logs.settings import PrepareSettings
 from nextquery.ranking.cases import user_fold
 from nextquery.records import ScoredQuery
 from nextquery.suggesters.adjacency import Adjacency
-from nextquery.suggesters.checked import check_file, fingerprint, require_check, write_check
 from nextquery.suggesters.fit import fit_model
-from nextquery.suggesters.loading import load
+from nextquery.suggesters.loading import check_file, fingerprint, load, require_check, write_check
 from nextquery.suggesters.popularity import Popularity
 
 

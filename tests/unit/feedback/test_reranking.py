@@ -29,7 +29,7 @@ from nextquery.feedback.reranker import (
 from nextquery.feedback.settings import Bounds, CompareSettings, RerankSettings
 from nextquery.feedback.simulated_visitors import Lister, SimulatedService, simulate
 from nextquery.service.engine import SuggestQuestion, open_engine
-from nextquery.suggesters.asking import SuggestOptions
+from nextquery.suggesters.base import SuggestOptions
 from nextquery.suggesters.loading import model_kind
 
 NOTHING = TakenRates(np.zeros(0, np.uint64), np.zeros(0), np.zeros(0), 0.1)

@@ -11,9 +11,13 @@ import pytest
 from nextquery.guard.fingerprints import RareSet, pair_keys, text_keys
 from nextquery.guard.guard import Guard
 from nextquery.guard.tables import Tables
-from nextquery.inference.cancellation import DecodingCancelledError, cancel_when, raise_if_cancelled
 from nextquery.inference.context import ContextBatch
-from nextquery.inference.decoder import SearchStart
+from nextquery.inference.decoder import (
+    DecodingCancelledError,
+    SearchStart,
+    cancel_when,
+    raise_if_cancelled,
+)
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.rules import Extensions, LivePrefixes, VocabularyRules, allowed_extensions
 from nextquery.inference.search import ArraySteps, BeamSearch, FinishedQuery, shape

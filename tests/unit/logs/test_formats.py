@@ -26,8 +26,7 @@ from nextquery.logs.formats.base import (
     join_clicks,
     stage_clicks,
 )
-from nextquery.logs.formats.detection import check_settings, choose_format
-from nextquery.logs.formats.table import FORMATS
+from nextquery.logs.formats.detection import FORMATS, check_settings, choose_format
 from nextquery.logs.prepare import prepare
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.open import Sample, take_sample

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from nextquery.errors import ArtifactError
-from nextquery.inference.cancellation import DecodingCancelledError
+from nextquery.inference.decoder import DecodingCancelledError
 from nextquery.records import Suggestion
 from nextquery.service.engine import (
     CompleteQuestion,
@@ -37,7 +37,7 @@ from nextquery.service.worker import (
     ModelLateError,
     Opening,
 )
-from nextquery.suggesters.asking import SuggestOptions
+from nextquery.suggesters.base import SuggestOptions
 
 pytestmark = pytest.mark.slow
 SESSION = ("red shoes", "paris")

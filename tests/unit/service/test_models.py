@@ -36,7 +36,7 @@ from nextquery.service.worker import (
     Reply,
     open_model,
 )
-from nextquery.suggesters.asking import SuggestOptions
+from nextquery.suggesters.base import SuggestOptions
 from nextquery.suggesters.diagnosis import why
 from nextquery.suggesters.neural import HREDSuggester, TransformerSuggester
 

@@ -15,7 +15,7 @@ from nextquery.service.queue import Batcher, Job, QueueFullError
 from nextquery.service.schemas import BusyError, InSession, ProblemError
 from nextquery.service.sessions import session_key
 from nextquery.service.settings import NamedModel, ServiceSettings
-from nextquery.suggesters.asking import SuggestOptions
+from nextquery.suggesters.base import SuggestOptions
 
 
 class HeldModel:

@@ -30,7 +30,7 @@ from nextquery.service.settings import (
     text_bytes,
 )
 from nextquery.service.texts import read_many, read_prefix, read_query, read_session, read_texts
-from nextquery.suggesters.asking import SuggestOptions
+from nextquery.suggesters.base import SuggestOptions
 
 SCOPE = {
     "type": "http", "method": "GET", "path": "/fails", "raw_path": b"/fails", "query_string": b"",

@@ -11,8 +11,7 @@ from starlette.types import Message
 from nextquery.records import Suggestion
 from nextquery.study import app
 from nextquery.study.app import MAX_BODY_BYTES, RequestLimits, create_study_app
-from nextquery.study.judgements import Judgement, JudgementStore
-from nextquery.study.pool import Topic, create_study
+from nextquery.study.pool import Judgement, JudgementStore, Topic, create_study
 
 GOOD = {"item": 0, "value": "useful"}
 

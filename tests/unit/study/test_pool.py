@@ -9,11 +9,14 @@ import pytest
 from nextquery.artifacts import publish
 from nextquery.errors import ArtifactError, InputError
 from nextquery.logs.data_folder import PreparedData
-from nextquery.study.first_pass import first_pass
-from nextquery.study.judgements import FILE, NOT_USEFUL, USEFUL, Judgement, JudgementStore
 from nextquery.study.pool import (
+    FILE,
+    NOT_USEFUL,
     POOL,
+    USEFUL,
     Item,
+    Judgement,
+    JudgementStore,
     Key,
     Pool,
     PooledTopic,
@@ -26,6 +29,7 @@ from nextquery.study.pool import (
     read_topics,
     sample_topics,
 )
+from nextquery.study.results import first_pass
 from nextquery.suggesters.base import Adjustable, Decoding
 
 from .conftest import WordAdder

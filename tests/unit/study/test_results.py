@@ -11,8 +11,20 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.records import Suggestion
-from nextquery.study.judgements import NOT_USEFUL, SOMEWHAT, USEFUL, Judgement, JudgementStore
-from nextquery.study.pool import Item, Key, Pool, PooledTopic, Topic, create_study, read_pool
+from nextquery.study.pool import (
+    NOT_USEFUL,
+    SOMEWHAT,
+    USEFUL,
+    Item,
+    Judgement,
+    JudgementStore,
+    Key,
+    Pool,
+    PooledTopic,
+    Topic,
+    create_study,
+    read_pool,
+)
 from nextquery.study.report import TopicTable, draw_shares, make_report, study_page, who_is_missing
 from nextquery.study.results import (
     Agreement,

@@ -20,8 +20,7 @@ from nextquery.inference.settings import DecodeConfig
 from nextquery.logs.data_folder import PreparedData
 from nextquery.records import ScoredQuery
 from nextquery.service.engine import StatefulEngine, open_engine
-from nextquery.suggesters.asking import SuggestOptions
-from nextquery.suggesters.base import BatchScorer, Scorer, Trained
+from nextquery.suggesters.base import BatchScorer, Scorer, SuggestOptions, Trained
 from nextquery.suggesters.blend import (
     CASES_OF_ALL,
     Blend,
@@ -34,8 +33,7 @@ from nextquery.suggesters.blend import (
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import model_kind
 from nextquery.suggesters.neural import Ensemble
-from nextquery.suggesters.popularity import Popularity
-from nextquery.suggesters.trivial import DropWords, LastCompletions
+from nextquery.suggesters.popularity import DropWords, LastCompletions, Popularity
 
 CONTEXT = ("oslo hotels",)
 

@@ -16,20 +16,18 @@ from nextquery.artifacts import Artifact, open_artifact, publish
 from nextquery.errors import ArtifactError, InputError
 from nextquery.suggesters.background import (
     Background,
+    Followers,
+    build_trie,
     count_background,
     frequency_ranks,
     heaviest_first,
-)
-from nextquery.suggesters.cacb import find_concepts, unit_vectors
-from nextquery.suggesters.counts import (
-    Followers,
-    build_trie,
     load_array,
     load_record,
     load_trie,
     save_array,
     save_record,
 )
+from nextquery.suggesters.cacb import find_concepts, unit_vectors
 from nextquery.suggesters.sequences import collected, following, open_log, without_repeats
 from nextquery.suggesters.suffix_tree import SuffixTree, grow_tree
 

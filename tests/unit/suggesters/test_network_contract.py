@@ -22,8 +22,7 @@ from nextquery.inference.decoder import Ids, Prediction, SearchStart
 from nextquery.inference.output import OutputLayer
 from nextquery.inference.settings import DecodeConfig, Mode
 from nextquery.service.engine import StatefulEngine, open_engine
-from nextquery.suggesters.asking import SuggestOptions
-from nextquery.suggesters.base import Explainer, Gated, Trained
+from nextquery.suggesters.base import Explainer, Gated, SuggestOptions, Trained
 from nextquery.suggesters.blend import BlendSettings, make_blend
 from nextquery.suggesters.loading import MODEL_KINDS, ModelKind
 from nextquery.suggesters.neural import NeuralSuggester

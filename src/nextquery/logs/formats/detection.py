@@ -1,7 +1,8 @@
 """Detect the format of a log by the start of its files, with the reason in a sentence.
 
 `auto` looks at every file, since files of two formats must not be mixed by mistake; a format that
-is given is taken as given.
+is given is taken as given. All formats are in `FORMATS`: adding one is a file in this folder and a
+row there.
 """
 
 import re
@@ -9,13 +10,58 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nextquery.errors import LogError
-from nextquery.logs.formats.analytics import describe_report
+from nextquery.logs.formats.access_log import AccessFormat
+from nextquery.logs.formats.analytics import (
+    AlgoliaFormat,
+    ElasticFormat,
+    Ga4Format,
+    MatomoFormat,
+    describe_report,
+)
 from nextquery.logs.formats.base import LogFormat, check_columns, guess_columns, listed
-from nextquery.logs.formats.delimited import likely_header
-from nextquery.logs.formats.json import sample_objects
-from nextquery.logs.formats.table import FORMATS, format_named
+from nextquery.logs.formats.delimited import (
+    AolFormat,
+    CsvFormat,
+    ExciteFormat,
+    TsvFormat,
+    likely_header,
+)
+from nextquery.logs.formats.excel import ExcelFormat
+from nextquery.logs.formats.json import NdjsonFormat, sample_objects
+from nextquery.logs.formats.parquet import ParquetFormat
+from nextquery.logs.formats.ubi import UbiFormat
 from nextquery.logs.reading.open import Sample
 from nextquery.logs.settings import ReadSettings
+
+# A file is of the first format that recognises it: those that look for more come first.
+_ALL: tuple[LogFormat, ...] = (
+    UbiFormat(),
+    ParquetFormat(),
+    ExcelFormat(),
+    ElasticFormat(),
+    Ga4Format(),
+    MatomoFormat(),
+    AlgoliaFormat(),
+    NdjsonFormat(),
+    AccessFormat(),
+    AolFormat(),
+    ExciteFormat(),
+    CsvFormat(),
+    TsvFormat(),
+)
+FORMATS = {format.name: format for format in _ALL}
+
+
+def format_named(name: str) -> LogFormat:
+    """The format of that name.
+
+    >>> format_named("aol").name
+    'aol'
+    """
+    if name not in FORMATS:
+        raise LogError(f"format {name!r} is unknown; choose auto, {', '.join(sorted(FORMATS))}")
+    return FORMATS[name]
+
 
 _BLANK = "user=...,time=...,query=..."
 

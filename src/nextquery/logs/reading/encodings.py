@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from nextquery.errors import InputError, LogError
-from nextquery.logs.reading.json_objects import scan_objects
+from nextquery.logs.reading.lines import scan_objects
 
 UTF_8 = "utf-8"
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")
