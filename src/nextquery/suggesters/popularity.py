@@ -6,7 +6,7 @@ An occurrence weighs 1, or, with a half-life, 1/2 for each half-life between its
 day of the background. With `trending_days` only trending queries have a weight: the number
 of users who typed them in the last days.
 
-`DropWords` and `CompleteLast` are trivial rules that any model has to beat: shorten the last query,
+`DropWords` and `LastCompletions` are trivial rules that any model has to beat: shorten the last query,
 or complete it.
 """
 
