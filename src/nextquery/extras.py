@@ -61,13 +61,3 @@ def missing_message(module: str) -> str | None:
         return None
     wanted = f"'nextquery[{extra}]'" if extra else "nextquery"
     return f"{top} is not installed: pip install {wanted}"
-
-
-def installed_version(package: str) -> str | None:
-    """The version of an installed package, None if it is not there."""
-    from importlib import metadata  # it imports much, and only `doctor` asks
-
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None

@@ -6,8 +6,8 @@ An occurrence weighs 1, or, with a half-life, 1/2 for each half-life between its
 day of the background. With `trending_days` only trending queries have a weight: the number
 of users who typed them in the last days.
 
-`DropWords` and `LastCompletions` are trivial rules that any model has to beat: shorten the last query,
-or complete it.
+`DropWords` and `LastCompletions` are trivial rules that any model has to beat: shorten the last
+query, or complete it.
 """
 
 from __future__ import annotations

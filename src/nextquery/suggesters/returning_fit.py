@@ -274,7 +274,7 @@ def logistic_regression(rows: Floats, labels: Floats, weights: Floats, ridge: fl
 
 
 def boosted_trees(examples: Examples, checked: Examples, seed: int) -> BoostedTrees:
-    """Grow trees with LightGBM, the number that gives the checked examples the smallest log loss."""
+    """Grow trees with LightGBM, up to the smallest log loss of the checked examples."""
     import lightgbm
 
     binning = {"max_bin": 63, "verbosity": -1}
