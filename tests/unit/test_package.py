@@ -18,7 +18,7 @@ from nextquery import errors
 from nextquery._version import __version__
 from nextquery.config import Section, from_overrides, load_config, shipped_configs, stored_section
 from nextquery.errors import MissingDependencyError, NextqueryError
-from nextquery.extras import EXTRAS, extra_of, installed_version, missing_message, require
+from nextquery.extras import EXTRAS, extra_of, missing_message, require
 from nextquery.model.settings import RunConfig
 
 
@@ -176,7 +176,6 @@ def test_torch_is_a_range_in_the_metadata_and_pinned_in_the_constraints() -> Non
 def test_a_module_that_belongs_to_no_extra() -> None:
     assert extra_of("polars") is None
     assert missing_message("no_such_module") is None
-    assert installed_version("no-such-package") is None
 
 
 def test_what_is_required_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
