@@ -1,6 +1,7 @@
-"""Reference pages made from the code: commands, config keys, HTTP routes, public names."""
+"""Reference text generated from the code; pages of docs/reference include it."""
 
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,25 @@ from typer.core import TyperArgument, TyperGroup, TyperOption
 import nextquery
 from nextquery.cli.main import app
 from nextquery.config import Section
+from nextquery.inference.settings import DecodeConfig
+from nextquery.model.settings import ModelConfig, TrainConfig, TransformerConfig
 from nextquery.settings import descriptions
+from nextquery.suggesters.loading import COUNT_MODELS, count_model
+from nextquery.suggesters.returning import ReturningSettings
+
+CONFIGS = Path(__file__).parents[1] / "configs"
 
 
 def write_reference(folder: Path) -> None:
-    """Write the pages, each only if it changed."""
+    """Write the generated files, each only if it changed."""
     folder.mkdir(exist_ok=True)
     pages = {
         "commands.md": _commands(),
         "config.md": _config(),
         "http.md": _http(),
         "python.md": _python(),
+        "count_models.md": _count_models(),
+        "metrics.md": _metrics(),
     }
     for name, text in pages.items():
         path = folder / name
@@ -29,7 +38,7 @@ def write_reference(folder: Path) -> None:
 
 
 def _commands() -> str:
-    lines = ["# Commands, as `--help` shows them", ""]
+    lines = []
     for name, command in _each(typer.main.get_command(app)):
         lines += [f"## nextquery {name}", "", str(command.help), "", "| parameter | meaning |"]
         lines += ["|---|---|"]
@@ -59,25 +68,60 @@ def _default(option: TyperOption) -> str:
 
 
 def _config() -> str:
-    from nextquery.inference.settings import DecodeConfig
-    from nextquery.model.settings import ModelConfig, TrainConfig, TransformerConfig
-
-    lines = ["# Configuration", "", "Keys of the TOML files that `nextquery train --config` takes,"]
-    lines += ["and of `--set`. The shipped files are in `configs/`.", ""]
-    lines += _section("[model] of HRED", ModelConfig)
+    shipped = {
+        name: tomllib.loads((CONFIGS / f"{name}.toml").read_text(encoding="utf-8"))
+        for name in ("tiny", "small", "paper")
+    }
+    lines = _section("[model] of HRED", ModelConfig, shipped, "model")
     lines += _section("[model] of the Transformer", TransformerConfig)
-    lines += _section("[train]", TrainConfig)
-    lines += _section("decoding: `--set` of suggest, complete and score", DecodeConfig)
+    lines += _section("[train]", TrainConfig, shipped, "train")
+    lines += _section("Decode settings", DecodeConfig)
     return "\n".join(lines)
 
 
-def _section(title: str, section: type[Section]) -> list[str]:
-    lines = [f"## {title}", "", "| key | default | meaning |", "|---|---|---|"]
+def _count_models() -> str:
+    lines = []
+    for kind in COUNT_MODELS:
+        lines += _section(kind, count_model(kind).settings_type)
+    lines += _section("returning", ReturningSettings)
+    return "\n".join(lines)
+
+
+def _section(
+    title: str,
+    section: type[Section],
+    shipped: Mapping[str, Mapping[str, Any]] | None = None,
+    table: str = "",
+) -> list[str]:
+    """One table of settings; with `shipped`, also the values of the shipped configurations."""
+    shipped = shipped or {}
+    head = ["key", "default", *shipped, "meaning"]
+    lines = [f"### {title}", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     meanings = descriptions(section)
     for name, field in section.model_fields.items():
         key = field.alias or name
-        lines.append(f"| `{key}` | `{field.default!r}` | {_cell(meanings.get(name))} |")
+        values = [document.get(table, {}).get(key) for document in shipped.values()]
+        cells = ["" if value is None else f"`{_value(value)}`" for value in values]
+        row = [f"`{key}`", f"`{_value(field.default)}`", *cells, _cell(meanings.get(name))]
+        lines.append(f"| {' | '.join(row)} |")
     return [*lines, ""]
+
+
+def _value(value: object) -> str:
+    """A value as it is written in TOML."""
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value) or '""'
+
+
+def _metrics() -> str:
+    from nextquery.service.monitoring import Metrics
+
+    lines = ["| name | meaning |", "|---|---|"]
+    for family in Metrics().registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        lines.append(f"| `{name}` | {_cell(family.documentation)} |")
+    return "\n".join([*lines, ""])
 
 
 def _http() -> str:
@@ -89,15 +133,10 @@ def _http() -> str:
     api.include_router(routes.router)
     api.include_router(routes.admin_router)
     document = api.openapi()
-    lines = [
-        "# HTTP API",
-        "",
-        "From the service's OpenAPI document, which a running service has at",
-    ]
-    lines += ["`/openapi.json` and shows at `/docs`.", ""]
+    lines = []
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            lines += [f"## {method.upper()} {path}", "", operation.get("description", ""), ""]
+            lines += [f"### `{method.upper()} {path}`", "", operation.get("description", ""), ""]
             lines += _fields(operation, document)
             codes = ", ".join(f"`{code}`" for code in operation["responses"])
             lines += [f"Answers: {codes}", ""]
@@ -116,7 +155,7 @@ def _fields(operation: dict[str, Any], document: dict[str, Any]) -> list[str]:
 
 
 def _python() -> str:
-    lines = ["# Python API", "", "```{eval-rst}", ".. automodule:: nextquery", "```", ""]
+    lines = []
     for name in nextquery.__all__:
         if name.startswith("__"):
             continue
@@ -124,7 +163,7 @@ def _python() -> str:
         home = getattr(nextquery, name).__module__
         members = "" if name.endswith("Error") else "\n   :members:" if kind == "autoclass" else ""
         lines += [
-            f"## {name}",
+            f"### {name}",
             "",
             "```{eval-rst}",
             f".. {kind}:: {home}.{name}{members}",

@@ -309,6 +309,13 @@ def synth(
             max=1_000_000,
         ),
     ] = 0,
+    domains: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="What people search for, such as home,gardening for a shop; all 16 if not given.",
+        ),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Write a synthetic query log in AOL format, for the demo, tests and experiments.
@@ -326,6 +333,7 @@ def synth(
         titles=titles,
         satisfaction=kind,
         extra_words=extra_words,
+        domains=[name.strip() for name in domains.split(",") if name.strip()],
     )
     counts = {
         "path": str(out),
@@ -335,6 +343,7 @@ def synth(
         "shuffled": shuffled,
         "satisfaction": satisfaction,
         "extra_words": extra_words,
+        "domains": domains,
     }
     if as_json:
         typer.echo(json.dumps(counts, indent=2))

@@ -204,12 +204,14 @@ def draw_log(
     shuffled: bool = False,
     satisfaction: Satisfaction = "none",
     extra_words: int = 0,
+    domains: Sequence[str] = (),
 ) -> DrawnLog:
     """Draw a log. `shuffled` gives the control: the same queries, dealt anew to all places.
 
     With `satisfaction` the queries have a column `satisfied`, and clicks and pauses follow from it:
     by the outcome that was searched for, or, as its control, by chance. With `extra_words` invented
-    names of things to search for make the vocabulary larger.
+    names of things to search for make the vocabulary larger. `domains` limits what people search
+    for, as on a shop's site; the default is all 16.
     """
     if sessions < 1:
         raise InputError(f"a synthetic log needs at least 1 session, not {sessions}")
@@ -217,7 +219,7 @@ def draw_log(
         raise InputError(f"`sessions` {sessions}: at most {MOST_SESSIONS:,} fit into memory")
     if seed < 0:
         raise InputError(f"the seed must not be negative, as {seed} is")
-    lexicon, draws = load_lexicon(extra_words), Draws(seed)
+    lexicon, draws = load_lexicon(extra_words, tuple(domains)), Draws(seed)
     hidden = draw_sessions(draws, len(lexicon.domains), sessions)
     queries = draw_queries(draws, lexicon, hidden)
     queries = queries.drop("slip").with_columns(slip_number=_slip_numbers(draws, queries["slip"]))
@@ -366,10 +368,16 @@ def make_log(
     shuffled: bool = False,
     satisfaction: Satisfaction = "none",
     extra_words: int = 0,
+    domains: Sequence[str] = (),
 ) -> SyntheticLog:
     """A log in memory, with what no file says; the options are those of `draw_log`."""
     log = draw_log(
-        sessions, seed, shuffled=shuffled, satisfaction=satisfaction, extra_words=extra_words
+        sessions,
+        seed,
+        shuffled=shuffled,
+        satisfaction=satisfaction,
+        extra_words=extra_words,
+        domains=domains,
     )
     pieces, texts, address = query_pieces(log.lexicon).places(log.queries)
     queries = log.queries.drop("first", "second", "third", "slip_number").with_columns(
@@ -389,6 +397,7 @@ def write_log(
     titles: Path | None = None,
     satisfaction: Satisfaction = "none",
     extra_words: int = 0,
+    domains: Sequence[str] = (),
 ) -> LogSummary:
     """Write a synthetic log, gzipped if the name ends in `.gz`.
 
@@ -398,7 +407,12 @@ def write_log(
     if out.is_dir():
         raise InputError(f"{out}: a folder; give the name of a file")
     log = draw_log(
-        sessions, seed, shuffled=shuffled, satisfaction=satisfaction, extra_words=extra_words
+        sessions,
+        seed,
+        shuffled=shuffled,
+        satisfaction=satisfaction,
+        extra_words=extra_words,
+        domains=domains,
     )
     pieces = query_pieces(log.lexicon)
     texts = _different_texts(log, pieces)

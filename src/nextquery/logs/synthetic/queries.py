@@ -163,14 +163,22 @@ class Lexicon:
 
 
 @cache
-def load_lexicon(extra_words: int = 0) -> Lexicon:
-    """The lexicon that comes with the package, with `extra_words` invented words more.
+def load_lexicon(extra_words: int = 0, domains: tuple[str, ...] = ()) -> Lexicon:
+    """The lexicon of the package: all domains or the named ones, and `extra_words` invented words.
 
     >>> load_lexicon().members, load_lexicon(1000).members  # 64 families
     (5, 21)
+    >>> load_lexicon(domains=("home", "pets")).domains
+    ('home', 'pets')
     """
     file = resources.files("nextquery.logs.synthetic").joinpath("words.toml")
-    return parse_lexicon(tomllib.loads(file.read_text(encoding="utf-8")), extra_words)
+    document = tomllib.loads(file.read_text(encoding="utf-8"))
+    names = [name for name, part in document.items() if isinstance(part, dict)]
+    unknown = [name for name in domains if name not in names]
+    if unknown:
+        raise InputError(f"`domains` {', '.join(unknown)}: choose from {', '.join(names)}")
+    left_out = set(names) - set(domains or names)
+    return parse_lexicon({k: v for k, v in document.items() if k not in left_out}, extra_words)
 
 
 def parse_lexicon(document: dict[str, Any], extra_words: int = 0) -> Lexicon:
