@@ -22,6 +22,8 @@ CHILDREN_SECONDS = 2.0
 SECONDS_TO_END = 10.0
 """How long one thread lets another end the process before it does so itself."""
 _received: list[int] = []
+_requests: "list[StopRequest]" = []
+"""The block whose request the next signal is (`save_on_signals`)."""
 _ending = threading.Lock()
 
 
@@ -148,7 +150,10 @@ def _watch(read_end: int) -> None:
     """End the process if it has not noticed a signal of ours in time."""
     while content := os.read(read_end, 1):
         number = content[0]
-        if number in SIGNALS and signal.getsignal(number) in (_stop, _ignore):
+        if number in SIGNALS and _requests:
+            # Not asked of `getsignal`: the main thread may have put the usual handler back already.
+            _requests.pop()
+        elif number in SIGNALS and signal.getsignal(number) in (_stop, _ignore):
             time.sleep(PATIENCE_SECONDS)
             end_process(number)
     os.close(read_end)
@@ -167,10 +172,13 @@ def save_on_signals() -> "Iterator[StopRequest]":
         for usual_number, handler in usual.items():
             signal.signal(usual_number, handler)
 
+    _requests.append(request)
     for number in usual:
         signal.signal(number, ask)
     try:
         yield request
     finally:
+        with suppress(ValueError):  # a signal came
+            _requests.remove(request)
         for number, handler in usual.items():
             signal.signal(number, handler)

@@ -132,6 +132,23 @@ time.sleep(60)
 """
 
 
+LONG_STEP = """
+import os, signal, sys, time
+import nextquery.cli.signals as signals
+signals.PATIENCE_SECONDS = 0.3
+with signals.stop_on_signals():
+    with signals.save_on_signals() as request:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1.5)  # the rest of a step, and the checkpoint
+    print("saved after signal", request.signal, file=sys.stderr)
+"""
+
+
+def test_a_training_step_that_takes_long_is_finished_and_saved(tmp_path: Path) -> None:
+    """The watching thread must not take a request to save for a signal that nobody noticed."""
+    assert run_script(LONG_STEP, tmp_path) == (0, "saved after signal 2\n")
+
+
 def test_two_signals_at_the_same_moment_are_one(tmp_path: Path) -> None:
     assert run_script(TWO_AT_ONCE, tmp_path) == CODES[signal.SIGINT]
     assert list(tmp_path.iterdir()) == []
