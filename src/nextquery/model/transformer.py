@@ -3,7 +3,8 @@
 The queries of a session are one sequence. It begins with the end-of-query symbol, and every query
 ends with it, so the symbol is both the start and the separator. A pre-norm decoder reads the
 sequence; the state at a symbol predicts the next one. Sessions of a batch are packed one after the
-other without padding, and a mask keeps every session to itself.
+other without padding. Only attention has a row per session, filled up at its end: symbols attend to
+earlier ones, so nothing sees the filling.
 """
 
 import math
@@ -34,6 +35,27 @@ def rotate(vectors: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
     return torch.cat([left * cosines - right * sines, left * sines + right * cosines], dim=-1)
 
 
+class Grid:
+    """Where packed tokens are in a grid with one row per session."""
+
+    def __init__(self, sessions: Tensor, positions: Tensor) -> None:
+        """`sessions` and `positions` are (tokens,): the session of each token, its place there."""
+        self._rows, self._width = int(sessions[-1]) + 1, int(positions.max()) + 1
+        self._cells = sessions * self._width + positions
+
+    def spread(self, vectors: Tensor) -> Tensor:
+        """From (heads, tokens, size) to (sessions, heads, width, size), zero where no token is."""
+        heads, tokens, size = vectors.shape
+        flat = vectors.transpose(0, 1).reshape(tokens, heads * size)
+        grid = flat.new_zeros(self._rows * self._width, heads * size)
+        cells = grid.index_copy(0, self._cells, flat)
+        return cells.view(self._rows, self._width, heads, size).transpose(1, 2)
+
+    def packed(self, grid: Tensor) -> Tensor:
+        """From (sessions, heads, width, size) to (tokens, heads, size)."""
+        return grid.transpose(1, 2).flatten(0, 1).index_select(0, self._cells)
+
+
 class RMSNorm(nn.Module):
     """`x / sqrt(mean(x^2) + epsilon) * scale`."""
 
@@ -60,19 +82,18 @@ class Block(nn.Module):
         self.feed_output = nn.Linear(4 * size, size)  # W_2
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, states: Tensor, cosines: Tensor, sines: Tensor, mask: Tensor) -> Tensor:
-        """States (tokens, d) to states (tokens, d); `mask` (tokens, tokens): who sees whom."""
+    def forward(self, states: Tensor, cosines: Tensor, sines: Tensor, grid: Grid) -> Tensor:
+        """States (tokens, d) of packed sessions to states (tokens, d)."""
         tokens, size = states.shape
         projected = self.attention_input(self.attention_norm(states))
         # (3, heads, tokens, head_size)
         query, key, value = projected.view(tokens, 3, self.heads, -1).permute(1, 2, 0, 3)
-        attended = functional.scaled_dot_product_attention(
-            rotate(query, cosines, sines)[None],
-            rotate(key, cosines, sines)[None],
-            value[None],
-            attn_mask=mask,
-        )[0]
-        joined = attended.transpose(0, 1).reshape(tokens, size)
+        by_session = (
+            grid.spread(vectors)
+            for vectors in (rotate(query, cosines, sines), rotate(key, cosines, sines), value)
+        )
+        attended = functional.scaled_dot_product_attention(*by_session, is_causal=True)
+        joined = grid.packed(attended).reshape(tokens, size)
         states = states + self.dropout(self.attention_output(joined))
         hidden = functional.gelu(self.feed_input(self.feed_norm(states)), approximate="tanh")
         output: Tensor = states + self.dropout(self.feed_output(hidden))
@@ -126,13 +147,12 @@ class Transformer(StoredModel[TransformerConfig]):
         `words`, `sessions` and `positions` are (tokens,): the symbol that is read, the session that
         it belongs to and its position there, from 0.
         """
-        order = torch.arange(len(words), device=words.device)
-        mask = (sessions[:, None] == sessions[None, :]) & (order[:, None] >= order[None, :])
+        grid = Grid(sessions, positions)
         angles = rotary_angles(positions, self.config.model_size // self.config.heads)
         states = self.input(self.dropout(self.word_vectors(words)))
         cosines, sines = (angle.to(states.dtype) for angle in angles)
         for block in self.blocks:
-            states = block(states, cosines, sines, mask)
+            states = block(states, cosines, sines, grid)
         return self.norm(states)  # type: ignore[no-any-return]
 
     @property
