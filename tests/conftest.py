@@ -273,7 +273,7 @@ def _publish_untrained(config: Any, data: PreparedData, target: Path, seed: int)
     import torch
 
     from nextquery.guard.tables import write_tables
-    from nextquery.model.likelihood import new_model
+    from nextquery.model.networks import new_model
     from nextquery.text.vocabulary import Vocabulary
 
     torch.manual_seed(seed)

@@ -23,7 +23,8 @@ from nextquery.inference.transformer import TransformerModel
 from nextquery.model.settings import KIND, TRANSFORMER
 from nextquery.normalise import join_words
 from nextquery.suggesters.base import Suggester
-from nextquery.suggesters.neural import HREDSuggester, NeuralSuggester, TransformerSuggester
+from nextquery.suggesters.neural import HREDSuggester, NeuralSuggester
+from nextquery.suggesters.transformer import TransformerSuggester
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, SPECIAL, UNKNOWN, Vocabulary
 
 Floats = NDArray[np.float32]

@@ -4,7 +4,7 @@
     session_encoder  a session, one more query -> the next session state              (Eq. 5)
     decoder          a prefix, one more word   -> its state, what may come next       (Eq. 7-10)
 
-Only operators of every runtime are used. The Transformer's graph is in `onnx_transformer.py`.
+Only operators of every runtime are used.
 """
 
 from collections.abc import Sequence

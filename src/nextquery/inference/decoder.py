@@ -3,7 +3,7 @@
 `NeuralModel` reads sessions and gives decoders; a `Decoder` extends queries word by word. Search,
 rescoring, completion, `Predictor` and the suggesters use these two protocols and nothing else. What
 a network remembers of a session and the state of a decoder are opaque to them: HRED has recurrent
-states (`inference/hred.py`), the session Transformer has a key-value cache, the toy network of
+states (`inference/hred.py`), another network has a key-value cache, the toy network of
 `tests/unit/suggesters/test_network_contract.py` has tuples of strings.
 
 `cancel_when` stops decoding when nobody waits for the answer any more.

@@ -25,6 +25,20 @@ AGES = 10
 """Queries further back than this count as this far back."""
 
 
+@dataclass(frozen=True)
+class States:
+    """What a network computes over a batch, as copying and the softmax take it."""
+
+    words: Tensor
+    """(symbols, d_h): the state at each encoder symbol."""
+    decoder: Tensor
+    """(positions, d_h): the state that predicts each target."""
+    previous: Tensor
+    """(positions, d_e): of the last word read (Eq. 10)."""
+    omega: Tensor
+    """(positions, d_e): Eq. 10, without copying."""
+
+
 class CopyMemory(NamedTuple):
     """The words of earlier queries that can be copied; end-of-query symbols are left out."""
 

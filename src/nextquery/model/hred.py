@@ -19,8 +19,7 @@ from nextquery.model.copying import CopyAttention
 from nextquery.model.recurrence import GRU, Linear
 from nextquery.model.settings import KIND, ModelConfig
 from nextquery.model.stored import StoredModel
-from nextquery.model.transformer import Transformer
-from nextquery.text.vectors import Ints, NgramTable, WordVectors
+from nextquery.text.vectors import Ints, NgramTable
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 
 
@@ -122,6 +121,7 @@ class HRED(StoredModel[ModelConfig]):
     """
 
     kind = KIND
+    title = "HRED"
     config_type = ModelConfig
 
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
@@ -309,19 +309,3 @@ def initialise_as_authors(model: HRED) -> None:
     for module in model.modules():
         if isinstance(module, nn.Embedding):
             module.weight[PADDING] = 0.0
-
-
-@torch.no_grad()
-def take_word_vectors(model: "HRED | Transformer", given: WordVectors) -> None:
-    """Begin with these vectors, reduced to the model's size and as long as those drawn at random.
-
-    Words that are not among them keep their random vectors; if there are fewer numbers than the
-    model has, the rest stay random, too.
-    """
-    assert model.word_vectors is not None
-    table = model.word_vectors.weight.to("cpu", copy=True)  # the model may be on a GPU
-    vectors = torch.from_numpy(given.reduced(table.shape[1]).vectors)
-    spread = float(vectors.std())
-    rows = torch.tensor([model.vocabulary.id(word) for word in given.words])
-    table[rows, : vectors.shape[1]] = vectors * (float(table.std()) / max(spread, 1e-12))
-    model.word_vectors.weight.copy_(table)

@@ -1,13 +1,11 @@
 """The likelihood of whole sessions (Eq. 11): a network run over a packed batch.
 
-Every query of every
-session is predicted. A target outside the vocabulary is one event: with copying, the copied word
-if an earlier query of the session has it; the unknown word otherwise.
+Every query of every session is predicted. A target outside the vocabulary is one event: with
+copying, the copied word if an earlier query of the session has it; the unknown word otherwise.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,33 +13,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nextquery.artifacts import open_artifact
-from nextquery.model.copying import Layout, pointed
+from nextquery.model.copying import Layout, States, pointed
 from nextquery.model.hred import HRED, SessionInputs
 from nextquery.model.loss import Candidates, log_likelihood
+from nextquery.model.networks import SessionModel
 from nextquery.model.recurrence import round_size
-from nextquery.model.settings import KIND, TRANSFORMER, ModelConfig, TransformerConfig
-from nextquery.model.transformer import Transformer
+from nextquery.model.stored import rows_at, tensor
 from nextquery.text.batching import Batch
-from nextquery.text.vocabulary import END_OF_QUERY, PADDING, Vocabulary
+from nextquery.text.vocabulary import PADDING
 
-SessionModel = HRED | Transformer
-_NETWORKS: dict[str, type[SessionModel]] = {KIND: HRED, TRANSFORMER: Transformer}
 _LEAST_COPY = 1e-30
 """A pointer's share below this counts as this: its logarithm must stay finite."""
-
-
-def new_model(config: ModelConfig | TransformerConfig, vocabulary: Vocabulary) -> SessionModel:
-    """Make the network that a configuration describes, with random weights."""
-    if isinstance(config, ModelConfig):
-        return HRED(config, vocabulary)
-    return Transformer(config, vocabulary)
-
-
-def open_model(folder: Path) -> SessionModel:
-    """Open the model folder of either network."""
-    artifact = open_artifact(folder, *_NETWORKS)
-    return _NETWORKS[artifact.kind].from_pretrained(artifact)
 
 
 @dataclass(frozen=True)
@@ -60,20 +42,6 @@ class Predictions:
     """(sessions, targets, sources): how the copied share is dealt out."""
     usefulness: Tensor | None = None
     """(queries,): the log-odds that each query is useful, longest query first."""
-
-
-@dataclass(frozen=True)
-class States:
-    """What a network computes over a batch, as copying and the softmax take it."""
-
-    words: Tensor
-    """(symbols, d_h): the state at each encoder symbol."""
-    decoder: Tensor
-    """(positions, d_h): the state that predicts each target."""
-    previous: Tensor
-    """(positions, d_e): of the last word read (Eq. 10)."""
-    omega: Tensor
-    """(positions, d_e): Eq. 10, without copying."""
 
 
 class SessionLikelihood(nn.Module):
@@ -134,7 +102,7 @@ class SessionLikelihood(nn.Module):
         filled = filled_up(candidates)
         words, bias = tensor(model, filled.words), tensor(model, filled.correction)
         if output_bias is not None:
-            bias = bias + _rows(output_bias[:, None], words).squeeze(1)
+            bias = bias + rows_at(output_bias[:, None], words).squeeze(1)
         return model.outputs_of(words), bias, candidates.index(batch.targets)
 
 
@@ -147,50 +115,23 @@ def filled_up(candidates: Candidates) -> Candidates:
     )
 
 
-def tensor(model: SessionModel, array: NDArray) -> Tensor:  # type: ignore[type-arg]
-    """The array on the model's device."""
-    return torch.from_numpy(array).to(next(model.parameters()).device)
-
-
 def predict(model: SessionModel, batch: Batch) -> Predictions:
     """Read the sessions with the true words as inputs and predict every symbol."""
-    states = _hred_states(model, batch) if isinstance(model, HRED) else _states(model, batch)
+    states = _hred_states(model, batch) if isinstance(model, HRED) else model.states(batch)
     predictions = Predictions(model.dropout(states.omega))
     if model.copying is not None:
         predictions = _with_copying(model, batch, states)
     if model.usefulness is None:
         return predictions
-    last = _rows(states.decoder, tensor(model, batch.decoder_ends))
+    last = rows_at(states.decoder, tensor(model, batch.decoder_ends))
     return replace(predictions, usefulness=model.usefulness(last).squeeze(1))
-
-
-def _states(model: Transformer, batch: Batch) -> States:
-    """Run the Transformer over the sessions as sequences, one after the other."""
-    starts = np.cumsum(batch.token_counts) - batch.token_counts
-    words = np.empty(int(batch.token_counts.sum()), dtype=np.int64)
-    words[starts] = END_OF_QUERY
-    words[batch.encoder_tokens] = batch.encoder_words
-    first = batch.decoder_sizes[0]  # queries: their first symbols come after the one before them
-    words[batch.decoder_tokens[first:]] = batch.decoder_words
-    sessions = np.repeat(np.arange(batch.sessions), batch.token_counts)
-    positions = np.arange(len(words)) - starts[sessions]
-    tokens = (tensor(model, array) for array in (words, sessions, positions))
-    states = model(*tokens)
-    decoder_tokens = tensor(model, batch.decoder_tokens)
-    decoder = _rows(states, decoder_tokens)
-    return States(
-        words=_rows(states, tensor(model, batch.encoder_tokens)),
-        decoder=decoder,
-        previous=model.word_vectors(tensor(model, words)[decoder_tokens]),
-        omega=model.output(decoder),
-    )
 
 
 def _hred_states(model: HRED, batch: Batch) -> States:
     """Encode the sessions and run the decoder."""
     words = tensor(model, batch.encoder_words)
     word_states = model.run_encoder(words, batch.encoder_sizes, batch.outside)
-    contexts = _rows(_session_states(model, batch, word_states), tensor(model, batch.contexts))
+    contexts = rows_at(_session_states(model, batch, word_states), tensor(model, batch.contexts))
     session = model.session_inputs(contexts)
     states, previous = _decoder_states(model, batch, contexts, session)
     omega = model.output_state(states) + previous
@@ -201,7 +142,7 @@ def _hred_states(model: HRED, batch: Batch) -> States:
 
 def _session_states(model: HRED, batch: Batch, word_states: Tensor) -> Tensor:
     """Eq. 5: the state of an empty session, then `s_m` of all sessions, packed."""
-    queries = _rows(word_states, tensor(model, batch.query_ends))
+    queries = rows_at(word_states, tensor(model, batch.query_ends))
     start = model.start_session(1)
     projected = model.session_input(model.dropout(queries))
     first = start.expand(batch.sessions, -1)
@@ -229,7 +170,7 @@ def _with_copying(model: SessionModel, batch: Batch, states: States) -> Predicti
     sources, places = tensor(model, grid.sources), tensor(model, grid.places)
     layout = Layout(tensor(model, grid.targets).clamp(min=0), places)
     # Cells without a word have that of any; they are never looked at.
-    memory = model.copying.remember(_rows(states.words, sources.clamp(min=0)))
+    memory = model.copying.remember(rows_at(states.words, sources.clamp(min=0)))
     age = tensor(model, grid.target_queries[:, :, None] - grid.source_queries[:, None, :])
     age = age.clamp(min=0) * (sources >= 0)[:, None, :]
     attention = model.copying.attend(states.decoder, states.previous, memory, age, layout)
@@ -249,10 +190,4 @@ def _with_copying(model: SessionModel, batch: Batch, states: States) -> Predicti
 def _by_position(model: HRED, by_query: Tensor, sizes: Sequence[int]) -> Tensor:
     """What belongs to a query (queries, d), at each of its packed positions (positions, d)."""
     query = np.concatenate([np.arange(size) for size in sizes] or [np.zeros(0, dtype=np.int64)])
-    return _rows(by_query, tensor(model, query))
-
-
-def _rows(states: Tensor, index: Tensor) -> Tensor:
-    """The rows of `states` (total, d) at `index` (...)."""
-    # As an embedding: the gradient of plain indexing adds up in no fixed order.
-    return functional.embedding(index, states)
+    return rows_at(by_query, tensor(model, query))

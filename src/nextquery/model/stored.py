@@ -1,4 +1,4 @@
-"""Model folders: weights, vocabulary and configuration of a network, written and opened."""
+"""What networks share: model folders, tensors on their device, first word vectors."""
 
 from pathlib import Path
 from typing import ClassVar, Generic, Self, TypeVar
@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from nextquery.artifacts import Artifact, publish, read_artifact
 from nextquery.config import Section, stored_section
 from nextquery.errors import ArtifactError
 from nextquery.model.settings import VOCABULARY, WEIGHTS
+from nextquery.text.vectors import WordVectors
 from nextquery.text.vocabulary import Vocabulary
 
 ConfigT = TypeVar("ConfigT", bound=Section)
@@ -25,6 +27,8 @@ class StoredModel(nn.Module, Generic[ConfigT]):
 
     kind: ClassVar[str]
     """The kind of its model folders."""
+    title: ClassVar[str]
+    """Its name in model cards."""
     config_type: ClassVar[type[Section]]
 
     def __init__(self, config: ConfigT, vocabulary: Vocabulary) -> None:
@@ -118,3 +122,29 @@ def check_finite(model: nn.Module) -> None:
             bool(rows.isfinite().all()) for rows in torch.split(parameter.detach(), 1 << 12)
         ):
             raise ArtifactError(f"{WEIGHTS} has values in {name} that are not finite")
+
+
+def tensor(model: nn.Module, array: NDArray) -> Tensor:  # type: ignore[type-arg]
+    """The array on the model's device."""
+    return torch.from_numpy(array).to(next(model.parameters()).device)
+
+
+def rows_at(states: Tensor, index: Tensor) -> Tensor:
+    """The rows of `states` (total, d) at `index` (...)."""
+    # As an embedding: the gradient of plain indexing adds up in no fixed order.
+    return functional.embedding(index, states)
+
+
+@torch.no_grad()
+def take_word_vectors(table: nn.Embedding, vocabulary: Vocabulary, given: WordVectors) -> None:
+    """Begin with these vectors, reduced to the model's size and as long as those drawn at random.
+
+    Words that are not among them keep their random vectors; if there are fewer numbers than the
+    model has, the rest stay random, too.
+    """
+    weights = table.weight.to("cpu", copy=True)  # the model may be on a GPU
+    vectors = torch.from_numpy(given.reduced(weights.shape[1]).vectors)
+    spread = float(vectors.std())
+    rows = torch.tensor([vocabulary.id(word) for word in given.words])
+    weights[rows, : vectors.shape[1]] = vectors * (float(weights.std()) / max(spread, 1e-12))
+    table.weight.copy_(weights)

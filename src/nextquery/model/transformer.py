@@ -9,14 +9,16 @@ earlier ones, so nothing sees the filling.
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nextquery.model.copying import CopyAttention
+from nextquery.model.copying import CopyAttention, States
 from nextquery.model.settings import TRANSFORMER, TransformerConfig
-from nextquery.model.stored import StoredModel
-from nextquery.text.vocabulary import PADDING, Vocabulary
+from nextquery.model.stored import StoredModel, rows_at, tensor
+from nextquery.text.batching import Batch
+from nextquery.text.vocabulary import END_OF_QUERY, PADDING, Vocabulary
 
 ROTARY_BASE = 10_000.0
 NORM_EPSILON = 1e-6
@@ -88,11 +90,12 @@ class Block(nn.Module):
         projected = self.attention_input(self.attention_norm(states))
         # (3, heads, tokens, head_size)
         query, key, value = projected.view(tokens, 3, self.heads, -1).permute(1, 2, 0, 3)
-        by_session = (
-            grid.spread(vectors)
-            for vectors in (rotate(query, cosines, sines), rotate(key, cosines, sines), value)
+        attended = functional.scaled_dot_product_attention(
+            grid.spread(rotate(query, cosines, sines)),
+            grid.spread(rotate(key, cosines, sines)),
+            grid.spread(value),
+            is_causal=True,
         )
-        attended = functional.scaled_dot_product_attention(*by_session, is_causal=True)
         joined = grid.packed(attended).reshape(tokens, size)
         states = states + self.dropout(self.attention_output(joined))
         hidden = functional.gelu(self.feed_input(self.feed_norm(states)), approximate="tanh")
@@ -111,6 +114,7 @@ class Transformer(StoredModel[TransformerConfig]):
     """
 
     kind = TRANSFORMER
+    title = "Transformer"
     config_type = TransformerConfig
     output_bias = None
     usefulness = None
@@ -154,6 +158,29 @@ class Transformer(StoredModel[TransformerConfig]):
         for block in self.blocks:
             states = block(states, cosines, sines, grid)
         return self.norm(states)  # type: ignore[no-any-return]
+
+    def states(self, batch: Batch) -> States:
+        """Run over the sessions of a batch as sequences, one after the other."""
+        starts = np.cumsum(batch.token_counts) - batch.token_counts
+        words = np.empty(int(batch.token_counts.sum()), dtype=np.int64)
+        words[starts] = END_OF_QUERY
+        words[batch.encoder_tokens] = batch.encoder_words
+        first = batch.decoder_sizes[
+            0
+        ]  # queries: their first symbols come after the one before them
+        words[batch.decoder_tokens[first:]] = batch.decoder_words
+        sessions = np.repeat(np.arange(batch.sessions), batch.token_counts)
+        positions = np.arange(len(words)) - starts[sessions]
+        tokens = (tensor(self, array) for array in (words, sessions, positions))
+        states = self(*tokens)
+        decoder_tokens = tensor(self, batch.decoder_tokens)
+        decoder = rows_at(states, decoder_tokens)
+        return States(
+            words=rows_at(states, tensor(self, batch.encoder_tokens)),
+            decoder=decoder,
+            previous=self.word_vectors(tensor(self, words)[decoder_tokens]),
+            omega=self.output(decoder),
+        )
 
     @property
     def output_vectors(self) -> nn.Embedding:

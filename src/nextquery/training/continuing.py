@@ -20,8 +20,7 @@ from nextquery.artifacts import open_artifact
 from nextquery.errors import ArtifactError, ConfigError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
-from nextquery.model.likelihood import SessionModel
-from nextquery.model.settings import KIND, TRANSFORMER
+from nextquery.model.networks import NETWORKS, SessionModel
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import SPECIAL, UNKNOWN
 
@@ -50,7 +49,7 @@ class Continuation:
     @property
     def manifest(self) -> Mapping[str, Any]:
         """What the earlier model's folder says."""
-        return open_artifact(self.path, KIND, TRANSFORMER, verify=False).manifest
+        return open_artifact(self.path, *NETWORKS, verify=False).manifest
 
     @property
     def until(self) -> datetime | None:

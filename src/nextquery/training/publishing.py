@@ -11,8 +11,8 @@ from typing import Any
 from nextquery.artifacts import publish
 from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData, continued_entry, data_entry, describe_forgotten
-from nextquery.model.likelihood import SessionModel
-from nextquery.model.settings import RunConfig, TransformerConfig
+from nextquery.model.networks import NETWORKS, SessionModel
+from nextquery.model.settings import KIND, RunConfig
 from nextquery.training.continuing import describe
 from nextquery.training.trainer import EVENTS, METRICS, Perplexity, UsefulnessLoss, read_metrics
 
@@ -165,7 +165,7 @@ def model_card(
     )
     size, peak = f"{parameters * 4 / 1e6:.1f} MB", f"{facts.peak_memory_bytes / 1e6:,.0f} MB"
     time = duration(facts.seconds)
-    network = "Transformer" if isinstance(config.model, TransformerConfig) else "HRED"
+    network = NETWORKS[getattr(config.model, "kind", KIND)].title
     return f"""# {network} query-suggestion model
 
 Predicts the next query of a search session from the queries before it. Use it with

@@ -22,10 +22,12 @@ from nextquery.artifacts.files import try_lock, unlock
 from nextquery.errors import ArtifactError, TrainingError
 from nextquery.logs.counting import usefulness
 from nextquery.logs.data_folder import PreparedData
-from nextquery.model.hred import HRED, initialise_as_authors, take_word_vectors
-from nextquery.model.likelihood import SessionLikelihood, SessionModel, new_model, open_model
+from nextquery.model.hred import HRED, initialise_as_authors
+from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.loss import CandidateSampler
+from nextquery.model.networks import SessionModel, new_model, open_model
 from nextquery.model.settings import KIND, RunConfig, TrainConfig
+from nextquery.model.stored import take_word_vectors
 from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_sessions
 from nextquery.text.vectors import read_word_vectors
 from nextquery.text.vocabulary import SPECIAL, Vocabulary
@@ -357,7 +359,8 @@ def _fixed_settings(config: RunConfig) -> dict[str, object]:
 def _begin_with(model: SessionModel, path: Path, say: Callable[[str], None]) -> None:
     """Give the model the word vectors of a file, and say how many words have one."""
     vectors = read_word_vectors(path, set(model.vocabulary.words))
-    take_word_vectors(model, vectors)
+    assert model.word_vectors is not None
+    take_word_vectors(model.word_vectors, model.vocabulary, vectors)
     known = len(model.vocabulary) - len(SPECIAL)
     say(f"word vectors of {len(vectors.words):,} of {known:,} words from {path}")
 

@@ -12,8 +12,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from nextquery.errors import ArtifactError, ChecksumError
-from nextquery.model.hred import HRED, initialise_as_authors, take_word_vectors
+from nextquery.model.hred import HRED, initialise_as_authors
 from nextquery.model.settings import WEIGHTS, ModelConfig
+from nextquery.model.stored import take_word_vectors
 from nextquery.text.vectors import WordVectors
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, Vocabulary
 
@@ -152,7 +153,7 @@ def test_given_vectors_are_reduced_and_as_long_as_random_ones(size: int) -> None
     rng = np.random.default_rng(3)
     words = tuple(f"word{number}" for number in range(0, 200, 2))
     given = WordVectors(words, (5 * rng.normal(size=(100, size))).astype(np.float32))
-    take_word_vectors(model, given)
+    take_word_vectors(model.word_vectors, model.vocabulary, given)
     after = model.word_vectors.weight.detach()
     changed = (after != before).any(dim=1)
     assert changed.sum() == 100
@@ -190,5 +191,5 @@ def test_given_vectors_reach_a_model_on_another_device() -> None:
     assert model.word_vectors is not None
     given = WordVectors(("word3", "word7"), np.eye(2, 20, dtype=np.float32))
     with Writes(model.word_vectors.weight) as writes:
-        take_word_vectors(model, given)
+        take_word_vectors(model.word_vectors, model.vocabulary, given)
     assert writes.operations == ["aten.copy_.default"]

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from nextquery.model.hred import HRED, take_word_vectors
+from nextquery.model.hred import HRED
 from nextquery.model.likelihood import SessionLikelihood
 from nextquery.model.loss import Candidates
 from nextquery.model.settings import ModelConfig
+from nextquery.model.stored import take_word_vectors
 from nextquery.records import Session
 from nextquery.text.batching import Batch, build_batch
 from nextquery.text.corpus import SessionLimits, encode_sessions
@@ -143,8 +144,10 @@ def test_a_model_begins_as_one_without_n_grams() -> None:
     for name, parameter in without.named_parameters():
         assert torch.equal(parameter, own[name])
     vectors = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
-    take_word_vectors(with_ngrams, WordVectors(tuple(WORDS), vectors))
-    take_word_vectors(without, WordVectors(tuple(WORDS), vectors))
+    for model in (with_ngrams, without):
+        assert model.word_vectors is not None
+        given = WordVectors(tuple(WORDS), vectors)
+        take_word_vectors(model.word_vectors, model.vocabulary, given)
     words = torch.arange(8)
     assert torch.equal(with_ngrams.word_inputs(words), without.word_inputs(words))
 
