@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from nextquery.service.histories import (
     ReturningVisitors,
 )
 from nextquery.service.keys import new_key
+from nextquery.service.monitoring import JsonFormatter
 from nextquery.service.schemas import PastSearch
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.service.texts import read_history
@@ -277,6 +279,29 @@ def test_nothing_of_one_visitor_appears_for_another(
     assert PLANTED in kept.text
 
 
+def test_visitors_who_ask_together_get_only_what_is_theirs(
+    open_client: Open, returning: Path
+) -> None:
+    """The same query of 24 visitors, whose requests are computed in batches, twice."""
+    client = open_client(returning=returning, user_days=30)
+
+    def ask(visitor: int) -> tuple[int, str, list[str]]:
+        own = {"history": past(f"secret {visitor} x", count=9)}
+        if visitor % 3 == 0:
+            client.post(
+                "/v1/suggest", json={"query": f"secret {visitor} x", "user_id": f"u{visitor}"}
+            )
+            own = {"user_id": f"u{visitor}"}
+        answer = client.post("/v1/suggest", json={"query": "red shoes", "n": 50, **own})
+        return visitor, answer.text, texts(answer)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = [*pool.map(ask, range(24)), *pool.map(ask, range(24))]
+    for visitor, text, again in answers:
+        assert again == [f"secret {visitor} x"]
+        assert text.count("secret") == 1
+
+
 def test_a_history_reaches_no_file_log_or_metric(
     open_client: Open,
     returning: Path,
@@ -284,6 +309,7 @@ def test_a_history_reaches_no_file_log_or_metric(
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO", "nextquery")
     feedback = tmp_path / "feedback"
     client = open_client(returning=returning, user_days=30, feedback=feedback)
     body = {"query": "red shoes", "session_id": "s", "history": past(PLANTED, count=9)}
@@ -291,13 +317,40 @@ def test_a_history_reaches_no_file_log_or_metric(
     assert texts(client.post("/v1/complete", json={"prefix": "q", "history": body["history"]}))
     client.post("/v1/suggest", json={**body, "history": [{"query": PLANTED}]})  # refused
     client.post("/v1/suggest", json={**body, "query": "tea", "model": "none"})  # refused
+    of_user = "/v1/users/wombat-77"
+    assert texts(client.post("/v1/suggest", json={"query": "tea", "user_id": "wombat-77"})) == []
+    assert client.get(f"{of_user}/searches").json()["searches"]
+    assert client.get(f"{of_user}/unknown").status_code == 404
+    assert client.delete(of_user).status_code == 204
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(b"red shoes" in path.read_bytes() for path in written), "a list was recorded"
-    word = PLANTED.split()[0]
-    assert not any(word.encode() in path.read_bytes() for path in written)
-    assert word not in client.get("/metrics").text
-    output = capfd.readouterr()
-    assert word not in output.out + output.err + caplog.text
+    metrics, output = client.get("/metrics").text, capfd.readouterr()
+    logged = [JsonFormatter().format(record) for record in caplog.records]
+    assert any("/v1/users/{user_id}" in line for line in logged)
+    for word in (PLANTED.split()[0], "wombat"):
+        assert not any(word.encode() in path.read_bytes() for path in written)
+        assert word not in metrics + output.out + output.err + "".join(logged)
+
+
+def test_an_error_while_a_history_is_read_is_logged_without_it(
+    open_client: Open,
+    returning: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = open_client(returning=returning)
+    client.raise_server_exceptions = False  # type: ignore[attr-defined]
+
+    def fail(self: Returning, *_: Any) -> Any:
+        raise ValueError(PLANTED)
+
+    monkeypatch.setattr(Returning, "probabilities", fail)
+    answer = client.post("/v1/suggest", json={"query": "red shoes", "history": past(PLANTED)})
+    assert answer.status_code == 500
+    assert PLANTED not in answer.text
+    logged = [JsonFormatter().format(record) for record in caplog.records]
+    assert any("ValueError" in line for line in logged)
+    assert not any(PLANTED in line for line in logged)
 
 
 @pytest.fixture(params=["memory", "redis"])
