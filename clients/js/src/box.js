@@ -30,6 +30,8 @@ const STYLE = `
   background: linear-gradient(currentColor 0 0) 50% 20% / 1.5px 45% no-repeat,
     linear-gradient(currentColor 0 0) 80% 55% / 40% 1.5px no-repeat;
 }
+:where(nextquery-box) [role="group"] > :first-child::first-letter { text-transform: uppercase; }
+:where(nextquery-box) [data-clears] { margin-top: 4px; border-top: 1px solid #8885; border-radius: 0; font-size: .8em; }
 :where(nextquery-box) [data-remove] { float: inline-end; padding-inline: .6em; opacity: .7; }
 @media (pointer: coarse) { :where(nextquery-box) [role="option"] { min-height: 44px; align-content: center; } }
 `;
@@ -284,6 +286,7 @@ export class NextqueryBox extends HTMLElement {
         const parts = fits ? [prefix, element("b", {}, text.slice(prefix.length))] : [text];
         const option = element("div", attributes, element("bdi", {}, ...parts));
         if (own) option.dataset.own = "";
+        if (clears) option.dataset.clears = "";
         if (own && this.history) {
           const title = this.#attribute("remove-label", "Remove from history (Delete)");
           option.append(element("span", { "data-remove": "", "aria-hidden": true, title }, "\u00d7"));

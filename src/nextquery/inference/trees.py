@@ -27,8 +27,9 @@ GRID = 2.0**-10
 rounding errors of about 1e-6 (other kernels, threads or summation orders). A power of two: simple
 fractions such as 1/8 are far from the points where rounding changes direction."""
 
-BLOCK_ROWS = 1024
-"""Rows that are scored together: 300 trees need 5 MB for them."""
+BLOCK = 15_000
+"""Rows times trees that are scored together. Larger arrays would come fresh from the operating
+system at each call, which takes several times longer than the scores."""
 MOST_LEAVES = 64
 """Leaves of one tree: a row has one bit for each."""
 
@@ -59,15 +60,19 @@ class Trees:
         """The sum over all trees of the leaf that each row (rows, features) falls into."""
         if not len(self.roots):
             return np.zeros(len(rows))
-        blocks = range(0, len(rows), BLOCK_ROWS)
-        parts = [self._scores(on_grid(rows[first : first + BLOCK_ROWS])) for first in blocks]
-        return np.concatenate(parts) if parts else np.zeros(0)
+        size = max(BLOCK // len(self.roots), 1)
+        rows = on_grid(rows)
+        blocks = [self._scores(rows[first : first + size]) for first in range(0, len(rows), size)]
+        return np.concatenate(blocks) if blocks else np.zeros(0)
 
     def _scores(self, rows: Floats) -> Floats:
         lookup = self._lookup
         reachable = np.full((len(rows), len(self.roots)), lookup.every_leaf)  # (rows, trees)
+        remaining = np.empty_like(reachable)
         for feature, thresholds, leaves in lookup.by_feature:
-            reachable &= leaves[np.searchsorted(thresholds, rows[:, feature])]
+            position = np.searchsorted(thresholds, rows[:, feature])
+            leaves.take(position, axis=0, out=remaining, mode="clip")  # "raise" would copy twice
+            reachable &= remaining
         lowest = (reachable & -reachable).astype(np.float32)  # a power of two: its leaf is
         leaf = (lowest.view(np.int32) >> 23) - 127  # the exponent, in the upper bits of a float
         return np.asarray(lookup.values.take(leaf + lookup.first_leaf).sum(axis=1))
@@ -107,7 +112,7 @@ class _Lookup:
     every_leaf: np.unsignedinteger[Any]
     values: Floats
     """The leaves of all trees from left to right."""
-    first_leaf: Integers
+    first_leaf: NDArray[np.int32]
     """Where each tree's leaves begin."""
 
 
@@ -133,7 +138,7 @@ def _lookup(trees: Trees) -> _Lookup:
     sizes = np.array([len(numbers) for numbers in leaves])
     return _Lookup(
         by_feature, bits(every_leaf), trees.leaves[np.concatenate(leaves)],
-        np.cumsum(sizes) - sizes,
+        (np.cumsum(sizes) - sizes).astype(np.int32),
     )  # fmt: skip
 
 

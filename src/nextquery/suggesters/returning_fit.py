@@ -41,9 +41,9 @@ IDLE_SECONDS = 1800
 OTHERS_PER_REQUEST = 40
 """Candidates that were not the next query: at most this many are drawn per request."""
 NEWTON_STEPS = 30
-TREES = 300
+TREES = 150
 LEAVES = 8
-"""300 trees of 8 leaves score 200 candidates in 0.4 ms of CPU time."""
+"""More trees take longer than they are worth: on AOL 300 have a log loss 0.05% smaller."""
 LIKELY = 0.5
 """No threshold is higher."""
 FURTHER_SHARES = (1.0, 0.5, 0.25, 0.125)

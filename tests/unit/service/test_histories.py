@@ -286,7 +286,7 @@ def test_visitors_who_ask_together_get_only_what_is_theirs(
     client = open_client(returning=returning, user_days=30)
 
     def ask(visitor: int) -> tuple[int, str, list[str]]:
-        own = {"history": past(f"secret {visitor} x", count=9)}
+        own: dict[str, Any] = {"history": past(f"secret {visitor} x", count=9)}
         if visitor % 3 == 0:
             client.post(
                 "/v1/suggest", json={"query": f"secret {visitor} x", "user_id": f"u{visitor}"}
