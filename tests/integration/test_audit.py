@@ -6,8 +6,8 @@ import pytest
 
 from nextquery import fit, prepare
 from nextquery.config import shipped_configs
-from nextquery.evaluation.audit import AuditSettings, audit
-from nextquery.evaluation.planting import PlantingSettings
+from nextquery.evaluation.audit import audit
+from nextquery.evaluation.settings import AuditSettings, PlantingSettings
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.log import write_log
 from nextquery.model.settings import KIND

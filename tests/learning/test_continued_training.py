@@ -17,12 +17,12 @@ from nextquery.config import changed_config, load_config
 from nextquery.evaluation.drift import perplexity
 from nextquery.evaluation.planting import (
     PlantedSession,
-    PlantingSettings,
     chance_bits,
     exposures,
     make_plan,
     write_planted,
 )
+from nextquery.evaluation.settings import PlantingSettings
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings

@@ -1,19 +1,30 @@
-"""`nextquery experiment`: the paper's experiments on a prepared log, as a page and as data."""
+"""`nextquery experiment`, `check` and `audit`.
+
+The experiments of the paper on a prepared log, as a page and as data; whether a new model may
+replace the one that is served; what a model leaks, and what fake users can make it suggest.
+"""
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nextquery.cli.main import in_options
 from nextquery.cli.options import AsJson, Given, named_folders, print_result, with_settings
 from nextquery.errors import InputError
-from nextquery.evaluation.settings import ExperimentSettings
+from nextquery.evaluation.settings import (
+    AuditSettings,
+    CheckSettings,
+    ExperimentSettings,
+    PlantingSettings,
+)
 from nextquery.settings import split_pair
 
 if TYPE_CHECKING:
+    from nextquery.evaluation.check import Check
     from nextquery.evaluation.scenario_run import ScenarioResult
     from nextquery.evaluation.systems import SystemSource
 
@@ -73,8 +84,10 @@ def experiment(
         features=_features(feature_from or [], features or []),
         settings=options.settings(runs=_run_files(runs or [])),
     )
-    lines = [_line(name, result) for name, result in results.scenarios.items()]
-    lines += [_line(f"new {name}", result) for name, result in results.new_visitors.items()]
+    lines = [_scenario_line(name, result) for name, result in results.scenarios.items()]
+    lines += [
+        _scenario_line(f"new {name}", result) for name, result in results.new_visitors.items()
+    ]
     lines.append(f"report: {out / 'index.html'}")
     print_result(to_json(results), "\n".join(lines), as_json)
 
@@ -145,9 +158,88 @@ def _run_files(options: list[str]) -> dict[str, tuple[Path, ...]]:
     return files
 
 
-def _line(name: str, result: "ScenarioResult") -> str:
+def _scenario_line(name: str, result: "ScenarioResult") -> str:
     """A scenario's MRRs on one line."""
     if result.too_few:
         return f"{name:18} too few cases: {result.too_few}"
     learnt = [key for key in result.systems if key == "adj" or key.startswith("baseline")]
     return f"{name:18} " + "  ".join(f"{key} {result.systems[key].mrr:.4f}" for key in learnt)
+
+
+@with_settings
+def check(
+    new: Annotated[Path, typer.Argument(help="The model folder that was just made.")],
+    against: Annotated[Path, typer.Option(help="The model folder that is served now.")],
+    data: Annotated[
+        Path, typer.Option(help="A data folder with sessions after what both models learnt from.")
+    ],
+    promote: Annotated[
+        bool, typer.Option("--promote", help="If it passes, replace the old model by NEW.")
+    ] = False,
+    as_json: AsJson = False,
+    *,
+    options: Given[CheckSettings],
+) -> None:
+    """Compare a new model with the served one on later sessions; exit with 1 if it is worse.
+
+    Example: `nextquery check models/hred-next --against models/hred --data DATA --promote`
+    """
+    from nextquery.evaluation.check import check as run_check
+    from nextquery.evaluation.check import promote as put_in_place
+    from nextquery.logs.data_folder import read_data
+    from nextquery.suggesters.loading import fingerprint, write_check
+
+    settings = options.settings()
+    checked = fingerprint(new)
+    result = read_data(data, lambda prepared: run_check(new, against, prepared, settings))
+    write_check(new, result.document(), checked)
+    if promote and result.passed:
+        put_in_place(new, against)
+        write_check(against, result.document(), checked)
+    print_result(result.document(), "\n".join(_check_lines(result)), as_json, indent=2)
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+def _check_lines(result: "Check") -> Iterator[str]:
+    yield f"{result.cases:,} next queries of {result.users:,} users after what both models know"
+    for name, value in result.mrr.items():
+        yield f"  {name:<14} MRR {value:.4f}"
+    for name, value in result.nll.items():
+        yield f"  {name:<14} {value:.3f} nats per symbol"
+    for difference in result.differences:
+        unit = "MRR" if difference.measure == "mrr" else "log-likelihood per symbol"
+        yield (
+            f"  new - {difference.other:<14} {difference.difference:+.4f} {unit} "
+            f"(99%: {difference.low:+.4f} to {difference.high:+.4f})"
+        )
+    yield "passed" if result.passed else "refused: " + "; ".join(result.reasons)
+
+
+@with_settings
+def audit(
+    model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
+    data: Annotated[Path, typer.Argument(help="The data folder that it was made of.")],
+    options: Given[AuditSettings],
+    planting: PlantingSettings,
+    as_json: AsJson = False,
+) -> None:
+    """Plant secrets and fake users in a copy of the log, fit again, measure what leaks.
+
+    Example: `nextquery audit models/adjacency DATA --kind qvmm --blocklist blocklist.txt`
+    """
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from nextquery.evaluation.audit import audit as run_audit
+    from nextquery.evaluation.audit import describe
+    from nextquery.logs.data_folder import PreparedData
+
+    settings = options.settings(planting=planting)
+    with Console(stderr=True).status("auditing") as status:
+        result = run_audit(model, PreparedData(data), settings, status.update)
+    document = asdict(result)
+    for curve, poisoning in zip(document["poisoning"], result.poisoning, strict=True):
+        curve["needed"] = poisoning.needed
+    print_result(document, in_options(describe(result), {"config": "--config"}), as_json)

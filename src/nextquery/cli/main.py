@@ -89,7 +89,7 @@ PANELS = {
         "init": "prepare",
         "prepare": "prepare",
         "fit": "fit",
-        "train": "train",
+        "train": "fit",
         "suggest": "suggest",
         "experiment": "experiment",
         "serve": "serve",
@@ -109,9 +109,9 @@ PANELS = {
         "explain": "explain",
         "neighbours": "explain",
     },
-    "Evaluate": {"audit": "audit", "study": "study"},
+    "Evaluate": {"audit": "experiment", "study": "study"},
     "Serve": {"feedback": "feedback", "export": "export"},
-    "Operate": {"check": "check", "doctor": "doctor"},
+    "Operate": {"check": "experiment", "doctor": "doctor"},
 }
 """The panels of `nextquery --help`: for each command the module of `cli` that has a function (or a
 group) of its name. The eight commands that most people need come first."""

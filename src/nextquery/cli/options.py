@@ -4,7 +4,6 @@ import difflib
 import inspect
 import json
 import tomllib
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
@@ -89,7 +88,7 @@ class _Generated:
         if given == "" and type(None) in get_args(self.hint):
             return None
         if get_origin(self.hint) in (tuple, frozenset):
-            return get_origin(self.hint)(given or ())
+            return get_origin(self.hint)(given or self.declared.default)
         if self._is_mapping():
             form = self.option.metavar or "NAME=VALUE"
             kind, values = get_args(self.hint)[1], {}
@@ -108,7 +107,9 @@ class _Generated:
         return not self.declared.default if self._is_negative() else self.declared.default
 
     def _annotation(self) -> Any:
-        if get_origin(self.hint) in (tuple, frozenset) or self._is_mapping():
+        if get_origin(self.hint) in (tuple, frozenset):
+            return list[get_args(self.hint)[0]] | None  # type: ignore[misc]
+        if self._is_mapping():
             return list[str] | None
         return self.hint
 
@@ -120,7 +121,7 @@ class _Generated:
         return isinstance(origin, type) and issubclass(origin, Mapping)
 
     def _number(self) -> bool:
-        kinds = get_args(self.hint) if isinstance(self.hint, types.UnionType) else (self.hint,)
+        kinds = get_args(self.hint) or (self.hint,)
         return int in kinds or float in kinds
 
 

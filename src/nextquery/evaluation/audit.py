@@ -3,7 +3,7 @@
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,6 @@ from nextquery.evaluation.planting import (
     SHOWN,
     Exposure,
     Plan,
-    PlantingSettings,
     PoisonCurve,
     chance_bits,
     exposures,
@@ -25,6 +24,7 @@ from nextquery.evaluation.planting import (
     poison_curve,
     write_planted,
 )
+from nextquery.evaluation.settings import AuditSettings
 from nextquery.guard.blocklist import Blocklist, read_blocklist, read_entries
 from nextquery.guard.guard import Guard
 from nextquery.guard.tables import FOLDER as GUARD
@@ -118,20 +118,6 @@ def _disguises(blocklist: Blocklist, entries: Sequence[str]) -> dict[str, float]
 
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class AuditSettings:
-    """What an audit can be told."""
-
-    kinds: tuple[str, ...] = ()
-    """Further kinds of count models that are fitted to the planted log."""
-    min_users: tuple[int, ...] = (1, 3, 5, 10)
-    """The values of K under which poisoning is tried; that of the log is always among them."""
-    config: str | None = None
-    """A training config: HRED is trained on the planted log, too, once for every K."""
-    blocklist: Path | None = None
-    planting: PlantingSettings = field(default_factory=PlantingSettings)
 
 
 @dataclass(frozen=True)

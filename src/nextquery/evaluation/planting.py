@@ -10,6 +10,7 @@ import polars as pl
 
 from nextquery.artifacts import publish, write_text
 from nextquery.errors import InputError
+from nextquery.evaluation.settings import PlantingSettings
 from nextquery.evaluation.systems import count_tables, write_searches
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Suggester
@@ -118,23 +119,6 @@ class Plan:
             for number, plant in enumerate(some)
             for session in plant.sessions(f"{kind}-{number}")
         ]
-
-
-@dataclass(frozen=True)
-class PlantingSettings:
-    """How much is planted."""
-
-    canary_users: tuple[int, ...] = (0, 1, 2, 5, 10)
-    """How many people type a secret; 0 is the control."""
-    canaries: int = 10
-    """Secrets of each of these numbers."""
-    fake_users: tuple[int, ...] = (1, 2, 3, 5, 10, 20, 50)
-    """How many fake users push a phrase."""
-    contexts: int = 10
-    """Contexts in which each of these numbers is tried."""
-    decoys: int = 1023
-    """Secrets that nobody typed; with the canary's own a power of two."""
-    seed: int = 0
 
 
 def make_plan(data: PreparedData, settings: PlantingSettings) -> Plan:

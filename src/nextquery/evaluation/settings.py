@@ -1,4 +1,4 @@
-"""The settings of an experiment and their limits."""
+"""The settings of experiments, checks and audits, and their limits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -143,3 +143,36 @@ class CheckSettings:
 
     def __post_init__(self) -> None:
         check_limits(self)
+
+
+@dataclass(frozen=True)
+class PlantingSettings:
+    """How much an audit plants in a copy of the log."""
+
+    canary_users: tuple[int, ...] = setting((0, 1, 2, 5, 10), flag=None)
+    """How many people type a secret; 0 is the control."""
+    canaries: int = setting(10, least=1)
+    """Planted secrets per number of people who type one."""
+    fake_users: tuple[int, ...] = setting((1, 2, 3, 5, 10, 20, 50), flag=None)
+    """How many fake users push a phrase."""
+    contexts: int = setting(10, least=1)
+    """Poisoned contexts per number of fake users."""
+    decoys: int = setting(1023, flag=None)
+    """Secrets that nobody typed; with the canary's own a power of two."""
+    seed: int = setting(0, least=0)
+    """Seed of what is planted."""
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """The settings of an audit."""
+
+    kinds: tuple[str, ...] = setting((), flag="--kind")
+    """One more kind of count model to audit; repeatable."""
+    config: str | None = None
+    """Also train HRED on the planted log with this config, e.g. tiny."""
+    blocklist: Path | None = None
+    """The site's blocklist, to measure what it blocks."""
+    min_users: tuple[int, ...] = setting((1, 3, 5, 10), least=1)
+    """Try poisoning with this `prepare --min-users`; repeatable."""
+    planting: PlantingSettings = setting(PlantingSettings(), factory=PlantingSettings, flag=None)

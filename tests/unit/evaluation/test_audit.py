@@ -11,7 +11,6 @@ from nextquery import load
 from nextquery.errors import InputError
 from nextquery.evaluation.audit import (
     AuditResult,
-    AuditSettings,
     Coverage,
     KindExposure,
     audit,
@@ -23,7 +22,6 @@ from nextquery.evaluation.planting import (
     Exposure,
     Planted,
     PlantedSession,
-    PlantingSettings,
     PoisonCurve,
     PoisonPoint,
     chance_bits,
@@ -32,6 +30,7 @@ from nextquery.evaluation.planting import (
     poison_curve,
     write_planted,
 )
+from nextquery.evaluation.settings import AuditSettings, PlantingSettings
 from nextquery.guard.guard import Guard
 from nextquery.records import ScoredQuery, Suggestion
 from nextquery.suggesters.adjacency import Adjacency
