@@ -26,7 +26,7 @@ def data(tmp_path: Path) -> nextquery.PreparedData:
 
 
 def queries(data: nextquery.PreparedData) -> list[tuple[str, tuple[str, ...]]]:
-    return [(each.user, tuple(each.queries)) for each in data.sessions("background")]
+    return [(item.user, tuple(item.queries)) for item in data.sessions("background")]
 
 
 def test_tables_in_memory_are_prepared_as_files_are(
@@ -51,13 +51,13 @@ def test_how_to_read_may_be_given_as_one_setting(tmp_path: Path) -> None:
     data = nextquery.prepare(
         tmp_path / "log.csv", tmp_path / "data", read=read, format="csv", min_users=1
     )
-    found = data.artifact.entry("settings")
-    assert (found["columns"], found["format"], found["max_rejected"]) == (COLUMNS, "csv", 0.2)
+    result = data.artifact.entry("settings")
+    assert (result["columns"], result["format"], result["max_rejected"]) == (COLUMNS, "csv", 0.2)
     with pytest.raises(InputError, match="`read`: must be a ReadSettings, not dict"):
         nextquery.prepare("log.csv", tmp_path / "data", read={"format": "csv"})
 
 
-def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_a_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a log is a file, files or a table, not int"):
         nextquery.prepare(7, tmp_path / "data")
 
@@ -67,9 +67,9 @@ def test_a_model_is_fitted_from_a_folder_or_its_path_and_saved_where_asked(
 ) -> None:
     model = nextquery.fit(str(data.path), "adjacency", tmp_path / "model")
     again = nextquery.load(tmp_path / "model")
-    texts = [each.text for each in model.suggest(["shoes"], 3)]
+    texts = [item.text for item in model.suggest(["shoes"], 3)]
     assert texts[0] == "red shoes"
-    assert [each.text for each in again.suggest(["shoes"], 3)] == texts
+    assert [item.text for item in again.suggest(["shoes"], 3)] == texts
     with pytest.raises(ConfigError, match="detph"):
         nextquery.fit(data, "qvmm", detph=3)
     with pytest.raises(InputError, match="nonsense"):

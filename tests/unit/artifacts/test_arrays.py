@@ -61,7 +61,7 @@ def with_header(header: bytes) -> bytes:
         b"PK\x03\x04" + bytes(40),
     ],
 )
-def test_bytes_that_are_no_array_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_bytes_that_are_not_array_are_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(ArtifactError, match=r"a\.npy"):
         stored(tmp_path, content)
 
@@ -105,7 +105,7 @@ def test_records_come_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"no trie", marisa_trie.BinaryTrie([b"\xff\xfe"]).tobytes()]
 )
-def test_what_is_no_trie_of_texts_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_what_is_not_a_trie_of_texts_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(ArtifactError, match=r"out: t\.trie"):
         load_trie(stored_trie(tmp_path, content), "t.trie")
 
@@ -249,6 +249,6 @@ def test_a_cut_off_trie_is_refused(length: int) -> None:
         check_trie_file(marisa_trie.Trie(["a", "b"]).tobytes()[:length])
 
 
-def test_bytes_behind_the_end_are_refused() -> None:
+def test_bytes_after_the_end_are_refused() -> None:
     with pytest.raises(ArtifactError, match="does not end"):
         check_trie_file(marisa_trie.Trie(["a", "b"]).tobytes() + bytes(8))

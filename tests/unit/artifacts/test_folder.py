@@ -111,9 +111,9 @@ def test_no_folder_is_a_clear_error(tmp_path: Path, missing: str) -> None:
 
 def test_the_wrong_kind_is_refused(tmp_path: Path) -> None:
     artifact = open_artifact(make(tmp_path / "out", "one"))
-    for place in (tmp_path / "out", artifact):
+    for position in (tmp_path / "out", artifact):
         with pytest.raises(ArtifactError, match="'data', but hred is needed"):
-            open_artifact(place, "hred")
+            open_artifact(position, "hred")
 
 
 def test_an_old_folder_without_format_and_sizes_opens(tmp_path: Path) -> None:
@@ -130,10 +130,10 @@ def test_a_replaced_folder_is_read_to_its_end(tmp_path: Path) -> None:
     make(tmp_path / "other", "two")
 
     def read(artifact: Artifact) -> set[str]:
-        found = {str(artifact.entry("text")), artifact.file("sub/0.txt").read_text()}
+        result = {str(artifact.entry("text")), artifact.file("sub/0.txt").read_text()}
         (tmp_path / "out").rename(tmp_path / "third")
         (tmp_path / "other").rename(tmp_path / "out")
-        return found | {artifact.file("sub/1.txt").read_text()}
+        return result | {artifact.file("sub/1.txt").read_text()}
 
     assert read_artifact(tmp_path / "out", read) == {"one"}
 
@@ -144,10 +144,10 @@ def test_a_folder_deleted_while_it_is_read_is_read_again(tmp_path: Path) -> None
 
     def read(artifact: Artifact) -> set[str]:
         tries.append(artifact.entry("text"))
-        found = {artifact.file("sub/0.txt").read_text()}
+        result = {artifact.file("sub/0.txt").read_text()}
         if len(tries) == 1:
             make(tmp_path / "out", "two")
-        return found | {artifact.file("sub/1.txt").read_text()}
+        return result | {artifact.file("sub/1.txt").read_text()}
 
     assert read_artifact(tmp_path / "out", read) == {"two"}
     assert tries == ["one", "two"]
@@ -202,7 +202,7 @@ while True:
 
 def test_no_mixture_while_a_writer_swaps(tmp_path: Path) -> None:
     target = make(tmp_path / "out", "one", files=20)
-    found: list[frozenset[str]] = []
+    result: list[frozenset[str]] = []
 
     def read(artifact: Artifact) -> frozenset[str]:
         texts = (artifact.file(name).read_text() for name in artifact.manifest["files"])
@@ -210,11 +210,11 @@ def test_no_mixture_while_a_writer_swaps(tmp_path: Path) -> None:
 
     with subprocess.Popen([sys.executable, "-c", SWAPPING, str(target)]) as writer:
         try:
-            while len(set(found)) < 2 or len(found) < 60:
-                found.append(read_artifact(target, read))
+            while len(set(result)) < 2 or len(result) < 60:
+                result.append(read_artifact(target, read))
         finally:
             writer.kill()
-    assert set(found) == {frozenset({"one"}), frozenset({"two"})}
+    assert set(result) == {frozenset({"one"}), frozenset({"two"})}
 
 
 def test_an_altered_file_is_a_checksum_error(tmp_path: Path) -> None:

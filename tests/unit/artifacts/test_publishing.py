@@ -118,7 +118,7 @@ def test_what_a_killed_job_left_of_a_neighbour_is_not_touched(
     assert names(left) == ["content", "lock", "old"]
 
 
-def test_an_artifact_with_the_name_of_remains_is_none(tmp_path: Path) -> None:
+def test_an_artifact_whose_name_looks_like_remains_is_kept(tmp_path: Path) -> None:
     make(tmp_path / ".m.0123abcd.partial", "a model of somebody with odd names")
     make(tmp_path / "m", "new")
     assert content(tmp_path / ".m.0123abcd.partial") == "a model of somebody with odd names"
@@ -212,8 +212,8 @@ def test_everything_is_on_the_disk_before_the_old_one_goes(
         fsync(descriptor)
 
     def look(one: Path, other: Path) -> bool:
-        found = [one, *one.rglob("*")]
-        missing.extend(path.name for path in found if path.stat().st_ino not in synced)
+        result = [one, *one.rglob("*")]
+        missing.extend(path.name for path in result if path.stat().st_ino not in synced)
         return exchange(one, other)
 
     make(tmp_path / "out", "old")

@@ -134,7 +134,7 @@ def test_suggestions_are_written(served_models: dict[str, Path], tmp_path: Path)
     assert (out / "manifest.json").is_file()
 
 
-def test_an_engine_that_is_none_is_answered_with_the_list(
+def test_an_unknown_engine_is_answered_with_the_list(
     served_models: dict[str, Path], tmp_path: Path
 ) -> None:
     arguments = ["export", str(served_models["adjacency"]), "--to", "solar", "--out"]
@@ -270,7 +270,7 @@ def few_extras(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_extras")
-def test_what_is_installed_is_told() -> None:
+def test_installed_extras_are_listed() -> None:
     result = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)["extras"]
 
     assert list(result) == ["core", "redis", "excel", "spark"]
@@ -285,7 +285,7 @@ def test_what_is_installed_is_told() -> None:
 
 
 @pytest.mark.usefixtures("few_extras")
-def test_what_is_missing_is_told_with_what_to_install() -> None:
+def test_missing_extras_are_listed_with_what_to_install() -> None:
     lines = CliRunner().invoke(app, ["doctor"]).stdout.splitlines()
 
     assert lines[0].startswith("Python ")
@@ -322,7 +322,7 @@ def test_a_module_that_cannot_be_imported_is_broken(
 
 
 @pytest.mark.usefixtures("few_extras")
-def test_what_is_broken_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_extras_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "redis.py").write_text("raise ImportError('not built for this machine')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     lines = CliRunner().invoke(app, ["doctor"]).stdout.splitlines()

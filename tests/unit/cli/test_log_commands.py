@@ -168,7 +168,7 @@ def test_a_folder_replaced_while_it_is_read_is_read_again(
     assert replaced == [True]
 
 
-def test_what_is_no_data_folder_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_a_data_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="no such folder"):
         CliRunner().invoke(app, ["inspect", str(tmp_path / "none")], catch_exceptions=False)
 

@@ -103,7 +103,7 @@ def test_long_messages_keep_beginning_and_end() -> None:
     assert "[...]" in shown
 
 
-def test_names_that_are_no_text_stay_bytes() -> None:
+def test_names_that_are_not_text_stay_bytes() -> None:
     name = os.fsdecode(b"a\xff")
     assert os.fsencode(one_line(name)) == b"a\xff"
 

@@ -88,7 +88,7 @@ def test_the_summary_says_what_to_do_next() -> None:
     ]
 
 
-def test_a_config_that_is_none_and_a_key_that_is_none(tmp_path: Path) -> None:
+def test_an_unknown_config_and_an_unknown_key_are_refused(tmp_path: Path) -> None:
     words = ["train", str(tmp_path), "--out", str(tmp_path / "model")]
     failed = CliRunner().invoke(app, [*words, "--config", "enormous"])
     assert "enormous" in str(failed.exception)

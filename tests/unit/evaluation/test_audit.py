@@ -141,7 +141,9 @@ def test_planted_sessions_are_counted(prepared: Any, tiny_log: Any, tmp_path: Pa
     assert texts == ["red boots", "blue hats"]
 
 
-def test_k_stands_in_their_way(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:
+def test_texts_of_fewer_than_k_users_are_not_counted(
+    prepared: Any, tiny_log: Any, tmp_path: Path
+) -> None:
     data = prepared(tiny_log(SESSIONS, min_users=3))
     extra = [PlantedSession(f"fake{n}", ("red shoes", "blue hats")) for n in range(2)]
     made = write_planted(data, tmp_path / "planted", extra, min_users=3)

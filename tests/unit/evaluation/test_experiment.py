@@ -67,7 +67,7 @@ def test_the_report_folder_holds_the_results_and_nothing_half_done(
     assert not (tmp_path / COUNT_MODELS).exists()
 
 
-def test_a_folder_that_is_no_report_is_left_alone(
+def test_a_folder_that_is_not_a_report_is_left_alone(
     small_data: PreparedData, shared_words: Scorer, tmp_path: Path
 ) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
@@ -339,7 +339,7 @@ def test_a_step_in_two_halves_is_kept_when_the_second_is_done(tmp_path: Path) ->
     assert begun == ["first half"]
 
 
-def test_the_processor_time_of_a_step_is_kept_with_it(tmp_path: Path) -> None:
+def test_the_cpu_time_of_a_step_is_kept_with_it(tmp_path: Path) -> None:
     def busy() -> Part:
         end = time.process_time() + 0.2
         while time.process_time() < end:
@@ -353,7 +353,7 @@ def test_the_processor_time_of_a_step_is_kept_with_it(tmp_path: Path) -> None:
     assert 0.2 <= first.seconds["step"] < 2
 
 
-def test_times_stand_in_the_order_in_which_steps_begin(tmp_path: Path) -> None:
+def test_times_are_in_the_order_in_which_steps_begin(tmp_path: Path) -> None:
     """So that a run that was stopped writes the same report as one that was not."""
     whole, stopped = (StepStore(tmp_path / name, {}) for name in ("whole", "stopped"))
     whole_steps = [

@@ -135,7 +135,7 @@ def test_an_error_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(ours.recv(), AttributeError)
 
 
-def test_an_asker_that_has_gone_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_asker_that_has_gone_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = Pipe()
     monkeypatch.setattr("sys.argv", ["ranker_process", str(theirs.fileno())])
     monkeypatch.setattr(ranker_process, "Connection", lambda _: theirs)
@@ -249,7 +249,7 @@ def test_a_scenario_from_cases_to_results(
 
 
 @pytest.mark.slow
-def test_a_run_of_others_stands_beside_the_systems(
+def test_an_external_run_is_compared_with_the_systems(
     small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
 ) -> None:
     """A run that was written before is ranked as the system that it came from."""

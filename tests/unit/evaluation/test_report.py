@@ -34,7 +34,7 @@ from nextquery.evaluation.results import ExperimentResults
 from nextquery.evaluation.scenario_run import ContextLengthResult
 
 
-def test_the_page_says_what_was_found_beside_the_paper(
+def test_the_page_shows_results_next_to_the_papers(
     results: ExperimentResults, tmp_path: Path
 ) -> None:
     write_report(tmp_path, results)
@@ -156,7 +156,7 @@ def test_gains_by_length_leave_out_what_is_too_little(results: ExperimentResults
     assert text.count("too few<small>7 cases</small>") == 2
 
 
-def test_users_apart_stand_with_their_cases_and_gains(results: ExperimentResults) -> None:
+def test_user_groups_are_shown_with_their_cases_and_gains(results: ExperimentResults) -> None:
     assert tables.user_groups(results) == ""
     result = results.scenarios["next_query"]
     measured = RankingResult(64, systems=result.systems, comparisons=result.comparisons)
@@ -184,7 +184,7 @@ def test_the_hidden_intent_is_told_by_distance(results: ExperimentResults) -> No
     assert "<td>1</td><td>60</td><td>1.900</td><td>0.630</td>" in text
 
 
-def test_training_stands_beside_the_papers(results: ExperimentResults) -> None:
+def test_training_is_shown_next_to_the_papers(results: ExperimentResults) -> None:
     text = tables.training(results)
 
     assert "44 h 01 min" in text
@@ -295,7 +295,7 @@ def test_completions_as_a_plot_and_two_tables(results: ExperimentResults, tmp_pa
     assert sections.completion(tmp_path, results) == ""
 
 
-def test_ngrams_stand_beside_the_models_perplexity(results: ExperimentResults) -> None:
+def test_ngrams_are_shown_next_to_the_models_perplexity(results: ExperimentResults) -> None:
     result = tuple(NgramPerplexity(n, 500, 50, 900, p, p) for n, p in ((1, 800.0), (2, 210.5)))
     facts = replace(results.training["hred"], training={"validation_perplexity": 82.04})
     text = sections.ngrams(replace(results, ngrams={"hred": result}, training={"hred": facts}))
@@ -304,7 +304,9 @@ def test_ngrams_stand_beside_the_models_perplexity(results: ExperimentResults) -
     assert sections.ngrams(results) == ""
 
 
-def test_the_papers_examples_beside_ours(results: ExperimentResults, tmp_path: Path) -> None:
+def test_the_papers_examples_are_shown_next_to_ours(
+    results: ExperimentResults, tmp_path: Path
+) -> None:
     (tmp_path / PLOTS).mkdir()
     gates = GateExample(("airlines", "united airlines", "google"), ((0.9,), (0.5,), (0.1,)))
     table = (PaperContext(("a",), ("ace tools",), ()), PaperContext(("b",), (), ("erie",)))

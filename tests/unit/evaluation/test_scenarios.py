@@ -355,7 +355,7 @@ def case(session: int, *context: str) -> RankingCase:
     return RankingCase(session, context, context[-1], ("red shoes", "tea"), 0, len(context) + 1)
 
 
-def test_earlier_queries_stand_before_the_context_and_are_compared_letter_by_letter() -> None:
+def test_earlier_queries_come_before_the_context_and_are_compared_by_letters() -> None:
     earlier = EarlierQueries(2, {7: ("tea", "red shoes")})
     cases = earlier.added_to(CaseSet((case(7, "boots"), case(8, "boots"))))
 

@@ -264,7 +264,7 @@ def test_a_worse_model_is_refused(made: tuple[PreparedData, Path], bad: str) -> 
     assert better.passed, better.reasons
 
 
-def test_a_rule_that_beats_the_old_model_is_no_reason_to_keep_it(
+def test_a_rule_that_beats_the_old_model_is_not_a_reason_to_keep_it(
     made: tuple[PreparedData, Path],
 ) -> None:
     data, folder = made

@@ -18,7 +18,7 @@ from nextquery.feedback.simulated_visitors import Lister, SimulatedService, Visi
 HANDS = 256
 """Visitors whose coins, or arms, are drawn; the next visitor has those of the first again."""
 NOTHING = len(VISITORS.examination)
-TAKEN = [frozenset({place}) for place in range(NOTHING)] + [frozenset[int]()]
+TAKEN = [frozenset({position}) for position in range(NOTHING)] + [frozenset[int]()]
 
 
 class DrawnTrials:
@@ -28,7 +28,7 @@ class DrawnTrials:
         service = SimulatedService(models, kind)
         self._served = [[_served(service, hand, s) for s in SESSIONS] for hand in range(HANDS)]
         # (hands, sessions, places): how likely a place is looked at and its suggestion attracts.
-        self._chances = np.array([[_chances(each) for each in row] for row in self._served])
+        self._chances = np.array([[_chances(item) for item in row] for row in self._served])
 
     def run(self, visitors: int, seed: int) -> Feedback:
         """The feedback of so many visitors."""
@@ -37,8 +37,10 @@ class DrawnTrials:
         sessions = draw.integers(len(SESSIONS), size=len(who))
         chances = self._chances[who % HANDS, sessions]
         takes = draw.random(chances.shape) < chances
-        places = np.where(takes.any(axis=1), takes.argmax(axis=1), NOTHING)
-        rows = zip(who.tolist(), _times(visitors), sessions.tolist(), places.tolist(), strict=True)
+        positions = np.where(takes.any(axis=1), takes.argmax(axis=1), NOTHING)
+        rows = zip(
+            who.tolist(), _times(visitors), sessions.tolist(), positions.tolist(), strict=True
+        )
         return Feedback(tuple(self._impression(*row) for row in rows))
 
     def _impression(self, who: int, time: datetime, session: int, place: int) -> Impression:
@@ -63,8 +65,8 @@ def _served(service: SimulatedService, hand: int, session: tuple[str, ...]) -> S
 
 def _chances(served: ServedList) -> list[float]:
     session = (served.query,)
-    places = zip(VISITORS.examination, served.suggestions, strict=True)
-    return [looked * VISITORS.attraction(session, each.text) for looked, each in places]
+    positions = zip(VISITORS.examination, served.suggestions, strict=True)
+    return [looked * VISITORS.attraction(session, item.text) for looked, item in positions]
 
 
 @cache

@@ -42,8 +42,8 @@ def ranked(noise: float, seed: int = 1, n: int = 5) -> Lister:
     scores = _DRAWN + errors
     lists = {
         session: [
-            Suggestion(f"{session[-1]} to {place}", float(scores[query, place]), "synthetic")
-            for place in np.argsort(-scores[query])[:n]
+            Suggestion(f"{session[-1]} to {position}", float(scores[query, position]), "synthetic")
+            for position in np.argsort(-scores[query])[:n]
         ]
         for query, session in enumerate(SESSIONS)
     }
@@ -55,8 +55,8 @@ def acceptance(lister: Lister) -> float:
     total = 0.0
     for session in SESSIONS:
         none = 1.0
-        for place, suggestion in enumerate(lister(session)):
-            none *= 1 - VISITORS.examination[place] * attraction(session, suggestion.text)
+        for position, suggestion in enumerate(lister(session)):
+            none *= 1 - VISITORS.examination[position] * attraction(session, suggestion.text)
         total += 1 - none
     return total / len(SESSIONS)
 
@@ -70,7 +70,7 @@ def run(models: dict[str, Lister], kind: str, visitors: int, seed: int, first: i
 
 def days(feedback: Feedback) -> Sequence[str]:
     """The days of feedback, in order."""
-    return sorted({each.day for each in feedback.impressions})
+    return sorted({item.day for item in feedback.impressions})
 
 
 def publish_shortest_first(base: Path, target: Path, characters: float = 5.0) -> None:

@@ -71,7 +71,7 @@ def test_names_may_have_colons() -> None:
 
 
 @pytest.mark.parametrize("text", ["A", "A:0,B:1", "A:x,B:1", "A:-1,B:1", ":1", "A:1,,B:2"])
-def test_a_split_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_split_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="`split`"):
         parse_split(text)
 
@@ -167,7 +167,7 @@ def served_trial(kind: str, better: str = "B") -> Feedback:
     return run(models, kind, 1500, 1)
 
 
-def test_the_made_up_models_differ_by_a_fifth() -> None:
+def test_the_simulated_models_differ_by_a_fifth() -> None:
     assert acceptance(GOOD) / acceptance(BAD) - 1 == pytest.approx(0.206, abs=0.001)
 
 
@@ -183,7 +183,7 @@ def test_the_better_model_wins_whichever_side_it_is_on(kind: str) -> None:
 def test_equals_have_no_winner_and_the_rest_is_told(kind: str) -> None:
     [result] = compare(run({"A": GOOD, "B": GOOD}, kind, 300, 2), EFFECT, LATER).trials
     assert result.winner is None
-    assert result.decision.startswith("go on")
+    assert result.decision.startswith("continue")
     assert result.needed > 0
     assert result.low < (0.5 if kind == "interleave" else 0.0) < result.high
 
@@ -194,7 +194,7 @@ def test_the_trial_ends_at_its_horizon() -> None:
     [early] = compare(run({"A": GOOD, "B": GOOD}, "interleave", 100, 2), settings, LATER).trials
     visitors = 100 + early.needed // 2 + 60
     [late] = compare(run({"A": GOOD, "B": GOOD}, "interleave", visitors, 2), settings, LATER).trials
-    assert early.decision.startswith("go on")
+    assert early.decision.startswith("continue")
     assert late.decision.startswith("no winner")
     assert (late.needed, late.winner) == (0, None)
 
@@ -317,7 +317,7 @@ def test_lists_are_compared_by_hand() -> None:
     assert result.taken_higher == 0.0, "once higher, once lower"
 
 
-def test_nothing_taken_is_no_share() -> None:
+def test_nothing_taken_is_not_a_share() -> None:
     [result] = compare_shadows([replace(SHOWN, shadows=(shadowed("x"),), taken=frozenset())])
     assert (result.taken_known, result.taken_higher) == (None, None)
 

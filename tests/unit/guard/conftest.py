@@ -21,7 +21,7 @@ def _table(found: Sequence[tuple[tuple[str, ...], str]], names: Sequence[str]) -
     for key, user in found:
         users[key].append(user)
     columns: dict[str, list[str] | list[int]] = {
-        name: [key[place] for key in users] for place, name in enumerate(names)
+        name: [key[position] for key in users] for position, name in enumerate(names)
     }
     columns["count"] = [len(them) for them in users.values()]
     columns["users"] = [len(set(them)) for them in users.values()]

@@ -109,7 +109,7 @@ def test_what_the_promise_costs(entry: str, refused: str) -> None:
     assert Blocklist([entry]).blocks(refused)
 
 
-def test_a_number_alone_is_no_leetspeak_but_a_mixed_word_is() -> None:
+def test_a_number_alone_is_not_leetspeak_but_a_mixed_word_is() -> None:
     assert not Blocklist(["ass"]).blocks("455")
     for leet in ("a55", "4ss", "a 5 5", "4 s 5"):
         assert Blocklist(["ass"]).blocks(leet)
@@ -140,12 +140,12 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, min_size=1, max_size=9))
 def test_a_search_that_asks_word_by_word_finds_what_the_whole_text_holds(words: list[str]) -> None:
     """A search asks `blocks_last` only where `may_end` says so; nothing is left out by that."""
-    found = False
+    result = False
     for end, word in enumerate(words):
         read = read_word(word)
-        found |= BLOCKED.is_entry(read)
-        found |= BLOCKED.may_end(read) and BLOCKED.blocks_last(words[: end + 1])
-    assert found == BLOCKED.blocks(" ".join(words))
+        result |= BLOCKED.is_entry(read)
+        result |= BLOCKED.may_end(read) and BLOCKED.blocks_last(words[: end + 1])
+    assert result == BLOCKED.blocks(" ".join(words))
 
 
 @pytest.mark.parametrize("query", ["search", "SEARCH", "s3arch", "seаrch", "new york", "new-york"])

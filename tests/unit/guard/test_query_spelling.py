@@ -75,7 +75,7 @@ def test_slips_are_those_of_one_edit() -> None:
     """Against all edits of the typed text, tried one by one."""
     words = sorted(["hotel", "hotels", "hostel", "house", "mouse", "hot", "htoel", "ohtel"])
     for typed in ("hotel", "hotl", "hotle", "hotwl", "hotell", "ohtel", "htel", "xhotel"):
-        found = set(slips(words, typed))
+        result = set(slips(words, typed))
         letters = {letter for word in words for letter in word}
         edits = {typed[:i] + typed[i + 1 :] for i in range(1, len(typed))}
         edits |= {typed[:i] + c + typed[i + 1 :] for i in range(1, len(typed)) for c in letters}
@@ -83,4 +83,4 @@ def test_slips_are_those_of_one_edit() -> None:
         exchanged = range(len(typed) - 1)
         edits |= {typed[:i] + typed[i + 1] + typed[i] + typed[i + 2 :] for i in exchanged}
         expected = {text for text in edits if any(word.startswith(text) for word in words)}
-        assert found == expected - {typed}, typed
+        assert result == expected - {typed}, typed

@@ -126,7 +126,7 @@ def test_a_manifest_without_valid_limits_is_refused(bad: object) -> None:
 KNOWN = Vocabulary(["paris", "hotel"])
 
 
-def test_words_outside_the_vocabulary_have_ids_behind_it() -> None:
+def test_words_outside_the_vocabulary_have_ids_after_it() -> None:
     session_words = SessionVocabulary(KNOWN, ["zebra", "paris", "zebra", "gnu"], given=["yak"])
     first = len(KNOWN)
     assert session_words.outside == ("zebra", "gnu", "yak")
@@ -237,13 +237,13 @@ def test_other_tensors_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 64, b"{}", b"\x02" + bytes(7) + b"[]"])
-def test_what_is_no_safetensors_file_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_what_is_not_a_safetensors_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "weights").write_bytes(content)
     with pytest.raises(ArtifactError, match="cannot be read as safetensors"):
         read_weights(tmp_path / "weights", {}, tmp_path)
 
 
-def test_weights_that_are_no_numbers_are_refused() -> None:
+def test_weights_that_are_not_numbers_are_refused() -> None:
     values = np.zeros((5000, 2), dtype=np.float32)
     check_finite({"one": values})
     values[4999, 1] = np.nan

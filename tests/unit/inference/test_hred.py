@@ -43,22 +43,22 @@ def test_every_step_is_that_of_the_model(make_model: ModelMaker, settings: dict[
     model = make_model(**settings)
     network = network_of(model)
 
-    def same(found: np.ndarray | None, expected: torch.Tensor | None) -> None:
-        assert (found is None) == (expected is None)
-        if found is not None and expected is not None:
-            assert found.dtype == np.float32
-            np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-5)
+    def same(result: np.ndarray | None, expected: torch.Tensor | None) -> None:
+        assert (result is None) == (expected is None)
+        if result is not None and expected is not None:
+            assert result.dtype == np.float32
+            np.testing.assert_allclose(result, expected.numpy(), rtol=1e-4, atol=1e-5)
 
     same(network.output_matrix, model.output_matrix)
     same(network.start_session(3), model.start_session(3))
     state = torch.randn((7, model.config.session_size))
     vectors = torch.randn((7, model.config.query_size))
-    for found, expected in zip(
+    for result, expected in zip(
         network.extend_session(state.numpy(), vectors.numpy()),
         model.extend_session(state, vectors),
         strict=True,
     ):
-        same(found, expected)
+        same(result, expected)
     session, inputs = model.session_inputs(state), network.session_inputs(state.numpy())
     same(inputs.step, session.step)
     same(inputs.output, session.output)
@@ -82,10 +82,10 @@ def test_queries_are_encoded_as_the_model_does(make_model: ModelMaker, factored:
     for row, query in enumerate(queries):
         words[row, : len(query)] = torch.tensor(query)
     vectors, states = model.encode_queries(words, torch.tensor([len(query) for query in queries]))
-    found = network_of(model).encode_queries(queries)
+    result = network_of(model).encode_queries(queries)
     for row, query in enumerate(queries):
-        np.testing.assert_allclose(found[row], states[row, : len(query)], rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(found[row][-1], vectors[row], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(result[row], states[row, : len(query)], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(result[row][-1], vectors[row], rtol=1e-4, atol=1e-5)
 
 
 def test_a_sigmoid_never_overflows() -> None:
@@ -113,9 +113,9 @@ def test_rows_need_not_be_contiguous() -> None:
     matrix = WEIGHTS["wide"]
     rows = np.asfortranarray(np.random.default_rng(4).normal(size=(9, 260)).astype(np.float32))
 
-    found = WeightProducts(WEIGHTS, native_library()).times("wide", rows[:, ::2])
+    result = WeightProducts(WEIGHTS, native_library()).times("wide", rows[:, ::2])
 
-    np.testing.assert_allclose(found, rows[:, ::2] @ matrix.T, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(result, rows[:, ::2] @ matrix.T, rtol=1e-5, atol=1e-4)
 
 
 SEARCH = """
@@ -165,9 +165,9 @@ def reference(
 ) -> torch.Tensor:
     """P(w) of the copying model's equations over V and the session's own words, one row alone."""
     assert model.copying is not None
-    place = int(prefixes.contexts[row])
-    context, own = batch.contexts[place], batch.vocabularies[place]
-    size = len(model.vocabulary) + len(own.outside)
+    position = int(prefixes.contexts[row])
+    context, session_words = batch.contexts[position], batch.vocabularies[position]
+    size = len(model.vocabulary) + len(session_words.outside)
     word = torch.tensor([words[row]])
     hidden, previous = torch.from_numpy(prefixes.hidden[row])[None], model.previous_words(word)
     session = model.session_inputs(torch.from_numpy(context.memory.session_state)[None])
@@ -184,10 +184,10 @@ def reference(
         seen = model.copying.attend(hidden, previous, memory, ages[None, None], alone)
         omega, gate = omega + seen.output, seen.gate.sigmoid()
         for copied, weight in zip(context.copied_words, seen.weights[0, 0], strict=True):
-            pointer[own.id(copied)] += weight
+            pointer[session_words.id(copied)] += weight
     logits = omega @ model.output_matrix.t()
     logits[:, 0] = -torch.inf
-    softmax = torch.cat([logits.softmax(dim=1)[0], torch.zeros(len(own.outside))])
+    softmax = torch.cat([logits.softmax(dim=1)[0], torch.zeros(len(session_words.outside))])
     return (1 - gate) * softmax + gate * pointer
 
 
@@ -200,8 +200,8 @@ def test_a_copying_step_follows_the_equations(make_model: ModelMaker) -> None:
         expected = reference(model, batch, prefixes, last, row).numpy()
         words = np.arange(1, len(expected))
         asked = np.broadcast_to(words, (len(prefixes), len(words)))
-        found = np.exp(prediction.of(asked)[row])
-        np.testing.assert_allclose(found, expected[words], rtol=1e-4, atol=1e-6)
+        result = np.exp(prediction.of(asked)[row])
+        np.testing.assert_allclose(result, expected[words], rtol=1e-4, atol=1e-6)
 
 
 def test_the_best_words_are_those_of_highest_probability(make_model: ModelMaker) -> None:
@@ -248,14 +248,14 @@ def test_a_session_beyond_its_limit_costs_what_the_limit_costs(
     assert state.queries == tuple(long)
     assert state.copied_words == short.copied_words
     np.testing.assert_allclose(state.memory.session_state, short.memory.session_state, rtol=1e-4)
-    found, expected = (
-        [each.text for each in predictor.suggest_many([one], 8, DecodeConfig())[0]]
+    result, expected = (
+        [item.text for item in predictor.suggest_many([one], 8, DecodeConfig())[0]]
         for one in (state, short)
     )
     # Only what stands in the unread part of the session may differ: it is not suggested again.
-    assert [text for text in found if text in expected] == [
+    assert [text for text in result if text in expected] == [
         text for text in expected if text not in long
-    ][: len(found)]
+    ][: len(result)]
 
 
 def sources_of(
@@ -270,16 +270,22 @@ def sources_of(
     return CopySources.of(network.weights, network.products, batch), batch.vocabularies[0]
 
 
-def test_sources_of_all_contexts_stand_one_behind_the_other(make_model: ModelMaker) -> None:
+def test_sources_of_all_contexts_follow_each_other(make_model: ModelMaker) -> None:
     predictor = predictor_of(make_model(copy=True))
-    sources, own = sources_of(predictor, ["w2 zebra", "w1 zebra"], [], ["w7"])
+    sources, session_words = sources_of(predictor, ["w2 zebra", "w1 zebra"], [], ["w7"])
     assert sources is not None
     assert sources.first.tolist() == [0, 4, 4, 5]
     words = sources.table.words
-    places = zip([0, 0, 0, 0, 2], sources.columns, strict=True)
-    found = [words[sources.table.first[context] + place] for context, place in places]
-    expected = [own.id("w2"), own.id("zebra"), own.id("w1"), own.id("zebra"), own.id("w7")]
-    assert found == expected
+    positions = zip([0, 0, 0, 0, 2], sources.columns, strict=True)
+    result = [words[sources.table.first[context] + position] for context, position in positions]
+    expected = [
+        session_words.id("w2"),
+        session_words.id("zebra"),
+        session_words.id("w1"),
+        session_words.id("zebra"),
+        session_words.id("w7"),
+    ]
+    assert result == expected
     ages = hred_of(predictor).network.weights["copying.age"]
     np.testing.assert_array_equal(sources.age_scores, ages[[1, 1, 0, 0, 0]])
     key = hred_of(predictor).network.weights["copying.key.weight"]
@@ -307,9 +313,9 @@ def test_it_is_the_head_of_the_model(make_model: ModelMaker, settings: dict[str,
     assert model.usefulness is not None
     predictor = predictor_of(model)
     states = predictor.encoder.encode_many(JUDGED_CONTEXTS)
-    found = predictor.usefulness_many(states, TEXTS)
-    assert list(map(len, found)) == [2, 1, 0]
-    for state, texts, values in zip(states, TEXTS, found, strict=True):
+    result = predictor.usefulness_many(states, TEXTS)
+    assert list(map(len, result)) == [2, 1, 0]
+    for state, texts, values in zip(states, TEXTS, result, strict=True):
         session = torch.from_numpy(state.memory.session_state)[None]
         inputs = model.session_inputs(session)
         for text, value in zip(texts, values, strict=True):
@@ -326,16 +332,16 @@ def test_a_list_is_ordered_by_both(make_model: ModelMaker) -> None:
     [plain] = predictor.suggest_many(states, 30, PLAIN)
     weighed = PLAIN.model_copy(update={"usefulness": 4.0})
     [useful] = predictor.suggest_many(states, 30, weighed)
-    [scored] = predictor.score_many(states, [[each.text for each in useful]])
-    scores = {each.text: each.log_likelihood for each in scored}
-    for each in useful:
-        assert each.usefulness is not None
-        assert each.score == pytest.approx(
-            scores[each.text] + 4.0 * math.log(each.usefulness), abs=1e-4
+    [scored] = predictor.score_many(states, [[item.text for item in useful]])
+    scores = {item.text: item.log_likelihood for item in scored}
+    for item in useful:
+        assert item.usefulness is not None
+        assert item.score == pytest.approx(
+            scores[item.text] + 4.0 * math.log(item.usefulness), abs=1e-4
         )
-    assert [each.score for each in useful] == sorted((e.score for e in useful), reverse=True)
-    assert [each.text for each in useful] != [each.text for each in plain]
-    assert all(each.usefulness is None for each in plain)
+    assert [item.score for item in useful] == sorted((e.score for e in useful), reverse=True)
+    assert [item.text for item in useful] != [item.text for item in plain]
+    assert all(item.usefulness is None for item in plain)
 
 
 def test_a_model_without_it_says_so(make_model: ModelMaker) -> None:
@@ -353,6 +359,6 @@ def test_a_hopeless_query_keeps_a_finite_logarithm(make_model: ModelMaker) -> No
     with torch.no_grad():
         model.usefulness.bias.fill_(-1000.0)
     predictor = predictor_of(model)
-    [[found]] = predictor.usefulness_many([predictor.encoder.start()], [["w1"]])
-    assert found > 0
-    assert np.isfinite(math.log(found))
+    [[result]] = predictor.usefulness_many([predictor.encoder.start()], [["w1"]])
+    assert result > 0
+    assert np.isfinite(math.log(result))

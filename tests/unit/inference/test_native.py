@@ -50,7 +50,7 @@ def test_eight_bits_are_within_half_a_step(library: Library, inputs: int) -> Non
     assert not whole[:, inputs:].any()
 
 
-def test_the_kernels_of_this_processor_are_named(library: Library) -> None:
+def test_the_kernels_of_this_cpu_are_named(library: Library) -> None:
     assert library.instructions() in (b"avx512", b"avx2", b"baseline")
     assert library.use("baseline")
     try:

@@ -88,22 +88,22 @@ def test_scores_equal_the_likelihood_of_training(
             expected = float(likelihood(build_batch(corpus, np.arange(1)))[0])
         states = predictor.encoder.encode_many([session[:n] for n in range(len(session))])
         scored = predictor.score_many(states, [[query] for query in session])
-        found = math.fsum(each.log_likelihood for row in scored for each in row)
-        assert found == pytest.approx(expected, abs=1e-4)
+        result = math.fsum(item.log_likelihood for row in scored for item in row)
+        assert result == pytest.approx(expected, abs=1e-4)
 
 
 def test_words_are_counted_and_unknown_ones_flagged(predictor: Predictor) -> None:
     scored = predictor.score_many([predictor.encoder.start()], [CANDIDATES])[0]
-    assert [each.text for each in scored] == CANDIDATES
-    assert [each.words for each in scored] == [2, 3, 4, 4, 1, 3]
-    assert [each.unknown for each in scored] == [(), (), (), ("unheard",), (), ()]
+    assert [item.text for item in scored] == CANDIDATES
+    assert [item.words for item in scored] == [2, 3, 4, 4, 1, 3]
+    assert [item.unknown for item in scored] == [(), (), (), ("unheard",), (), ()]
 
 
 def test_with_copying_a_word_of_the_session_is_not_unknown(make_model: ModelMaker) -> None:
     predictor = predictor_of(make_model(copy=True))
     state = predictor.encoder.encode(["unheard w1"])
     scored = predictor.score_many([state], [["unheard", "unseen"]])[0]
-    assert [each.unknown for each in scored] == [(), ("unseen",)]
+    assert [item.unknown for item in scored] == [(), ("unseen",)]
 
 
 def test_probabilities_of_one_word_sum_to_one_with_copying(make_model: ModelMaker) -> None:
@@ -140,12 +140,12 @@ def test_many_contexts_at_once_score_as_each_alone(
     in_parts = predictor.score_many(states, candidates)
     for state, texts, row, parts in zip(states, candidates, together, in_parts, strict=True):
         alone = predictor.score_many([state], [texts])[0]
-        assert [(each.text, each.unknown) for each in row] == [
-            (each.text, each.unknown) for each in alone
+        assert [(item.text, item.unknown) for item in row] == [
+            (item.text, item.unknown) for item in alone
         ]
-        expected = pytest.approx([each.log_likelihood for each in alone], abs=1e-5)
-        assert [each.log_likelihood for each in row] == expected
-        assert [each.log_likelihood for each in parts] == expected
+        expected = pytest.approx([item.log_likelihood for item in alone], abs=1e-5)
+        assert [item.log_likelihood for item in row] == expected
+        assert [item.log_likelihood for item in parts] == expected
 
 
 def test_no_candidates_give_no_scores(predictor: Predictor) -> None:

@@ -23,7 +23,7 @@ CONFIG = DecodeConfig(beam=10, max_words=4, fold=False, specificity=0.0)
 
 def texts(predictor: Predictor, config: DecodeConfig = CONFIG, n: int = 10) -> list[str]:
     state = predictor.encoder.encode(["w1 w2", "w3 zebra"])
-    return [each.text for each in predictor.suggest_many([state], n, config)[0]]
+    return [item.text for item in predictor.suggest_many([state], n, config)[0]]
 
 
 def blocked(path: Path, *entries: str) -> Path:
@@ -80,14 +80,14 @@ def test_completions_and_samples_are_guarded_too(
     state = predictor.encoder.encode(["w1 w2"])
     if strategy == "sample":
         config = DecodeConfig(strategy="sample", beam=60, max_words=3)
-        found = predictor.suggest_many([state], 60, config)[0]
+        result = predictor.suggest_many([state], 60, config)[0]
     else:
-        found = [*predictor.complete(state, "w1", 40, CONFIG)]
-        found += predictor.complete(state, "w5 ", 40, CONFIG)
-    assert len(found) > 20
-    for each in found:
-        assert not {"w10", "w12"} & set(each.text.split())
-        assert "w5 w2 " not in f"{each.text} "
+        result = [*predictor.complete(state, "w1", 40, CONFIG)]
+        result += predictor.complete(state, "w5 ", 40, CONFIG)
+    assert len(result) > 20
+    for item in result:
+        assert not {"w10", "w12"} & set(item.text.split())
+        assert "w5 w2 " not in f"{item.text} "
 
 
 @pytest.mark.parametrize("mode", ["exact", "fast"])
@@ -115,7 +115,7 @@ def test_one_context_without_an_allowed_word_leaves_the_others_alone(
     states = predictor.encoder.encode_many([["w1"], ["zebra fish"], ["w2 w3"]])
     empty, copied, last = predictor.suggest_many(states, 5, CONFIG)
     assert (empty, last) == ([], [])
-    assert {each.text for each in copied} >= {"zebra", "fish"}
+    assert {item.text for item in copied} >= {"zebra", "fish"}
 
 
 def test_a_hits_check_holds_in_the_search(model: HRED) -> None:
@@ -155,11 +155,11 @@ def test_preferring_known_queries_leaves_out_words_that_never_stood_so(
     assert shown == fine
 
 
-def test_a_list_that_seen_pairs_do_not_fill_goes_on_with_others(model: HRED) -> None:
+def test_a_list_that_seen_pairs_do_not_fill_continues_with_other_queries(model: HRED) -> None:
     predictor = predictor_of(model, seen_pairs(("w4", "w5"), ("w6", "w7")))
     config = CONFIG.model_copy(update={"beam": 60, "min_words": 2, "known": "prefer"})
     state = predictor.encoder.encode(["w1 w2", "w3 zebra"])
-    scores = [each.score for each in predictor.suggest_many([state], 10, config)[0]]
+    scores = [item.score for item in predictor.suggest_many([state], 10, config)[0]]
     assert scores == sorted(scores, reverse=True)
     shown = texts(predictor, config)
     assert len(shown) == 10
@@ -176,7 +176,7 @@ def test_a_log_without_pairs_refuses_none(model: HRED) -> None:
     assert preferring == free
 
 
-def test_what_is_refused_so_is_no_refusal_of_the_guard(model: HRED) -> None:
+def test_pairs_that_are_not_preferred_do_not_count_as_refusals(model: HRED) -> None:
     guard = seen_pairs(("w4", "w5"))
     texts(predictor_of(model, guard), CONFIG.model_copy(update={"known": "prefer"}))
     assert guard.blocked() == {}
@@ -187,9 +187,9 @@ def test_completions_keep_to_seen_pairs_while_there_are_enough(make_model: Model
     predictor = predictor_of(model, seen_pairs(*((("w4", f"w{n}")) for n in range(6))))
     state = predictor.encoder.encode(["w1 w2"])
     config = CONFIG.model_copy(update={"known": "prefer", "max_words": 2})
-    found = [each.text for each in predictor.complete(state, "w4 ", 8, config)]
-    assert {text.split()[1] for text in found[:6]} == {f"w{n}" for n in range(6)}
-    assert len(found) == 8
+    result = [item.text for item in predictor.complete(state, "w4 ", 8, config)]
+    assert {text.split()[1] for text in result[:6]} == {f"w{n}" for n in range(6)}
+    assert len(result) == 8
 
 
 def test_few_seen_pairs_do_not_make_the_search_look_at_every_word(
@@ -206,8 +206,8 @@ def test_few_seen_pairs_do_not_make_the_search_look_at_every_word(
     monkeypatch.setattr(ArrayPrediction, "best", counted)
     guard = seen_pairs(("w4", "w5"))
     predictor = predictor_of(make_model(words=3000), guard, compiled=False)
-    found = texts(predictor, CONFIG.model_copy(update={"known": "prefer"}))
-    assert len(found) == 10
+    result = texts(predictor, CONFIG.model_copy(update={"known": "prefer"}))
+    assert len(result) == 10
     assert max(looks) == 2 * CONFIG.beam
 
 
@@ -226,7 +226,7 @@ def test_pairs_beyond_what_the_model_reads_are_not_the_visitors_own(
     def shown(*session: str) -> bool:
         state = predictor.encoder.encode(session)
         lists = predictor.suggest_many([state], 1000, wide)
-        return "w2" in {b for each in lists[0] for a, b in pairs_of(each.text) if a == "w1"}
+        return "w2" in {b for item in lists[0] for a, b in pairs_of(item.text) if a == "w1"}
 
     limits = predictor.encoder.limits
     assert not shown("w3")

@@ -87,17 +87,17 @@ def test_a_wide_beam_finds_the_best_of_all_queries(
     every = [text for text in every if text not in context]
     scored = predictor.score_many([predictor.encoder.encode(context)], [every])[0]
     value = {
-        each.text: each.log_likelihood / (each.words if length_normalised else 1) for each in scored
+        item.text: item.log_likelihood / (item.words if length_normalised else 1) for item in scored
     }
     expected = sorted(every, key=lambda text: -value[text])[:20]
     config = DecodeConfig(
         specificity=0.0, beam=1000, max_words=3, length_normalised=length_normalised
     )
-    found = search(model, [context], config)[0]
-    assert len(found) == len(every)
-    assert [each.text for each in found[:20]] == expected
-    for each in found[:20]:
-        assert each.value(length_normalised) == pytest.approx(value[each.text], abs=1e-4)
+    result = search(model, [context], config)[0]
+    assert len(result) == len(every)
+    assert [item.text for item in result[:20]] == expected
+    for item in result[:20]:
+        assert item.value(length_normalised) == pytest.approx(value[item.text], abs=1e-4)
 
 
 def test_scores_are_those_of_rescoring(any_predictor: Predictor) -> None:
@@ -106,10 +106,10 @@ def test_scores_are_those_of_rescoring(any_predictor: Predictor) -> None:
     for mode, within in modes.items():
         config = DecodeConfig(specificity=0.0, beam=12, max_words=5, mode=mode)
         lists = any_predictor.suggest_many(states, 8, config)
-        scored = any_predictor.score_many(states, [[each.text for each in one] for one in lists])
+        scored = any_predictor.score_many(states, [[item.text for item in one] for one in lists])
         assert sum(map(len, lists)) > 12
         for suggestions, scores in zip(lists, scored, strict=True):
-            assert [each.score for each in suggestions] == pytest.approx(
+            assert [item.score for item in suggestions] == pytest.approx(
                 [score.log_likelihood for score in scores], abs=within
             )
 
@@ -120,7 +120,7 @@ def test_contexts_together_equal_contexts_alone(any_predictor: Predictor) -> Non
     together = any_predictor.suggest_many(states, 7, config)
     for state, suggestions in zip(states, together, strict=True):
         alone = any_predictor.suggest_many([state], 7, config)[0]
-        assert [each.text for each in alone] == [each.text for each in suggestions]
+        assert [item.text for item in alone] == [item.text for item in suggestions]
 
 
 def test_threads_that_ask_at_once_get_what_one_gets(predictor: Predictor) -> None:
@@ -128,8 +128,8 @@ def test_threads_that_ask_at_once_get_what_one_gets(predictor: Predictor) -> Non
     config = DecodeConfig(specificity=0.0, beam=7, max_words=5)
     expected = predictor.suggest_many(states, 7, config)
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda _: predictor.suggest_many(states, 7, config), range(12)))
-    assert found == [expected] * 12
+        result = list(threads.map(lambda _: predictor.suggest_many(states, 7, config), range(12)))
+    assert result == [expected] * 12
 
 
 def test_lengths_are_held(model: HRED) -> None:
@@ -143,22 +143,22 @@ def test_no_unknown_word_and_no_query_of_the_session(predictor: Predictor) -> No
     state = predictor.encoder.start()
     config = DecodeConfig(specificity=0.0, beam=20, max_words=3)
     first = predictor.suggest_many([state], 3, config)[0]
-    assert all("<" not in each.text for each in first)
+    assert all("<" not in item.text for item in first)
     again = predictor.encoder.extend(state, first[0].text.upper())
     later = predictor.suggest_many([again], 20, config)[0]
-    assert first[0].text not in [each.text for each in later]
+    assert first[0].text not in [item.text for item in later]
 
 
 def test_only_a_copying_model_brings_back_words_outside_the_vocabulary(
     make_model: ModelMaker,
 ) -> None:
     for copying in (False, True):
-        found = search(
+        result = search(
             make_model(copy=copying),
             [["zebra"]],
             DecodeConfig(specificity=0.0, beam=40, max_words=2),
         )[0]
-        assert any("zebra" in each.text.split() for each in found) == copying
+        assert any("zebra" in item.text.split() for item in result) == copying
 
 
 @pytest.mark.parametrize("fold", [True, False])
@@ -169,8 +169,8 @@ def test_stopping_early_changes_no_list(predictor: Predictor, fold: bool) -> Non
     whole = predictor.suggest_many(states, 12, config)
     for n in (1, 3, 8):
         few = predictor.suggest_many(states, n, config)
-        assert [[each.text for each in some] for some in few] == [
-            [each.text for each in some[:n]] for some in whole
+        assert [[item.text for item in some] for some in few] == [
+            [item.text for item in some[:n]] for some in whole
         ]
 
 
@@ -179,9 +179,9 @@ def textbook_beam(
 ) -> list[tuple[str, float]]:
     """Beam search as textbooks have it: finished queries keep their places among the best."""
     batch = ContextBatch(predictor.model.vocabulary, [predictor.encoder.encode(context)])
-    own = batch.vocabularies[0]
+    session_words = batch.vocabularies[0]
     decoder = predictor.decoder("exact")
-    ids = list(range(1, len(predictor.model.vocabulary.words) + len(own.outside)))
+    ids = list(range(1, len(predictor.model.vocabulary.words) + len(session_words.outside)))
     ids.remove(UNKNOWN)
 
     def following(words: tuple[int, ...]) -> dict[int, float]:
@@ -195,14 +195,14 @@ def textbook_beam(
 
     best: list[tuple[float, tuple[int, ...], bool]] = [(0.0, (), False)]
     while not all(finished for *_, finished in best):
-        pool = [each for each in best if each[2]]
+        pool = [item for item in best if item[2]]
         for total, words, finished in best:
             if not finished:
                 for word, score in following(words).items():
                     ends = word == END_OF_QUERY
                     pool.append((total + score, words if ends else (*words, word), ends))
-        best = sorted(pool, key=lambda each: -each[0])[:beam]
-    return [(" ".join(map(own.word, words)), total) for total, words, _ in best]
+        best = sorted(pool, key=lambda item: -item[0])[:beam]
+    return [(" ".join(map(session_words.word, words)), total) for total, words, _ in best]
 
 
 @pytest.mark.parametrize("beam", [1, 3, 8])
@@ -213,11 +213,11 @@ def test_finished_queries_may_keep_their_places(
     model = make_model(seed=3, copy=copy)
     config = DecodeConfig(preset="paper", beam=beam, max_words=4)
     predictor = predictor_of(model)
-    for context, found in zip(CONTEXTS, search(model, CONTEXTS, config), strict=True):
+    for context, result in zip(CONTEXTS, search(model, CONTEXTS, config), strict=True):
         expected = textbook_beam(predictor, context, beam, 4)
         shown = [(text, total) for text, total in expected if text not in context]
-        assert [query.text for query in found] == [text for text, _ in shown]
-        assert [query.log_likelihood for query in found] == pytest.approx(
+        assert [query.text for query in result] == [text for text, _ in shown]
+        assert [query.log_likelihood for query in result] == pytest.approx(
             [total for _, total in shown], abs=1e-4
         )
 
@@ -239,8 +239,8 @@ def steps_of(make_model: ModelMaker, config: DecodeConfig) -> ArraySteps:
     batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(TWO_CONTEXTS))
     shared = VocabularyRules(Guard(), predictor.model.vocabulary)
     rules = [
-        shared.for_context(queries, own)
-        for queries, own in zip(TWO_CONTEXTS, batch.vocabularies, strict=True)
+        shared.for_context(queries, session_words)
+        for queries, session_words in zip(TWO_CONTEXTS, batch.vocabularies, strict=True)
     ]
     decoder = predictor.decoder("exact")
     start = SearchStart(rules, decoder.start(batch), LivePrefixes.start(2))
@@ -262,10 +262,10 @@ def test_prefixes_below_the_bound_never_end(make_model: ModelMaker) -> None:
     free, bounded = steps_of(make_model, config), steps_of(make_model, config)
     seen = 0
     while (ended := free.next([-np.inf] * 2)) is not None:
-        allowed = [each for each in ended if each.context == 1]
-        found = list(bounded.next([np.inf, -np.inf]) or ())
+        allowed = [item for item in ended if item.context == 1]
+        result = list(bounded.next([np.inf, -np.inf]) or ())
         if seen:
-            assert [each.words for each in found] == [each.words for each in allowed]
+            assert [item.words for item in result] == [item.words for item in allowed]
         seen += 1
     assert seen == 4
     assert bounded.next([np.inf, -np.inf]) is None
@@ -299,8 +299,8 @@ def extended(
     batch = ContextBatch(predictor.model.vocabulary, predictor.encoder.encode_many(GUARDED))
     shared = VocabularyRules(checked, predictor.model.vocabulary)
     rules = [
-        shared.for_context(queries, own, seen_pairs=seen)
-        for queries, own in zip(GUARDED, batch.vocabularies, strict=True)
+        shared.for_context(queries, session_words, seen_pairs=seen)
+        for queries, session_words in zip(GUARDED, batch.vocabularies, strict=True)
     ]
     decoder = predictor.decoder("fast")
     prefixes, live = decoder.start(batch), LivePrefixes.start(4)
@@ -339,10 +339,10 @@ def test_samples_follow_the_seed_and_the_likelihood(predictor: Predictor) -> Non
     def draw(seed: int) -> list[str]:
         config = DecodeConfig(strategy="sample", beam=12, max_words=3, seed=seed, specificity=0.0)
         drawn = predictor.suggest_many([state], 12, config)[0]
-        scored = predictor.score_many([state], [[each.text for each in drawn]])[0]
+        scored = predictor.score_many([state], [[item.text for item in drawn]])[0]
         for suggestion, score in zip(drawn, scored, strict=True):
             assert suggestion.score == pytest.approx(score.log_likelihood, abs=1e-4)
-        return [each.text for each in drawn]
+        return [item.text for item in drawn]
 
     assert draw(1) == draw(1)
     assert draw(1) != draw(2)
@@ -352,7 +352,7 @@ def test_samples_follow_the_seed_and_the_likelihood(predictor: Predictor) -> Non
 def test_sampling_one_word_is_greedy(predictor: Predictor) -> None:
     state = predictor.encoder.encode(["w1 w2"])
     config = DecodeConfig(strategy="sample", beam=3, top_k=1, max_words=4)
-    assert len({each.text for each in predictor.suggest_many([state], 3, config)[0]}) <= 1
+    assert len({item.text for item in predictor.suggest_many([state], 3, config)[0]}) <= 1
 
 
 CANCELLED = DecodeConfig(beam=5, max_words=4, fold=False, specificity=0.0)

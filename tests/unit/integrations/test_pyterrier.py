@@ -25,17 +25,17 @@ def known(model: Any) -> str:
 
 def test_words_of_suggestions_are_added_once(model: Any, known: str) -> None:
     topics = pd.DataFrame({"qid": ["1", "2"], "query": [known, "never seen before"]})
-    found = rewrite(topics, model, n=2)
-    words = " ".join([known, *(each.text for each in model.suggest([known], 2))]).split()
-    assert found["query"].tolist() == [" ".join(dict.fromkeys(words)), "never seen before"]
-    assert found["query_0"].tolist() == [known, "never seen before"]
-    assert found["qid"].tolist() == ["1", "2"]
+    result = rewrite(topics, model, n=2)
+    words = " ".join([known, *(item.text for item in model.suggest([known], 2))]).split()
+    assert result["query"].tolist() == [" ".join(dict.fromkeys(words)), "never seen before"]
+    assert result["query_0"].tolist() == [known, "never seen before"]
+    assert result["qid"].tolist() == ["1", "2"]
 
 
 def test_the_best_suggestion_takes_its_place(model: Any, known: str) -> None:
     topics = pd.DataFrame({"qid": ["1"], "query": [known], "query_0": ["typed"]})
-    found = rewrite(topics, model, mode="replace")
-    assert found.to_dict("records") == [
+    result = rewrite(topics, model, mode="replace")
+    assert result.to_dict("records") == [
         {
             "qid": "1",
             "query": model.suggest([known], 1)[0].text,
@@ -47,9 +47,9 @@ def test_the_best_suggestion_takes_its_place(model: Any, known: str) -> None:
 
 def test_results_of_an_earlier_stage_are_left_out(model: Any, known: str) -> None:
     results = {"qid": ["1", "1"], "query": [known] * 2, "docno": ["a", "b"], "score": [2.0, 1.0]}
-    found = rewrite(pd.DataFrame(results), model)
-    assert list(found.columns) == ["qid", "query_0", "query"]
-    assert len(found) == 1
+    result = rewrite(pd.DataFrame(results), model)
+    assert list(result.columns) == ["qid", "query_0", "query"]
+    assert len(result) == 1
 
 
 def test_earlier_queries_count(model: Any, known: str) -> None:
@@ -74,10 +74,10 @@ def test_it_joins_pipelines_of_pyterrier_itself(model: Any, known: str) -> None:
     rewriter = query_rewriter(model, n=2)
     assert isinstance(rewriter, pyterrier.Transformer)
     counted = rewriter >> pyterrier.apply.generic(lambda topics: topics.assign(rows=len(topics)))
-    found = counted(pd.DataFrame({"qid": ["1"], "query": [known]}))
+    result = counted(pd.DataFrame({"qid": ["1"], "query": [known]}))
     expected = rewrite(pd.DataFrame({"qid": ["1"], "query": [known]}), model, n=2)
-    assert found["query"].tolist() == expected["query"].tolist()
-    assert found["rows"].tolist() == [1]
+    assert result["query"].tolist() == expected["query"].tolist()
+    assert result["rows"].tolist() == [1]
     assert rewriter.search(known)["query_0"].tolist() == [known]
     outputs = pyterrier.inspect.transformer_outputs(rewriter, ["qid", "query"])
     assert outputs == ["qid", "query_0", "query"]

@@ -142,7 +142,7 @@ def test_bodies_of_every_client_even_if_cut(tmp_path: Path, body: str, query: st
     assert result.rows_rejected == 0
 
 
-def test_other_requests_and_failures_are_set_aside(tmp_path: Path) -> None:
+def test_other_requests_and_failures_are_excluded(tmp_path: Path) -> None:
     rest = [
         request("red", 0) | {"url": "/1/indexes/products/batch"},
         request("red", 1) | {"answer_code": "429"},
@@ -211,7 +211,7 @@ def test_elastic_click_has_its_document_or_page() -> None:
     assert result == [(*EXPECTED, "9"), (*EXPECTED, "http://shop.example/9")]
 
 
-def test_elastic_session_stands_in_for_an_unknown_user() -> None:
+def test_elastic_sessions_replace_unknown_users() -> None:
     anonymous = {name: value for name, value in SEARCH.items() if name != "user"}
     assert fields(parse(anonymous))[0][0] == "s1"
 
@@ -289,7 +289,7 @@ LINES = [
 ]
 
 
-def test_searches_are_rows_and_all_else_is_set_aside() -> None:
+def test_only_searches_become_rows() -> None:
     lines = pl.DataFrame(
         {"line": range(1, len(LINES) + 1), "text": LINES}, {"line": pl.Int64, "text": pl.String}
     )
@@ -309,7 +309,7 @@ def test_searches_are_rows_and_all_else_is_set_aside() -> None:
     ]
 
 
-def test_it_is_told_by_its_fields() -> None:
+def test_ga4_is_detected_by_its_fields() -> None:
     sample = Sample(Path("events.json"), tuple(LINES))
     assert "as GA4 has them" in (Ga4Format().recognise(sample, ReadSettings()) or "")
     assert (
@@ -529,12 +529,12 @@ CONSOLE = "Top queries,Clicks,Impressions,CTR,Position\nred shoes,12,120,10%,3.1
         (CONSOLE, "the Google Search Console", "the site's own search"),
     ],
 )
-def test_counts_are_no_log(text: str, service: str, instead: str) -> None:
+def test_counts_are_not_log(text: str, service: str, instead: str) -> None:
     sample = Sample(Path("report.csv"), tuple(text.split("\n")))
     with pytest.raises(LogError, match=rf"report.csv: a report of {service} that counts") as error:
         choose_format([sample], ReadSettings())
     assert instead in str(error.value)
 
 
-def test_a_log_is_no_report() -> None:
+def test_a_log_is_not_a_report() -> None:
     assert describe_report(Sample(Path("log"), ("user,time,query", "1,2,search term"))) is None

@@ -155,7 +155,9 @@ def test_who_asks_too_much_in_an_hour_or_in_all(engine: Engine, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("queries", [5, 11])
-def test_without_robots_the_rows_are_the_same(engine: Engine, tmp_path: Path, queries: int) -> None:
+def test_without_likely_bots_the_rows_are_the_same(
+    engine: Engine, tmp_path: Path, queries: int
+) -> None:
     events = events_of(engine, tmp_path, visits(1, queries, 5, timedelta(seconds=1)))
     left, counts = leave_out_robots(engine, events, RULE)
     assert left is events

@@ -294,7 +294,7 @@ def test_every_separator_is_known(separator: str) -> None:
         ('"who,what,when', *BELOW),
     ],
 )
-def test_what_has_no_rows_of_its_width_is_no_header(lines: tuple[str, ...]) -> None:
+def test_what_has_no_rows_of_its_width_is_not_a_header(lines: tuple[str, ...]) -> None:
     assert likely_header(lines) is None
 
 
@@ -340,7 +340,7 @@ def test_columns_of_one_name_are_refused() -> None:
         delimited("csv", COLUMNS, "who,when,what,who")
 
 
-def test_a_header_that_is_no_csv_is_refused() -> None:
+def test_a_header_that_is_not_csv_is_refused() -> None:
     with pytest.raises(LogError, match="its first line is not CSV"):
         delimited("csv", COLUMNS, "who,when\r,what")
 
@@ -374,7 +374,7 @@ ROWS = "7,2006-03-01 07:17:12,red\n8,2006-03-01 07:18:12,blue\n"
         ("user\ttime\tquery\n", None, "tsv"),
     ],
 )
-def test_lines_above_the_header_are_set_aside(
+def test_lines_above_the_header_are_excluded(
     tmp_path: Path, header: str, choice: dict[str, str] | None, format: str
 ) -> None:
     separator = next(item for item in ",;\t" if item in header)
@@ -386,7 +386,7 @@ def test_lines_above_the_header_are_set_aside(
     assert "line 4" in result.reason
 
 
-def test_a_complete_row_above_the_header_is_no_row(tmp_path: Path) -> None:
+def test_a_complete_row_above_the_header_is_not_a_row(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("0,2006-03-01 07:17:12,title\nuser,time,query\n" + ROWS)
     result = read_logs([tmp_path / "log"], ReadSettings(), tmp_path / "work")
     assert (result.rows_accepted, result.reasons) == (2, {"above the header": 1})

@@ -69,7 +69,7 @@ def test_only_scalars_count() -> None:
 @pytest.mark.parametrize(
     "line", ['{"_source": "x"}', '{"_source": 1}', '{"_source": null, "a": 1}']
 )
-def test_a_source_that_is_no_object_is_a_field(line: str) -> None:
+def test_a_source_that_is_not_an_object_is_a_field(line: str) -> None:
     assert "_source" in sample_paths(sample(line))
 
 
@@ -363,7 +363,7 @@ def test_a_folder_of_days_of_both_kinds(tmp_path: Path) -> None:
     assert rows.select("user", "query", "click").rows() == EXPECTED
 
 
-def test_columns_of_lists_are_no_fields(tmp_path: Path) -> None:
+def test_columns_of_lists_are_not_fields(tmp_path: Path) -> None:
     pq.write_table(pa.table({"user_query": [["red"]], "client_id": ["u"]}), tmp_path / "log")
     ((share, fields),) = read_fields(tmp_path / "log", {"query": "user_query", "user": "client_id"})
     assert share == 1

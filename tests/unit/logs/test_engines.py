@@ -322,7 +322,7 @@ def test_without_a_limit_it_is_the_machine_that_counts(
 pytest.importorskip("pyspark")
 
 
-def test_a_machine_without_java_is_told_what_to_install(
+def test_without_java_the_error_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

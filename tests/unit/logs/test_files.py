@@ -37,7 +37,7 @@ def read(path: Path, size: int = 1000) -> bytes:
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_compression_is_told_by_content_not_by_name(tmp_path: Path, kind: str) -> None:
+def test_compression_is_detected_by_content_not_by_name(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(PACKERS[kind](TEXT))
     with LogFile(path) as file:
@@ -207,12 +207,12 @@ def test_utf_16_becomes_utf_8_however_it_is_cut(size: int) -> None:
     assert joined(ACCENTED.encode("utf-16"), size).decode() == ACCENTED
 
 
-def test_utf_16_without_a_mark_is_told_by_latin_letters() -> None:
+def test_utf_16_without_a_mark_is_detected_by_latin_letters() -> None:
     latin = "user,query,time\r\n" * 5
     assert joined(latin.encode("utf-16-le"), 64).decode() == latin
 
 
-def test_both_byte_orders_are_told() -> None:
+def test_both_byte_orders_are_detected() -> None:
     assert joined(ACCENTED.encode("utf-16"), 64).decode() == ACCENTED
     assert joined(codecs.BOM_UTF16_BE + ACCENTED.encode("utf-16-be"), 64).decode() == ACCENTED
     assert joined(("abcd" * 20).encode("utf-16-be"), 64) == b"abcd" * 20
@@ -226,7 +226,7 @@ def test_utf_8_stays_as_it_is(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["klingon", "base64", "rot13", "", "idna", "undefined", "\udcff"])
-def test_what_is_no_encoding_of_texts_is_refused(name: str) -> None:
+def test_what_is_not_an_encoding_of_texts_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="`encoding`"):
         check_encoding(name)
 

@@ -128,7 +128,7 @@ def test_a_header_below_a_preamble_is_named_with_the_columns_to_give(tmp_path: P
         choose(tmp_path, text)
 
 
-def test_a_header_of_names_is_no_row_of_aol(tmp_path: Path) -> None:
+def test_a_header_of_names_is_not_a_row_of_aol(tmp_path: Path) -> None:
     rows = "7\tred\t2024-03-01 10:00:00\n" * 3
     assert choose(tmp_path, f"User\tQuery\tTime\n{rows}") == "tsv"
     assert choose(tmp_path, rows) == "aol"

@@ -98,7 +98,7 @@ def test_a_large_log_is_advised_to_train(data: PreparedData) -> None:
     assert "too few" not in text
 
 
-def test_a_small_log_is_told_what_it_lacks(data: PreparedData) -> None:
+def test_advice_for_a_small_log_names_what_it_lacks(data: PreparedData) -> None:
     text = advice_text(data, log_facts(300, 20, 0.02))
     assert "20 test sessions are too few" in text
     assert "--config tiny" in text

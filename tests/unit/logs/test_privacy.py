@@ -213,7 +213,7 @@ async def _later(text: str) -> bool:
 
 
 @pytest.mark.parametrize("rule", [Listed, _later, lambda text: "no", lambda text: [False]])
-def test_an_answer_that_is_no_answer_is_not_taken_for_yes(rule: Any) -> None:
+def test_only_true_or_false_count_as_answers_of_a_recogniser(rule: Any) -> None:
     with pytest.raises(InputError, match="must return True or False, not a"):
         mark_personal_typed(pl.Series(["red shoes"]), rule)
 

@@ -304,7 +304,7 @@ def test_the_first_fault_in_the_order_of_the_rules_is_named(
         ("x" * (LONGEST_LINE + 1), rejects.TOO_LONG),
     ],
 )
-def test_texts_that_are_none_have_a_reason(query: str, reason: str | None) -> None:
+def test_invalid_texts_have_a_reason(query: str, reason: str | None) -> None:
     frame = rows_frame([{"query": "red"}, {"query": query, "text": query}], ("query",), 7)
     assert frame["line"].to_list() == [7, 8]
     assert frame["reason"].to_list() == [None, reason]
@@ -338,7 +338,7 @@ def test_rows_are_written_one_a_line_and_counted(tmp_path: Path) -> None:
     assert len(rows) == 4
 
 
-def test_rows_set_aside_do_not_stop_the_job_unless_nothing_is_left() -> None:
+def test_excluded_rows_do_not_stop_the_job_unless_nothing_is_left() -> None:
     aside = dict.fromkeys(sorted(rejects.SET_ASIDE), 1000)
     check_share(1, aside, 0.0)
     with pytest.raises(LogError, match="no row is usable"):
@@ -365,7 +365,7 @@ def test_only_the_owner_may_read_the_list(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / "list").stat().st_mode) == 0o600
 
 
-def test_a_path_that_is_no_utf_8_can_be_written() -> None:
+def test_a_path_that_is_not_utf_8_can_be_written() -> None:
     assert rejects.printable(Path(os.fsdecode(b"l\xffg"))) == "l\\xffg"
 
 

@@ -81,7 +81,7 @@ class CutOffError(Exception):
 
 
 @pytest.mark.parametrize("pages", range(1, 6))
-def test_a_job_that_was_cut_off_goes_on(tmp_path: Path, pages: int) -> None:
+def test_an_interrupted_job_continues(tmp_path: Path, pages: int) -> None:
     """The second run is asked only for what comes from the last time on."""
     heard = 0
 
@@ -217,7 +217,7 @@ def lying(body: Any) -> Iterator[str]:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("lie", LIES)
-def test_every_lie_is_one_error(tmp_path: Path, lie: str) -> None:
+def test_every_malformed_answer_is_one_error(tmp_path: Path, lie: str) -> None:
     with lying(LIES[lie]) as address, pytest.raises(LogError) as raised:
         fetch_indices(address, ["ubi"], tmp_path, lambda stage, share: None)
     assert str(raised.value).isprintable()
@@ -400,7 +400,7 @@ def test_its_rows_are_those_of_an_aol_file(name: str, tmp_path: Path) -> None:
     assert fetch_dataset(name, tmp_path, _no_progress) == [file], "it is there already"
 
 
-def test_what_is_no_query_log_is_named(tmp_path: Path) -> None:
+def test_what_is_not_a_query_log_is_named(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="no-such-set: ir_datasets cannot load it"):
         fetch_dataset("no-such-set", tmp_path, _no_progress)
     with pytest.raises(LogError, match="vaswani: has no query log; aol-ia has one"):

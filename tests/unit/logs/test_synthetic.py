@@ -96,7 +96,7 @@ def _lines(folder: Path, sessions: int) -> list[str]:
     return (folder / "log.tsv").read_text(encoding="utf-8").splitlines()
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a folder"):
         write_log(tmp_path, 10, seed=1)
     with pytest.raises(InputError):

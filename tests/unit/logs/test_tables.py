@@ -82,7 +82,7 @@ def test_every_row_is_accepted_or_rejected_with_its_number(
     ]
 
 
-def test_a_date_is_no_time(tmp_path: Path) -> None:
+def test_a_date_is_not_a_time(tmp_path: Path) -> None:
     (parsed,) = parse(tmp_path, {"user": ["a"], "time": [date(2006, 3, 1)], "query": ["red"]})
     assert parsed.rejected["reason"].to_list() == ["time not understood"]
 
@@ -224,7 +224,7 @@ def test_rows_of_the_sheet_that_has_the_columns(tmp_path: Path) -> None:
     assert result.reasons == {rejects.NO_USER: 1}
 
 
-def test_what_is_no_workbook_is_named(tmp_path: Path) -> None:
+def test_what_is_not_a_workbook_is_named(tmp_path: Path) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as file:
         file.writestr("log.csv", "user,time,query")

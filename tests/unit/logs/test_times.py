@@ -52,7 +52,7 @@ def test_fractions_and_missing_seconds() -> None:
 @pytest.mark.parametrize(
     "text", ["", "soon", "2006-03-01", "2006-13-01 00:00:00", "2006-02-30T10:00:00Z", "-5", "12:30"]
 )
-def test_what_is_no_time_is_not_understood(text: str) -> None:
+def test_what_is_not_a_time_is_not_understood(text: str) -> None:
     assert parse(text) == (None, times.NOT_UNDERSTOOD)
 
 
@@ -122,7 +122,7 @@ QUARTER_PAST_TEN = datetime(2024, 3, 1, 10, 15)
         "1709288100000000", "1709288100000000000", " 01.03.2024 10:15 ",
     ],
 )  # fmt: skip
-def test_one_time_in_many_words(text: str) -> None:
+def test_one_moment_in_many_formats(text: str) -> None:
     assert parse(text) == (QUARTER_PAST_TEN, None)
 
 

@@ -79,7 +79,7 @@ def weights_of(likelihood: SessionLikelihood) -> Weights:
 def test_a_batch_has_the_likelihood_of_the_equations(choices: Choices) -> None:
     likelihood = build(choices)
     weights = weights_of(likelihood)
-    expected = sum(session_log_likelihood(weights, choices, each).sum() for each in SESSIONS)
+    expected = sum(session_log_likelihood(weights, choices, item).sum() for item in SESSIONS)
     total, rows = likelihood(batch_of(SESSIONS))
     assert float(total.detach()) == pytest.approx(expected, abs=1e-9)
     assert float(rows.sum()) == pytest.approx(expected, abs=1e-9)
@@ -96,17 +96,17 @@ def test_gradients_are_those_of_finite_differences(choices: Choices) -> None:
     for name, parameter in likelihood.model.named_parameters():
         assert parameter.grad is not None
         for flat in rng.choice(parameter.numel(), size=min(6, parameter.numel()), replace=False):
-            place = np.unravel_index(int(flat), parameter.shape)
-            if name.endswith("word_vectors.weight") and place[0] == 0:
+            position = np.unravel_index(int(flat), parameter.shape)
+            if name.endswith("word_vectors.weight") and position[0] == 0:
                 continue  # padding is never read
-            slope = finite_difference(weights, name, place, choices, session)
-            assert float(parameter.grad[place]) == pytest.approx(slope, rel=1e-5, abs=1e-7), name
+            slope = finite_difference(weights, name, position, choices, session)
+            assert float(parameter.grad[position]) == pytest.approx(slope, rel=1e-5, abs=1e-7), name
 
 
 @pytest.mark.parametrize("copy", [False, True])
 def test_batch_size_and_order_do_not_change_a_session(copy: bool) -> None:
     likelihood = build(Choices(copy=copy))
-    alone = [float(likelihood(batch_of([each]))[0].detach()) for each in SESSIONS]
+    alone = [float(likelihood(batch_of([item]))[0].detach()) for item in SESSIONS]
     for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
         together, _ = likelihood(batch_of([SESSIONS[index] for index in order]))
         assert float(together.detach()) == pytest.approx(sum(alone), abs=1e-9)
@@ -142,8 +142,8 @@ def test_no_context_is_every_query_alone() -> None:
     windows = corpus(SESSIONS).windows(0)
     alone = [[query] for session in SESSIONS for query in session]
     expected = float(likelihood(batch_of(alone))[0].detach())
-    found = likelihood(build_batch(windows, np.arange(len(windows)), last_only=True))[0]
-    assert float(found.detach()) == pytest.approx(expected, abs=1e-9)
+    result = likelihood(build_batch(windows, np.arange(len(windows)), last_only=True))[0]
+    assert float(result.detach()) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -183,7 +183,7 @@ def test_usefulness_is_read_off_the_last_decoder_state() -> None:
     useful = np.linspace(0, 1, sum(map(len, SESSIONS)), dtype=np.float32)
     batch = build_batch(replace(corpus(SESSIONS), useful=useful), np.arange(len(SESSIONS)))
     total, rows = likelihood(batch)
-    expected, place = 0.0, 0
+    expected, position = 0.0, 0
     assert model.usefulness is not None
     for queries in SESSIONS:
         state = model.start_session()
@@ -194,11 +194,11 @@ def test_usefulness_is_read_off_the_last_decoder_state() -> None:
             for word in known[:-1]:
                 decoder = model.advance_decoder(decoder, torch.tensor([word]), inputs)
             p = torch.sigmoid(model.usefulness(decoder)).item()
-            wanted = float(useful[place])
+            wanted = float(useful[position])
             expected += wanted * np.log(p) + (1 - wanted) * np.log(1 - p)
             vector, _ = model.encode_queries(torch.tensor([known]), torch.tensor([len(known)]))
             state, _ = model.extend_session(state, vector)
-            place += 1
+            position += 1
     assert (total.detach() - rows.sum()).item() == pytest.approx(2 * expected)
     total.backward()
     assert model.usefulness.weight.grad is not None

@@ -43,7 +43,7 @@ def drawn(model: HRED) -> HRED:
 @torch.no_grad()
 def mean_of(model: HRED, word: str) -> torch.Tensor:
     assert model.character_ngrams is not None
-    rows = [bucket(each, BUCKETS) for each in ngrams(word)]
+    rows = [bucket(item, BUCKETS) for item in ngrams(word)]
     return model.character_ngrams.weight[rows].mean(dim=0)
 
 
@@ -51,9 +51,9 @@ def mean_of(model: HRED, word: str) -> torch.Tensor:
 def added_up(model: HRED) -> HRED:
     """The same model without n-grams: they are in its word vectors."""
     plain = model_with(0, tied=model.config.tied, copy=model.config.copying)
-    own = dict(model.named_parameters())
+    weights = dict(model.named_parameters())
     for name, parameter in plain.named_parameters():
-        parameter.copy_(own[name])
+        parameter.copy_(weights[name])
     assert plain.word_vectors is not None
     for word in WORDS:
         plain.word_vectors.weight[plain.vocabulary.id(word)] += mean_of(model, word)
@@ -65,7 +65,7 @@ def _likelihood(model: HRED) -> SessionLikelihood:
 
 
 def batch_of(model: HRED, folder: Path, sessions: Sequence[tuple[str, ...]]) -> Batch:
-    records = [Session(number, "user", each) for number, each in enumerate(sessions)]
+    records = [Session(number, "user", item) for number, item in enumerate(sessions)]
     corpus = encode_sessions(
         records,
         model.vocabulary,
@@ -89,8 +89,8 @@ def test_known_words_have_the_sum_as_their_vector(
     candidates = Candidates(ids, weights) if sampled else None  # type: ignore[arg-type]
     with torch.no_grad():
         values = [
-            float(_likelihood(each)(batch_of(each, tmp_path, known), candidates)[0])
-            for each in (model, plain)
+            float(_likelihood(item)(batch_of(item, tmp_path, known), candidates)[0])
+            for item in (model, plain)
         ]
     assert values[0] == pytest.approx(values[1], abs=1e-9)
 
@@ -101,11 +101,11 @@ def test_a_word_outside_the_vocabulary_is_encoded_by_its_n_grams(tmp_path: Path)
     assert batch.outside is not None
     assert len(batch.outside) == 2  # zebra and yak
     words = torch.from_numpy(batch.encoder_words)
-    found = model.word_inputs(words, batch.outside).detach()
+    result = model.word_inputs(words, batch.outside).detach()
     assert model.word_vectors is not None
     unknown = model.word_vectors.weight[UNKNOWN].detach()
     for word, number in (("zebra", 8), ("yak", 9)):
-        rows = found[words == number]
+        rows = result[words == number]
         torch.testing.assert_close(rows, (unknown + mean_of(model, word)).expand_as(rows))
     # The decoder reads them as the unknown word, and copying tells them apart.
     assert batch.decoder_words.max() < 8
@@ -139,10 +139,10 @@ def test_gradients_are_those_of_finite_differences(
 
 def test_a_model_begins_as_one_without_n_grams() -> None:
     with_ngrams, without = model_with().float(), model_with(0).float()
-    own = dict(with_ngrams.named_parameters())
-    assert not own.pop("character_ngrams.weight").any()
+    weights = dict(with_ngrams.named_parameters())
+    assert not weights.pop("character_ngrams.weight").any()
     for name, parameter in without.named_parameters():
-        assert torch.equal(parameter, own[name])
+        assert torch.equal(parameter, weights[name])
     vectors = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
     for model in (with_ngrams, without):
         assert model.word_vectors is not None
@@ -157,8 +157,10 @@ def test_a_folder_has_whole_vectors_and_opens_as_it_was(tmp_path: Path, tied: bo
     model = drawn(model_with(tied=tied)).float()
     model.save_pretrained(tmp_path / "model")
     opened = HRED.from_pretrained(tmp_path / "model")
-    for (name, parameter), found in zip(model.named_parameters(), opened.parameters(), strict=True):
-        torch.testing.assert_close(found, parameter, msg=name)
+    for (name, parameter), result in zip(
+        model.named_parameters(), opened.parameters(), strict=True
+    ):
+        torch.testing.assert_close(result, parameter, msg=name)
     stored = model.arrays()["word_vectors.weight"]
     assert model.word_vectors is not None
     expected = model.word_vectors.weight[3].detach() + mean_of(model, "red")

@@ -107,18 +107,18 @@ def log_probability(
     if choices.decoder_context in ("output", "all"):
         omega = omega + weights["output_session.weight"] @ session
     gate, copied = 0.0, 0.0
-    found = [word for word, _, _ in memory]
+    result = [word for word, _, _ in memory]
     if choices.copy and memory:
         pointer, addition, gate = copy_attention(weights, state, echo, memory)
         omega = omega + addition
-        copied = sum(share for share, word in zip(pointer, found, strict=True) if word == target)
+        copied = sum(share for share, word in zip(pointer, result, strict=True) if word == target)
     scores = np.exp(outputs @ omega + (weights["output_bias"] if choices.output_bias else 0.0))
     scores[0] = 0.0  # padding is never predicted
     softmax = scores / scores.sum()
     if target < size:
         generated = softmax[target]
     else:
-        generated = 0.0 if choices.copy and target in found else softmax[UNKNOWN]
+        generated = 0.0 if choices.copy and target in result else softmax[UNKNOWN]
     return float(np.log((1 - gate) * generated + gate * copied))
 
 

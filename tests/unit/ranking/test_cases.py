@@ -68,8 +68,8 @@ def test_ranks_equal_those_of_a_stable_sort(shapes: list[tuple[int, int]], rando
     ranks = cases.ranks(scores)
 
     for number, item in enumerate(cases.cases):
-        own = scores[cases.starts[number] : cases.starts[number] + cases.sizes[number]]
-        order = np.argsort(-own, kind="stable").tolist()
+        case_scores = scores[cases.starts[number] : cases.starts[number] + cases.sizes[number]]
+        order = np.argsort(-case_scores, kind="stable").tolist()
         assert ranks[number] == 1 + order.index(item.target)
 
 

@@ -82,9 +82,9 @@ def test_no_cases_give_an_empty_table() -> None:
 
 
 def test_a_case_has_the_counts_that_its_user_sees() -> None:
-    others = BackgroundCounts({"cat": 8, "cats": 2, "dog food": 5}, {"cat": {"cats": 1}})
+    rest = BackgroundCounts({"cat": 8, "cats": 2, "dog food": 5}, {"cat": {"cats": 1}})
     case = RankingCase(1, ("cat",), "cat", ("dog food", "cats"), 1, 2, user="me")
-    features = baseline_features(CaseSet((case,)), Backgrounds(COUNTS, [others]), np.zeros(2))
+    features = baseline_features(CaseSet((case,)), Backgrounds(COUNTS, [rest]), np.zeros(2))
 
     assert features.column("adj_count").tolist() == [0, 1]
     assert features.column("anchor_frequency").tolist() == [8, 8]
@@ -128,19 +128,19 @@ def case(*context: str) -> RankingCase:
 
 
 def test_cosines_with_the_last_and_the_nearest_earlier_query() -> None:
-    found = QueryVectors(CountingEncoder()).columns(CaseSet((case("ab", "b", "a"), case("b"))))
+    result = QueryVectors(CountingEncoder()).columns(CaseSet((case("ab", "b", "a"), case("b"))))
 
     half = np.sqrt(0.5)
-    assert list(found) == list(SEMANTIC_FEATURES)
-    assert found["meaning_last"].tolist() == pytest.approx([1.0, half, 0.0, half])
-    assert found["meaning_context"].tolist() == pytest.approx([half, 1.0, 0.0, half])
+    assert list(result) == list(SEMANTIC_FEATURES)
+    assert result["meaning_last"].tolist() == pytest.approx([1.0, half, 0.0, half])
+    assert result["meaning_context"].tolist() == pytest.approx([half, 1.0, 0.0, half])
 
 
 def test_without_context_or_meaning_there_is_no_cosine() -> None:
-    found = QueryVectors(CountingEncoder()).columns(CaseSet((case(), case("xyz"))))
+    result = QueryVectors(CountingEncoder()).columns(CaseSet((case(), case("xyz"))))
 
-    assert not any(found["meaning_last"])
-    assert not any(found["meaning_context"])
+    assert not any(result["meaning_last"])
+    assert not any(result["meaning_context"])
 
 
 def test_no_text_is_encoded_twice() -> None:

@@ -55,9 +55,9 @@ def test_rankers_trained_side_by_side_are_those_trained_alone() -> None:
     wanted = [(replace(shape, leaves=leaves), seed) for leaves in (7, 15) for seed in (1, 2)]
 
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda each: train_ranker(shared, *each), wanted))
+        together = list(pool.map(lambda item: train_ranker(shared, *item), wanted))
 
-    alone = [train_ranker(RankerData(*parts, shape.smallest_leaf), *each) for each in wanted]
+    alone = [train_ranker(RankerData(*parts, shape.smallest_leaf), *item) for item in wanted]
     values = part(200, 3).features
     for one, other in zip(together, alone, strict=True):
         assert np.array_equal(one.scores(values), other.scores(values))
@@ -70,12 +70,12 @@ def test_rankers_do_not_depend_on_rounding_errors() -> None:
     expected = ranker.booster.model_to_string(), ranker.scores(parts[2].features).tolist()
     for seed in range(5):
         generator = np.random.default_rng(seed)
-        noisy = [with_noise(each, generator) for each in parts]
+        noisy = [with_noise(item, generator) for item in parts]
 
         again = trained(*noisy[:2])
 
-        found = again.booster.model_to_string(), again.scores(noisy[2].features).tolist()
-        assert found == expected
+        result = again.booster.model_to_string(), again.scores(noisy[2].features).tolist()
+        assert result == expected
 
 
 def with_noise(part: RankedPart, generator: np.random.Generator) -> RankedPart:

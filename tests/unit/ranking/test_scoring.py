@@ -121,8 +121,8 @@ def test_a_wrong_answer_of_a_scorer_is_named(
 ) -> None:
     class Wrong:
         def score(self, context: Sequence[str], candidates: Sequence[str]) -> list[ScoredQuery]:
-            found: list[ScoredQuery] = answer(candidates)
-            return found
+            result: list[ScoredQuery] = answer(candidates)
+            return result
 
     case = RankingCase(1, ("a",), "a", ("one two", "three"), 0, 2)
     with pytest.raises(InputError, match=f"^Wrong.score: .*{message}"):

@@ -254,7 +254,7 @@ def test_a_key_file_that_everybody_may_write_is_warned_of(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_a_key_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_key_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "keys").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="not UTF-8"):
         read_keys(tmp_path / "keys", "NOT_SET")

@@ -82,7 +82,7 @@ def test_every_question_reaches_what_the_model_can_do(
     assert network.answer([WhyQuestion(SESSION, "rome")]) == [why(model, "rome", SESSION)]
 
 
-def test_what_a_model_cannot_do_is_no_answer(served_models: dict[str, Path]) -> None:
+def test_what_a_model_cannot_do_is_not_an_answer(served_models: dict[str, Path]) -> None:
     engine = open_engine(served_models["adjacency"], None)
     assert not engine.explains
     with pytest.raises(TypeError, match="adjacency cannot answer a ExplainQuestion"):

@@ -113,7 +113,7 @@ def test_a_host_that_is_not_this_one_is_named() -> None:
 
 
 @pytest.mark.parametrize("host", ["\udcff", "a/../..", "\u202e", "x" * 300, "a..b"])
-def test_a_host_that_is_no_name_is_refused(host: str) -> None:
+def test_a_host_that_is_not_a_name_is_refused(host: str) -> None:
     with pytest.raises(InputError, match="cannot listen on "):
         listen(host, 0)
 

@@ -272,7 +272,7 @@ def test_an_overload_is_over_when_the_model_has_idled() -> None:
     asyncio.run(scenario())
 
 
-def test_a_burst_that_is_being_worked_off_is_no_overload() -> None:
+def test_a_burst_that_is_being_worked_off_is_not_an_overload() -> None:
     model = SteppedModel()
 
     async def scenario() -> None:

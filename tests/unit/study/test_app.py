@@ -150,7 +150,7 @@ def test_bad_judgements_are_422_and_not_stored(study: Path, token: str, body: st
     assert JudgementStore(study).current() == []
 
 
-def test_what_is_no_json_is_refused_and_not_stored(study: Path, token: str) -> None:
+def test_what_is_not_json_is_refused_and_not_stored(study: Path, token: str) -> None:
     client = _client(study)
     client.get(f"/a/{token}")
     headers = {"Content-Type": "application/json"}

@@ -84,7 +84,7 @@ def test_half_characters_of_a_model_do_not_break_the_folder(tmp_path: Path) -> N
     ]
 
 
-def test_one_model_is_no_comparison(tmp_path: Path) -> None:
+def test_one_model_is_not_a_comparison(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least two"):
         create_study(tmp_path / "s", [Topic("x")], {})
 
@@ -306,7 +306,7 @@ def test_assessors_that_cannot_be_are_refused(tmp_path: Path, number: int) -> No
 
 
 @pytest.mark.parametrize("content", [b"no database at all " * 100, bytes(range(256)) * 40])
-def test_a_file_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(ArtifactError, match=r"judgements\.sqlite: the judgements cannot be read"):
         JudgementStore(tmp_path)

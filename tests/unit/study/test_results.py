@@ -294,7 +294,7 @@ def _page(results: StudyResults, text: str = "q") -> _Tags:
     return _Tags(study_page(results, TopicTable(["topic", "query"], [[0, text]]), "<svg></svg>"))
 
 
-def test_a_complete_study_says_so_and_stands_beside_the_paper() -> None:
+def test_a_complete_study_says_so_next_to_the_papers_results() -> None:
     page = _page(_results({}))
     assert "Complete: every assessor" in page.text
     assert "interim" not in page.text

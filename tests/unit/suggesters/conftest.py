@@ -18,15 +18,15 @@ NEXT = {"hotels": "hotel prices", "flights": "cheap flights", "museum": "opening
 def rows() -> list[dict[str, str]]:
     """400 sessions of two queries: the second nearly always belongs to the first."""
     generator = random.Random(5)
-    found = []
+    result = []
     for number in range(400):
         town, word = generator.choice(TOWNS), generator.choice(list(NEXT))
         second = NEXT[word] if generator.random() < 0.9 else "weather"
         start = datetime(2024, 1, 1) + timedelta(hours=2 * number)
         for minutes, query in enumerate((f"{town} {word}", f"{town} {second}")):
             time = (start + timedelta(minutes=minutes)).isoformat(" ")
-            found.append({"user": f"u{number % 80}", "time": time, "query": query, "click": "x"})
-    return found
+            result.append({"user": f"u{number % 80}", "time": time, "query": query, "click": "x"})
+    return result
 
 
 @pytest.fixture(scope="session")

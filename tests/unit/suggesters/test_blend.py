@@ -218,7 +218,7 @@ def test_two_cases_by_hand() -> None:
     assert result.weights[1] == pytest.approx(result.weights[0][::-1])
 
 
-def test_the_known_weights_of_made_up_cases_are_found() -> None:
+def test_the_known_weights_of_simulated_cases_are_estimated() -> None:
     """Member 0 is right in 30 % of the cases where the other speaks, in 90 % where it does not."""
     generator = np.random.default_rng(3)
     rows = generator.integers(0, 2, 20_000)

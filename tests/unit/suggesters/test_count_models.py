@@ -328,7 +328,7 @@ def test_what_is_recent_comes_first_with_a_half_life(kind: str, aged_data: Any) 
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
-def test_what_lies_outside_the_window_is_not_suggested(kind: str, aged_data: Any) -> None:
+def test_queries_outside_the_window_are_not_suggested(kind: str, aged_data: Any) -> None:
     model = _fitted(aged_data, kind, window_days=10)
     shown = [item.text for item in model.suggest(["red"], 10)]
     assert "new end" in shown

@@ -362,7 +362,7 @@ def test_an_array_of_objects_is_never_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["one.npy", "names.trie"])
-def test_a_file_that_is_no_such_thing_is_a_clear_error(artifact: Artifact, name: str) -> None:
+def test_a_file_that_is_not_such_a_thing_is_a_clear_error(artifact: Artifact, name: str) -> None:
     (artifact.path / name).write_bytes(b"nonsense")
     read = load_array if name.endswith("npy") else load_trie
     with pytest.raises(ArtifactError, match=name):

@@ -44,23 +44,23 @@ print(json.dumps({
 def asked(folder: Path, context: list[str]) -> dict[str, Any]:
     command = [sys.executable, "-c", ASK, str(folder), json.dumps(context)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found: dict[str, Any] = json.loads(printed)
-    return found
+    result: dict[str, Any] = json.loads(printed)
+    return result
 
 
 def test_everything_is_answered_without_torch(served_models: dict[str, Path]) -> None:
     folder = served_models["hred"]
     words = HRED.from_pretrained(folder).vocabulary.words[3:]
     context = [words[0], f"{words[1]} {words[2]}"]
-    found = asked(folder, context)
-    assert not found["torch"]
-    assert found["suggest"] == found["after"]
-    assert all(found[key] for key in ("suggest", "fast", "sample", "diverse", "complete"))
-    assert all(text.startswith(context[0][:1]) for text in found["complete"])
-    expected = [reference_score(folder, context, each) for each in context]
-    assert found["score"] == pytest.approx(expected, abs=1e-4)
-    assert len(found["explain"]) == len(found["neighbours"]) == 2
-    assert found["vectors"] == [[len(words) + 3, 8], [2, 12]]
+    result = asked(folder, context)
+    assert not result["torch"]
+    assert result["suggest"] == result["after"]
+    assert all(result[key] for key in ("suggest", "fast", "sample", "diverse", "complete"))
+    assert all(text.startswith(context[0][:1]) for text in result["complete"])
+    expected = [reference_score(folder, context, item) for item in context]
+    assert result["score"] == pytest.approx(expected, abs=1e-4)
+    assert len(result["explain"]) == len(result["neighbours"]) == 2
+    assert result["vectors"] == [[len(words) + 3, 8], [2, 12]]
 
 
 @torch.inference_mode()

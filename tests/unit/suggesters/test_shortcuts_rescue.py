@@ -107,7 +107,7 @@ def test_a_log_without_clicks_says_what_to_do(prepared: Any, tiny_log: Any) -> N
     assert fit_model(Shortcuts, data, ShortcutsSettings(satisfactory=False)).suggest(["paris"])
 
 
-def test_a_rare_ending_is_no_document(prepared: Any, tiny_log: Any) -> None:
+def test_a_rare_ending_is_not_a_document(prepared: Any, tiny_log: Any) -> None:
     model = fit_model(Shortcuts, prepared(tiny_log(SESSIONS, CLICKS, min_users=2)))
     assert [item.text for item in model.suggest(["paris trip"])] == ["paris hotels"]
 

@@ -31,9 +31,9 @@ WANTED = {"rome", "shoes", "boots"}
 def test_text_files_give_the_wanted_words(tmp_path: Path, text: str, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
-    found = read_word_vectors(path, WANTED)
-    assert found.words == ("rome", "shoes")  # the first of a word counts
-    assert found.vectors.tolist() == [[1.0, 0.0, 0.25], [0.0, 3.0, pytest.approx(0.1)]]
+    result = read_word_vectors(path, WANTED)
+    assert result.words == ("rome", "shoes")  # the first of a word counts
+    assert result.vectors.tolist() == [[1.0, 0.0, 0.25], [0.0, 3.0, pytest.approx(0.1)]]
 
 
 @pytest.mark.parametrize("header", ["", "9 3\n"], ids=["glove", "word2vec"])
@@ -43,9 +43,9 @@ def test_words_with_spaces_are_read_up_to_their_numbers(tmp_path: Path, header: 
     path = tmp_path / "vectors.txt"
     for text in (GLOVE + odd, odd + GLOVE):
         path.write_text(header + text, encoding="utf-8")
-        found = read_word_vectors(path, {*WANTED, "new york"})
-        assert set(found.words) == {"rome", "shoes", "new york"}
-        rows = dict(zip(found.words, found.vectors.tolist(), strict=True))
+        result = read_word_vectors(path, {*WANTED, "new york"})
+        assert set(result.words) == {"rome", "shoes", "new york"}
+        rows = dict(zip(result.words, result.vectors.tolist(), strict=True))
         assert rows["new york"] == [3.0, -0.5, pytest.approx(0.1)]
         assert rows["rome"] == [1.0, 0.0, 0.25]
 
@@ -53,9 +53,9 @@ def test_words_with_spaces_are_read_up_to_their_numbers(tmp_path: Path, header: 
 def test_what_is_saved_is_read(tmp_path: Path) -> None:
     made = WordVectors(("rome", "été", "boots"), np.arange(6, dtype=np.float32).reshape(3, 2))
     made.save(tmp_path / "new" / "vectors.safetensors")
-    found = read_word_vectors(tmp_path / "new" / "vectors.safetensors", {"été", "boots"})
-    assert found.words == ("été", "boots")
-    assert found.vectors.tolist() == [[2, 3], [4, 5]]
+    result = read_word_vectors(tmp_path / "new" / "vectors.safetensors", {"été", "boots"})
+    assert result.words == ("été", "boots")
+    assert result.vectors.tolist() == [[2, 3], [4, 5]]
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_an_encoder_sees_all_words_in_parts() -> None:
         seen.append(len(texts))
         return [[float(text), 1.0] for text in texts]
 
-    found = encode_words([str(number) for number in range(600)], encode)  # type: ignore[arg-type]
-    assert found.vectors[:, 0].tolist() == list(range(600))
+    result = encode_words([str(number) for number in range(600)], encode)  # type: ignore[arg-type]
+    assert result.vectors[:, 0].tolist() == list(range(600))
     assert len(seen) > 1
 
 
@@ -179,17 +179,19 @@ def test_an_encoder_is_recognised_by_its_source_and_its_vectors(
     )
     monkeypatch.syspath_prepend(tmp_path)
     encoder = import_encoder("weighted:encode")
-    found = [encoder_identity("weighted:encode", encoder, texts) for texts in (["a"], ["a"], ["b"])]
-    assert found[0] == found[1] == found[2]
-    assert encoder_identity("weighted:encode", encoder, ["ab"]) != found[0]
+    result = [
+        encoder_identity("weighted:encode", encoder, texts) for texts in (["a"], ["a"], ["b"])
+    ]
+    assert result[0] == result[1] == result[2]
+    assert encoder_identity("weighted:encode", encoder, ["ab"]) != result[0]
     (tmp_path / "weighted.py").write_text("# edited")
-    assert encoder_identity("weighted:encode", encoder, ["a"])[0] != found[0][0]
+    assert encoder_identity("weighted:encode", encoder, ["a"])[0] != result[0][0]
 
 
 def test_buckets_never_change() -> None:
     """A trained table means nothing under another hash."""
-    found = [bucket(each, 1 << 16) for each in ("<re", "ed>", "<é>", "日本語")]
-    assert found == [19269, 25553, 43543, 21221]
+    result = [bucket(item, 1 << 16) for item in ("<re", "ed>", "<é>", "日本語")]
+    assert result == [19269, 25553, 43543, 21221]
 
 
 def test_short_words_have_n_grams_and_special_symbols_none() -> None:
@@ -213,18 +215,18 @@ def test_rows_can_be_taken_in_any_order_and_joined() -> None:
     rows = np.array([3, 1, 0, 3])
     taken, expected = table.take(rows), NgramTable.of([words[row] for row in rows], 97)
     joined = NgramTable.of(words[:2], 97).joined(NgramTable.of(words[2:], 97))
-    for found, wanted in ((taken, expected), (joined, table)):
-        assert found.buckets.tolist() == wanted.buckets.tolist()
-        assert found.starts.tolist() == wanted.starts.tolist()
+    for result, wanted in ((taken, expected), (joined, table)):
+        assert result.buckets.tolist() == wanted.buckets.tolist()
+        assert result.starts.tolist() == wanted.starts.tolist()
     assert len(table.take(np.zeros(0, dtype=np.int64))) == 0
 
 
 def test_the_mean_is_over_the_n_grams_of_the_word() -> None:
     vectors = np.random.default_rng(0).normal(size=(97, 4)).astype(np.float32)
     words = ["<pad>", "red", "<unk>", "suede", "<eoq>"]
-    found = NgramTable.of(words, 97).means(vectors)
-    for word, row in zip(words, found, strict=True):
-        rows = [vectors[bucket(each, 97)] for each in ngrams(word)]
+    result = NgramTable.of(words, 97).means(vectors)
+    for word, row in zip(words, result, strict=True):
+        rows = [vectors[bucket(item, 97)] for item in ngrams(word)]
         expected = np.mean(rows, axis=0) if rows else np.zeros(4)
         np.testing.assert_allclose(row, expected, rtol=1e-5, atol=1e-6)
     assert NgramTable.of(["<pad>"], 97).means(vectors).tolist() == [[0.0] * 4]

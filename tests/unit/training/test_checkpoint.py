@@ -16,10 +16,10 @@ IDENTITY = {"vocabulary": "abc", "train.seed": 1}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> CheckpointFolder:
-    found = CheckpointFolder(tmp_path, IDENTITY)
+    result = CheckpointFolder(tmp_path, IDENTITY)
     for step in (10, 20, 30):
-        save(found, step, best=20 if step >= 20 else 10)
-    return found
+        save(result, step, best=20 if step >= 20 else 10)
+    return result
 
 
 def save(folder: CheckpointFolder, step: int, best: int) -> None:
@@ -38,11 +38,11 @@ def alter(file: Path) -> None:
 
 
 def test_a_checkpoint_comes_back_bit_for_bit(folder: CheckpointFolder) -> None:
-    found = folder.load(30)
-    assert found.position.best_nll == 1 / 3
-    assert found.position.loss_sum == 0.1 + 0.2
-    assert torch.equal(found.weights["w"], torch.full((4,), 30 / 7))
-    assert torch.equal(found.optimiser["0.0.m"], torch.arange(3))
+    result = folder.load(30)
+    assert result.position.best_nll == 1 / 3
+    assert result.position.loss_sum == 0.1 + 0.2
+    assert torch.equal(result.weights["w"], torch.full((4,), 30 / 7))
+    assert torch.equal(result.optimiser["0.0.m"], torch.arange(3))
 
 
 def test_the_newest_two_and_the_best_are_kept(folder: CheckpointFolder) -> None:
@@ -57,27 +57,27 @@ def test_a_damaged_checkpoint_is_named_and_passed_over(
     folder: CheckpointFolder, name: str, damage: Callable[[Path], None]
 ) -> None:
     damage(folder.folder(30) / name)
-    told: list[str] = []
-    assert folder.newest(told.append) == 20
-    assert len(told) == 1
-    assert "step-00000030" in told[0]
+    message: list[str] = []
+    assert folder.newest(message.append) == 20
+    assert len(message) == 1
+    assert "step-00000030" in message[0]
     folder.clean_up(20)
     assert folder.steps() == [20]
 
 
 def test_a_cut_manifest_is_named(folder: CheckpointFolder) -> None:
     cut(folder.folder(30) / "manifest.json")
-    told: list[str] = []
-    assert folder.newest(told.append) == 20
-    assert "manifest.json" in told[0]
+    message: list[str] = []
+    assert folder.newest(message.append) == 20
+    assert "manifest.json" in message[0]
 
 
 def test_a_checkpoint_is_of_no_use_without_the_best_one(folder: CheckpointFolder) -> None:
     save(folder, 40, best=20)
     alter(folder.folder(20) / "model.safetensors")
-    told: list[str] = []
-    assert folder.newest(told.append) == 0
-    assert all("step-00000020" in line for line in told)
+    message: list[str] = []
+    assert folder.newest(message.append) == 0
+    assert all("step-00000020" in line for line in message)
 
 
 def test_another_run_is_refused_by_name(tmp_path: Path, folder: CheckpointFolder) -> None:
@@ -127,7 +127,7 @@ def test_stray_files_and_folders_are_left_alone(
 
 
 @pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda path: path.symlink_to("gone")])
-def test_what_has_the_name_of_a_later_checkpoint_and_is_none_makes_room(
+def test_a_file_with_the_name_of_a_later_checkpoint_makes_room(
     tmp_path: Path, folder: CheckpointFolder, make: Callable[[Path], None]
 ) -> None:
     make(tmp_path / "step-00000040")
@@ -153,16 +153,16 @@ def test_an_older_checkpoint_that_cannot_be_read_does_not_stop_the_next_one(
     assert 30 in folder.steps()
 
 
-def test_messages_say_from_where_training_goes_on(folder: CheckpointFolder) -> None:
+def test_messages_say_from_where_training_continues(folder: CheckpointFolder) -> None:
     alter(folder.folder(30) / "model.safetensors")
-    told: list[str] = []
-    folder.newest(told.append)
-    assert told[0].endswith("; using the checkpoint of step 20")
+    message: list[str] = []
+    folder.newest(message.append)
+    assert message[0].endswith("; using the checkpoint of step 20")
     alter(folder.folder(20) / "model.safetensors")
-    told.clear()
-    assert folder.newest(told.append) == 0
-    assert [line for line in told if "using" in line] == []
-    assert told[-1].endswith("; no checkpoint is left: training starts from the beginning")
+    message.clear()
+    assert folder.newest(message.append) == 0
+    assert [line for line in message if "using" in line] == []
+    assert message[-1].endswith("; no checkpoint is left: training starts from the beginning")
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_advice_follows_from_the_error(
     monkeypatch.setattr("nextquery.training.checkpoint.save_file", fails)
     with pytest.raises(TrainingError) as caught:
         save(folder, 40, best=20)
-    told = str(caught.value)
-    assert os.strerror(number) in told
-    assert f"{advice} and run again with `resume`" in told
-    assert ("space" in told) == ("space" in advice + os.strerror(number))
-    assert "step-00000030" in told
+    message = str(caught.value)
+    assert os.strerror(number) in message
+    assert f"{advice} and run again with `resume`" in message
+    assert ("space" in message) == ("space" in advice + os.strerror(number))
+    assert "step-00000030" in message

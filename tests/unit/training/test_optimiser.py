@@ -136,7 +136,7 @@ def test_clipping_scales_the_norm_down(sparse: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["adam", "rmsprop", "graves"])
-def test_a_restored_optimiser_goes_on_bit_for_bit(kind: str) -> None:
+def test_a_restored_optimiser_resumes_bit_identically(kind: str) -> None:
     first, second = Table(True), Table(True)
     going = Optimiser(first, kind, 0.01)
     take_steps(first, going, 3, WORDS[:2])
@@ -193,7 +193,7 @@ def drawn(step: TrainingStep) -> list[int]:
     return result
 
 
-def test_a_run_goes_on_anywhere_with_the_same_batches_and_candidates() -> None:
+def test_a_run_resumes_anywhere_with_the_same_batches_and_candidates() -> None:
     feed = feeds(1, batch_words=8)[0]
     batches = feed.epoch(0)
     whole = list(feed.steps(batches, 0, 1))
@@ -305,6 +305,6 @@ def test_a_machine_without_a_gpu() -> None:
         choose_device("cuda")
 
 
-def test_what_is_no_device_is_refused() -> None:
+def test_what_is_not_a_device_is_refused() -> None:
     with pytest.raises(InputError, match="`device` abacus: not a device; use auto, cpu or cuda"):
         choose_device("abacus")

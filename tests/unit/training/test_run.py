@@ -146,8 +146,8 @@ def test_epochs_are_those_of_the_metrics_after_early_stopping(
 
 
 def test_too_little_memory_is_said_in_one_line() -> None:
-    told = r"^not enough memory \(.*\); lower train\.batch_words"
-    with pytest.raises(TrainingError, match=told), _memory_errors():
+    message = r"^not enough memory \(.*\); lower train\.batch_words"
+    with pytest.raises(TrainingError, match=message), _memory_errors():
         torch.empty(1 << 60)
     with pytest.raises(RuntimeError, match="shape"), _memory_errors():
         torch.zeros(2) @ torch.zeros(3, 3)
@@ -182,7 +182,7 @@ def test_an_unfinished_run_is_resumed_or_refused(out: Path) -> None:
         check_folders(out, resume=False)
 
 
-def test_a_count_model_is_no_finished_run(tmp_path: Path) -> None:
+def test_a_count_model_is_not_a_finished_run(tmp_path: Path) -> None:
     with publish(tmp_path / "m", "adjacency", {}):
         pass
     with pytest.raises(ArtifactError, match="no run of training made it"):
@@ -213,7 +213,7 @@ def test_a_run_killed_in_its_clean_up_is_finished(out: Path) -> None:
     assert [path.name for path in out.parent.iterdir()] == ["m"]
 
 
-def test_a_run_that_would_replace_another_ones_model_goes_on(out: Path) -> None:
+def test_a_run_that_would_replace_the_model_of_another_run_continues(out: Path) -> None:
     run_id(folder_of_run(out), 1, silent)
     finish(out, "the run before")
     check_folders(out, resume=True)
@@ -221,7 +221,7 @@ def test_a_run_that_would_replace_another_ones_model_goes_on(out: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"run": null}'])
-def test_a_folder_without_an_id_is_no_finished_run(out: Path, content: str) -> None:
+def test_a_folder_without_an_id_is_not_a_finished_run(out: Path, content: str) -> None:
     (folder_of_run(out) / RUN).write_text(content)
     with publish(out, "hred", {"training": {}}):
         pass
@@ -230,11 +230,11 @@ def test_a_folder_without_an_id_is_no_finished_run(out: Path, content: str) -> N
 
 
 def test_only_own_remains_are_removed(out: Path) -> None:
-    others = [".m.training.v2.0123abcd.finished", ".m.training.0123abcd.other", ".m.training"]
-    for name in others:
+    rest = [".m.training.v2.0123abcd.finished", ".m.training.0123abcd.other", ".m.training"]
+    for name in rest:
         (out.parent / name).mkdir()
     check_folders(out, resume=True)
-    assert all((out.parent / name).is_dir() for name in others)
+    assert all((out.parent / name).is_dir() for name in rest)
 
 
 def test_an_id_stays_and_other_threads_are_said(out: Path) -> None:

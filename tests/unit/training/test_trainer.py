@@ -100,9 +100,9 @@ def rates(folder: Path, **settings: Any) -> list[float]:
 
 
 def test_the_rate_warms_up_evenly_and_then_stays(tmp_path: Path) -> None:
-    found = rates(tmp_path, epochs=2, rate=0.01, warmup_steps=4)
-    assert found[:4] == pytest.approx([0.0025, 0.005, 0.0075, 0.01])
-    assert set(found[4:]) == {0.01}
+    result = rates(tmp_path, epochs=2, rate=0.01, warmup_steps=4)
+    assert result[:4] == pytest.approx([0.0025, 0.005, 0.0075, 0.01])
+    assert set(result[4:]) == {0.01}
 
 
 def test_a_step_of_the_warm_up_is_as_small_as_its_rate(tmp_path: Path) -> None:
@@ -141,18 +141,18 @@ def likelihood_of(dropout: float = 0.0) -> SessionLikelihood:
 
 
 def test_the_numbers_by_hand() -> None:
-    found = Perplexity(-10 * math.log(8), 10, -4 * math.log(3), 4)
-    assert found.nll == pytest.approx(math.log(8))
-    assert found.perplexity == pytest.approx(8)
-    assert found.known_perplexity == pytest.approx(3)
+    result = Perplexity(-10 * math.log(8), 10, -4 * math.log(3), 4)
+    assert result.nll == pytest.approx(math.log(8))
+    assert result.perplexity == pytest.approx(8)
+    assert result.known_perplexity == pytest.approx(3)
 
 
 def test_perplexity_is_the_same_for_any_batch_size() -> None:
     likelihood = likelihood_of(dropout=0.5)
     sessions = random_sessions(20, 5)
-    found = [measure(likelihood, sessions, ALONE, None, words) for words in (10, 1000)]
-    assert found[0].nll == pytest.approx(found[1].nll, abs=1e-6)
-    assert found[0].symbols == len(sessions.words)
+    result = [measure(likelihood, sessions, ALONE, None, words) for words in (10, 1000)]
+    assert result[0].nll == pytest.approx(result[1].nll, abs=1e-6)
+    assert result[0].symbols == len(sessions.words)
     assert likelihood.training
 
 
@@ -161,8 +161,8 @@ def test_an_untrained_model_that_knows_nothing_is_as_good_as_chance() -> None:
     with torch.no_grad():
         for parameter in likelihood.parameters():
             parameter.zero_()
-    found = measure(likelihood, random_sessions(20, 5), ALONE)
-    assert found.perplexity == pytest.approx(SIZE - 1, rel=1e-5)  # padding is never predicted
+    result = measure(likelihood, random_sessions(20, 5), ALONE)
+    assert result.perplexity == pytest.approx(SIZE - 1, rel=1e-5)  # padding is never predicted
 
 
 def test_context_limits_what_a_query_is_predicted_from() -> None:
@@ -171,7 +171,7 @@ def test_context_limits_what_a_query_is_predicted_from() -> None:
         for parameter in likelihood.parameters():
             parameter.mul_(3)
     by_context = [measure(likelihood, sessions, ALONE, k) for k in (0, 1, 9, None)]
-    assert [found.symbols for found in by_context] == [len(sessions.words)] * 4
+    assert [result.symbols for result in by_context] == [len(sessions.words)] * 4
     assert by_context[2].nll == pytest.approx(by_context[3].nll, abs=1e-6)
     assert abs(by_context[0].nll - by_context[3].nll) > 1e-3
 
@@ -211,9 +211,9 @@ def test_a_validation_is_a_line_for_people_and_one_for_programs(
         training_log.report(5, {"loss": 1.0, "words_per_second": 1234.4})
         training_log.validation(5, values)
     assert list(read_metrics(tmp_path / METRICS))[1] == {"step": 5, **values}
-    told = " ".join(capsys.readouterr().err.split())
-    assert "step 5: epoch 2, training perplexity 2.7, validation perplexity 7.4" in told
-    assert "words/s 1234" in told
+    message = " ".join(capsys.readouterr().err.split())
+    assert "step 5: epoch 2, training perplexity 2.7, validation perplexity 7.4" in message
+    assert "words/s 1234" in message
     assert list((tmp_path / EVENTS).iterdir())
 
 
