@@ -34,6 +34,11 @@ AOL logs, which you must have:
     returning RETURNING DATA NAME=MODEL...
                                  own earlier queries of visitors (docs/how-to/visitors-history.md)
 
+Any log:
+
+    transformer WORK DATA SECONDS [SEED...]
+                                 HRED and the Transformer, each with SECONDS of CPU time
+
 Single tables, printed as JSON; --quick takes small sizes:
 
     quality [--quick]            decoding settings (docs/explanation/decoding.md)
@@ -73,6 +78,11 @@ def main(arguments: list[str]) -> None:
             named = dict(model.split("=", 1) for model in models)
             folders = {name: Path(folder) for name, folder in named.items()}
             returning_visitors.study(Path(returning), Path(data), folders)
+        case ["transformer", work, data, seconds, *seeds]:
+            from research import transformer
+
+            chosen = [int(seed) for seed in seeds] or [1, 2, 3]
+            transformer.study(Path(work), Path(data), float(seconds), chosen)
         case [name] | [name, "--quick"] if name in TABLES:
             table = importlib.import_module(f"research.{name}")
             print(json.dumps(table.main("--quick" in arguments), indent=2))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class NeuralSuggester:
     A further network needs a subclass with `kind` and `open_model`.
     """
 
-    kind: ClassVar[str]
+    kind: str
 
     @staticmethod
     def open_model(artifact: Artifact) -> NeuralModel[Any]:

@@ -1,6 +1,8 @@
 """A training run: its folders, its checks and its errors."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.log import write_log
 from nextquery.model.hred import HRED
 from nextquery.model.networks import new_model
-from nextquery.model.settings import ModelConfig, RunConfig, TrainConfig
+from nextquery.model.settings import ModelConfig, RunConfig, TrainConfig, TransformerConfig
 from nextquery.text.vocabulary import Vocabulary
+from nextquery.training.continuing import Continuation
 from nextquery.training.run import (
     RUN,
     _disk_errors,
@@ -29,6 +32,7 @@ from nextquery.training.run import (
     run_id,
     train,
 )
+from nextquery.training.trainer import StopRequest
 
 from .conftest import ALONE, SIZE, random_sessions
 
@@ -55,6 +59,40 @@ def test_a_run_ends_in_a_model_folder_and_nothing_else(data: PreparedData, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     model = HRED.from_pretrained(tmp_path / "model")
     assert list(model.vocabulary.words) == list(Vocabulary(data.words()).words)
+
+
+@pytest.mark.slow
+def test_a_transformer_resumes_bit_identically_and_is_continued(
+    data: PreparedData, tmp_path: Path
+) -> None:
+    sizes = TransformerConfig(embedding_size=4, model_size=8, heads=2, copy=True, dropout=0.1)
+    config = RunConfig(model=sizes, train=SMALL.train.model_copy(update={"batch_words": 1000}))
+
+    @contextmanager
+    def after_three_steps() -> Iterator[StopRequest]:
+        asked = iter([0, 0, 15])
+
+        class Stop(StopRequest):
+            def __getattribute__(self, name: str) -> Any:
+                return next(asked, 15) if name == "signal" else super().__getattribute__(name)
+
+        yield Stop()
+
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(data, whole, config, ALONE, say=print)
+    stopped = train(data, parts, config, ALONE, say=print, stopping=after_three_steps)
+    assert (stopped.facts, stopped.position.step) == (None, 3)
+    resumed = train(data, parts, config, ALONE, resume=True, say=print)
+    assert resumed.facts is not None
+    assert resumed.facts.perplexity.keys() == {0, 1, 2, None}
+    weights = [(out / "model.safetensors").read_bytes() for out in (whole, parts)]
+    assert weights[0] == weights[1]
+    assert (whole / "README.md").read_text().startswith("# Transformer query-suggestion model")
+    notices: list[str] = []
+    continuation = Continuation(whole)
+    train(data, parts, config, ALONE, continuation=continuation, say=notices.append)
+    assert "continuing from" in notices[0]
+    assert (parts / "model.safetensors").read_bytes() != weights[0]
 
 
 def test_an_altered_data_folder_is_refused(prepared: Any, tiny_log: Any, tmp_path: Path) -> None:

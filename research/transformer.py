@@ -1,0 +1,171 @@
+"""HRED and the session Transformer on one log, each with the same CPU time.
+
+Every network is trained with one thread until its steps and validations have used SECONDS of CPU
+time; its best validated weights are kept. `experiment` then compares all models, the hidden intent
+of a synthetic log is probed, and lists are timed in turns. `python -m research transformer WORK
+DATA SECONDS [SEED...]` keeps what is finished and writes docs/results/transformer.json.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from signal import SIGTERM
+from typing import Any
+
+import torch
+
+from nextquery.cli.fit import config_of
+from nextquery.config import load_config
+from nextquery.errors import InputError
+from nextquery.evaluation.probes.hidden_intent import intent_result
+from nextquery.logs.data_folder import PreparedData
+from nextquery.model.settings import RunConfig
+from nextquery.records import Session
+from nextquery.suggesters.loading import load
+from nextquery.suggesters.neural import NeuralSuggester
+from nextquery.training.distributed import processes
+from nextquery.training.run import train
+from nextquery.training.trainer import StopRequest
+from research.commands import make, save
+from research.summary import summarise
+
+KINDS = ("hred", "transformer")
+CONFIG = "tiny"
+TRAINING = ("train.validate_every=400", "train.validation_sessions=1000", "train.patience=8")
+EXPERIMENT = ("--min-followers", "5", "--visitors", "known", "--completion-contexts", "0")
+LISTS = 40
+"""Test contexts whose lists are timed."""
+ROUNDS = 3
+
+
+class CPUBudget(StopRequest):
+    """Asks a run to stop when its process has used some seconds of CPU time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._start = seconds, time.process_time()
+
+    @property
+    def used(self) -> float:
+        """CPU seconds since it was made."""
+        return time.process_time() - self._start
+
+    @property
+    def signal(self) -> int:  # type: ignore[override]
+        """What the training loop looks at between steps."""
+        return SIGTERM if self.used > self._seconds else 0
+
+
+def study(work: Path, data: Path, seconds: float, seeds: Sequence[int] = (1, 2, 3)) -> None:
+    """Train, compare, time, and write the aggregates."""
+    work.mkdir(parents=True, exist_ok=True)
+    names = [f"{kind}-{seed}" for seed in seeds for kind in KINDS]
+    for name in names:
+        kind, seed = name.split("-")
+        if not (work / f"{name}.json").exists():
+            record = train_for(seconds, kind, int(seed), data, work / name)
+            (work / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    runs = {name: json.loads((work / f"{name}.json").read_text()) for name in names}
+    models = [f"--model={name}={work / name}" for name in names]
+    report = work / "report"
+    make(report, ["experiment", str(data), *models, *EXPERIMENT, "--out", str(report)])
+    sessions = list(PreparedData(data).sessions("test"))
+    first = {kind: work / f"{kind}-{seeds[0]}" for kind in KINDS}
+    results = json.loads((report / "results.json").read_text())
+    save(
+        "transformer",
+        {
+            "config": CONFIG,
+            "cpu_seconds": seconds,
+            "training": runs,
+            "experiment": summarise(results),
+            "hidden_intent": {name: intent(work / name, sessions) for name in names},
+            "milliseconds_per_list": time_lists(first, sessions),
+            "megabytes": {kind: serving_megabytes(folder) for kind, folder in first.items()},
+        },
+    )
+
+
+def train_for(seconds: float, kind: str, seed: int, data: Path, out: Path) -> dict[str, Any]:
+    """Train a network for some seconds of CPU time, and say how far it came."""
+    torch.set_num_threads(1)
+    sets = [f"train.seed={seed}", *TRAINING]
+    budgets: list[CPUBudget] = []
+
+    @contextmanager
+    def listen() -> Iterator[CPUBudget]:
+        budgets.append(CPUBudget(seconds))
+        yield budgets[0]
+
+    settings = partial(load_config, RunConfig, config_of(kind, CONFIG))
+    with processes("cpu") as group:
+        run = partial(train, PreparedData(data), out, processes=group, say=print)
+        outcome = run(config=settings([*sets, "train.epochs=1000"]), stopping=listen)
+        used, position = budgets[0].used, outcome.position
+        if outcome.facts is None:
+            if position.epoch < 1:
+                raise InputError(f"{seconds} CPU seconds are less than an epoch of {kind}")
+            # The epochs are over: the last step is validated and the best weights are published.
+            ended = settings([*sets, f"train.epochs={position.epoch}"])
+            outcome = run(config=ended, resume=True)
+    assert outcome.facts is not None
+    facts = outcome.facts.entries()
+    return {
+        "cpu_seconds": round(used, 1),
+        "steps": position.step,
+        "words": position.words,
+        "words_per_cpu_second": round(position.words / used),
+        "perplexity": facts["validation_perplexity_by_context"],
+    }
+
+
+def intent(folder: Path, sessions: Sequence[Session]) -> dict[str, Any] | None:
+    """How well a model tells the hidden intent; None unless the log is synthetic."""
+    model = load(folder)
+    assert isinstance(model, NeuralSuggester)
+    result = intent_result(model, sessions, most=1000)
+    if result is None:
+        return None
+    return {"cases": result.cases, "nats": result.nats, "intent": result.intent}
+
+
+def time_lists(folders: dict[str, Path], sessions: Sequence[Session]) -> dict[str, float]:
+    """CPU milliseconds of a default list with one thread: in turns, least of some rounds."""
+    contexts = [session.queries[:-1] for session in islice(sessions, LISTS)]
+    models: dict[str, NeuralSuggester] = {}
+    for kind, folder in folders.items():
+        model = load(folder)
+        assert isinstance(model, NeuralSuggester)
+        models[kind] = model
+    least = {kind: [float("inf")] * len(contexts) for kind in models}
+    for _ in range(ROUNDS):
+        for index, context in enumerate(contexts):
+            for kind, model in models.items():
+                start = time.process_time()
+                model.suggest(context, 5)
+                least[kind][index] = min(least[kind][index], time.process_time() - start)
+    return {kind: 1000 * statistics.fmean(values) for kind, values in least.items()}
+
+
+_LOADED = """
+import sys
+from pathlib import Path
+from nextquery import load
+model = load(Path(sys.argv[1]))
+model.suggest([], 5)
+status = Path("/proc/self/status").read_text()
+print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
+"""
+
+
+def serving_megabytes(folder: Path) -> float:
+    """Resident memory of a process that has loaded a model and made a list."""
+    command = [sys.executable, "-c", _LOADED, str(folder)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return int(done.stdout) / 1024
