@@ -258,3 +258,11 @@ def test_a_word_that_gives_the_answer_away_is_named(document: dict[str, Any]) ->
     intents["family"]["signals"][0] = "hostels"
     with pytest.raises(InputError, match="travel has hostels in a signal and in an outcome"):
         parse_lexicon(document)
+
+
+def test_a_log_may_be_about_some_domains_only() -> None:
+    texts = " ".join(make_log(300, 1, domains=("home", "pets")).queries["text"])
+    assert "sofa" in texts
+    assert "paris" not in texts
+    with pytest.raises(InputError, match=r"`domains` toys: choose from travel, "):
+        make_log(10, 1, domains=("toys",))
