@@ -190,53 +190,41 @@ def _mb(form: str, words: int) -> float:
 
 _TEXT = """# Leaderboard
 
-Every system of `nextquery experiment` on synthetic logs. `python -m research leaderboard WORK`
-makes and measures the small logs, one after the other, and writes this page;
-`python -m research leaderboard page` writes it from `docs/results` alone. What the figures
-mean, with intervals and tests, is in [results](index.md).
+Every system of `nextquery experiment` on synthetic logs. `python -m research leaderboard WORK` measures the
+small logs and writes this page. Intervals and tests are in [results](index.md).
 
-MRR of the query that came next among the 20 candidates of its anchor, test cases in brackets, best
-system first. For HRED the mean over training seeds, lowest and highest in brackets where there are
-several; every ranker is trained with several seeds of its own (small logs: two; larger log:
-three). `+` is a ranker with a model's score as a further feature: its sum alone, or the sum with
-the forms per word and lift. In a control the same queries are dealt to sessions at random, and
-nothing can be learnt but how frequent queries are: there a system should not stand out.
+Each cell is the MRR of the true next query among the 20 candidates of its anchor; the number of test cases is in
+brackets. The best system is first. HRED has the mean over its training seeds, with the lowest and highest in
+brackets. `+` is a ranker with a model's score as a further feature: its sum alone, or in the forms that validation
+chose. In a control the same queries are dealt to sessions at random, so that only frequencies can be learnt.
 
 ## Small logs
 
 {small_logs}
 
-The second log has other draws, 300 invented words beside the lexicon's, and clicks that follow from
-satisfaction. HRED is `tiny` with `{copying}`, without copying `{plain}`, in the control one epoch.
+The second log has other draws, 300 invented words, and clicks that follow from satisfaction. HRED is `tiny` with
+`{copying}`, without copying `{plain}`, in the control one epoch. Rankers have two seeds.
 
 {small_systems}
 
-With so few cases an MRR has a standard error of about .02. These are short trainings on small
-logs, so that the page is made in six minutes of CPU time: three epochs leave HRED without
-copying far from trained, below ADJ when it ranks alone by its sum; four with copying bring a gain,
-not all of it. On the demo's log (30,000 sessions, six epochs, copying, one ranker seed) the
-Baseline Ranker with HRED has .485, .476 and .498 in the three scenarios against .303, .297 and
-.356 without; the larger log below shows what HRED without copying comes to.
+With so few cases an MRR has a standard error of about .02. The trainings are short: three epochs leave HRED without
+copying far from trained. On the demo's log (30,000 sessions, six epochs, copying, one ranker seed) the Baseline
+Ranker with HRED has .485, .476 and .498 in the three scenarios, without it .303, .297 and .356.
 
-What each took to make: CPU seconds of one thread on a machine that had other work, starting
-Python included; sizes are those of the folders, guard tables included. A ranker needs its models
-and some seconds.
+CPU seconds of one thread and size of each folder, guard tables included:
 
 {small_costs}
 
 ## A larger log
 
-`nextquery synth log.tsv {log}`: {background} background sessions, {test} test sessions, and its
-control. HRED without copying at twice the sizes of `tiny`, three epochs.
-`python -m research synthetic WORK` and `python -m research control WORK` make these numbers.
+`nextquery synth log.tsv {log}`: {background} background sessions, {test} test sessions, and its control. HRED without
+copying at twice the sizes of `tiny`, three epochs; rankers have three seeds. `python -m research synthetic WORK` and
+`python -m research control WORK` make these numbers.
 
 {systems}
 
-To add a system: `nextquery experiment DATA --model NAME=FOLDER`, any object with `score`, or a
-TREC run made elsewhere, `--run NAME=FILE`.
-
-Count models were fitted on 2 cores that had other work; the time of HRED is what its training log
-says. Sizes are those of the folders, for HRED of its weights.
+To add a system: `nextquery experiment DATA --model NAME=FOLDER`, any object with `score`, or a TREC run,
+`--run NAME=FILE`.
 
 {costs}
 """

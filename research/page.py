@@ -50,6 +50,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "log sizes": size_tables.sizes,
     "growth": measured_tables.growth,
     "serving": measured_tables.serving,
+    "softmax": measured_tables.softmax,
     "grids": measured_tables.grids,
     "data": measured_tables.data,
 }
