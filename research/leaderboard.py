@@ -190,26 +190,29 @@ def _mb(form: str, words: int) -> float:
 
 _TEXT = """# Leaderboard
 
-Every system of `nextquery experiment` on synthetic logs. `python -m research leaderboard WORK` measures the
-small logs and writes this page. Intervals and tests are in [results](index.md).
+Every system of `nextquery experiment` on synthetic logs. `python -m research leaderboard WORK`
+measures the small logs and writes this page. Intervals and tests are in [results](index.md).
 
-Each cell is the MRR of the true next query among the 20 candidates of its anchor; the number of test cases is in
-brackets. The best system is first. HRED has the mean over its training seeds, with the lowest and highest in
-brackets. `+` is a ranker with a model's score as a further feature: its sum alone, or in the forms that validation
-chose. In a control the same queries are dealt to sessions at random, so that only frequencies can be learnt.
+Each cell is the MRR of the true next query among the 20 candidates of its anchor; the number of
+test cases is in brackets. The best system is first. HRED has the mean over its training seeds,
+with the lowest and highest in brackets. `+` is a ranker with a model's score as a further
+feature: its sum alone, or in the forms that validation chose. In a control the same queries are
+dealt to sessions at random, so that only frequencies can be learnt.
 
 ## Small logs
 
 {small_logs}
 
-The second log has other draws, 300 invented words, and clicks that follow from satisfaction. HRED is `tiny` with
-`{copying}`, without copying `{plain}`, in the control one epoch. Rankers have two seeds.
+The second log has other draws, 300 invented words, and clicks that follow from satisfaction. HRED
+is `tiny` with `{copying}`, without copying `{plain}`, in the control one epoch. Rankers have two
+seeds.
 
 {small_systems}
 
-With so few cases an MRR has a standard error of about .02. The trainings are short: three epochs leave HRED without
-copying far from trained. On the demo's log (30,000 sessions, six epochs, copying, one ranker seed) the Baseline
-Ranker with HRED has .485, .476 and .498 in the three scenarios, without it .303, .297 and .356.
+With so few cases an MRR has a standard error of about .02. The trainings are short: three epochs
+leave HRED without copying far from trained. On the demo's log (30,000 sessions, six epochs,
+copying, one ranker seed) the Baseline Ranker with HRED has .485, .476 and .498 in the three
+scenarios, without it .303, .297 and .356.
 
 CPU seconds of one thread and size of each folder, guard tables included:
 
@@ -217,14 +220,15 @@ CPU seconds of one thread and size of each folder, guard tables included:
 
 ## A larger log
 
-`nextquery synth log.tsv {log}`: {background} background sessions, {test} test sessions, and its control. HRED without
-copying at twice the sizes of `tiny`, three epochs; rankers have three seeds. `python -m research synthetic WORK` and
-`python -m research control WORK` make these numbers.
+`nextquery synth log.tsv {log}`: {background} background sessions, {test} test sessions, and its
+control. HRED without copying at twice the sizes of `tiny`, three epochs; rankers have three
+seeds. `python -m research synthetic WORK` and `python -m research control WORK` make these
+numbers.
 
 {systems}
 
-To add a system: `nextquery experiment DATA --model NAME=FOLDER`, any object with `score`, or a TREC run,
-`--run NAME=FILE`.
+To add a system: `nextquery experiment DATA --model NAME=FOLDER`, any object with `score`, or a
+TREC run, `--run NAME=FILE`.
 
 {costs}
 """
