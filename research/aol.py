@@ -22,11 +22,11 @@ COPYING = ("train.epochs=6", "model.decoder_context=first")
 PLAIN = ("train.epochs=6", "model.copy=false")
 EVERY_CONTEXT = ("--scenario", "every_context", "--seeds", "2", "--ranker-cases", "1000")
 QUICK = ("--generation-contexts", "20", "--completion-contexts", "10")
-"""What is not asked here is asked of few contexts."""
+"""Analyses that the study does not use get few contexts."""
 
 
 def new_visitors(work: Path, logs: Sequence[Path]) -> None:
-    """New visitors on all sessions of the logs: rankers taught in two ways, and every context."""
+    """New visitors on all sessions of the logs: two kinds of ranker cases, and every context."""
     given = [*_folded(work, logs), *NEXT_QUERY, *QUICK, "--visitors", "new"]
     given += ["--new-visitor-cases", "all"]
     save("aol", summarise(report_of(work / "report", [*given, *MINILM])))
@@ -52,7 +52,7 @@ def meaning(work: Path, logs: Sequence[Path]) -> None:
 
 
 def known_visitors(work: Path, logs: Sequence[Path]) -> None:
-    """Known visitors, with copying; taught by last queries and by every one."""
+    """Known visitors, with copying; rankers learn from last queries and from every next query."""
     given = [*known(work, logs, "copying", COPYING), *NEXT_QUERY]
     save("aol_known", summarise(report_of(work / "report-known", given)))
     given += ["--ranker-positions", "every"]
@@ -82,20 +82,20 @@ def held_out(work: Path, logs: Sequence[Path]) -> None:
 
 
 def contexts(work: Path, logs: Sequence[Path]) -> None:
-    """Every context of known visitors, with copying: all users, and those of the last log apart."""
+    """Every context of known visitors, with copying: all users, and those of the last log."""
     given = [*known(work, logs, "copying", COPYING), *EVERY_CONTEXT]
     save("aol_contexts", summarise(report_of(work / "report-contexts", given)))
 
 
 def plain(work: Path, logs: Sequence[Path]) -> None:
-    """Known visitors, HRED without copying; rankers taught by every next query."""
+    """Known visitors, HRED without copying; rankers learn from every next query."""
     given = [*known(work, logs, "plain", PLAIN), *NEXT_QUERY, "--scenario", "long_tail"]
     given += ["--ranker-positions", "every"]
     save("aol_plain", summarise(report_of(work / "report-plain", given)))
 
 
 def known(work: Path, logs: Sequence[Path], name: str, settings: Sequence[str]) -> list[str]:
-    """A `small` model and known visitors; the users of the last log are reported apart, too."""
+    """A `small` model and known visitors; users of the last log are also reported separately."""
     data, model = prepared(work, logs), work / name
     sets = [f"--set={setting}" for setting in settings]
     make(model, ["train", str(data), "--out", str(model), "--config", "small", *sets])

@@ -88,7 +88,7 @@ def copying(work: Path) -> None:
 
 
 def seconds_by_step(report: Mapping[str, Any]) -> dict[str, float]:
-    """CPU seconds of each step of an experiment, rankers apart."""
+    """CPU seconds of each step of an experiment, rankers separately."""
     steps = dict(report["seconds"])
     for part, title in (("scenarios", ""), ("new_visitors", "new ")):
         for name, result in report[part].items():
@@ -133,19 +133,19 @@ def changed(name: str, changes: Mapping[str, str]) -> str:
 
 
 def report_of(folder: Path, arguments: Sequence[str]) -> Any:
-    """The results of an experiment, which goes on where it was stopped."""
+    """The results of an experiment; a stopped one is resumed."""
     run(["experiment", *arguments, "--out", str(folder)])
     return json.loads((folder / "results.json").read_text())
 
 
 def make(target: Path, arguments: Sequence[str]) -> None:
-    """What a command makes, unless it is there."""
+    """Run the command that makes `target`, unless it exists."""
     if not target.exists():
         run(arguments)
 
 
 def run(arguments: Sequence[str]) -> None:
-    """One command, shown before it is run."""
+    """Print and run one command."""
     print("nextquery", *arguments, flush=True)
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
@@ -153,11 +153,11 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def curve_of(file: Path) -> list[Any]:
-    """What was probed while a model was trained."""
+    """The probe's results during a training."""
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def save(name: str, document: Any) -> None:
-    """Commit these aggregates under docs/results."""
+    """Write aggregates to docs/results."""
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")

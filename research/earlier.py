@@ -1,4 +1,4 @@
-"""A user's earlier queries in front of the context: how many, and whether rankers gain by them.
+"""A user's earlier queries before the context: how many, and whether rankers gain.
 
 On AOL logs, which are not shipped, and on a synthetic log, where each session has an intent of its
 own. How many queries are put in front is chosen by the validation sessions, with HRED alone.
@@ -29,10 +29,10 @@ from research.tables import TITLES, gain, interval, mrr_text, p_value, read, tab
 Document = Mapping[str, Any]
 NUMBERS = (0, 1, 2, 3, 5, 10)
 TAKEN = "3"
-"""How many earlier queries the rankers of the page have."""
+"""The number of earlier queries that the published rankers use."""
 
 CASES = 500
-"""Validation cases that are drawn of each scenario, at most."""
+"""Most validation cases of each scenario."""
 
 FORMS = {"next_query": "sum", "every_context": "lift"}
 """The form of the score by which HRED orders candidates alone: what suits the scenario."""
@@ -94,27 +94,13 @@ def by_number(data: Path, model: Path, rules: Rules) -> dict[str, Any]:
 
 
 def _save(log: str, found: Document, part: str = "") -> None:
-    """Add to what is committed of one log."""
+    """Add results of one log to docs/results/earlier.json."""
     try:
         committed = read("earlier")
     except FileNotFoundError:
         committed = {}
     new = {part: summarise(found)} if part else dict(found)
     save("earlier", {**committed, log: {**committed.get(log, {}), **new}})
-
-
-def numbers() -> str:
-    """The model alone on validation cases, by how many earlier queries it sees."""
-    heads = ["log", "scenario", "validation cases", "number", "no earlier query"]
-    heads += [str(number) for number in NUMBERS[1:]]
-    rows = []
-    for log, found in read("earlier").items():
-        for name, each in found["validation"].items():
-            facts = [LOGS[log], TITLES[name], "all", f"{each['cases']:,}"]
-            rows.append([*facts, *map(mrr_text, each["mrr"].values())])
-            others = ["", "", f"next query is none of the last {TAKEN}", f"{each['others']:,}"]
-            rows.append([*others, *map(mrr_text, each["mrr_of_others"].values())])
-    return table(heads, rows)
 
 
 def rankers() -> str:
@@ -133,7 +119,7 @@ def rankers() -> str:
 
 
 def letters() -> str:
-    """What HRED adds where the Baseline Ranker knows the earlier queries, too."""
+    """What HRED adds where the Baseline Ranker also has the earlier queries."""
     heads = ["log", "scenario", "test cases", "HRED alone", "with earlier queries", "p by user"]
     heads += ["Baseline with earlier queries", "over Baseline", "p by user", "the same + HRED"]
     heads += ["gain", "95% interval", "p by user"]

@@ -19,9 +19,9 @@ from research.tables import RESULTS, ROOT, TITLES, read, table
 PAGE = ROOT / "docs" / "results" / "leaderboard.md"
 COSTS = RESULTS / "leaderboard.json"
 SIZES = {"embedding_size": 64, "query_size": 128, "session_size": 192}
-"""Of the HRED models, as `research.commands.PLAIN` has them."""
+"""Sizes of the HRED models, as in `research.commands.PLAIN`."""
 WORDS = 5000
-"""The most words of `tiny`."""
+"""Vocabulary limit of `tiny`."""
 NAMES = {
     "popularity": "popularity",
     "adj": "ADJ",
@@ -43,13 +43,13 @@ Document = Mapping[str, Any]
 
 
 def measure(work: Path) -> None:
-    """Run the small logs; what is there already is kept."""
+    """Run the small logs; finished steps are kept."""
     kept = json.loads(COSTS.read_text())
     COSTS.write_text(json.dumps({**kept, "small": measure_all(work)}, indent=1) + "\n")
 
 
 def page() -> str:
-    """The page that the committed aggregates give."""
+    """The page as the JSON files give it."""
     synthetic, control, costs = read("synthetic"), read("control"), json.loads(COSTS.read_text())
     sessions = synthetic["sessions"]
     return _TEXT.format(
@@ -235,7 +235,7 @@ TREC run, `--run NAME=FILE`.
 
 
 def main(argument: str) -> None:
-    """Measure under the folder `argument` and write the page; `page` writes it alone."""
+    """Measure in the folder `argument` and write the page; `page` only writes it."""
     if argument != "page":
         measure(Path(argument))
     PAGE.write_text(page())

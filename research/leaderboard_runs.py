@@ -38,7 +38,7 @@ MEASURED = ("--visitors", "known", "--seeds", "2", "--ranker-cases", "1500",
 
 
 def measure_all(work: Path) -> dict[str, Any]:
-    """What the page says of every log, in the order of `LOGS`."""
+    """The results of every log, in the order of `LOGS`."""
     return {name: measure(work / name, name) for name in LOGS}
 
 
@@ -83,7 +83,7 @@ def _sets(log: str, model: str) -> list[str]:
 
 
 def _make(folder: Path, model: str, costs: dict[str, Any], arguments: Sequence[str]) -> None:
-    """Make a model unless it is there, and write down its CPU seconds and megabytes."""
+    """Make a model unless it exists, and record its CPU seconds and megabytes."""
     made = folder / model
     if model in costs:
         return

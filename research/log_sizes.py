@@ -38,21 +38,20 @@ CURVES: Mapping[str, tuple[list[str], Mapping[str, str]]] = {
         },
     ),
 }
-"""Of each curve the log, and what its config has unlike `tiny` (which sees the session at every
-decoder step)."""
+"""The log of each curve, and the keys in which its config differs from `tiny`."""
 
 LAST_DAYS = ("--split-at", "2006-04-30T08:53:44,2006-05-14T05:25:37,2006-05-28T12:00:00")
 """A test part of some 2,400 sessions of the larger log."""
 
 
 def curves(work: Path, names: Sequence[str] = tuple(CURVES)) -> None:
-    """The curves; those that are not named stay as they are committed."""
+    """Measure the named curves; the others stay as they are in docs/results."""
     for name in names:
         save("log_sizes", {**committed(), name: _curve(work / name, name)})
 
 
 def committed() -> dict[str, Any]:
-    """What docs/results has of the curves."""
+    """The curves in docs/results."""
     return dict(read("log_sizes")) if (RESULTS / "log_sizes.json").is_file() else {}
 
 
@@ -74,7 +73,7 @@ def _curve(work: Path, name: str) -> Any:
 
 
 def summarise_curve(curve: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Of each size what the page shows."""
+    """The figures of each size that the page shows."""
     kept = ("relative", "difference", "difference_low", "difference_high", "p", "p_by_user")
     found = []
     for point in curve["points"]:

@@ -26,7 +26,7 @@ Document = Mapping[str, Any]
 
 
 def keep_serving(bench: Path, note: str, results: Path = RESULTS) -> None:
-    """Commit the points of a benchmark's run, as `./scripts/bench serve --json` printed it."""
+    """Store the points of a run of `./scripts/bench serve --json`."""
     found = json.loads(bench.read_text("utf-8"))
     offered = found.get("offered", {})
     if "1" not in offered or "2" not in offered:
@@ -54,7 +54,7 @@ def _points(measured: Document) -> list[dict[str, float]]:
 
 
 def keep_training(models: Mapping[str, Path], results: Path = RESULTS) -> None:
-    """Commit the curves of some trained models, beside those that are kept already.
+    """Store the curves of some trained models in addition to those stored before.
 
     Thinned out to what a plot can show.
     """

@@ -11,7 +11,7 @@ TITLES_OF_CURVES = {"copying": "with copying", "plain": "without copying"}
 
 
 def sizes() -> str:
-    """Of each curve every size: the rankers, the model alone, coverage and perplexity."""
+    """Every size of each curve: rankers, the model alone, coverage and perplexity."""
     heads = ["model", "background sessions", "cases", "ADJ", "Baseline", "HRED alone"]
     heads += ["+ HRED, sum only", "95% interval", "+ HRED", "coverage ADJ / QVMM / HRED"]
     heads += ["perplexity QVMM / HRED"]
@@ -54,7 +54,7 @@ def contexts() -> str:
 
 
 def positions() -> str:
-    """Rankers taught by last queries against rankers taught by every next query."""
+    """Rankers that learn from last queries against those that learn from every next query."""
     heads = ["visitors", "scenario", "taught by", "cases that teach", "test cases", "Baseline"]
     heads += ["+ HRED, sum only", "+ HRED", "95% interval", "p by user"]
     rows = []
