@@ -314,6 +314,8 @@ def test_days_are_weighed_by_hand() -> None:
     cut = Ages(AgingSettings(window_days=11), days[-1]).weigh(daily, ["query"])
     assert cut.rows() == [("a", 2), ("b", 1)]
     assert cut.schema["count"] == pl.Int64
+    shorter = Ages(AgingSettings(window_days=10), days[-1]).weigh(daily, ["query"])
+    assert shorter.rows() == [("b", 1)]
 
 
 @pytest.mark.parametrize("kind", COUNT_MODELS)
