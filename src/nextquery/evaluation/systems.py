@@ -271,9 +271,16 @@ def _fit_all(
         "ss": bool(data.session_rows("background").select(clicks).collect().item()),
     }
     kinds = {name: kind for name, kind in count_models.items() if clicked.get(name, True)}
-    for kind in kinds.values():
-        fit_model(count_model(kind), data).save(folder / kind)
-    return {name: load(folder / kind) for name, kind in kinds.items()}
+    fitted: dict[str, Suggester] = {}
+    write_guard_tables = None
+    for name, kind in kinds.items():
+        model = fit_model(count_model(kind), data)
+        # The guard's tables depend on the data only: made once, copied for the other models.
+        model.write_guard_tables = write_guard_tables or model.write_guard_tables
+        model.save(folder / kind)
+        loaded = count_model(kind).load(folder / kind)
+        fitted[name], write_guard_tables = loaded, loaded.write_guard_tables
+    return fitted
 
 
 def _fold(folds: int, user: str) -> int:

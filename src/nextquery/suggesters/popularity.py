@@ -93,6 +93,10 @@ class Popularity(CountSuggester[PopularitySettings]):
             for query in self.order[:limit].tolist()
         ]
 
+    def expected(self, context: Sequence[str], limit: int) -> list[str]:
+        """None: a session makes no query likelier."""
+        return []
+
     def frequency(self, query: str, count: int) -> float:
         """The weight of the query."""
         known = self.background.id(query)
