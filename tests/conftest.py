@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -191,8 +192,9 @@ class RunningService:
 ServiceStarter = Callable[..., RunningService]
 
 
-@pytest.fixture(scope="module")
-def start_service() -> Iterator[ServiceStarter]:
+@contextlib.contextmanager
+def service_starter() -> Iterator[ServiceStarter]:
+    """A function that starts services; they end with the context."""
     started: list[RunningService] = []
 
     def start(*arguments: str | Path, ready: bool = True, **environment: str) -> RunningService:
@@ -215,17 +217,26 @@ def start_service() -> Iterator[ServiceStarter]:
             service.wait_until(service.is_ready)
         return service
 
-    yield start
-    for service in started:
-        if service.process.poll() is None:
-            service.process.terminate()
+    try:
+        yield start
+    finally:
+        for service in started:
+            if service.process.poll() is None:
+                service.process.terminate()
+        for service in started:
             try:
                 service.process.wait(60)
             except subprocess.TimeoutExpired:
                 service.process.kill()
                 service.process.wait()
-        assert service.process.stderr is not None
-        service.process.stderr.close()
+            assert service.process.stderr is not None
+            service.process.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def start_service() -> Iterator[ServiceStarter]:
+    with service_starter() as start:
+        yield start
 
 
 SERVED_SESSIONS = [
@@ -249,6 +260,20 @@ def served_models(prepared: DataMaker, tmp_path_factory: pytest.TempPathFactory)
     make_untrained_hred(data, folder / "hred")
     make_untrained_transformer(data, folder / "transformer")
     return {path.name: path for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="session")
+def language_models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Folders of trained models by language (`tests/languages.py`), made when first asked for."""
+    from tests.languages import make_models
+
+    @cache
+    def make(name: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        make_models(name, folder)
+        return folder
+
+    return make
 
 
 def make_untrained_hred(

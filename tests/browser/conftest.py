@@ -5,12 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from tests.conftest import RunningService, service_starter
+
+from nextquery.guard.guard import Guard
+from nextquery.suggesters.returning import FEATURES, Regression, Returning, ReturningSettings
 
 CHROMIUM = shutil.which("chromium")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
@@ -23,8 +28,22 @@ def browser() -> Iterator[Any]:
         launched.close()
 
 
+@pytest.fixture(scope="package")
+def shop_service(
+    browser: Any, served_models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """A service for the widget that takes feedback and finds every earlier query likely."""
+    folder = tmp_path_factory.mktemp("shop")
+    weights = np.zeros(len(FEATURES) + 1)
+    Returning(Regression(weights), 0.4, ReturningSettings(), Guard()).save(folder / "returning")
+    options = ("--returning", folder / "returning", "--feedback", folder / "feedback")
+    with service_starter() as start:
+        yield start(served_models["adjacency"], *options, "--budget-ms", "20000")
+
+
 @pytest.fixture(scope="module")
 def service(browser: Any, start_service: Any, served_models: dict[str, Path]) -> Any:
+    """The service that a module's pages are from; for the demonstration page three models."""
     return start_service(
         served_models["hred"],
         *("--compare", f"adj={served_models['adjacency']}"),

@@ -14,23 +14,17 @@ LINE = f"test:{hashlib.sha256(KEY.encode()).hexdigest()}"
 
 
 @pytest.fixture(scope="module")
-def service(
-    browser: Any, start_service: Any, served_models: dict[str, Path], tmp_path_factory: Any
-) -> Any:
-    blocklist = tmp_path_factory.mktemp("block") / "blocked.txt"
-    blocklist.write_text("gambling\n")
-    model = served_models["adjacency"]
-    return start_service(model, "--blocklist", str(blocklist), NEXTQUERY_ADMIN_KEYS=LINE)
+def blocklist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("block") / "blocked.txt"
 
 
 @pytest.fixture(scope="module")
-def compared(
-    browser: Any, start_service: Any, served_models: dict[str, Path], tmp_path_factory: Any
+def service(
+    browser: Any, start_service: Any, served_models: dict[str, Path], blocklist: Path
 ) -> Any:
-    blocklist = tmp_path_factory.mktemp("block") / "blocked.txt"
     blocklist.write_text("gambling\n")
     model = served_models["adjacency"]
-    options = ("--compare", f"second={model}", "--blocklist", str(blocklist))
+    options = ("--compare", f"second={model}", "--blocklist", blocklist)
     return start_service(model, *options, NEXTQUERY_ADMIN_KEYS=LINE)
 
 
@@ -47,11 +41,12 @@ def test_why_and_block(page: Any, service: Any) -> None:
     page.press("#search", "Enter")
     expect(page.locator(".column .text").first).to_have_text("red boots")
     page.locator(".administration summary").click()
+    first = page.locator("#admin-answer li").first
     ask(page, "red boots")
-    expect(page.locator("#admin-answer li")).to_contain_text("can suggest it, here at place 1")
+    expect(first).to_contain_text("can suggest it, here at place 1")
     ask(page, "gambling boots <img src=x onerror=window.pwned=1>")
-    expect(page.locator("#admin-answer li")).to_contain_text("cannot suggest it")
-    expect(page.locator("#admin-answer li")).to_contain_text("(nobody typed it)")
+    expect(first).to_contain_text("cannot suggest it")
+    expect(first).to_contain_text("(nobody typed it)")
     page.fill("#admin-query", "red boots")
     page.get_by_role("button", name="Block it").click()
     expect(page.locator("#admin-status")).to_contain_text("is blocked")
@@ -59,9 +54,18 @@ def test_why_and_block(page: Any, service: Any) -> None:
     assert page.evaluate("window.pwned") is None
 
 
-def test_with_a_key_a_suggestion_is_blocked_where_it_stands(browser: Any, compared: Any) -> None:
+def test_with_a_key_a_suggestion_is_blocked_where_it_stands(
+    browser: Any, service: Any, blocklist: Path
+) -> None:
+    blocklist.write_text("gambling\n")
+
+    def has_boots() -> bool:
+        answer = service.post("/v1/suggest", {"query": "red shoes"}).json()
+        return any(item["text"] == "red boots" for item in answer["suggestions"])
+
+    service.wait_until(has_boots)
     page = browser.new_page()
-    page.goto(compared.url)
+    page.goto(service.url)
     page.wait_for_selector(".column li")
     page.locator("label", has_text="Compare models").click()
     page.fill("#search", "red shoes")

@@ -1,7 +1,6 @@
 """200 hostile texts, wherever the page shows text, must stay text."""
 
 import json
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,9 +12,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def service(browser: Any, start_service: Any, served_models: dict[str, Path]) -> Any:
-    """Serves the page; what its models say is put in their mouths by the test."""
-    return start_service(served_models["adjacency"])
+def service(shop_service: Any) -> Any:
+    return shop_service
 
 
 def answers(texts: list[str]) -> dict[str, Any]:

@@ -1,15 +1,13 @@
 """The study's page in real Chromium: five assessors at once, keyboard, undo, reload, phone, axe."""
 
-import asyncio
 import random
-import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, async_playwright
+from axe_playwright_python.sync_playwright import Axe
 
 from nextquery.records import Suggestion
 from nextquery.study.pool import NOT_USEFUL, SOMEWHAT, USEFUL, JudgementStore, Topic, create_study
@@ -17,11 +15,10 @@ from nextquery.study.report import make_report
 
 from .serve_study import served
 
-CHROMIUM = shutil.which("chromium")
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed")
 pytestmark = pytest.mark.slow
 
 PREFERENCES = {"guide": USEFUL, "price": SOMEWHAT}
+TOPICS = 6
 KEYS = {USEFUL: "1", SOMEWHAT: "2", NOT_USEFUL: "3"}
 
 
@@ -37,7 +34,7 @@ class _Adder:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    words = ["jaguar", "python", "saturn", "apple", "mercury", "amazon"]
+    words = ["jaguar", "python", "saturn", "apple", "mercury", "amazon"][:TOPICS]
     topics = [
         Topic(w, f"What is {w}?", ("first", "second") if i % 2 else ()) for i, w in enumerate(words)
     ]
@@ -46,40 +43,38 @@ def study(tmp_path: Path) -> Path:
     return tmp_path / "study"
 
 
-async def _judge_all(page: Page, choose: dict[str, str] | random.Random) -> None:
-    """Judge every suggestion with the keyboard, as an assessor with these preferences would."""
-    while await page.locator("#finished").is_hidden():
-        for _ in range(await page.locator("#suggestions li").count()):
-            text = await page.locator("#suggestions li.current legend").inner_text()
-            if isinstance(choose, random.Random):
-                value = choose.choice(list(KEYS))
-            else:
-                value = choose.get(text.split()[-1], NOT_USEFUL)
-            await page.keyboard.press(KEYS[value])
-        await page.locator("#next.ready").click()
+def _judge_topic(page: Any, choose: dict[str, str] | random.Random) -> None:
+    """Judge a topic with the keyboard, as an assessor with these preferences would."""
+    for _ in range(page.locator("#suggestions li").count()):
+        text = page.locator("#suggestions li.current legend").inner_text()
+        if isinstance(choose, random.Random):
+            value = choose.choice(list(KEYS))
+        else:
+            value = choose.get(text.split()[-1], NOT_USEFUL)
+        page.keyboard.press(KEYS[value])
+    page.locator("#next.ready").click()
 
 
-async def _open(browser: Browser, link: str) -> Page:
-    page = await (await browser.new_context()).new_page()
-    await page.goto(link)
-    await page.locator("#suggestions li.current").wait_for()
+def _open(browser: Any, link: str, **options: Any) -> Any:
+    page = browser.new_context(**options).new_page()
+    page.goto(link)
+    page.locator("#suggestions li.current").wait_for()
     return page
 
 
-async def _in_chromium(study: Path, links: list[str]) -> None:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        pages = await asyncio.gather(*(_open(browser, link) for link in links))
-        assert not any("Secret" in text for text in [await page.content() for page in pages])
-        people: list[dict[str, str] | random.Random] = [PREFERENCES] * 4 + [random.Random(3)]
-        await asyncio.gather(*(_judge_all(p, who) for p, who in zip(pages, people, strict=True)))
-        await browser.close()
-
-
-@needs_chromium
-def test_five_assessors_at_once_and_the_report_recovers_them(study: Path, tmp_path: Path) -> None:
+def test_five_assessors_at_once_and_the_report_recovers_them(
+    browser: Any, study: Path, tmp_path: Path
+) -> None:
+    people: list[dict[str, str] | random.Random] = [PREFERENCES] * 4 + [random.Random(3)]
     with served(study, 5) as (_, links):
-        asyncio.run(_in_chromium(study, links))
+        pages = [_open(browser, link) for link in links]
+        assert not any("Secret" in page.content() for page in pages)
+        for _ in range(TOPICS):
+            for page, choose in zip(pages, people, strict=True):
+                _judge_topic(page, choose)
+        for page in pages:
+            page.locator("#finished").wait_for()
+            page.context.close()
     assert len(JudgementStore(study).current()) == 5 * 24
     report = make_report(study, tmp_path / "report")
     good, bad = report.groups["all"].models
@@ -91,34 +86,22 @@ def test_five_assessors_at_once_and_the_report_recovers_them(study: Path, tmp_pa
     assert abs(agreement[5]) < 0.35  # the coin-flipper
 
 
-async def _undo_reload_and_axe(link: str) -> list[str]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        phone = await browser.new_context(viewport={"width": 360, "height": 740})
-        page = await phone.new_page()
-        await page.goto(link)
-        await page.locator("#suggestions li.current").wait_for()
-        await page.keyboard.press("1")
-        await page.get_by_text("1 of 24 judged").wait_for()
-        await page.keyboard.press("u")
-        await page.get_by_text("0 of 24 judged").wait_for()
-        await page.locator("#suggestions li").nth(2).get_by_label("Somewhat").click()
-        await page.get_by_text("1 of 24 judged").wait_for()
-        await page.reload()
-        await page.get_by_text("1 of 24 judged").wait_for()
-        chosen = await page.locator("input:checked").get_attribute("value")
-        assert chosen == SOMEWHAT
-        wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
-        assert not wide
-        found = await Axe().run(page)
-        await browser.close()
-        return [violation["id"] for violation in found.response["violations"]]
-
-
-@needs_chromium
-def test_undo_reload_a_phone_and_accessibility(study: Path) -> None:
-    with served(study, 1) as (_, links):
-        assert asyncio.run(_undo_reload_and_axe(links[0])) == []
+def test_undo_reload_a_phone_and_accessibility(browser: Any, study: Path) -> None:
+    with served(study, 1) as (_, (link,)):
+        page = _open(browser, link, viewport={"width": 360, "height": 740})
+        page.keyboard.press("1")
+        page.get_by_text("1 of 24 judged").wait_for()
+        page.keyboard.press("u")
+        page.get_by_text("0 of 24 judged").wait_for()
+        page.locator("#suggestions li").nth(2).get_by_label("Somewhat").click()
+        page.get_by_text("1 of 24 judged").wait_for()
+        page.reload()
+        page.get_by_text("1 of 24 judged").wait_for()
+        assert page.locator("input:checked").get_attribute("value") == SOMEWHAT
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        violations = Axe().run(page).response["violations"]
+        page.context.close()
+    assert [violation["id"] for violation in violations] == []
 
 
 def test_kill_9_while_judging_loses_nothing_confirmed(study: Path) -> None:

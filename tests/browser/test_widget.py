@@ -1,6 +1,5 @@
 """<nextquery-box> on a shop's page, with a real service behind it: what people do with it."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,14 +14,8 @@ FOREIGN = "script,img,svg,iframe,a,style,form,object,video,x,math,template"
 
 
 @pytest.fixture(scope="module")
-def service(
-    browser: Any,
-    start_service: Any,
-    served_models: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Any:
-    folder = tmp_path_factory.mktemp("feedback")
-    return start_service(served_models["adjacency"], "--feedback", str(folder))
+def service(shop_service: Any) -> Any:
+    return shop_service
 
 
 @pytest.fixture

@@ -64,8 +64,7 @@ def kinds(folder: Path) -> list[type]:
     return [type(event) for event in recorded(folder) if not isinstance(event, ServedList)]
 
 
-@pytest.mark.parametrize("with_key", [False, True])
-@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize(("with_key", "allowed"), [(True, True), (False, False)])
 def test_feedback_from_another_origin_is_recorded_where_it_is_allowed(
     browser: Any,
     shop: Any,

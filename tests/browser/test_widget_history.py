@@ -2,15 +2,10 @@
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from playwright.sync_api import expect
-
-from nextquery.guard.guard import Guard
-from nextquery.suggesters.returning import FEATURES, Regression, Returning, ReturningSettings
 
 from .widget_page import BOX, OPTIONS, Shop
 
@@ -22,18 +17,8 @@ KEPT = "JSON.parse(localStorage.getItem('nextquery-history'))"
 
 
 @pytest.fixture(scope="module")
-def service(
-    browser: Any,
-    start_service: Any,
-    served_models: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Any:
-    """A service that finds every earlier query likely."""
-    folder = tmp_path_factory.mktemp("returning")
-    weights = np.zeros(len(FEATURES) + 1)
-    Returning(Regression(weights), 0.4, ReturningSettings(), Guard()).save(folder / "model")
-    more = "--returning", str(folder / "model"), "--feedback", str(folder / "feedback")
-    return start_service(served_models["adjacency"], *more)
+def service(shop_service: Any) -> Any:
+    return shop_service
 
 
 @pytest.fixture

@@ -103,11 +103,8 @@ ITEMS = ".aa-Item"
 
 
 @pytest.fixture(scope="module")
-def service(
-    browser: Any, start_service: Any, served_models: dict[str, Path], tmp_path_factory: Any
-) -> Any:
-    folder = tmp_path_factory.mktemp("feedback")
-    return start_service(served_models["adjacency"], "--feedback", str(folder))
+def service(shop_service: Any) -> Any:
+    return shop_service
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """<nextquery-box> and its client when the service is slow, away or busy; phones; visits."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def service(browser: Any, start_service: Any, served_models: dict[str, Path]) -> Any:
-    return start_service(served_models["adjacency"])
+def service(shop_service: Any) -> Any:
+    return shop_service
 
 
 @pytest.fixture
