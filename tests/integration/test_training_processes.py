@@ -1,6 +1,7 @@
 """Two processes that train together take the steps of one, and make one model folder."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -8,14 +9,39 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
+from tests.integration.training_runs import SETTINGS, losses, stop_after, train
+from typer.testing import CliRunner
 
+from nextquery.cli.main import app
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.synthetic.log import write_log
 
-from .training_runs import finish, losses, start, stop_after
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
+
+class Torchrun:
+    """`torchrun -m nextquery train` with two processes."""
+
+    def __init__(self, data: Path, out: Path, *more: str, options: tuple[str, ...] = ()) -> None:
+        words = ("-m", "nextquery", "train", str(data), "--out", str(out), *SETTINGS, *more)
+        self._process = subprocess.Popen(
+            [sys.executable, *TORCHRUN, *options, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+
+    def poll(self) -> int | None:
+        return self._process.poll()
+
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def finish(self) -> tuple[int, str, str]:
+        output, errors = self._process.communicate(timeout=1000)
+        return self._process.returncode, output, errors
 
 
 @pytest.fixture(scope="module")
@@ -27,21 +53,20 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "data"
 
 
-@pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_two_processes_have_the_losses_of_one(data: Path, tmp_path: Path) -> None:
     # Dropout draws its own numbers in every process, so that it must be off to compare.
     options = ("--set=model.dropout=0", "--set=train.epochs=1", "--json")
-    code, told, errors = finish(start(data, tmp_path / "one", *options))
+    code, _, errors = train(data, tmp_path / "one", *options)
     assert code == 0, errors
-    stopped = start(data, tmp_path / "two", *options, launcher=TORCHRUN)
+    stopped = Torchrun(data, tmp_path / "two", *options)
     stop_after(stopped, tmp_path / "two", 7, signal.SIGTERM)
-    _, _, errors = finish(stopped)
+    _, _, errors = stopped.finish()
     assert "run the same command with --resume" in errors
-    going_on = start(data, tmp_path / "two", *options, "--resume", launcher=TORCHRUN)
-    code, told, errors = finish(going_on)
+    code, output, errors = Torchrun(data, tmp_path / "two", *options, "--resume").finish()
     assert code == 0, errors
     assert "resuming after step" in errors
-    assert json.loads(told)["processes"] == 2
+    assert json.loads(output)["processes"] == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
     one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
     assert [step for step, _ in one] == [step for step, _ in two]
@@ -51,20 +76,18 @@ def test_two_processes_have_the_losses_of_one(data: Path, tmp_path: Path) -> Non
         assert float((tensor - weights[1][name]).abs().max()) < 1e-3, name
 
 
-def test_a_device_that_is_not_there_is_refused(data: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "nextquery", "train", str(data), "--out", str(tmp_path / "m")]
-    found = subprocess.run([*command, "--device", "cuda:7"], capture_output=True, text=True)
-    assert found.returncode == 2
-    assert found.stderr.count("\n") == 1
-    assert "--device cuda:7" in found.stderr
+def test_a_missing_device_is_refused(data: Path, tmp_path: Path) -> None:
+    command = ["train", str(data), "--out", str(tmp_path / "m"), "--device", "cuda:7"]
+    answer = CliRunner().invoke(app, command)
+    assert answer.exit_code
+    assert "cuda:7" in str(answer.exception)
 
 
-@pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_when_one_process_refuses_the_other_says_so_in_a_line(data: Path, tmp_path: Path) -> None:
     (tmp_path / "model.training").mkdir()
     logs = ("--log-dir", str(tmp_path / "logs"), "--redirects", "3")
-    launcher = (*TORCHRUN[:-1], *logs, "-m")
-    code, _, _ = finish(start(data, tmp_path / "model", launcher=launcher))
+    code, _, _ = Torchrun(data, tmp_path / "model", options=logs).finish()
     assert code == 1
     first, second = (
         next((tmp_path / "logs").glob(f"*/attempt_0/{rank}/stderr.log")).read_text()

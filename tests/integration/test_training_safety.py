@@ -1,18 +1,29 @@
 """No crash, signal, damaged file or full disk costs a training run; it goes on bit for bit."""
 
 import json
-import os
 import random
 import resource
 import shutil
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from tests.integration.training_runs import (
+    SETTINGS,
+    checkpoints,
+    folder_of_run,
+    killed_before_the_clean_up,
+    killed_in_the_clean_up,
+    losses,
+    start,
+    steps_reported,
+    stop_after,
+    train,
+    wait_until,
+)
 
 from nextquery.artifacts import write_manifest
 from nextquery.config import load_config
@@ -24,19 +35,6 @@ from nextquery.logs.synthetic.log import write_log
 from nextquery.model.settings import RunConfig
 from nextquery.training.distributed import Processes
 from nextquery.training.run import train as run
-
-from .training_runs import (
-    SETTINGS,
-    checkpoints,
-    finish,
-    folder_of_run,
-    losses,
-    start,
-    steps_reported,
-    stop_after,
-    train,
-    wait_until,
-)
 
 pytestmark = pytest.mark.slow
 ALONE = Processes(0, 1, torch.device("cpu"))
@@ -75,7 +73,7 @@ def test_killed_at_random_points(data: Path, undisturbed: Path, tmp_path: Path) 
     for point in points:
         process = start(data, out, "--resume")
         stop_after(process, out, point)
-        assert finish(process)[0] == -signal.SIGKILL, f"seed {seed}"
+        assert process.finish()[0] == -signal.SIGKILL, f"seed {seed}"
     code, _, errors = train(data, out, "--resume")
     assert code == 0, errors
     assert_same(out, undisturbed)
@@ -85,7 +83,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(data: Path, undisturbed: Path, tmp_p
     out = tmp_path / "model"
     process = start(data, out)
     stop_after(process, out, 13, signal.SIGINT)
-    code, _, errors = finish(process)
+    code, _, errors = process.finish()
     assert code == 128 + signal.SIGINT
     assert "--resume" in errors
     assert "Traceback" not in errors
@@ -126,7 +124,7 @@ def test_sigterm_then_a_damaged_checkpoint(data: Path, undisturbed: Path, tmp_pa
     out = tmp_path / "model"
     process = start(data, out)
     stop_after(process, out, 18, signal.SIGTERM)
-    assert finish(process)[0] == 128 + signal.SIGTERM
+    assert process.finish()[0] == 128 + signal.SIGTERM
     before, newest = checkpoints(out)[-2:]
     weights = newest / "model.safetensors"
     content = bytearray(weights.read_bytes())
@@ -144,7 +142,7 @@ def test_a_file_size_limit_fails_loudly(data: Path, tmp_path: Path) -> None:
     process = start(data, out)
     wait_until(process, lambda: len(checkpoints(out)) > 0)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4096, 4096))
-    assert_failed_on_disk(out, *finish(process))
+    assert_failed_on_disk(out, *process.finish())
 
 
 def assert_failed_on_disk(out: Path, code: int, _: str, errors: str) -> None:
@@ -175,37 +173,18 @@ def test_a_full_disk_fails_loudly(data: Path, undisturbed: Path, small_disk: Pat
         while process.poll() is None:
             filler.write(bytes(4096))
     filler.close()
-    assert_failed_on_disk(out, *finish(process))
+    assert_failed_on_disk(out, *process.finish())
     (small_disk / "filler").unlink()
     assert train(data, out, "--resume")[0] == 0
     assert_same(out, undisturbed)
 
 
-KILLED_AT_THE_END = """
-import os, sys
-import nextquery.training.run as run
-def before(folder):
-    os._exit(9)
-def half_way(folder):
-    away = folder.with_name(f".{folder.name}.0123abcd.finished")
-    folder.rename(away)
-    next(away.rglob("*.safetensors")).unlink()
-    os._exit(9)
-run.remove = {"before": before, "half_way": half_way}[sys.argv.pop(1)]
-from nextquery.cli.entry import run as command
-command()
-"""
-
-
-@pytest.mark.parametrize("moment", ["before", "half_way"])
+@pytest.mark.parametrize("before", [killed_before_the_clean_up, killed_in_the_clean_up])
 def test_killed_in_the_last_clean_up_it_is_finished(
-    data: Path, undisturbed: Path, tmp_path: Path, moment: str
+    data: Path, undisturbed: Path, tmp_path: Path, before: Callable[[], None]
 ) -> None:
     out = tmp_path / "model"
-    arguments = ["train", str(data), "--out", str(out), *SETTINGS]
-    command = [sys.executable, "-c", KILLED_AT_THE_END, moment, *arguments]
-    killed = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert killed.returncode == 9
+    assert train(data, out, before=before)[0] == 9
     manifest = (out / "manifest.json").read_bytes()
     code, _, errors = train(data, out, "--resume")
     assert code == 2

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import ServiceStarter
+from tests.integration.training_runs import train
 
 from nextquery import load, prepare
 from nextquery.cli.main import app
@@ -13,8 +14,6 @@ from nextquery.errors import NextqueryError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.log import write_log
 from nextquery.suggesters.base import Decoding, UsefulnessJudge
-
-from .training_runs import train
 
 FEW = ("--set=train.epochs=1", "--set=train.batch_words=512", "--set=model.copy=false")
 
