@@ -19,6 +19,7 @@ from nextquery.artifacts import open_artifact
 from nextquery.cli.main import app, in_options, option_names
 from nextquery.errors import InputError, NextqueryError
 from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.revise import forget
 from nextquery.logs.synthetic.log import write_log
 
 AOL_SAMPLE = Path(__file__).parents[3] / "shared" / "data" / "aol-sample" / "log.tsv.gz"
@@ -198,10 +199,10 @@ def _same_tables(one: Path, other: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "engine", ["duckdb", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+    "engine", ["duckdb", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
 )
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
-def test_every_engine_writes_the_same_tables(
+def test_every_engine_writes_and_forgets_the_same(
     engine: str, made_up_log: Path, reference: Path, tmp_path: Path
 ) -> None:
     if engine == "spark" and not (util.find_spec("pyspark") and shutil.which("java")):
@@ -211,6 +212,11 @@ def test_every_engine_writes_the_same_tables(
     options = ("--holdout-users", "0.1", "--min-users", "2", "--engine", engine)
     _prepare(log, tmp_path / "data", *options, "--spark-master", "local[1]")
     _same_tables(reference, tmp_path / "data")
+    users = sorted({line.split("\t")[0] for line in made_up_log.read_text().splitlines()[1:]})
+    copy = Path(shutil.copytree(reference, tmp_path / "reference"))
+    for folder in (copy, tmp_path / "data"):
+        assert forget(folder, [users[3], users[11], "é"]).users_removed == 3
+    _same_tables(copy, tmp_path / "data")
 
 
 @pytest.mark.parametrize("engine", ["polars", "duckdb"])
@@ -249,18 +255,26 @@ prepare([Path(sys.argv[1])], Path(sys.argv[2]), PrepareSettings(), progress)
 """
 
 
-@pytest.mark.parametrize("stage", ["reading", "spelling", "counting", "publishing"])
 def test_a_killed_job_leaves_the_old_folder_and_can_be_repeated(
-    stage: str, made_up_log: Path, tmp_path: Path
+    made_up_log: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "data"
-    for before in (None, "an earlier folder"):
+
+    def kill_at(stage: str) -> None:
         killed = subprocess.run([sys.executable, "-c", KILL, str(made_up_log), str(out), stage])
         assert killed.returncode == -signal.SIGKILL
-        assert out.exists() == (before is not None)
-        _prepare(made_up_log, out)
+
+    kill_at("publishing")
+    assert not out.exists()
+    _prepare(made_up_log, out)
+    before = (out / "manifest.json").read_bytes()
+    for stage in ("reading", "spelling", "counting", "publishing"):
+        kill_at(stage)
+        assert (out / "manifest.json").read_bytes() == before
         open_artifact(out, "data").verify()
-        assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    _prepare(made_up_log, out, "--min-users", "2")
+    assert (out / "manifest.json").read_bytes() != before
+    assert [path.name for path in tmp_path.iterdir()] == ["data"], "what was left is removed"
 
 
 def test_one_user_cannot_pass_the_k_user_rule_by_repeating(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 """Forgetting, adding days and letting old ones go, against preparing the changed log."""
 
 import json
-import shutil
 from collections.abc import Callable
-from importlib import util
 from pathlib import Path
 
 import pytest
@@ -19,14 +17,7 @@ from nextquery.logs.synthetic.log import write_log
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import COUNT_MODELS, count_model
 
-ENGINES = [
-    "polars",
-    "duckdb",
-    pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
-]
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:PySpark does not yet fully support pandas:FutureWarning"
-)
+ENGINES = ["polars", "duckdb"]  # Spark: tests/integration/test_prepare.py
 Lines = list[str]
 
 
@@ -62,11 +53,9 @@ def _user(line: str) -> str:
 
 
 def _settings(engine: str = "polars", **others: object) -> PrepareSettings:
-    if engine == "spark" and not (util.find_spec("pyspark") and shutil.which("java")):
-        pytest.skip("Spark needs the extra 'spark' and Java")
     limits = {"max_user_repeats": 1, "max_user_share": 0.001}
     values: dict[str, object] = {"min_users": 2, "holdout_users": 0.1, **limits, **others}
-    return PrepareSettings(engine=engine, spark_master="local[1]", **values)  # type: ignore[arg-type]
+    return PrepareSettings(engine=engine, **values)  # type: ignore[arg-type]
 
 
 def _write(file: Path, lines: Lines) -> Path:
@@ -135,7 +124,7 @@ def _holds(folder: Path, text: str) -> bool:
     return any(text in found for found in (*tables, rejected, *plain))
 
 
-@pytest.mark.parametrize("engine", ["polars", "duckdb"])  # Spark: forgetting, above
+@pytest.mark.parametrize("engine", ENGINES)
 def test_updating_gives_what_preparing_everything_at_once_gives(
     engine: str, tmp_path: Path
 ) -> None:
