@@ -2,6 +2,7 @@
 
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -35,7 +36,7 @@ def test_a_batch_pays_for_its_work_and_leaves_the_others_theirs(service: Any) ->
     assert post(service, "/v1/suggest/batch", some, RICH.key).status_code == 200
     refused = post(service, "/v1/suggest", {"query": "paris"}, RICH.key)
     assert refused.status_code == 429
-    assert int(refused.headers["Retry-After"]) == 1
+    assert int(refused.headers["Retry-After"]) >= 1
     assert post(service, "/v1/suggest", {"query": "paris"}, POOR.key).status_code == 200
 
 
@@ -61,14 +62,18 @@ def test_a_batch_of_one_visitor_leaves_the_others_of_its_key_theirs(
 
 
 def test_wrong_keys_and_invalid_bodies_are_counted(service: Any) -> None:
-    statuses = [post(service, "/v1/suggest", {}, "wrong").status_code for _ in range(8)]
-    assert statuses[0] == 401
-    assert 429 in statuses
+    assert service.post("/admin/reload", None).status_code == 404, "no admin key, no admin route"
+    assert post(service, "/v1/suggest", {}, "wrong").status_code == 401
+
+    def statuses(body: Any, **headers: str) -> set[int]:
+        """Of many requests at once: they come faster than the rate, however slow the machine."""
+        with ThreadPoolExecutor(16) as clients:
+            answers = clients.map(lambda _: service.post("/v1/suggest", body, **headers), range(64))
+            return {answer.status_code for answer in answers}
+
     forwarded = {"X-API-Key": "wrong", "X-Forwarded-For": "1.2.3.4"}
-    more = [service.post("/v1/suggest", {}, **forwarded).status_code for _ in range(8)]
-    assert 429 in more, "nobody chooses another address for himself"
-    statuses = [post(service, "/v1/suggest", {"n": -1}, POOR.key).status_code for _ in range(20)]
-    assert set(statuses) == {422, 429}
+    assert 429 in statuses({}, **forwarded), "nobody chooses another address for himself"
+    assert statuses({"n": -1}, **{"X-API-Key": POOR.key}) == {422, 429}
 
 
 def test_an_upgrade_to_a_websocket_leaves_no_trace_of_what_was_asked(service: Any) -> None:

@@ -54,6 +54,7 @@ def service(start_service: Any, place: Path) -> Any:
     return start_service(
         place / "model",
         *("--feedback", place / "feedback", "--blocklist", place / "blocklist"),
+        *("--budget-ms", "60000"),
         NEXTQUERY_ADMIN_KEYS=ADMIN.line,
         TMPDIR=str(place / "tmp"),
     )
