@@ -27,6 +27,7 @@ COMMANDS = {
     "train": "`nextquery train`, stopped by Ctrl-C",
     "resume": "`nextquery train --resume`",
     "end": "`nextquery train --resume`, last step and model folder",
+    "fit": "`nextquery fit --kind adjacency`",
     "experiment": "`nextquery experiment`, a part",
 }
 

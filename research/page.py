@@ -51,6 +51,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "growth": measured_tables.growth,
     "serving": measured_tables.serving,
     "softmax": measured_tables.softmax,
+    "reproduction": measured_tables.reproduction,
+    "experiment time": measured_tables.experiment_time,
     "grids": measured_tables.grids,
     "data": measured_tables.data,
 }
