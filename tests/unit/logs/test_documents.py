@@ -179,6 +179,7 @@ BAD_LINES = st.sampled_from(
 )
 
 
+@settings(max_examples=30)
 @given(st.lists(JSON_LINES | BAD_LINES, max_size=12))
 def test_lines_have_the_same_fields_together_and_one_by_one(lines: list[str]) -> None:
     texts = pl.DataFrame({"text": lines}, {"text": pl.String}).with_columns(

@@ -180,7 +180,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(lines=LINES, ended=st.booleans(), block=st.integers(1, 300))
 def test_accepted_and_rejected_are_the_rows_read(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], ended: bool, block: int

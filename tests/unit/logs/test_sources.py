@@ -121,7 +121,7 @@ def test_errors_name_what_is_wrong(tmp_path: Path) -> None:
             fetch_indices(stub.address, ["../x"], tmp_path, quiet)
         with pytest.raises(InputError, match="holds what was fetched from"):
             fetch_indices(f"{stub.address}/", ["ubi_queries"], tmp_path, quiet)
-    with pytest.raises(LogError, match="0 documents are kept, and the same command goes on"):
+    with pytest.raises(LogError, match="0 documents are kept, and the same command continues"):
         fetch_indices(stub.address, ["other"], tmp_path, quiet)
 
 
