@@ -154,6 +154,10 @@ def _counted(rows: pl.DataFrame, *keys: str) -> pl.DataFrame:
 # A service as users run it: a process of its own, spoken to over HTTP.
 
 
+PATIENCE = 900.0
+"""Seconds after which something is taken for hung: a busy machine can be a hundred times slower."""
+
+
 @dataclass
 class RunningService:
     """A `nextquery serve` process and what it logged."""
@@ -163,12 +167,12 @@ class RunningService:
     log: list[str] = field(default_factory=list)
 
     def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
-        return httpx.post(self.url + path, json=body, headers=headers, timeout=120)
+        return httpx.post(self.url + path, json=body, headers=headers, timeout=PATIENCE)
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(self.url + path, timeout=120)
+        return httpx.get(self.url + path, timeout=PATIENCE)
 
-    def wait_until(self, condition: Callable[[], bool], seconds: float = 120.0) -> None:
+    def wait_until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         """Look again until it is so; a service that ended or takes too long fails the test."""
         end = time.monotonic() + seconds
         while not condition():
@@ -186,7 +190,7 @@ class RunningService:
         """End it as an operator would and give its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(120)
+        return self.process.wait(PATIENCE)
 
 
 ServiceStarter = Callable[..., RunningService]
@@ -225,7 +229,7 @@ def service_starter() -> Iterator[ServiceStarter]:
                 service.process.terminate()
         for service in started:
             try:
-                service.process.wait(60)
+                service.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 service.process.kill()
                 service.process.wait()
@@ -359,7 +363,7 @@ class RedisServer:
             ["redis-server", "--port", str(self.port), *options, "--dir", str(self._folder)],
             stdout=subprocess.DEVNULL,
         )
-        end = time.monotonic() + 120
+        end = time.monotonic() + 900
         while self._process.poll() is None and not self._answers():
             assert time.monotonic() < end, "redis-server does not start"
             time.sleep(0.02)

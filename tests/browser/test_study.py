@@ -107,7 +107,7 @@ def test_undo_reload_a_phone_and_accessibility(browser: Any, study: Path) -> Non
 def test_kill_9_while_judging_loses_nothing_confirmed(study: Path) -> None:
     confirmed: list[int] = []
     for kills in range(3):
-        with served(study, 1) as (process, (link,)), httpx.Client(timeout=60) as client:
+        with served(study, 1) as (process, (link,)), httpx.Client(timeout=900) as client:
             client.cookies.set("browser", "the same browser")
             for item in range(24):
                 if len(confirmed) == 5 * (kills + 1):

@@ -71,7 +71,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("npm")
     shutil.copytree(PACKAGE, folder, dirs_exist_ok=True)
     command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900)
     if done.returncode:
         pytest.skip(f"npm cannot install {FACTS['devDependencies']}: {done.stderr[-300:]}")
     return folder
@@ -82,7 +82,7 @@ def test_the_types_fit_the_use(installed: Path) -> None:
     (installed / "use.ts").write_text(USE)
     options = ["--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "use.ts"]
     command = ["npx", "--no-install", "tsc", *options]
-    done = subprocess.run(command, cwd=installed, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=installed, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout
 
 

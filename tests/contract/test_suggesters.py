@@ -307,7 +307,7 @@ def service(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     control = tmp_path_factory.mktemp("control")
     settings = ServiceSettings((NamedModel("model", folder),), control, budget_ms=60_000)
     with TestClient(build_app(build_service(settings))) as client:
-        end = time.monotonic() + 120
+        end = time.monotonic() + 900
         while client.get("/readyz").status_code != 200:
             assert time.monotonic() < end, "the model was not loaded"
             time.sleep(0.01)

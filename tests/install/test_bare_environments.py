@@ -146,7 +146,7 @@ def _address(process: subprocess.Popen[str]) -> str:
     raise AssertionError(f"it ended with {process.wait()}")
 
 
-def _wait(address: str, seconds: float = 60) -> None:
+def _wait(address: str, seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(urllib.error.URLError):
@@ -158,7 +158,7 @@ def _wait(address: str, seconds: float = 60) -> None:
 
 def _got(address: str, body: bytes | None = None) -> bytes:
     asked = urllib.request.Request(address, body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(asked, timeout=20) as answer:
+    with urllib.request.urlopen(asked, timeout=300) as answer:
         return bytes(answer.read())
 
 
