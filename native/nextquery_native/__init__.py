@@ -1,4 +1,4 @@
-"""Compiled kernels for nextquery: HRED's decoding steps as a small shared library.
+"""Compiled kernels for nextquery: the decoding steps of its networks as a small shared library.
 
 `nextquery` finds this package by itself and computes with NumPy where it is missing.
 """
