@@ -21,7 +21,7 @@ def explain(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the session update gates: how much each query changed the session state.
+    """Show how much each query of a session counts: HRED's update gates, a Transformer's attention.
 
     Example: `nextquery explain models/hred "airlines" "united airlines" "google" --figure g.png`
     """
@@ -29,18 +29,19 @@ def explain(
 
     from nextquery import load
     from nextquery.errors import InputError
-    from nextquery.inference.analysis import draw_gates, query_weights
-    from nextquery.suggesters.base import Gated
+    from nextquery.inference.analysis import draw_gates
+    from nextquery.suggesters.base import Explainer, Gated
 
     suggester = load(model)
-    if not isinstance(suggester, Gated):
-        raise unable(model, suggester, "has no gates")
-    gates = suggester.update_gates_many([queries])[0]
-    weights = query_weights(queries, gates)
+    if not isinstance(suggester, Explainer):
+        raise unable(model, suggester, "cannot explain itself")
+    weights = suggester.explain(queries)
     if figure is not None:
         if figure.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise InputError(f"--figure {figure}: must end in .png, .svg or .pdf")
-        draw_gates(weights, gates, figure)
+        if not isinstance(suggester, Gated):
+            raise unable(model, suggester, "has no gates to draw")
+        draw_gates(weights, suggester.update_gates_many([queries])[0], figure)
         typer.echo(f"wrote {figure}", err=True)
     rows = [f"{item.update:7.3f}  {item.share:5.3f}  {item.query}" for item in weights]
     document = {"queries": [asdict(item) for item in weights]}

@@ -92,11 +92,28 @@ def test_every_query_has_its_share(
     assert figure.stat().st_size > 1000
 
 
+def test_a_transformer_answers_every_command(
+    served_models: dict[str, Path], frequent: list[str]
+) -> None:
+    folder = served_models["transformer"]
+    shares = [item["share"] for item in ask("explain", folder, *frequent)["queries"]]
+    assert len(shares) == len(frequent)
+    assert sum(shares) == pytest.approx(1.0, abs=1e-4)
+    assert ask("suggest", folder, *frequent, "--beam", "4")["suggestions"]
+    assert ask("neighbours", folder, frequent[0], "-n", "2")["neighbours"]
+
+
 @pytest.mark.parametrize(
     ("command", "kind", "words", "message"),
     [
         ("neighbours", "adjacency", ["a"], "a model of kind 'adjacency' has no vectors; give a"),
-        ("explain", "adjacency", ["a"], "a model of kind 'adjacency' has no gates; give a"),
+        ("explain", "adjacency", ["a"], "a model of kind 'adjacency' cannot explain itself"),
+        (
+            "explain",
+            "transformer",
+            ["a", "--figure", "g.png"],
+            "has no gates to draw",
+        ),
         ("explain", "hred", ["a", "--figure", "g.gif"], "g.gif: must end in .png, .svg or .pdf"),
         ("complete", "hred", ["--set", "specificity=1"], "orders suggestions, not completions"),
         ("suggest", "adjacency", ["--beam", "4"], "--beam: for HRED only; this model is"),
