@@ -1,7 +1,7 @@
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +41,30 @@ def open_client(served_models: dict[str, Path], tmp_path: Path) -> Iterator[Open
     with ExitStack() as stack:
 
         def open_service(**settings: Any) -> TestClient:
-            names = (("adj", "adjacency"), ("pop", "popularity"))
-            models = tuple(NamedModel(name, served_models[kind]) for name, kind in names)
-            service = build_service(ServiceSettings(models, tmp_path, **settings))
-            client = stack.enter_context(TestClient(build_app(service)))
-            end = time.monotonic() + 120
-            while client.get("/readyz").status_code != 200:
-                assert time.monotonic() < end, "the models were not loaded"
-                time.sleep(0.01)
-            return client
+            return stack.enter_context(ready_client(served_models, tmp_path, **settings))
 
         yield open_service
+
+
+@pytest.fixture(scope="session")
+def client(
+    served_models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TestClient]:
+    """One service with default settings, for requests that change nothing."""
+    with ready_client(served_models, tmp_path_factory.mktemp("service")) as shared:
+        yield shared
+
+
+@contextmanager
+def ready_client(
+    served_models: dict[str, Path], control: Path, **settings: Any
+) -> Iterator[TestClient]:
+    names = (("adj", "adjacency"), ("pop", "popularity"))
+    models = tuple(NamedModel(name, served_models[kind]) for name, kind in names)
+    service = build_service(ServiceSettings(models, control, **settings))
+    with TestClient(build_app(service)) as opened:
+        end = time.monotonic() + 120
+        while opened.get("/readyz").status_code != 200:
+            assert time.monotonic() < end, "the models were not loaded"
+            time.sleep(0.01)
+        yield opened

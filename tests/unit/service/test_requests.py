@@ -141,9 +141,8 @@ def facts(answer: Any) -> tuple[int, dict[str, str], dict[str, Any]]:
 
 @pytest.mark.parametrize(("path", "body"), BODIES)
 def test_hot_routes_and_fastapi_give_the_same_answer(
-    open_client: Open, path: str, body: bytes
+    client: TestClient, path: str, body: bytes
 ) -> None:
-    client = open_client()
     hot, fastapi = (
         client.post(path, content=body, headers={"Content-Type": kind}) for kind in (HOT, FASTAPI)
     )
