@@ -86,7 +86,8 @@ def test_validations_come_when_asked(tmp_path: Path, every: int) -> None:
     assert steps == list(range(1, training.position.step + 1))
     if every:
         assert validated[:-1] == [step for step in steps[:-1] if step % every == 0]
-    assert len(validated) == (2 if not every else len(validated))
+    else:
+        assert len(validated) == 2
     assert validated[-1] == steps[-1]
     for entry in entries:
         if "validation_nll" in entry:
