@@ -23,8 +23,8 @@ def summarise(results: Document) -> dict[str, Any]:
         },
         "sessions": results["data"]["counts"]["sessions"],
         "models": {name: _training(facts) for name, facts in results["training"].items()},
-        "scenarios": _scenarios(results["scenarios"], models),
-        "new_visitors": _scenarios(results.get("new_visitors", {}), models),
+        "scenarios": scenarios_of(results["scenarios"], models),
+        "new_visitors": scenarios_of(results.get("new_visitors", {}), models),
         "hidden_intent": results["hidden_intent"],
     }
 
@@ -47,7 +47,8 @@ def _training(facts: Document) -> dict[str, Any]:
     return {key: training[key] for key in kept} if training else {}
 
 
-def _scenarios(scenarios: Document, models: Sequence[str]) -> dict[str, Any]:
+def scenarios_of(scenarios: Document, models: Sequence[str]) -> dict[str, Any]:
+    """The aggregates of each scenario."""
     return {name: _scenario(result, models) for name, result in scenarios.items()}
 
 

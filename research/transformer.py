@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,25 +22,41 @@ from typing import Any
 
 import torch
 
+from nextquery.artifacts import publish
 from nextquery.cli.fit import config_of
 from nextquery.config import load_config
 from nextquery.errors import InputError
+from nextquery.evaluation import scenarios
 from nextquery.evaluation.probes.hidden_intent import intent_result
+from nextquery.evaluation.scenarios import Rules
+from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData
+from nextquery.model.networks import new_model
 from nextquery.model.settings import RunConfig
+from nextquery.ranking.cases import BackgroundCounts, Backgrounds, reciprocal_ranks
+from nextquery.ranking.scoring import log_likelihoods
 from nextquery.records import Session
 from nextquery.suggesters.loading import load
 from nextquery.suggesters.neural import NeuralSuggester
+from nextquery.text.vocabulary import Vocabulary
 from nextquery.training.distributed import processes
 from nextquery.training.run import train
 from nextquery.training.trainer import StopRequest
 from research.commands import make, save
-from research.summary import summarise
+from research.summary import scenarios_of
 
 KINDS = ("hred", "transformer")
 CONFIG = "tiny"
 TRAINING = ("train.validate_every=400", "train.validation_sessions=1000", "train.patience=8")
-EXPERIMENT = ("--min-followers", "5", "--visitors", "known", "--completion-contexts", "0")
+MIN_FOLLOWERS = 5
+EXPERIMENT = (
+    f"--min-followers={MIN_FOLLOWERS}",
+    "--visitors",
+    "known",
+    "--completion-contexts",
+    "0",
+)
+SCENARIOS = ("next_query", "robust", "long_tail", "every_context")
 LISTS = 40
 """Test contexts whose lists are timed."""
 ROUNDS = 3
@@ -63,7 +80,7 @@ class CPUBudget(StopRequest):
 
 
 def study(work: Path, data: Path, seconds: float, seeds: Sequence[int] = (1, 2, 3)) -> None:
-    """Train, compare, time, and write the aggregates."""
+    """Train and compare; then write the aggregates."""
     work.mkdir(parents=True, exist_ok=True)
     names = [f"{kind}-{seed}" for seed in seeds for kind in KINDS]
     for name in names:
@@ -71,25 +88,60 @@ def study(work: Path, data: Path, seconds: float, seeds: Sequence[int] = (1, 2, 
         if not (work / f"{name}.json").exists():
             record = train_for(seconds, kind, int(seed), data, work / name)
             (work / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
-    runs = {name: json.loads((work / f"{name}.json").read_text()) for name in names}
     models = [f"--model={name}={work / name}" for name in names]
     report = work / "report"
     make(report, ["experiment", str(data), *models, *EXPERIMENT, "--out", str(report)])
-    sessions = list(PreparedData(data).sessions("test"))
-    first = {kind: work / f"{kind}-{seeds[0]}" for kind in KINDS}
-    results = json.loads((report / "results.json").read_text())
-    save(
-        "transformer",
-        {
-            "config": CONFIG,
-            "cpu_seconds": seconds,
-            "training": runs,
-            "experiment": summarise(results),
-            "hidden_intent": {name: intent(work / name, sessions) for name in names},
-            "milliseconds_per_list": time_lists(first, sessions),
-            "megabytes": {kind: serving_megabytes(folder) for kind, folder in first.items()},
+    save("transformer", collect(work, data, seconds, names))
+
+
+def collect(work: Path, data: Path, seconds: float, names: Sequence[str]) -> dict[str, Any]:
+    """The aggregates of finished runs and of the finished scenarios of the report in `work`."""
+    prepared = PreparedData(data)
+    sessions = list(prepared.sessions("test"))
+    first = {kind: next(work / name for name in names if name.startswith(kind)) for kind in KINDS}
+    small = {kind: untrained(kind, "small", prepared, work / f"small-{kind}") for kind in KINDS}
+    steps = {path.stem: path for path in sorted((work / "report" / "steps").glob("*.json"))}
+    measured = {
+        name: json.loads(steps[name].read_text())["result"] for name in SCENARIOS if name in steps
+    }
+    models = sorted({model for found in measured.values() for model in found["form_choices"]})
+    return {
+        "date": date.today().isoformat(),
+        "config": CONFIG,
+        "sessions": prepared.artifact.manifest["counts"]["sessions"],
+        "cpu_seconds": seconds,
+        "training": {name: _record(work / f"{name}.json") for name in names},
+        "hidden_intent": {name: intent(work / name, sessions) for name in names},
+        "mrr_alone": {name: mrr_alone(work / name, prepared, sessions) for name in names},
+        "scenarios": scenarios_of(measured, models),
+        "milliseconds_per_list": {
+            CONFIG: time_lists(first, sessions),
+            "small, untrained": time_lists(small, sessions),
         },
-    )
+        "megabytes": {
+            CONFIG: {kind: serving_megabytes(folder) for kind, folder in first.items()},
+            "small, untrained": {kind: serving_megabytes(path) for kind, path in small.items()},
+        },
+    }
+
+
+def _record(file: Path) -> dict[str, Any]:
+    record = json.loads(file.read_text())
+    kept = ("cpu_seconds", "steps", "words", "words_per_cpu_second", "perplexity")
+    return {key: record[key] for key in kept}
+
+
+def untrained(kind: str, config: str, data: PreparedData, folder: Path) -> Path:
+    """A model folder of this size with random weights, for times and memory."""
+    if not folder.exists():
+        torch.manual_seed(0)
+        settings = load_config(RunConfig, config_of(kind, config), ())
+        words = Vocabulary(data.words()[: settings.model.vocabulary_size])
+        model = new_model(settings.model, words)
+        with publish(folder, model.kind, model.manifest_entries()) as partial:
+            model.write_files(partial)
+            write_tables(data, partial)
+    return folder
 
 
 def train_for(seconds: float, kind: str, seed: int, data: Path, out: Path) -> dict[str, Any]:
@@ -133,6 +185,18 @@ def intent(folder: Path, sessions: Sequence[Session]) -> dict[str, Any] | None:
     if result is None:
         return None
     return {"cases": result.cases, "nats": result.nats, "intent": result.intent}
+
+
+def mrr_alone(folder: Path, data: PreparedData, sessions: Sequence[Session]) -> dict[str, float]:
+    """The MRR of a model's likelihoods without a ranker, in the paper's scenarios."""
+    backgrounds = Backgrounds(BackgroundCounts.read(data))
+    model = load(folder)
+    assert isinstance(model, NeuralSuggester)
+    mrr = {}
+    for name in SCENARIOS[:3]:
+        cases = scenarios.SCENARIOS[name].build(sessions, backgrounds, Rules(MIN_FOLLOWERS))
+        mrr[name] = float(reciprocal_ranks(cases, log_likelihoods(model, cases)).mean())
+    return mrr
 
 
 def time_lists(folders: dict[str, Path], sessions: Sequence[Session]) -> dict[str, float]:
