@@ -51,10 +51,8 @@ TRAINING = ("train.validate_every=400", "train.validation_sessions=1000", "train
 MIN_FOLLOWERS = 5
 EXPERIMENT = (
     f"--min-followers={MIN_FOLLOWERS}",
-    "--visitors",
-    "known",
-    "--completion-contexts",
-    "0",
+    *("--visitors=known", "--completion-contexts=0"),
+    *("--seeds=2", "--ranker-cases=800", "--generation-contexts=100"),
 )
 SCENARIOS = ("next_query", "robust", "long_tail", "every_context")
 LISTS = 40
