@@ -1,8 +1,9 @@
 """What own earlier queries are worth to visitors, on sessions that no choice was made on.
 
 The rule that decides what is shown was developed with the last requests of 3,000 sessions of each
-split (seed 1). This study leaves these sessions out and measures all others once, with the
-defaults of `nextquery fit --kind returning`, which depend on training and validation alone.
+split (seed 1). This study leaves these sessions out and measures up to 2,500 others of each split
+once, with the defaults of `nextquery fit --kind returning`, which depend on training and
+validation alone.
 """
 
 import json
@@ -27,6 +28,7 @@ from nextquery.suggesters.returning_fit import draw_sessions, requests_of_sessio
 RESULT = Path(__file__).parents[1] / "docs" / "results" / "returning.json"
 DEVELOPMENT_SESSIONS = 3000
 DEVELOPMENT_SEED = 1
+FRESH_SESSIONS = 2500
 EVERY_SESSION = 10**9
 
 
@@ -40,7 +42,8 @@ def study(returning: Path, data_folder: Path, models: dict[str, Path]) -> None:
     for split in ("test", UNSEEN_USERS):
         looked_at = draw_sessions(data, split, DEVELOPMENT_SESSIONS, DEVELOPMENT_SEED)
         numbers = draw_sessions(data, split, EVERY_SESSION, 0).sort()
-        fresh = numbers.filter(~numbers.is_in(looked_at.implode()))
+        others = numbers.filter(~numbers.is_in(looked_at.implode()))
+        fresh = others.sample(min(FRESH_SESSIONS, len(others)), shuffle=True, seed=2)
         requests = requests_of_sessions(data, split, fresh, last_only=True)
         developed_with = requests_of_sessions(data, split, looked_at, last_only=True)
         users = {request.user for request in developed_with}

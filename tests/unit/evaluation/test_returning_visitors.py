@@ -103,6 +103,9 @@ def test_a_whole_run_on_a_log_with_habits(tmp_path: Path) -> None:
     page = report_tables(result)
     assert "last three distinct queries" in page
     assert "Users kept aside, returning visitors" in page
+    assert first.requests < 30
+    assert f"first-time visitors ({first.requests} requests" in page
+    assert "too few to measure" in page
 
 
 def test_a_log_without_returning_visitors_says_so(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from nextquery.evaluation.report.html import PLOTS, Cell, Row, heading, paragrap
 from nextquery.evaluation.report.plots import colour, draw_gates, svg_plot
 from nextquery.evaluation.report.tables import interval, p_value
 from nextquery.evaluation.results import ExperimentResults
+from nextquery.evaluation.returning import ReturningResult
 
 
 def generation(out: Path, results: ExperimentResults) -> str:
@@ -279,4 +280,17 @@ def returning(out: Path, results: ExperimentResults) -> str:
         "informational: that query is not one of the 100 most frequent. In brackets 95% "
         "intervals over users."
     )
-    return html.paragraph(text) + tables.returning(result)
+    return html.paragraph(text + _what_again_adds(result)) + tables.returning(result)
+
+
+def _what_again_adds(result: ReturningResult) -> str:
+    """The main figures of the first system, in a sentence."""
+    visitors = result.visitors.get("test: returning")
+    if visitors is None or not visitors.lists:
+        return ""
+    system = next(iter(visitors.lists))
+    alone, shown = visitors.lists[system].hit_5.value, visitors.shown[system].hit.value
+    return (
+        f" {label(system)} has the next query of returning visitors among its first five in "
+        f"{alone:.1%} of the test requests, and with again in {shown:.1%}."
+    )

@@ -207,6 +207,8 @@ def generation(results: ExperimentResults) -> str:
 
 
 _SPLITS = {"test": "Test", "unseen_users": "Users kept aside"}
+_FEWEST_REQUESTS = 30
+"""Fewer requests of a group of visitors show nothing."""
 
 
 def returning(result: ReturningResult) -> str:
@@ -217,6 +219,9 @@ def returning(result: ReturningResult) -> str:
         facts = f"{visitors.requests:,} requests of {visitors.users:,} users"
         before = f"the next query was typed before in {visitors.next_query_typed_before:.1%}"
         title = f"{_SPLITS.get(split, split)}, {group_name} visitors ({facts}; {before})"
+        if visitors.requests < _FEWEST_REQUESTS:
+            parts.append(paragraph(f"{title}: too few to measure.", "note"))
+            continue
         heads = ["Own earlier queries", "shown in", "has the next query", "the same when shown"]
         heads += ["one query is the next", "the first is", "MRR", "informational MRR"]
         rule = _group_row("last three distinct queries", visitors.last_three)
@@ -251,11 +256,13 @@ def _list_rows(name: str, alone: ListQuality, shown: ListQuality) -> tuple[Row, 
 def _share_interval(value: Estimate | None) -> str:
     if value is None:
         return ""
-    return f"{value.value:.1%} [{100 * value.low:.1f}, {100 * value.high:.1f}]"
+    return f"{value.value:.1%} [{100 * value.low:.1f},\N{NO-BREAK SPACE}{100 * value.high:.1f}]"
 
 
 def _estimate(value: Estimate | None) -> str:
-    return "" if value is None else f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
+    if value is None:
+        return ""
+    return f"{value.value:.3f} [{value.low:.3f},\N{NO-BREAK SPACE}{value.high:.3f}]"
 
 
 def samples(results: ExperimentResults) -> str:
