@@ -77,7 +77,8 @@ def main(arguments: list[str]) -> None:
 
             named = dict(model.split("=", 1) for model in models)
             folders = {name: Path(folder) for name, folder in named.items()}
-            returning_visitors.study(Path(returning), Path(data), folders)
+            fitted = [Path(folder) for folder in returning.split(",")]
+            returning_visitors.study(fitted, Path(data), folders)
         case ["transformer", work, data, seconds, *seeds]:
             from research import transformer
 

@@ -2,8 +2,8 @@
 
 The rule that decides what is shown was developed with the last requests of 3,000 sessions of each
 split (seed 1). This study leaves these sessions out and measures up to 2,500 others of each split
-once, with the defaults of `nextquery fit --kind returning`, which depend on training and
-validation alone.
+once, with what `nextquery fit --kind returning` gives, which depends on training and validation
+alone.
 """
 
 import json
@@ -32,13 +32,13 @@ FRESH_SESSIONS = 2500
 EVERY_SESSION = 10**9
 
 
-def study(returning: Path, data_folder: Path, models: dict[str, Path]) -> None:
-    """Measure a model of returning visitors next to the lists of models; write the results."""
+def study(returning: list[Path], data_folder: Path, models: dict[str, Path]) -> None:
+    """Measure models of returning visitors next to the lists of models; write the results."""
     data = PreparedData(data_folder)
-    model = Returning.load(returning)
+    fitted = [Returning.load(folder) for folder in returning]
     frequent = frequent_queries(BackgroundCounts.read(data))
     suggesters = {name: load(folder) for name, folder in models.items()}
-    visitors: dict[str, VisitorResult] = {}
+    visitors: list[dict[str, VisitorResult]] = [{} for _ in fitted]
     for split in ("test", UNSEEN_USERS):
         looked_at = draw_sessions(data, split, DEVELOPMENT_SESSIONS, DEVELOPMENT_SEED)
         numbers = draw_sessions(data, split, EVERY_SESSION, 0).sort()
@@ -62,22 +62,26 @@ def study(returning: Path, data_folder: Path, models: dict[str, Path]) -> None:
             ],
         }
         for name, chosen in groups.items():
-            if chosen:
-                of_group = {key: [rows[n] for n in chosen] for key, rows in lists.items()}
-                some = [requests[n] for n in chosen]
-                visitors[f"{split}: {name}"] = measure(model, some, of_group, frequent)
+            if not chosen:
+                continue
+            of_group = {key: [rows[n] for n in chosen] for key, rows in lists.items()}
+            some = [requests[n] for n in chosen]
+            for model, found in zip(fitted, visitors, strict=True):
+                found[f"{split}: {name}"] = measure(model, some, of_group, frequent)
     document = {
         "date": date.today().isoformat(),
-        "command": "python -m research returning RETURNING DATA NAME=MODEL...",
+        "command": "python -m research returning RETURNING,RETURNING DATA NAME=MODEL...",
         "machine": platform.machine(),
         "data": data.artifact.manifest["counts"]["sessions"],
-        "rule": {
-            "learner": model.learner,
-            "threshold": model.threshold,
-            "further": model.further,
-            "validation": model.validation,
-            "settings": model.settings.model_dump(mode="json"),
+        "learners": {
+            model.learner: {
+                "threshold": model.threshold,
+                "further": model.further,
+                "validation": model.validation,
+                "settings": model.settings.model_dump(mode="json"),
+                "result": to_json(ReturningResult(found, model.threshold, model.learner)),
+            }
+            for model, found in zip(fitted, visitors, strict=True)
         },
-        "result": to_json(ReturningResult(visitors, model.threshold, model.learner)),
     }
     RESULT.write_text(json.dumps(document, indent=1) + "\n")

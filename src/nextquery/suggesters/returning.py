@@ -1,7 +1,7 @@
 """What a returning visitor may search for again: P(next query = q | own past, session).
 
 Candidates are the visitor's own earlier queries, so the model stores no query of anybody: it has
-boosted trees, or a logistic regression, over features of the past (how often, how recently, after
+a logistic regression, or boosted trees, over features of the past (how often, how recently, after
 which query) and of the session (words in common). The K-user rule does not apply to a visitor's own
 text.
 
@@ -174,8 +174,9 @@ class ReturningSettings(Section):
     precision: float = Field(default=2.0, ge=0.0)
     """A query that is shown is the next one at least this many times as often as one of the last
     three distinct queries."""
-    learner: Literal["auto", "trees", "regression"] = "auto"
-    """Boosted trees (need LightGBM to fit), a logistic regression, or what validation prefers."""
+    learner: Literal["auto", "trees", "regression"] = "regression"
+    """A logistic regression, boosted trees (need LightGBM to fit), or what validation prefers
+    (`auto`). Trees take 0.3 ms longer per request with 200 earlier queries."""
     ridge: float = Field(default=100.0, ge=0.0)
     """Weight decay of the regression, counted in candidates."""
     seed: int = Field(default=0, ge=0)

@@ -4,8 +4,9 @@ Each request of a training session is a case: what its user had typed before it,
 came next. All features are causal, and none counts what other people typed: a visitor whom the log
 has not seen has the same features as one whom it has.
 
-The validation sessions decide everything that is not learnt: trees or regression (the smaller log
-loss), how probabilities are calibrated, and what is shown (`_choose_rule`).
+The validation sessions decide everything that is not learnt: trees or regression if the settings
+leave it open (the smaller log loss), how probabilities are calibrated, and what is shown
+(`_choose_rule`).
 """
 
 from collections.abc import Iterator, Sequence
