@@ -51,7 +51,7 @@ PAPER_PROTOCOL = (
     Study("AOL", "new (folds)", "aol", "new_visitors"),
     Study("synthetic, no copying", "known", "synthetic", model="first-1"),
     Study("synthetic, copying", "known", "synthetic_copying"),
-    Study("synthetic, copying", "new (folds)", "synthetic_copying", "new_visitors"),
+    Study("synthetic, copying", "new to counts", "synthetic_copying", "new_visitors"),
     Study("synthetic, shuffled", "known", "control", model="all-1"),
 )
 """Rankers learn from the last query of each training session."""

@@ -8,7 +8,15 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from research import earlier, gains, measured_tables, presentations, size_tables, tables
+from research import (
+    earlier,
+    gains,
+    list_tables,
+    measured_tables,
+    presentations,
+    size_tables,
+    tables,
+)
 
 PAGES: tuple[Path, ...] = (
     *(
@@ -55,5 +63,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "experiment time": measured_tables.experiment_time,
     "grids": measured_tables.grids,
     "data": measured_tables.data,
+    "returning": list_tables.returning,
 }
 """Every table by name."""

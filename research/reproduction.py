@@ -60,7 +60,8 @@ def measure(work: Path, name: str, arguments: Sequence[str], minutes: int | None
 
 def collect(work: Path) -> dict[str, Any]:
     """Time and memory of every command that ran, and the curve of the training."""
-    commands = {path.stem: read_time(path.read_text()) for path in sorted(work.glob("*.time"))}
+    records = {path.stem: path.read_text() for path in sorted(work.glob("*.time"))}
+    commands = {name: read_time(text) for name, text in records.items() if text}  # else running
     manifest = json.loads((work / "data" / "manifest.json").read_text())
     lines = (work / "metrics.jsonl").read_text().splitlines()
     return {
