@@ -17,14 +17,14 @@ def returning() -> str:
     """The next query in the list alone and in list and `again` together, with intervals by user."""
     heads = ["visitors", "requests", "users", "next query typed before", "hit, list of 5"]
     heads += ["hit, list and `again`", "`again` shown", "right when shown", "last three right"]
-    visitors = read("returning")["result"]["visitors"]
+    visitors = read("returning")["learners"]["regression"]["result"]["visitors"]
     return table(heads, [_row(title, visitors[key]) for key, title in VISITORS.items()])
 
 
 def _row(title: str, measured: Document) -> list[str]:
     cells = [title, f"{measured['requests']:,}", f"{measured['users']:,}"]
     cells.append(f"{measured['next_query_typed_before']:.0%}")
-    [alone], [together] = measured["lists"].values(), measured["shown"].values()
+    alone, together = measured["lists"]["blend"], measured["shown"]["blend"]
     cells += [share(alone["hit_5"]), share(together["hit"])]
     again = measured["again"]
     cells += [f"{again['shown']['value']:.0%}", share(again["precision_when_shown"])]
