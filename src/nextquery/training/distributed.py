@@ -66,9 +66,10 @@ def processes(device: str) -> Iterator[Processes]:
     if count == 1:
         yield Processes(0, 1, chosen)
         return
-    distributed.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
-    rank = distributed.get_rank()
+    rank = int(os.environ.get("RANK", "0"))
     try:
+        # Fails, too, when another process has ended by now.
+        distributed.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
         yield Processes(rank, count, chosen)
     except RuntimeError as error:
         if not isinstance(error, distributed.DistError) and not _LOST.search(str(error)):
@@ -78,7 +79,8 @@ def processes(device: str) -> Iterator[Processes]:
             "message says why"
         ) from error
     finally:
-        distributed.destroy_process_group()
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
 
 
 def needs_gloo(module: nn.Module, device: torch.device) -> bool:
