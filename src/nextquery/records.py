@@ -1,6 +1,10 @@
 """The frozen records that packages pass to each other, independent of files and models."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+Known = Literal["free", "prefer", "only"]
+"""Whether a list has any queries, prefers those of at least K users, or has only those."""
 
 
 @dataclass(frozen=True, slots=True)

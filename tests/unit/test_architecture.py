@@ -24,6 +24,8 @@ def test_no_import_cycles() -> None:
         "import nextquery",
         "from nextquery import load",
         "import nextquery.cli.entry",
+        "from importlib import import_module\nfrom nextquery.cli.main import MODULES\n"
+        "for name in MODULES.values(): import_module(name)",
         "from nextquery.suggesters import loading, neural, adjacency, qvmm, cacb, rescue",
         "import nextquery.feedback.reranker",
         "import nextquery.service.app",

@@ -2,12 +2,10 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence, Set
-from math import log
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from nextquery.cli.options import AsJson, print_result
@@ -15,12 +13,10 @@ from nextquery.errors import InputError
 from nextquery.normalise import join_words
 from nextquery.records import Correction, Suggestion
 from nextquery.settings import TUNING
-from nextquery.suggesters.background import Background
-from nextquery.suggesters.count_suggester import CountSuggester, clean, seen
-from nextquery.suggesters.rewriting import QueryRewriter, ReadContext, read_synonyms
 
 if TYPE_CHECKING:
     from nextquery.suggesters.base import Suggester
+    from nextquery.suggesters.rewriting import QueryRewriter
 
 Blocklist = Annotated[
     Path | None, typer.Option(help="A file of words and phrases never to suggest.")
@@ -134,70 +130,6 @@ def as_written(suggestion: "Suggestion") -> "Suggestion":
     return replace(suggestion, text=join_words(suggestion.text))
 
 
-FREQUENT_QUERIES = 50_000
-"""How many of the most frequent queries are searched, which takes a twentieth of a second."""
-
-
-def fall_back(model: CountSuggester[Any], context: Sequence[str], n: int) -> list[Suggestion]:
-    """At most `n` queries that share words with the last one, or the most frequent if none does.
-
-    The `source` of each says that it does not come from the model. The score is the logarithm of
-    the query's frequency, and for shared words also of the share of words: rare words weigh more.
-    """
-    queries = clean(context)
-    related = sorted(_related(model.background, queries), key=lambda item: (-item.score, item.text))
-    return _shown(model, related, queries, n) or _shown(
-        model, _frequent(model.background), queries, n
-    )
-
-
-def _shown(
-    model: CountSuggester[Any], candidates: Sequence[Suggestion], queries: Sequence[str], n: int
-) -> list[Suggestion]:
-    """The first `n` that are not in the session and that the guard allows."""
-    kept: list[Suggestion] = []
-    for item in candidates:
-        if len(kept) == n:
-            break
-        if item.text not in queries and model.guard.allows(item.text):
-            kept.append(item)
-    return kept
-
-
-def _most_frequent(background: Background) -> Iterator[tuple[str, int]]:
-    order = np.argsort(-np.asarray(background.counts), kind="stable")[:FREQUENT_QUERIES]
-    for query in order.tolist():
-        yield background.text(query), int(background.counts[query])
-
-
-def _related(background: Background, queries: Sequence[str]) -> Iterator[Suggestion]:
-    typed = set(queries[-1].split()) if queries else set()
-    known = {word for word in typed if word in background.words}
-    if not known:
-        return
-    for text, count in _most_frequent(background):
-        words = set(text.split())
-        if shared := known & words:
-            share = _weight(background, shared) / _weight(background, known | words)
-            score = background.log_prior(text) + log(share)
-            yield Suggestion(text, score, f"shares words with the last query; {seen(count)}")
-
-
-def _weight(background: Background, words: set[str]) -> float:
-    """The sum of `log(all words / count)`, so that frequent words weigh little."""
-    counts = (int(background.word_counts[background.words[word]]) for word in words)
-    return sum(log(background.symbols / count) for count in counts)
-
-
-def _frequent(background: Background) -> list[Suggestion]:
-    return [
-        Suggestion(
-            text, background.log_prior(text), f"frequent, whatever came before; {seen(count)}"
-        )
-        for text, count in _most_frequent(background)
-    ]
-
-
 def suggest(
     model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
     queries: Annotated[
@@ -250,6 +182,7 @@ def suggest(
     from nextquery.inference.lists import group
     from nextquery.inference.process_memory import keep_freed_memory
     from nextquery.suggesters.base import ListMaker, SuggestOptions
+    from nextquery.suggesters.rewriting import ReadContext
 
     keep_freed_memory()
     check = read_hits(hits) if hits else None
@@ -290,13 +223,18 @@ def _lines(suggestions: "Sequence[Suggestion]") -> str:
 
 
 def _advice(suggester: "Suggester", fallback: bool) -> str:
+    from nextquery.suggesters.count_suggester import CountSuggester
+
     has_more = isinstance(suggester, CountSuggester) and not fallback
     return "; --fallback shows related or frequent queries" if has_more else ""
 
 
-def _rewriter(suggester: "Suggester", synonyms: Path | None, correct: bool) -> QueryRewriter | None:
+def _rewriter(
+    suggester: "Suggester", synonyms: Path | None, correct: bool
+) -> "QueryRewriter | None":
     """What reads queries as the service does; None if they are to be taken as they are typed."""
     from nextquery.suggesters.base import Guarded
+    from nextquery.suggesters.rewriting import QueryRewriter, read_synonyms
 
     known = read_synonyms(synonyms) if synonyms else None
     if not correct or not isinstance(suggester, Guarded):
@@ -320,6 +258,8 @@ def _say_correction(correction: Correction | None) -> None:
 
 def _instead(suggester: "Suggester", context: list[str], n: int) -> "list[Suggestion]":
     """What a count model's log has, where the model itself has nothing."""
+    from nextquery.suggesters.count_suggester import CountSuggester, fall_back
+
     return fall_back(suggester, context, n) if isinstance(suggester, CountSuggester) else []
 
 

@@ -5,13 +5,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nextquery.errors import InputError
 from nextquery.normalise import join_words
 from nextquery.records import Suggestion
 from nextquery.settings import check_limits, setting
-from nextquery.suggesters.base import BatchSuggester, Guarded, Suggester
+
+if TYPE_CHECKING:
+    from nextquery.suggesters.base import Guarded, Suggester
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class ExportedQuery:
     following: tuple[NextQuery, ...]
 
 
-def exported_queries(model: Suggester, settings: ExportSettings) -> Iterator[ExportedQuery]:
+def exported_queries(model: "Suggester", settings: ExportSettings) -> Iterator[ExportedQuery]:
     """The queries to write, most frequent first, ties by text; what the guard refuses is left out.
 
     Only queries that at least K users typed are known at all.
@@ -68,8 +70,10 @@ def exported_queries(model: Suggester, settings: ExportSettings) -> Iterator[Exp
             yield ExportedQuery(join_words(text), count, shown)
 
 
-def frequent_queries(model: Suggester, most: int) -> list[tuple[str, int]]:
+def frequent_queries(model: "Suggester", most: int) -> list[tuple[str, int]]:
     """The most frequent known queries that may be shown, with their counts."""
+    from nextquery.suggesters.base import Guarded
+
     if not isinstance(model, Guarded):
         raise InputError(f"a model of the kind {model.kind} has no guard and is not exported")
     tables: Any = model.guard.tables.queries
@@ -85,7 +89,11 @@ def frequent_queries(model: Suggester, most: int) -> list[tuple[str, int]]:
     return shown
 
 
-def _lists(model: Suggester, contexts: Sequence[tuple[str, ...]], n: int) -> list[list[Suggestion]]:
+def _lists(
+    model: "Suggester", contexts: Sequence[tuple[str, ...]], n: int
+) -> list[list[Suggestion]]:
+    from nextquery.suggesters.base import BatchSuggester
+
     if isinstance(model, BatchSuggester):
         return model.suggest_many(contexts, n)
     return [model.suggest(context, n) for context in contexts]

@@ -20,10 +20,9 @@ from nextquery.artifacts import (
 from nextquery.errors import ArtifactError
 from nextquery.feedback.events import Source, source_of
 from nextquery.guard.guard import Guard
-from nextquery.inference.settings import Known
 from nextquery.inference.trees import Trees
 from nextquery.ranking.similarity import cosine, trigrams
-from nextquery.records import ScoredQuery, Suggestion
+from nextquery.records import Known, ScoredQuery, Suggestion
 from nextquery.suggesters.background import load_array, load_record
 from nextquery.suggesters.base import Adjustable, Completer, Decoding, Suggester
 from nextquery.suggesters.count_suggester import clean

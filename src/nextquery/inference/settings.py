@@ -8,10 +8,10 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from nextquery.config import Section
 from nextquery.errors import ConfigError
 from nextquery.inference.near_duplicates import AUTO, languages
+from nextquery.records import Known
 from nextquery.settings import split_pair
 
 Mode = Literal["exact", "fast"]
-Known = Literal["free", "prefer", "only"]
 
 SPECIFICITY = 0.3
 """The default share of a query's log-likelihood without a session that is subtracted."""

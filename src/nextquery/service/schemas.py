@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from nextquery.inference.settings import Known
+from nextquery.records import Known
 from nextquery.service.settings import (
     MAX_BATCH_REQUESTS,
     MAX_CANDIDATES,

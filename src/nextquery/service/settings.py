@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nextquery.errors import InputError
 from nextquery.feedback.assignment import Share
-from nextquery.inference.settings import Known
+from nextquery.records import Known
 from nextquery.settings import TUNING, Option, check_limits, setting
 
 LISTS = "Lists"

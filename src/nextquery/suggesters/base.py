@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.settings import DecodeConfig, Known
-from nextquery.records import Neighbour, QueryWeight, ScoredQuery, Suggestion
+from nextquery.inference.settings import DecodeConfig
+from nextquery.records import Known, Neighbour, QueryWeight, ScoredQuery, Suggestion
 from nextquery.text.vocabulary import Vocabulary
 
 Floats = NDArray[np.float32]

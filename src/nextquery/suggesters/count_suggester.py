@@ -6,7 +6,7 @@ The site's own titles (`SiteTitles`) fill completions and lists that the counts 
 import heapq
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from itertools import islice
@@ -22,9 +22,8 @@ from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
 from nextquery.guard.tables import FOLDER
 from nextquery.inference.lists import diversify
-from nextquery.inference.settings import Known
 from nextquery.normalise import cache_short_texts, normalise_query
-from nextquery.records import ScoredQuery, Suggestion
+from nextquery.records import Known, ScoredQuery, Suggestion
 from nextquery.suggesters.background import Background
 
 LOOKED_AT = 200
@@ -405,3 +404,69 @@ def seen(count: float, where: str = "") -> str:
     times = ceil(count)
     suffix = f" {where}" if where else ""
     return f"seen in the log ({times} time{'' if times == 1 else 's'}{suffix})"
+
+
+FREQUENT_QUERIES = 50_000
+"""How many of the most frequent queries are searched, which takes a twentieth of a second."""
+
+
+def fall_back(model: CountSuggester[Any], context: Sequence[str], n: int) -> list[Suggestion]:
+    """At most `n` queries that share words with the last one, or the most frequent if none does.
+
+    The `source` of each says that it does not come from the model. The score is the logarithm of
+    the query's frequency, and for shared words also of the share of words: rare words weigh more.
+    """
+    queries = clean(context)
+    related = sorted(
+        _sharing_words(model.background, queries), key=lambda item: (-item.score, item.text)
+    )
+    return _first_allowed(model, related, queries, n) or _first_allowed(
+        model, _frequent(model.background), queries, n
+    )
+
+
+def _first_allowed(
+    model: CountSuggester[Any], candidates: Sequence[Suggestion], queries: Sequence[str], n: int
+) -> list[Suggestion]:
+    """The first `n` that are not in the session and that the guard allows."""
+    kept: list[Suggestion] = []
+    for item in candidates:
+        if len(kept) == n:
+            break
+        if item.text not in queries and model.guard.allows(item.text):
+            kept.append(item)
+    return kept
+
+
+def _most_frequent(background: Background) -> Iterator[tuple[str, int]]:
+    order = np.argsort(-np.asarray(background.counts), kind="stable")[:FREQUENT_QUERIES]
+    for query in order.tolist():
+        yield background.text(query), int(background.counts[query])
+
+
+def _sharing_words(background: Background, queries: Sequence[str]) -> Iterator[Suggestion]:
+    typed = set(queries[-1].split()) if queries else set()
+    known = {word for word in typed if word in background.words}
+    if not known:
+        return
+    for text, count in _most_frequent(background):
+        words = set(text.split())
+        if shared := known & words:
+            share = _word_weight(background, shared) / _word_weight(background, known | words)
+            score = background.log_prior(text) + log(share)
+            yield Suggestion(text, score, f"shares words with the last query; {seen(count)}")
+
+
+def _word_weight(background: Background, words: set[str]) -> float:
+    """The sum of `log(all words / count)`, so that frequent words weigh little."""
+    counts = (int(background.word_counts[background.words[word]]) for word in words)
+    return sum(log(background.symbols / count) for count in counts)
+
+
+def _frequent(background: Background) -> list[Suggestion]:
+    return [
+        Suggestion(
+            text, background.log_prior(text), f"frequent, whatever came before; {seen(count)}"
+        )
+        for text, count in _most_frequent(background)
+    ]

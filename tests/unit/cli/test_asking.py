@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 
 from nextquery import HRED, load
 from nextquery.cli.main import app
-from nextquery.cli.suggest import as_written, decode_options, fall_back
+from nextquery.cli.suggest import as_written, decode_options
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
 from nextquery.records import Suggestion
 from nextquery.suggesters.adjacency import Adjacency
+from nextquery.suggesters.count_suggester import fall_back
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.loading import count_model
 

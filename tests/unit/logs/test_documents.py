@@ -23,7 +23,7 @@ from nextquery.logs.formats.json import (
     sample_paths,
 )
 from nextquery.logs.formats.ubi import read_fields
-from nextquery.logs.reading import lines, rejects
+from nextquery.logs.reading import encodings, rejects
 from nextquery.logs.reading.open import LogFile, Sample, find_files
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
 from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
@@ -154,7 +154,7 @@ def test_a_damaged_document_is_named(tmp_path: Path, text: str) -> None:
 def test_an_object_without_end_takes_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "LARGEST_OBJECT", 1000)
+    monkeypatch.setattr(encodings, "LARGEST_OBJECT", 1000)
     monkeypatch.setattr(json_format, "_CHUNK", 500)
     path = tmp_path / "log.json"
     path.write_text('[{"a": "' + "x" * 100_000 + '"}]')

@@ -21,8 +21,7 @@ from nextquery.logs.formats.base import (
     filtered,
 )
 from nextquery.logs.reading import rejects
-from nextquery.logs.reading.encodings import UTF_8
-from nextquery.logs.reading.lines import scan_objects
+from nextquery.logs.reading.encodings import UTF_8, scan_objects
 from nextquery.logs.reading.open import LogFile, Sample
 from nextquery.logs.reading.rows import HeaderlessLayout, ParsedRows, Row, rows_frame, validate_rows
 from nextquery.logs.reading.times import USUAL, parse_times
