@@ -158,3 +158,11 @@ def test_blocks_that_do_not_run_say_why() -> None:
     marked = [block.not_run for page in PAGES for block in blocks(page) if block.not_run]
     assert marked
     assert not [reason for reason in marked if len(reason.partition(": ")[2]) < 5]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_commands_are_in_blocks_with_a_language(page: Path) -> None:
+    parts = re.split(r"^```(.*)\n", page.read_text(encoding="utf-8"), flags=re.M)
+    blocks_by_language = zip(parts[1::4], parts[2::4], strict=True)
+    plain = [text for language, text in blocks_by_language if not language]
+    assert not [text for text in plain if re.search(r"^(\$ )?(nextquery|curl) ", text, re.M)]
