@@ -28,7 +28,7 @@ class Study:
     variant: str = ""
 
     def rows(self) -> Iterator[tuple[str, Document]]:
-        """The scenarios that had enough cases, by name."""
+        """The scenarios that had enough cases, by name; none of a study that was not run yet."""
         if not (RESULTS / f"{self.file}.json").exists():
             return
         document = read(self.file)
