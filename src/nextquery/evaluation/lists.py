@@ -15,7 +15,8 @@ from nextquery.evaluation.comparison import paired_t_test_by_user
 from nextquery.evaluation.steps import OPTIONAL, Steps
 from nextquery.guard.guard import Guard
 from nextquery.guard.quality import Flaw
-from nextquery.inference.lists import Relation, most_frequent, relation
+from nextquery.inference.gate import most_frequent
+from nextquery.inference.lists import Relation, relation
 from nextquery.ranking.cases import BackgroundCounts
 from nextquery.records import Session, Suggestion
 from nextquery.suggesters.base import BatchSuggester, Decoding, Guarded

@@ -76,8 +76,6 @@ class TypedText:
     """The keys of the adjacent words of K users, ascending."""
     pair_users: NDArray[np.int64]
     """(pairs,): how many users typed the pair."""
-    together: Keys
-    """The keys of two words (in the singular) that K users typed in one query, ascending."""
     least_fluency: float = -np.inf
     """The threshold of `fluency`."""
     corrections: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +86,6 @@ class TypedText:
         check_length("word_positions", self.counts, 3 * len(self.words))
         require(bool((self.counts >= 0).all()), "word_positions has a negative count")
         check_length("pair_users", self.pair_users, len(self.pair_keys))
-        require(bool((self.together[1:] >= self.together[:-1]).all()), "together is out of order")
 
     def flaw(self, text: str, session_words: frozenset[str], session_pairs: Keys) -> Flaw | None:
         """What is wrong with a text that fewer than K users typed, if anything.
@@ -112,10 +109,6 @@ class TypedText:
     def occurrences(self, word: str) -> int:
         """How often people typed a word, each user once per query; 0 for fewer than K users."""
         return self._row(word)[0]
-
-    def typed_together(self, first: str, second: str) -> bool:
-        """Whether K users typed two words in one query, in any order and form."""
-        return _find(self.together, together_key(singular(first), singular(second), self.secret))[1]
 
     def hardly_begins(self, word: str) -> bool:
         """Whether queries hardly ever begin with a word."""
@@ -188,8 +181,3 @@ def _find(keys: Keys, key: int) -> tuple[int, bool]:
 def singular(word: str) -> str:
     """A crude singular, so that `hotel hotels` has a word twice."""
     return word[:-1] if len(word) > SHORT_WORD and word.endswith("s") else word
-
-
-def together_key(first: str, second: str, secret: bytes) -> int:
-    """The key of two words in any order."""
-    return pair_key(*sorted((text_key(first, secret), text_key(second, secret))))

@@ -17,7 +17,7 @@ from nextquery.artifacts import Artifact, read_artifact, write_text
 from nextquery.artifacts.arrays import load_array, load_record_trie, load_trie, require
 from nextquery.errors import ArtifactError
 from nextquery.guard.fingerprints import Keys, RareSet, pair_keys, text_keys
-from nextquery.guard.quality import SHORT_WORD, TypedText, together_key
+from nextquery.guard.quality import TypedText
 from nextquery.logs.spelling import MIN_TARGET_USERS
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ COUNT_FORMAT = "<Q"
 COUNT_WIDTH = 8
 LONGEST_KEY = 64
 """What BLAKE2b takes."""
-LONGEST_TOGETHER = 8
-"""Words of a longer query say little about each other."""
 CALIBRATED = 20_000
 """About this many typed queries set the threshold of fluency."""
 _NO_KEYS = np.empty(0, dtype=np.uint64)
@@ -171,7 +169,6 @@ def _read_typed_text(
         load_array(artifact, f"{FOLDER}/word_positions.npy", "i"),
         pairs,
         load_array(artifact, f"{FOLDER}/pair_users.npy", "i"),
-        load_array(artifact, f"{FOLDER}/together.npy", "u"),
         settings.least_fluency,
         settings.corrections,
     )
@@ -191,7 +188,6 @@ def write_tables(data: PreparedData, folder: Path) -> None:
     typed = count_typed_text(data, words, secret, pairs, users)
     np.save(target / "word_positions.npy", typed.counts, allow_pickle=False)
     np.save(target / "pair_users.npy", typed.pair_users, allow_pickle=False)
-    np.save(target / "together.npy", typed.together, allow_pickle=False)
     settings = {
         "min_users": data.min_users,
         "key": secret.hex(),
@@ -275,38 +271,10 @@ def count_typed_text(
         for word, times in used.alias("word").value_counts().iter_rows():
             if word in words:
                 counts[3 * words[word] + column] = times
-    together = _typed_together(data, secret)
     corrections = _corrections(data)
-    typed = TypedText(words, secret, counts, pairs, pair_users, together, corrections=corrections)
+    typed = TypedText(words, secret, counts, pairs, pair_users, corrections=corrections)
     sample = queries.unique().sort().gather_every(1 + len(queries) // CALIBRATED)
     return typed.calibrated(sample.to_list())
-
-
-def _typed_together(data: PreparedData, secret: bytes) -> Keys:
-    """The keys of two words that K users typed in one short query, ascending."""
-    import polars as pl
-
-    word = pl.col("word")
-    plural = (word.str.len_chars() > SHORT_WORD) & word.str.ends_with("s")
-    rows = (
-        data.search_rows("background")
-        .select("user", "query")
-        .unique()
-        .select("user", "query", word=pl.col("query").str.split(" "))
-        .filter(word.list.len().is_between(2, LONGEST_TOGETHER))
-        .explode("word")
-        .with_columns(word=pl.when(plural).then(word.str.head(-1)).otherwise(word))
-    )
-    pairs = (
-        rows.join(rows, on=["user", "query"], suffix="_second")
-        .filter(word < pl.col("word_second"))
-        .group_by("word", "word_second")
-        .agg(users=pl.col("user").n_unique())
-        .filter(pl.col("users") >= data.min_users)
-        .collect(engine="streaming")
-    )
-    keys = [together_key(first, second, secret) for first, second, _ in pairs.iter_rows()]
-    return np.sort(np.array(keys, dtype=np.uint64))
 
 
 def _corrections(data: PreparedData) -> dict[str, str]:

@@ -1,27 +1,21 @@
 """Ranking of lists: specificity, diversity, and the kind of each suggestion."""
 
-import heapq
 import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
-from functools import cached_property
-from math import ceil
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.guard.guard import Guard
-from nextquery.guard.quality import singular
-from nextquery.guard.tables import Tables
-from nextquery.inference.near_duplicates import content_words, fold, folding_key
+from nextquery.inference.acceptance import terms_of
+from nextquery.inference.near_duplicates import fold
 from nextquery.inference.search import FinishedQuery
 from nextquery.inference.settings import KNOWN_BONUS, DecodeConfig
 from nextquery.inference.weights import Floats
-from nextquery.normalise import cache_short_texts, normalise_query
 from nextquery.records import ScoredQuery, Suggestion
 
 Group = Literal["refine", "related", "next step"]
@@ -60,7 +54,7 @@ def relation(last_query: str, suggestion: str) -> Relation:
     >>> [str(relation("paris hotels", text)) for text in ("rome hotels", "louvre", "hotel paris")]
     ['replaces', 'new', 'same']
     """
-    before, after = _terms(last_query), _terms(suggestion)
+    before, after = terms_of(last_query), terms_of(suggestion)
     if not before & after:
         return Relation.NEW
     if before == after:
@@ -68,11 +62,6 @@ def relation(last_query: str, suggestion: str) -> Relation:
     if before < after:
         return Relation.ADDS
     return Relation.DROPS if after < before else Relation.REPLACES
-
-
-@cache_short_texts(entries=4096, longest=100)
-def _terms(text: str) -> frozenset[str]:
-    return frozenset(folding_key(normalise_query(text)))
 
 
 def group(context: Sequence[str], suggestion: str) -> Group:
@@ -84,130 +73,6 @@ def group(context: Sequence[str], suggestion: str) -> Group:
     'next step'
     """
     return GROUPS[relation(context[-1] if context else "", suggestion)]
-
-
-FREQUENT = 100
-"""The most frequent queries of a log are shown only where a session makes them likelier."""
-STRONG_LIFT = 3.0
-"""A session makes a query much likelier: by a factor of e to this power."""
-WITHOUT_NEW_WORDS = 0.4
-"""This share of a list may only drop or rearrange words of the session; more come last."""
-FREQUENT_LOG_LIKELIHOOD = -4.5
-"""A frequent query is shown where the session makes it likelier, and at least as likely as this (1
-in 90). Likelihood tells better than lift which of them are typed: of 548 that were, within the rest
-of 6,000 AOL sessions, this finds 243 with 1.2 places per list, a lift of 1 alone 256 with 2.7."""
-
-
-def most_frequent(tables: Tables) -> frozenset[str]:
-    """The most frequent queries of a log."""
-    items = ((-count, text) for text, (count,) in tables.queries.iteritems())
-    return frozenset(text for _, text in heapq.nsmallest(FREQUENT, items))
-
-
-class ListGate:
-    """Chooses the queries of a ranked list that are worth a place.
-
-    Texts that do not read like queries are refused before, while they are written (`Guard.flaw`).
-    Here it is decided whether a query is related to the session, and lists of shortened queries and
-    of globally popular ones are avoided. A place stays empty rather than being filled with junk.
-    """
-
-    def __init__(self, guard: Guard) -> None:
-        self._tables = guard.tables
-        self.exists = guard.judges_text
-        """Models of earlier versions do not have the tables."""
-
-    @cached_property
-    def frequent(self) -> frozenset[str]:
-        """The most frequent queries of the log."""
-        return most_frequent(self._tables)
-
-    def select(
-        self,
-        ranked: Iterable[FinishedQuery],
-        session: Sequence[str],
-        n: int,
-        config: DecodeConfig,
-    ) -> list[FinishedQuery]:
-        """The queries of a ranked list that are shown after a session, for a list of `n`.
-
-        What only drops or rearranges words beyond its share, or drops the topic, comes last.
-        """
-        if not session:
-            return list(ranked)
-        typed = {_terms(query) for query in session}
-        session_terms = frozenset[str]().union(*typed)
-        words = SessionWords.read(session, self._occurrences)
-        shortened = ceil(n * WITHOUT_NEW_WORDS)
-        chosen, last = [], []
-        for query in ranked:
-            terms = _terms(query.text)
-            lift = query.log_likelihood - (query.log_prior or 0.0)
-            if terms in typed:
-                continue
-            if query.text in self.frequent:
-                if lift <= 0.0 or query.log_likelihood < FREQUENT_LOG_LIKELIHOOD:
-                    continue
-            elif terms <= session_terms:
-                if not shortened or not words.keeps_a_topic(query.text):
-                    last.append(query)
-                    continue
-                shortened -= 1
-            elif not self._related(query.text, words, lift):
-                continue
-            chosen.append(query)
-        return appended(chosen, last, config)
-
-    def _occurrences(self, word: str) -> int:
-        typed = self._tables.typed_text
-        return typed.occurrences(word) if typed is not None else 0
-
-    def _related(self, text: str, session: "SessionWords", lift: float) -> bool:
-        """Whether a text with new words belongs to what the session is about.
-
-        It must keep the topic of a query, and K users must have typed each new word together with
-        the rarest word that it keeps; a word of fewer than K users says nothing. A query without
-        any word of the session must be known, and the session must make it much likelier.
-        """
-        words = content_words(text)
-        kept = [word for word in words if singular(word) in session.every]
-        if not kept:
-            return text in self._tables.queries and lift >= STRONG_LIFT
-        known = [word for word in kept if self._occurrences(word)]
-        if not known or not session.keeps_a_topic(text):
-            return False
-        if text in self._tables.queries:
-            return True
-        typed = self._tables.typed_text
-        assert typed is not None
-        rarest = min(known, key=self._occurrences)
-        new = (word for word in words if singular(word) not in session.every)
-        return all(typed.typed_together(word, rarest) for word in new)
-
-
-@dataclass(frozen=True)
-class SessionWords:
-    """The content words of a session, in the singular."""
-
-    every: frozenset[str]
-    topics: tuple[frozenset[str], ...]
-    """Of each query the rarer half of its words: without them it is another query."""
-
-    @classmethod
-    def read(cls, session: Sequence[str], occurrences: Callable[[str], int]) -> Self:
-        """The words of normalised queries; `occurrences` says how often people type a word."""
-        queries = [content_words(query) for query in session]
-        topics = []
-        for words in queries:
-            rarest = sorted(words, key=occurrences)[: ceil(len(words) / 2)]
-            topics.append(frozenset(map(singular, rarest)))
-        every = frozenset(singular(word) for words in queries for word in words)
-        return cls(every, tuple(topics))
-
-    def keeps_a_topic(self, text: str) -> bool:
-        """Whether a text has a word of the topic of any query."""
-        words = set(map(singular, content_words(text)))
-        return any(words & topic for topic in self.topics)
 
 
 _KEPT = 65_536
@@ -274,6 +139,20 @@ def rank(
         adjusted.append(replace(query, log_prior=prior, bonus=bonus))
     normalised = config.length_normalised
     return sorted(adjusted, key=lambda query: (-query.value(normalised), query.text))
+
+
+def descending(queries: Sequence[FinishedQuery], config: DecodeConfig) -> list[FinishedQuery]:
+    """The queries in the given order; one that is valued above an earlier one is lowered."""
+    normalised = config.length_normalised
+    ordered: list[FinishedQuery] = []
+    for query in queries:
+        if ordered:
+            gap = query.value(normalised) - ordered[-1].value(normalised)
+            if gap > 0.0:
+                lowered = query.bonus - (gap + BELOW) * (query.symbols if normalised else 1)
+                query = replace(query, bonus=lowered)
+        ordered.append(query)
+    return ordered
 
 
 def appended(

@@ -20,7 +20,8 @@ from nextquery.inference.context import (
     SessionVocabulary,
 )
 from nextquery.inference.decoder import Decoder, NeuralModel
-from nextquery.inference.lists import ListGate, Priors, appended, choose, rank
+from nextquery.inference.gate import ListGate
+from nextquery.inference.lists import Priors, appended, choose, rank
 from nextquery.inference.rescoring import NO_HEAD, Rescorer, rank_by_use
 from nextquery.inference.rules import ContextRules, KnownQueries, VocabularyRules
 from nextquery.inference.search import BeamSearch, FinishedQuery, Sampler
@@ -39,7 +40,7 @@ class Predictor:
         self.model = model
         self.guard = guard
         self.encoder = ContextEncoder(model, limits)
-        self.gate = ListGate(guard)
+        self.gate = ListGate(guard, self.encoder.query_vectors)
         self._rules = VocabularyRules(guard, model.vocabulary)
         self._decoders: dict[Mode, Decoder[Any]] = {}
         self._priors: dict[Mode, Priors] = {}
@@ -78,7 +79,7 @@ class Predictor:
         lists = self._by_use(contexts, self._ranked(generated, config), config)
         if self._gated(config):
             lists = [
-                self.gate.select(queries, context.queries, n, config)
+                self.gate.select(queries, context.queries, config)
                 for context, queries in zip(contexts, lists, strict=True)
             ]
         elif config.known == "prefer" and config.strategy == "beam":

@@ -86,9 +86,10 @@ class DecodeConfig(Section):
     """Known queries (typed by at least K users): no matter; ranked higher, and new ones made only
     of words that have stood side by side; or nothing else."""
     quality: bool = True
-    """Show generated text only if it reads like a typed query, limit suggestions that only drop
-    words, and show the most frequent queries only where the session makes them likelier. False: the
-    lists of the paper's decoding. Models of earlier versions lack the tables for it."""
+    """Show generated text only if it reads like a typed query, order suggestions by how likely they
+    are typed later in the session, and limit those that only drop words and the most frequent
+    queries. False: the lists of the paper's decoding. Models of earlier versions lack the tables
+    for it."""
     diversity: float = Field(default=0.0, ge=0.0, le=1.0)
     """How much unlikeness to the suggestions above counts against likelihood; 0: not at all."""
     fold: bool = True

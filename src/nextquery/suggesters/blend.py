@@ -25,6 +25,7 @@ from nextquery.errors import ArtifactError, InputError
 from nextquery.guard.fingerprints import Keys
 from nextquery.guard.guard import Guard
 from nextquery.guard.tables import FOLDER as GUARD
+from nextquery.inference.gate import ListGate
 from nextquery.inference.lists import Priors, appended, choose, rank
 from nextquery.inference.rescoring import NO_HEAD, rank_by_use
 from nextquery.inference.search import FinishedQuery
@@ -178,6 +179,8 @@ KIND = "blend"
 BASE, MEMBERS = "base", "members"
 WRITTEN = 10
 """Number of the trained model's suggestions that are ranked; more if more are requested."""
+GATED = 20
+"""The same where the list gate leaves some out."""
 OFFERED = 20
 """The same of each count model."""
 
@@ -208,6 +211,7 @@ class Blend:
         self.parts = Parts(trained, members, mixture)
         self._artifact = artifact
         self._trained = trained
+        self._gate = ListGate(self.guard, trained.query_vectors, specificity)
 
     @classmethod
     def load(cls, folder: Path | Artifact, guard: Guard) -> Blend:
@@ -278,8 +282,9 @@ class Blend:
         config = config or self.config
         plain = config.model_copy(update={"diversity": 0.0})
         trained = [state.trained for state in states]
-        # The text-quality gate is the trained model's; count models suggest what people typed next.
-        written = self._trained.suggest_after(trained, max(n, WRITTEN), config=plain)
+        gated = config.quality and self._gate.exists
+        most = GATED if gated else WRITTEN
+        written = self._trained.suggest_after(trained, max(n, most), config=plain)
         offered = [self.parts.offers(state.queries, max(n, OFFERED)) for state in states]
         pools = [
             _pool(generated, offers, config)
@@ -287,15 +292,12 @@ class Blend:
         ]
         scores = self._scores(trained, pools, written)
         texts = list(dict.fromkeys(text for pool in pools for text in pool))
-        priors = self.parts.log_priors(texts) if config.specificity else {}
-        ask = _Ask(n, config, priors)
+        priors = self.parts.log_priors(texts) if config.specificity or gated else {}
+        ask = _Ask(n, config, priors, gated)
         return [
-            self._list(state.queries, self._row(state, offers), pool, scored, ask)
+            self._list(state.queries, offers, pool, scored, ask)
             for state, offers, pool, scored in zip(states, offered, pools, scores, strict=True)
         ]
-
-    def _row(self, state: BlendState[Any], offered: Sequence[Sequence[Suggestion]]) -> int:
-        return self.parts.mixture.row(state.queries, [bool(suggestions) for suggestions in offered])
 
     def _scores(
         self,
@@ -325,13 +327,14 @@ class Blend:
     def _list(
         self,
         queries: tuple[str, ...],
-        row: int,
+        offers: Sequence[Sequence[Suggestion]],
         pool: dict[str, str],
         scored: Sequence[ScoredQuery],
         ask: _Ask,
     ) -> list[Suggestion]:
         """The best of a pool, which says of each text where it comes from."""
         config = ask.config
+        row = self.parts.mixture.row(queries, [bool(suggestions) for suggestions in offers])
         values = self.parts.log(queries, row, scored).tolist()
         finished = [
             FinishedQuery(query.text, value, query.words)
@@ -346,6 +349,9 @@ class Blend:
             seen = {query.text for query in ranked if self._has_seen_pairs(query.text, own_pairs)}
             fine = [query for query in ranked if query.text in seen]
             ranked = appended(fine, [query for query in ranked if query.text not in seen], config)
+        if ask.gated:
+            # People typed it after the last query, or the trained model's gate let it pass.
+            ranked = self._gate.select(ranked, queries, config, related=pool.keys())
         return choose(ranked, ask.n, config, pool.__getitem__, self._trained.query_vectors)
 
     @property
@@ -414,7 +420,8 @@ class Blend:
         queries, (scored,) = clean(context), self._trained.score_many([context], [list(pool)])
         without = {"specificity": 0.0, "diversity": 0.0, "usefulness": 0.0}
         plain = config.model_copy(update=without)
-        return self._list(queries, self.parts.row(queries), pool, scored, _Ask(n, plain, {}))
+        offers = self.parts.offers(queries, 1)
+        return self._list(queries, offers, pool, scored, _Ask(n, plain, {}, gated=False))
 
 
 class ExplainedBlend(Blend):
@@ -449,6 +456,8 @@ class _Ask:
     n: int
     config: DecodeConfig
     priors: Mapping[str, float]
+    gated: bool
+    """Whether the list gate chooses; completions are chosen by what is typed."""
 
 
 def _pool(

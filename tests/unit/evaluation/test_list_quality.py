@@ -128,8 +128,7 @@ def guard() -> Guard:
     pairs = np.sort(np.array(keys, dtype=np.uint64))
     users = np.full(len(pairs), 10)
     counts = np.full(3 * len(words), 10)
-    none = np.empty(0, dtype=np.uint64)
-    typed = TypedText(words, SECRET, counts, pairs, users, none).calibrated(KNOWN)
+    typed = TypedText(words, SECRET, counts, pairs, users).calibrated(KNOWN)
     queries = marisa_trie.RecordTrie(COUNT_FORMAT, [(query, (10,)) for query in KNOWN])
     return Guard(Tables(secret=SECRET, queries=queries, words=words, typed_text=typed))
 

@@ -85,15 +85,6 @@ def test_fluency_by_hand(guard: Guard) -> None:
     assert typed.fluency(["in"], none) == 0.0
 
 
-def test_words_of_one_query_belong_together_if_k_users_typed_them(guard: Guard) -> None:
-    typed = guard.tables.typed_text
-    assert typed is not None
-    assert typed.typed_together("hotel", "rome")  # plural or not, in any order
-    assert typed.typed_together("rome", "hotels")
-    assert not typed.typed_together("museum", "hotels")
-    assert not typed.typed_together("flights", "delhi")  # one user
-
-
 def test_a_misspelt_word_is_refused(make_data: DataMaker, tmp_path: Path) -> None:
     many = [(f"user{n}", [f"amsterdam hotels {word}" for word in CITIES] * 20) for n in range(6)]
     wrong = [(f"user{n}", ["amsterdma hotels"]) for n in range(3)]

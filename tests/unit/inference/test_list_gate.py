@@ -1,84 +1,166 @@
-"""Which queries of a ranked list are shown."""
+"""Which queries of a ranked list are shown, and how the acceptance model is learnt."""
+
+from collections.abc import Sequence
 
 import marisa_trie
 import numpy as np
 import pytest
 
 from nextquery.guard.guard import Guard
-from nextquery.guard.quality import TypedText, singular, together_key
+from nextquery.guard.quality import TypedText
 from nextquery.guard.tables import COUNT_FORMAT, Tables
-from nextquery.inference.lists import ListGate
+from nextquery.inference.acceptance import (
+    DEFAULT,
+    FEATURES,
+    Acceptance,
+    SessionWords,
+    candidate_features,
+    learn,
+)
+from nextquery.inference.gate import (
+    ACCEPTED,
+    FIRST_PLACES,
+    FREQUENT_ACCEPTED,
+    MOST_SHORTENED,
+    Candidate,
+    ListGate,
+    placed,
+)
 from nextquery.inference.search import FinishedQuery
 from nextquery.inference.settings import DecodeConfig
-
-SECRET = b"secret"
-TOGETHER = [("paris", "hotel"), ("hotel", "cheap"), ("paris", "map")]
-FREQUENT = [(f"frequent {number}", (1000 - number,)) for number in range(99)]
-KNOWN = [*FREQUENT, ("google", (9999,)), ("louvre tickets", (3,))]
-
+from nextquery.inference.weights import Floats
 
 OCCURRENCES = {"hotels": 90, "hotel": 80, "paris": 30, "cheap": 20}
+KNOWN = [*((f"known {number}", (2,)) for number in range(37)), ("google", (99,)), ("louvre", (3,))]
+
+
+def vectors(texts: Sequence[str]) -> Floats:
+    """One direction for what begins with a letter."""
+    return np.array([[text[0] == "p", text[0] != "p"] for text in texts], np.float32)
 
 
 @pytest.fixture
 def gate() -> ListGate:
-    keys = sorted(together_key(singular(a), singular(b), SECRET) for a, b in TOGETHER)
     words = marisa_trie.Trie(list(OCCURRENCES))
     counts = np.zeros(3 * len(words), dtype=np.int64)
     for word, times in OCCURRENCES.items():
         counts[3 * words[word]] = times
     none = np.empty(0, dtype=np.uint64)
-    together = np.array(keys, dtype=np.uint64)
-    typed = TypedText(words, SECRET, counts, none, none.astype(np.int64), together)
+    typed = TypedText(words, b"secret", counts, none, none.astype(np.int64))
     queries = marisa_trie.RecordTrie(COUNT_FORMAT, KNOWN)
-    return ListGate(Guard(Tables(secret=SECRET, queries=queries, typed_text=typed)))
+    return ListGate(Guard(Tables(secret=b"secret", queries=queries, typed_text=typed)), vectors)
 
 
-def shown(gate: ListGate, session: list[str], *queries: tuple[str, float, float]) -> list[str]:
-    ranked = [FinishedQuery(text, likely, 3, log_prior=prior) for text, likely, prior in queries]
-    return [query.text for query in gate.select(ranked, session, 5, DecodeConfig())]
+def finished(text: str, likelihood: float, prior: float = -20.0) -> FinishedQuery:
+    bonus = -0.3 * prior + (text in dict(KNOWN))
+    return FinishedQuery(text, likelihood, text.count(" ") + 2, log_prior=prior, bonus=bonus)
 
 
-def test_new_words_must_have_been_typed_with_the_rarest_word_that_is_kept(gate: ListGate) -> None:
-    texts = ["paris hotel map", "paris maps", "paris lyrics", "cheap paris hotel", "rome map"]
-    list_ = shown(gate, ["paris hotels"], *((text, -5.0, -20.0) for text in texts))
-    # `cheap` was typed with `hotel` but not with `paris`, which is rarer; `rome` with neither
-    assert list_ == ["paris hotel map", "paris maps"]
-    # nothing is known of a word that fewer than K users typed
-    assert shown(gate, ["zxcv"], ("zxcv map", -5.0, -20.0)) == []
+def shown(gate: ListGate, session: list[str], *queries: FinishedQuery) -> list[str]:
+    return [query.text for query in gate.select(queries, session, DecodeConfig())]
 
 
-def test_a_known_query_is_related_if_the_session_makes_it_much_likelier(gate: ListGate) -> None:
-    assert shown(gate, ["paris"], ("louvre tickets", -6.0, -9.1)) == ["louvre tickets"]
-    assert shown(gate, ["paris"], ("louvre tickets", -6.0, -8.9)) == []
+def test_features_by_hand(gate: ListGate) -> None:
+    session = SessionWords.read(["louvre", "cheap paris hotels"], gate._occurrences)
+    queries = [finished("google", -4.0, -5.0), finished("paris map", -6.0), finished("hotel", -7.0)]
+    rows = candidate_features(queries, [0.1, 0.2, 0.3], session, gate._tables, {"google"})
+    named = [dict(zip(FEATURES, row, strict=True)) for row in rows.tolist()]
+    assert {name for name, value in named[0].items() if value} == {
+        "log_likelihood", "log_prior", "known", "log_likelihood_if_known", "frequent", "words",
+        "similarity",
+    }  # fmt: skip
+    assert named[1]["keeps_words"] == named[1]["unknown_keeps_words"] == 1.0
+    assert named[1]["overlap"] == 1 / 4  # `paris` of `cheap`, `paris`, `hotel`, `map`
+    assert named[2]["shortened"] == named[2]["loses_topic"] == 1.0  # `hotel` is the commonest
+    assert named[2]["overlap"] == 1 / 3
 
 
-def test_a_frequent_query_must_be_likely_and_likelier_than_without_the_session(
+def test_the_likelier_it_is_typed_later_the_higher(gate: ListGate) -> None:
+    texts = shown(gate, ["paris"], finished("paris map", -5.0), finished("paris hotels", -3.0))
+    assert texts == ["paris hotels", "paris map"]
+
+
+def test_what_is_hardly_ever_typed_takes_no_place_unless_other_evidence_relates_it(
     gate: ListGate,
 ) -> None:
-    assert shown(gate, ["paris"], ("google", -4.0, -4.6)) == ["google"]
-    assert shown(gate, ["paris"], ("google", -4.0, -3.9)) == []
-    assert shown(gate, ["paris"], ("google", -4.6, -9.0)) == []
+    unlikely = finished("louvre", -9.0)
+    assert shown(gate, ["paris"], unlikely) == []
+    found = gate.select([unlikely], ["paris"], DecodeConfig(), related={"louvre"})
+    assert [query.text for query in found] == ["louvre"]
 
 
-def test_two_in_five_only_drop_or_rearrange_words_others_come_last(gate: ListGate) -> None:
-    session = ["cheap paris hotels map"]
-    texts = ["cheap paris", "cheap hotels", "paris map", "cheap paris map"]
-    list_ = shown(gate, session, *((text, -3.0, -20.0) for text in texts), ("google", -1.0, -2.0))
-    assert list_ == ["cheap paris", "cheap hotels", "google", "paris map", "cheap paris map"]
+def test_what_the_session_makes_no_likelier_must_have_one_of_its_words(gate: ListGate) -> None:
+    assert shown(gate, ["paris"], finished("louvre", -3.0, -3.1)) == ["louvre"]
+    assert shown(gate, ["paris"], finished("louvre", -3.0, -2.9)) == []
+    assert shown(gate, ["paris"], finished("paris map", -3.0, -2.9)) == ["paris map"]
 
 
 def test_what_was_typed_is_not_shown_in_another_form(gate: ListGate) -> None:
-    assert shown(gate, ["hotels in paris", "map"], ("paris hotel", -1.0, -20.0)) == []
+    assert shown(gate, ["hotels in paris", "map"], finished("paris hotel", -1.0)) == []
 
 
 def test_without_a_session_the_list_stays(gate: ListGate) -> None:
-    assert shown(gate, [], ("google", -4.0, -4.0)) == ["google"]
+    assert shown(gate, [], finished("google", -9.0)) == ["google"]
 
 
-def test_a_topic_is_kept(gate: ListGate) -> None:
-    """The rarer half of a query: here `zxcv`, which nobody typed, and `paris`."""
-    session = ["zxcv hotels hotel paris"]
-    texts = ["hotels hotel", "zxcv hotels", "hotel paris", "hotel map"]
-    list_ = shown(gate, session, *((text, -3.0, -20.0) for text in texts))
-    assert list_ == ["zxcv hotels", "hotel paris", "hotels hotel"]  # the last has lost it
+def test_other_settings_move_a_query_as_without_the_gate(gate: ListGate) -> None:
+    ordinary, rare = finished("paris map", -3.0, -6.0), finished("paris hotels", -4.0, -9.0)
+    assert shown(gate, ["paris"], ordinary, rare) == ["paris map", "paris hotels"]
+    specific = [
+        FinishedQuery(query.text, query.log_likelihood, 3, query.log_prior, bonus=-query.log_prior)
+        for query in (ordinary, rare)
+        if query.log_prior is not None
+    ]
+    assert shown(gate, ["paris"], *specific) == ["paris hotels", "paris map"]
+
+
+def test_lists_by_likelihood_per_symbol_keep_their_order(gate: ListGate) -> None:
+    queries = [finished("paris map", -5.0), finished("paris hotels", -3.0)]
+    config = DecodeConfig(length_normalised=True)
+    found = gate.select(queries, ["paris"], config)
+    assert [query.text for query in found] == ["paris map", "paris hotels"]
+    values = [query.value(length_normalised=True) for query in found]
+    assert values == sorted(values, reverse=True)
+
+
+def test_only_one_in_twenty_known_queries_counts_as_frequent(gate: ListGate) -> None:
+    assert gate.frequent == {"google"}
+
+
+def candidate(text: str, odds: float = 0.0, **kinds: bool) -> Candidate:
+    every = {"related": True, "frequent": False, "shortened": False, "loses_topic": False, **kinds}
+    return Candidate(FinishedQuery(text, odds, 2), odds, **every)
+
+
+def test_frequent_and_shortened_queries_wait_until_the_first_places_are_taken() -> None:
+    idle = candidate("idle", FREQUENT_ACCEPTED - 0.1, frequent=True)
+    called_for = candidate("called for", FREQUENT_ACCEPTED, frequent=True)
+    topicless = candidate("topicless", shortened=True, loses_topic=True)
+    short = [candidate(f"short {number}", shortened=True) for number in range(3)]
+    others = [candidate(f"other {number}") for number in range(3)]
+    first = [called_for, *short[:MOST_SHORTENED], *others[:2]]
+    assert len(first) == FIRST_PLACES
+    every = [idle, topicless, called_for, *short, *others]
+    assert placed(every) == [*first, idle, topicless, short[2], others[2]]
+    # with too few others, shortened queries fill the list, idle ones do not
+    assert placed([idle, topicless, *short]) == [*short[:2], topicless, short[2]]
+
+
+def test_weights_are_learnt_from_what_was_accepted() -> None:
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(20_000, len(FEATURES))) * 2 + 1
+    true = Acceptance(tuple(np.linspace(-1, 1, len(FEATURES)).tolist()), -3.0)
+    chance = 1 / (1 + np.exp(-true.log_odds(features)))
+    accepted = generator.random(len(features)) < chance
+    learnt = learn(features, accepted)
+    assert learnt.weights == pytest.approx(true.weights, abs=0.1)
+    assert learnt.intercept == pytest.approx(true.intercept, abs=0.3)
+    # little data moves the weights little from where they begin
+    few = learn(features[:20], accepted[:20], true)
+    assert few.weights == pytest.approx(true.weights, abs=0.2)
+    assert few.weights != true.weights
+
+
+def test_the_default_weights_fit_the_features() -> None:
+    assert len(DEFAULT.weights) == len(FEATURES)
+    assert ACCEPTED < FREQUENT_ACCEPTED

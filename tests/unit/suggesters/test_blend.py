@@ -16,9 +16,11 @@ from tests.conftest import make_untrained_hred
 from nextquery import load
 from nextquery.artifacts import further_entries, open_artifact, publish
 from nextquery.errors import ArtifactError, InputError, NextqueryError
+from nextquery.guard.guard import Guard
+from nextquery.guard.tables import write_tables
 from nextquery.inference.settings import DecodeConfig
 from nextquery.logs.data_folder import PreparedData
-from nextquery.records import ScoredQuery
+from nextquery.records import ScoredQuery, Suggestion
 from nextquery.service.engine import StatefulEngine, open_engine
 from nextquery.suggesters.base import BatchScorer, Scorer, SuggestOptions, Trained
 from nextquery.suggesters.blend import (
@@ -31,7 +33,7 @@ from nextquery.suggesters.blend import (
     make_blend,
 )
 from nextquery.suggesters.fit import fit_model
-from nextquery.suggesters.loading import model_kind
+from nextquery.suggesters.loading import load_artifact, model_kind
 from nextquery.suggesters.neural import Ensemble
 from nextquery.suggesters.popularity import DropWords, LastCompletions, Popularity
 
@@ -51,8 +53,6 @@ def test_what_people_typed_next_leads_and_generated_queries_follow(
     written = {item.text for item in trained.suggest(CONTEXT, 10, config=config)}
     assert {item.text for item in result} <= counted | written
     assert {item.text for item in result} - counted
-    # With the gate, nothing of a count model is left out.
-    assert {item.text for item in blend.suggest(CONTEXT, 8)} <= counted | written
 
 
 def test_a_likelihood_is_the_mixture_of_the_parts(blend: Blend, parts: list[Path]) -> None:
@@ -100,6 +100,57 @@ def test_a_state_that_grows_gives_the_list_of_the_whole_session(blend: Blend) ->
     grown = blend.extend(state, "Rome  cheap flights")
     whole = blend.suggest(("rome flights", "rome cheap flights"), 5)
     assert [item.text for item in blend.suggest_after([grown], 5)[0]] == [e.text for e in whole]
+
+
+@pytest.fixture(scope="module")
+def judging_guard(town_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Guard:
+    """A guard that judges text, which those of the untrained models do not."""
+    target = tmp_path_factory.mktemp("judging") / "model"
+    with publish(target, "adjacency", {}) as folder:
+        write_tables(town_data, folder)
+    return Guard.open(target)
+
+
+def test_generated_text_is_judged_in_lists_and_completions(
+    blend: Blend, judging_guard: Guard, tmp_path: Path
+) -> None:
+    """An untrained network writes what nobody types; `quality = false` shows it."""
+    blend.save(tmp_path / "blend")
+    model = Blend.load(tmp_path / "blend", judging_guard)
+    any_text = model.config.model_copy(update={"quality": False})
+    own = judging_guard.own_text(CONTEXT)
+
+    def flawed(items: list[Suggestion]) -> list[str]:
+        return [item.text for item in items if judging_guard.flaw(item.text, own) is not None]
+
+    assert flawed(model.suggest(CONTEXT, 30, config=any_text))
+    shown = model.suggest(CONTEXT, 30)
+    assert "oslo hotel prices" in [item.text for item in shown]
+    assert not flawed(shown)
+    assert flawed(model.complete(CONTEXT, "oslo h", 30, config=any_text))
+    completions = model.complete(CONTEXT, "oslo h", 30)
+    assert completions
+    assert not flawed(completions)
+
+
+def test_without_quality_lists_are_those_of_a_model_without_the_gate(
+    blend: Blend, parts: list[Path], judging_guard: Guard, town_data: PreparedData, tmp_path: Path
+) -> None:
+    """Models of earlier versions have no counts of typed text, and so no gate."""
+    blend.save(tmp_path / "blend")
+    contexts = [session.queries[:-1] for session in town_data.sessions("test")][:20]
+    contexts += [(), ("oslo hotels", "rome museum"), ("never seen",)]
+    for folder in (tmp_path / "blend", parts[0]):
+        ungated: Any = load(folder)
+        assert ungated.guard.tables.typed_text is None
+        model: Any = load_artifact(open_artifact(folder), judging_guard)
+        off = model.config.model_copy(update={"quality": False})
+        expected = ungated.suggest_many(contexts, 8)
+        assert model.suggest_many(contexts, 8, config=off) == expected
+        assert model.suggest_many(contexts, 8) != expected
+        for prefix in ("o", "rome m", "lima hotel p"):
+            completions = ungated.complete(CONTEXT, prefix, 8)
+            assert model.complete(CONTEXT, prefix, 8, config=off) == completions
 
 
 def test_lists_of_many_sessions_are_those_of_each(blend: Blend) -> None:

@@ -1,0 +1,186 @@
+"""The list gate: which of the ranked queries are shown after a session, and in which order."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
+from typing import Self
+
+import numpy as np
+
+from nextquery.guard.guard import Guard
+from nextquery.guard.tables import Tables
+from nextquery.inference.acceptance import (
+    DEFAULT,
+    FEATURES,
+    Doubles,
+    SessionWords,
+    candidate_features,
+    terms_of,
+)
+from nextquery.inference.lists import descending
+from nextquery.inference.near_duplicates import fold
+from nextquery.inference.search import FinishedQuery
+from nextquery.inference.settings import KNOWN_BONUS, SPECIFICITY, DecodeConfig
+from nextquery.inference.weights import Floats
+
+FREQUENT = 100
+"""So many queries are the most frequent of a log."""
+KNOWN_PER_FREQUENT = 20
+"""The gate treats at most one in so many known queries as frequent: a small log has few others."""
+FIRST_PLACES = 5
+"""What most sites show; the limits below are for these places."""
+MOST_SHORTENED = 2
+"""So many of the first places may go to queries with words of the session only."""
+ACCEPTED = -6.5
+"""The log-odds from which on a query is shown."""
+FREQUENT_ACCEPTED = -3.8
+"""The same for a frequent query in the first places: most are typed often and useful seldom."""
+
+
+def most_frequent(tables: Tables, most: int = FREQUENT) -> frozenset[str]:
+    """The most frequent queries of a log."""
+    items = ((-count, text) for text, (count,) in tables.queries.iteritems())
+    return frozenset(text for _, text in heapq.nsmallest(most, items))
+
+
+KINDS = ("frequent", "shortened", "loses_topic", "keeps_words")
+Vectors = Callable[[Sequence[str]], Floats]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A query that may be shown."""
+
+    query: FinishedQuery
+    log_odds: float
+    """That it is typed later in the session."""
+    related: bool
+    """Whether it has a word of the session, or the session makes it likelier."""
+    frequent: bool
+    shortened: bool
+    loses_topic: bool
+
+    @classmethod
+    def read(
+        cls, query: FinishedQuery, log_odds: float, features: Doubles, related: Collection[str]
+    ) -> Self:
+        """A candidate with its kind, which is among its features."""
+        frequent, shortened, loses_topic, keeps_words = (
+            bool(features[FEATURES.index(kind)]) for kind in KINDS
+        )
+        likelier = query.log_likelihood > (query.log_prior or 0.0)
+        belongs = shortened or keeps_words or likelier or query.text in related
+        return cls(query, log_odds, belongs, frequent, shortened, loses_topic)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is popular rather than called for by this session."""
+        return not self.related or (self.frequent and self.log_odds < FREQUENT_ACCEPTED)
+
+
+class ListGate:
+    """Orders candidates by the acceptance model and leaves out what is hardly ever accepted.
+
+    Texts that do not read like queries are refused before, while they are written (`Guard.flaw`).
+    A place stays empty rather than being filled with what is unlikely to help.
+    """
+
+    def __init__(self, guard: Guard, vectors: Vectors, specificity: float = SPECIFICITY) -> None:
+        """`vectors` gives those of queries, `specificity` is the model's default."""
+        self._tables = guard.tables
+        self._vectors = vectors
+        self._specificity = specificity
+        self._acceptance = DEFAULT
+        self.exists = guard.judges_text
+        """Models of earlier versions do not have the tables."""
+
+    @cached_property
+    def frequent(self) -> frozenset[str]:
+        """The most frequent queries of the log, fewer on a small one."""
+        most = min(FREQUENT, len(self._tables.queries) // KNOWN_PER_FREQUENT)
+        return most_frequent(self._tables, most)
+
+    def select(
+        self,
+        ranked: Sequence[FinishedQuery],
+        session: Sequence[str],
+        config: DecodeConfig,
+        related: Collection[str] = (),
+    ) -> list[FinishedQuery]:
+        """The queries that are shown after a session, best first; each has its prior.
+
+        `related` are queries that belong to the session by other evidence, e.g. because people
+        typed them after its last one: for these it is not asked again.
+        """
+        if not session:
+            return list(ranked)
+        words = SessionWords.read(session, self._occurrences)
+        new = [query for query in ranked if terms_of(query.text) not in words.typed]
+        if config.fold:
+            new = [new[index] for index in fold((query.text for query in new), config.language)]
+        if not new:
+            return []
+        features = candidate_features(
+            new, self._similarity(session[-1], new), words, self._tables, self.frequent
+        )
+        odds = self._acceptance.log_odds(features)
+        candidates = [
+            Candidate.read(query, chance, row, related)
+            for query, chance, row in zip(new, odds.tolist(), features, strict=True)
+            if chance >= ACCEPTED or query.text in related
+        ]
+        if not config.length_normalised:
+            candidates = self._ordered(candidates)
+        return descending([candidate.query for candidate in placed(candidates)], config)
+
+    def _similarity(self, last: str, queries: Sequence[FinishedQuery]) -> list[float]:
+        """The cosine of each query's vector and that of the last query of the session."""
+        vectors = self._vectors([last, *(query.text for query in queries)])
+        unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        similarity: list[float] = (unit[1:] @ unit[0]).tolist()
+        return similarity
+
+    def _ordered(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """The candidates by their log-odds, highest first, ties by text.
+
+        Settings other than the default ones move a query as far as they would without the gate.
+        """
+        valued = []
+        for candidate in candidates:
+            query = candidate.query
+            usual = KNOWN_BONUS * (query.text in self._tables.queries)
+            usual -= self._specificity * (query.log_prior or 0.0)
+            value = candidate.log_odds + query.bonus - usual
+            changed = replace(query, bonus=value - query.log_likelihood)
+            valued.append((-value, query.text, replace(candidate, query=changed)))
+        return [candidate for _, _, candidate in sorted(valued, key=itemgetter(0, 1))]
+
+    def _occurrences(self, word: str) -> int:
+        typed = self._tables.typed_text
+        return typed.occurrences(word) if typed is not None else 0
+
+
+def placed(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Ordered candidates as they are shown: some wait until the first places are taken.
+
+    If too few are left for the first places, shortened queries take them, frequent ones do not.
+    """
+    first: list[Candidate] = []
+    waiting = []
+    shortened = 0
+    for candidate in candidates:
+        over = candidate.shortened and shortened == MOST_SHORTENED
+        if len(first) == FIRST_PLACES or over or candidate.loses_topic or candidate.is_idle:
+            waiting.append(candidate)
+        else:
+            first.append(candidate)
+            shortened += candidate.shortened
+    fill = [candidate for candidate in waiting if not candidate.is_idle]
+    first += fill[: FIRST_PLACES - len(first)]
+    if len(first) < FIRST_PLACES:
+        return first
+    return [*first, *(candidate for candidate in waiting if candidate not in first)]
