@@ -21,7 +21,7 @@ def explain(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how much each query of a session counts: HRED's update gates, a Transformer's attention.
+    """Show how much each query of a session counts: by update gates, or by attention.
 
     Example: `nextquery explain models/hred "airlines" "united airlines" "google" --figure g.png`
     """
