@@ -82,7 +82,7 @@ def test_the_package_and_its_metadata_have_the_same_version() -> None:
 
 def test_the_changelog_names_it() -> None:
     changelog = (Path(__file__).parents[2] / "CHANGELOG.md").read_text("utf-8")
-    assert re.search(rf"^## .*v{re.escape(__version__)}\b", changelog, re.M)
+    assert re.search(rf"^## \[{re.escape(__version__)}\] - ", changelog, re.M)
 
 
 KINDS = [

@@ -45,8 +45,8 @@ NEWTON_STEPS = 30
 TREES = 150
 LEAVES = 8
 """More trees take longer than they are worth: on AOL 300 have a log loss 0.05% smaller."""
-LIKELY = 0.5
-"""No threshold is higher."""
+UNLIKELY, LIKELY = 0.02, 0.5
+"""No threshold is lower or higher: on a log without habits nothing is shown."""
 FURTHER_SHARES = (1.0, 0.5, 0.25, 0.125)
 SHOWN_AT_MOST = 3
 
@@ -376,5 +376,5 @@ def _lowest_threshold(likeliest: Floats, users: NDArray[np.int64], shown: float)
         share = is_shown.mean()
         difference = np.bincount(users, weights=is_shown) - share * requests
         if min(share + 1.96 * np.sqrt((difference**2).sum()) / len(likeliest), 1.0) <= shown:
-            return float(np.clip(threshold, 1e-6, LIKELY))
+            return float(np.clip(threshold, UNLIKELY, LIKELY))
     return LIKELY

@@ -3,7 +3,6 @@
 import json
 import math
 import random
-import time
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -39,7 +38,7 @@ START = datetime(2024, 1, 1)
 def habits() -> list[dict[str, str]]:
     """40 users over 60 days: after `news` each types a query that nobody else types."""
     draw = random.Random(3)
-    found = []
+    rows = []
     for user in range(40):
         for visit in range(30):
             time = START + timedelta(days=2 * visit, minutes=draw.randrange(2000))
@@ -47,8 +46,8 @@ def habits() -> list[dict[str, str]]:
             queries = ["news", f"my blog {user}"] if draw.random() < 0.4 else things
             for minute, query in enumerate(queries):
                 moment = (time + timedelta(minutes=minute)).isoformat(" ")
-                found.append({"user": f"u{user}", "time": moment, "query": query, "click": "x"})
-    return found
+                rows.append({"user": f"u{user}", "time": moment, "query": query, "click": "x"})
+    return rows
 
 
 @pytest.fixture(scope="module")
@@ -136,13 +135,13 @@ def test_the_habit_is_learnt(model_folder: Path) -> None:
         PastQuery("my blog 77", now - DAY, 5),
         PastQuery("news", now - DAY - 60, 6),
     ]
-    found = model.again(["news"], history, now)
-    assert found[0].text == "my blog 77"
-    assert found[0].source == "typed before"
-    assert found[0].score > 2 * (found[1].score if len(found) > 1 else 0.0)
-    assert "news" not in {suggestion.text for suggestion in found}
+    shown = model.again(["news"], history, now)
+    assert shown[0].text == "my blog 77"
+    assert shown[0].source == "typed before"
+    assert shown[0].score > 2 * (shown[1].score if len(shown) > 1 else 0.0)
+    assert "news" not in {suggestion.text for suggestion in shown}
     probabilities = dict(model.probabilities(["news"], history, now))
-    assert probabilities["my blog 77"] == found[0].score
+    assert probabilities["my blog 77"] == shown[0].score
     first, second = (value for _, value in model.probabilities(["news"], history, now))
     alone = model.again(["news"], history, now, threshold=first)
     assert len(alone) == (2 if second >= first * model.further else 1)
@@ -226,6 +225,12 @@ def test_the_upper_bound_of_how_often_something_is_shown(
     assert model.validation["shown"] == pytest.approx(np.mean(is_shown))
     assert shown - 0.15 < np.mean(is_shown) < shown - 0.01
     assert 0 < model.threshold < 0.5
+
+
+def test_nothing_unlikely_is_shown_on_a_log_without_habits() -> None:
+    likeliest = np.linspace(0.001, 0.015, 50)
+    assert returning_fit._lowest_threshold(likeliest, np.arange(50), 1.0) == 0.02
+    assert returning_fit._lowest_threshold(likeliest * 10, np.arange(50), 0.5) > 0.02
 
 
 def test_what_is_likelier_than_not_is_always_shown(habit_data: PreparedData) -> None:
@@ -327,14 +332,3 @@ def test_the_command_fits_it_and_says_what_it_gives(
     assert Returning.load(tmp_path / "model").settings.sessions == 100
     refused = CliRunner().invoke(app, ["fit", *words[1:3], "mine", *words[4:]])
     assert "rescue, returning" in str(refused.output) + str(refused.exception)
-
-
-def test_a_history_of_200_takes_less_than_a_millisecond(model_folder: Path) -> None:
-    model = Returning.load(model_folder)
-    history = [PastQuery(f"red shoes number {n}", 1e9 - 99.0 * n, 1 + n % 5) for n in range(200)]
-    seconds = []
-    for _ in range(50):
-        began = time.process_time()
-        model.again(["blue shoes", "red shoes"], history, 1e9, threshold=0.0)
-        seconds.append(time.process_time() - began)
-    assert sorted(seconds)[25] < 0.001
