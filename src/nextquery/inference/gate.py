@@ -28,13 +28,13 @@ from nextquery.inference.settings import KNOWN_BONUS, SPECIFICITY, DecodeConfig
 from nextquery.inference.weights import Floats
 
 FREQUENT = 100
-"""So many queries are the most frequent of a log."""
+"""How many queries count as the most frequent of a log."""
 KNOWN_PER_FREQUENT = 20
-"""The gate treats at most one in so many known queries as frequent: a small log has few others."""
+"""At most one in 20 known queries counts as frequent: a small log has few others."""
 FIRST_PLACES = 5
 """What most sites show; the limits below are for these places."""
 MOST_SHORTENED = 2
-"""So many of the first places may go to queries with words of the session only."""
+"""At most this many of the first places go to queries with words of the session only."""
 ACCEPTED = -6.5
 """The log-odds from which on a query is shown."""
 FREQUENT_ACCEPTED = -3.8
