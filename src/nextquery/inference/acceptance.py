@@ -106,15 +106,17 @@ class SessionWords:
 
 def candidate_features(
     queries: Sequence[FinishedQuery],
-    similarity: Sequence[float],
     session: SessionWords,
     tables: Tables,
     frequent: Collection[str],
 ) -> Doubles:
-    """The features (candidates, features) of candidates after a session that is not empty."""
+    """The features (candidates, features) of candidates after a session that is not empty.
+
+    `similarity` is 0: it needs the model, and is asked for only where it can matter.
+    """
     last = session.typed[-1]
     rows = []
-    for query, likeness in zip(queries, similarity, strict=True):
+    for query in queries:
         terms, known = terms_of(query.text), query.text in tables.queries
         shortened = terms <= session.terms
         kept = session.keeps_a_word(query.text)
@@ -133,7 +135,7 @@ def candidate_features(
                 not kept and not shortened and not known,
                 len(terms & last) / max(1, len(terms | last)),
                 query.text.count(" ") + 1,
-                likeness,
+                0.0,
             )
         )
     return np.array(rows, dtype=np.float64).reshape(-1, len(FEATURES))
@@ -159,22 +161,22 @@ def learn(
         prior[-1] = start.intercept + np.array(start.weights) @ mean
     penalty = np.full(rows.shape[1], STRENGTH)
     penalty[-1] = 1e-6 if start is None else 1.0
-    wanted = accepted.astype(np.float64)
+    labels = accepted.astype(np.float64)
 
     def loss(weights: Doubles) -> float:
         odds = rows @ weights
         apart = weights - prior
-        return float(np.logaddexp(0.0, odds).sum() - wanted @ odds + 0.5 * penalty @ apart**2)
+        return float(np.logaddexp(0.0, odds).sum() - labels @ odds + 0.5 * penalty @ apart**2)
 
     weights = prior.copy()
     if start is None:
-        weights[-1] = np.log(wanted.mean() + 1e-9)
+        weights[-1] = np.log(labels.mean() + 1e-9)
     best = loss(weights)
     for _ in range(MOST_STEPS):
         chance = 1.0 / (1.0 + np.exp(-np.clip(rows @ weights, -30.0, 30.0)))
-        slope = rows.T @ (chance - wanted) + penalty * (weights - prior)
+        gradient = rows.T @ (chance - labels) + penalty * (weights - prior)
         curvature = (rows * (chance * (1.0 - chance))[:, None]).T @ rows + np.diag(penalty)
-        step = np.linalg.solve(curvature, slope)
+        step = np.linalg.solve(curvature, gradient)
         size = 1.0
         while loss(weights - size * step) > best and size > 1e-4:
             size /= 2

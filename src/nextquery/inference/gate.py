@@ -47,6 +47,7 @@ def most_frequent(tables: Tables, most: int = FREQUENT) -> frozenset[str]:
     return frozenset(text for _, text in heapq.nsmallest(most, items))
 
 
+SIMILARITY = FEATURES.index("similarity")
 KINDS = ("frequent", "shortened", "loses_topic", "keeps_words")
 Vectors = Callable[[Sequence[str]], Floats]
 
@@ -124,9 +125,18 @@ class ListGate:
             new = [new[index] for index in fold((query.text for query in new), config.language)]
         if not new:
             return []
-        features = candidate_features(
-            new, self._similarity(session[-1], new), words, self._tables, self.frequent
-        )
+        features = candidate_features(new, words, self._tables, self.frequent)
+        # Vectors take longest: only of candidates that the highest similarity could let pass.
+        highest = self._acceptance.log_odds(features) + abs(self._acceptance.weights[SIMILARITY])
+        possible = [
+            index
+            for index, query in enumerate(new)
+            if highest[index] >= ACCEPTED or query.text in related
+        ]
+        if not possible:
+            return []
+        new, features = [new[index] for index in possible], features[possible]
+        features[:, SIMILARITY] = self._similarity(session[-1], new)
         odds = self._acceptance.log_odds(features)
         candidates = [
             Candidate.read(query, chance, row, related)

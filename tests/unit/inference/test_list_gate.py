@@ -63,11 +63,10 @@ def shown(gate: ListGate, session: list[str], *queries: FinishedQuery) -> list[s
 def test_features_by_hand(gate: ListGate) -> None:
     session = SessionWords.read(["louvre", "cheap paris hotels"], gate._occurrences)
     queries = [finished("google", -4.0, -5.0), finished("paris map", -6.0), finished("hotel", -7.0)]
-    rows = candidate_features(queries, [0.1, 0.2, 0.3], session, gate._tables, {"google"})
+    rows = candidate_features(queries, session, gate._tables, {"google"})
     named = [dict(zip(FEATURES, row, strict=True)) for row in rows.tolist()]
     assert {name for name, value in named[0].items() if value} == {
         "log_likelihood", "log_prior", "known", "log_likelihood_if_known", "frequent", "words",
-        "similarity",
     }  # fmt: skip
     assert named[1]["keeps_words"] == named[1]["unknown_keeps_words"] == 1.0
     assert named[1]["overlap"] == 1 / 4  # `paris` of `cheap`, `paris`, `hotel`, `map`
@@ -85,8 +84,8 @@ def test_what_is_hardly_ever_typed_takes_no_place_unless_other_evidence_relates_
 ) -> None:
     unlikely = finished("louvre", -9.0)
     assert shown(gate, ["paris"], unlikely) == []
-    found = gate.select([unlikely], ["paris"], DecodeConfig(), related={"louvre"})
-    assert [query.text for query in found] == ["louvre"]
+    kept = gate.select([unlikely], ["paris"], DecodeConfig(), related={"louvre"})
+    assert [query.text for query in kept] == ["louvre"]
 
 
 def test_what_the_session_makes_no_likelier_must_have_one_of_its_words(gate: ListGate) -> None:
