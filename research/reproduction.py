@@ -38,7 +38,7 @@ def study(work: Path) -> None:
     measure(work, "prepare", ["prepare", log, "--out", data, "--holdout-users", "0.02"])
     measure(work, "train", train, minutes=MINUTES[0])
     measure(work, "resume", [*train, "--resume"], minutes=MINUTES[1])
-    measure(work, "end", [*train, "--resume", "--set", "train.epochs=0"])
+    measure(work, "end", [*train, "--resume", "--set", "train.max_steps=1"])
     measure(
         work, "experiment", ["experiment", data, "--model", f"hred={model}", "--out", report, *FEW]
     )
