@@ -209,8 +209,8 @@ seeds.
 
 {small_systems}
 
-With 141 to 268 cases an MRR has a standard error of about .02. The trainings are short: three epochs
-leave HRED without copying far from trained. On the demo's log (30,000 sessions, six epochs,
+With 141 to 268 cases an MRR has a standard error of about .02. The trainings are short: three
+epochs leave HRED without copying far from trained. On the demo's log (30,000 sessions, six epochs,
 copying, one ranker seed) the Baseline Ranker with HRED has .485, .476 and .498 in the three
 scenarios, without it .303, .297 and .356.
 
