@@ -323,8 +323,10 @@ def test_the_command_and_the_service_give_the_same_list(
     words = [f"{'-' if name == 'n' else '--'}{name}={value}" for name, value in options.items()]
     words = [word.replace("-n=", "-n") for word in words]
     lengths = []
-    for name in ("empty", "several", "unicode", "long"):
-        context = CONTEXTS[name][-50:]
+    for name, context in {
+        **{name: CONTEXTS[name][-50:] for name in ("empty", "several", "unicode", "long")},
+        "known": ["paris", "paris hotels"],
+    }.items():
         command = CliRunner().invoke(app, ["suggest", str(folder), *context, "--json", *words])
         assert command.exit_code == 0, command.output
         body = {"context": context[:-1], "query": context[-1] if context else "", **options}

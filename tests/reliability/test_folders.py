@@ -43,7 +43,7 @@ def test_a_command_killed_or_stopped_at_any_step_leaves_the_old_or_the_new_folde
 def test_a_damaged_folder_is_refused(run_script: Any, files: Path) -> None:
     outcomes = run_script("damaged_folders", files, "damaged", 24, 1)
     assert set(outcomes) <= {"refused", "same"}
-    unchecked = run_script("damaged_folders", files, "damaged-unchecked", 8, 1, 1)
+    unchecked = run_script("damaged_folders", files, "damaged-unchecked", 24, 1, 1)
     assert set(unchecked) & {"other", "error", "crash", "hang"}
 
 
