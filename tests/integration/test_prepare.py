@@ -1,4 +1,4 @@
-"""From a made-up raw log to a data folder, through the command that people use."""
+"""From a synthetic raw log to a data folder, through the command that people use."""
 
 import json
 import os

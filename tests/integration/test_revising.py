@@ -23,8 +23,8 @@ Lines = list[str]
 
 def _made_up(folder: Path, sessions: int = 250) -> Lines:
     """The lines of a log, some of them bad or single; users have a few of each kind."""
-    write_log(folder / "made-up.tsv", sessions, 3)
-    header, *lines = (folder / "made-up.tsv").read_text(encoding="utf-8").splitlines(True)
+    write_log(folder / "synthetic.tsv", sessions, 3)
+    header, *lines = (folder / "synthetic.tsv").read_text(encoding="utf-8").splitlines(True)
     user, other = _users(lines)[3], _users(lines)[7]
     bad = [
         f"{user}\tone field too few\n",

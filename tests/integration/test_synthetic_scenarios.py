@@ -1,4 +1,4 @@
-"""The made-up log under the paper's rules: enough cases, and room that only the context fills.
+"""The synthetic log under the paper's rules: enough cases, and room that only the context fills.
 
 A reader who knows which words belong to which intent stands for a model that has learnt it: it
 ranks the candidates by how often the context speaks of their intent, then by the ADJ count.
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 
 class TestLog:
-    """The test sessions and the background's counts of a made-up log."""
+    """The test sessions and the background's counts of a synthetic log."""
 
     __test__ = False
 

@@ -36,7 +36,8 @@ class OpenFolder:
         try:
             self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
         except (FileNotFoundError, NotADirectoryError):
-            raise ArtifactError(f"{path}: no such folder") from None
+            problem = "a file; give a data or model folder" if path.is_file() else "no such folder"
+            raise ArtifactError(f"{path}: {problem}") from None
         except (OSError, ValueError) as error:
             raise ArtifactError(f"{path}: cannot be opened ({error})") from None
         weakref.finalize(self, os.close, self._descriptor).atexit = False

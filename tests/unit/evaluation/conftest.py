@@ -1,4 +1,4 @@
-"""Results by hand, for everything that only reads them, and a small made-up log."""
+"""Results by hand, for everything that only reads them, and a small synthetic log."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -181,7 +181,7 @@ def shared_words() -> SharedWords:
 
 @pytest.fixture(scope="session")
 def small_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
-    """A made-up log with some hundreds of sessions to evaluate on, and users never seen."""
+    """A synthetic log with some hundreds of sessions to evaluate on, and users never seen."""
     folder = tmp_path_factory.mktemp("small")
     write_log(folder / "log.tsv", 3000, seed=1, shuffled=False)
     settings = PrepareSettings(spelling=False, min_users=1, holdout_users=0.1)

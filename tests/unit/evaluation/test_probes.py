@@ -212,7 +212,7 @@ class Uniform:
 
 
 class LastTrace:
-    """Believes in the intent of the last trace within so many queries, and in no outcome."""
+    """Predicts the intent of the last trace within a number of queries, and no outcome."""
 
     def __init__(self, reach: int) -> None:
         self._reach = reach
@@ -333,7 +333,7 @@ def test_each_order_in_a_models_own_words(small_data: PreparedData) -> None:
 
     assert [item.order for item in result] == [1, 2, 3]
     assert len({item.symbols for item in result}) == 1
-    # the made-up log's queries have structure: pairs say more than words alone
+    # the synthetic log's queries have structure: pairs say more than words alone
     assert result[1].perplexity < 0.5 * result[0].perplexity
     assert result[0].fitted_sessions > result[0].measured_sessions > 0
     # with few words most symbols are the unknown one, which is easy to predict

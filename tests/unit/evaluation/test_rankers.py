@@ -319,7 +319,7 @@ def test_new_visitors_are_ranked_by_rankers_of_other_users(
     with show_steps() as steps:
         result = run_scenario("every_context", evaluation, systems, settings, tmp_path, steps)
 
-    # taught by the insider's own half, and by the half that knows nothing: one half each
+    # one ranker learns from the insider's users, the other from the rest
     assert result.rankers["baseline+insider:sum"].importances["insider:sum"] == 0
     assert result.cases["test"] > 50
     assert not result.by_context_length

@@ -1,4 +1,4 @@
-"""Trials of the made-up visitors, drawn at once: what `made_up.run` gives, without its events.
+"""Trials of the synthetic visitors, drawn at once: what `made_up.run` gives, without its events.
 
 Every list is one that the simulated service made, for one of `HANDS` visitors in each session; so
 a list is served once and not once for everybody who sees it. What visitors take is drawn place by

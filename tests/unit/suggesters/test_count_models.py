@@ -438,7 +438,7 @@ def test_rescue_is_weighed(prepared: Any, tiny_log: Any) -> None:
 
 
 def test_what_is_typed_again_at_once_is_not_useful(prepared: Any, tiny_log: Any) -> None:
-    """In the made-up data a minute lies between the queries of a session."""
+    """In the test data the queries of a session are a minute apart."""
     again = [*CLICKED_SESSIONS, *((f"c{n}", ("boots", "hats")) for n in range(5))]
     clicks = [*SOCK_CLICKS, *((f"c{n}", "boots", "https://example/boots") for n in range(5))]
     result = counts(fit_model(Adjacency, prepared(tiny_log(again, clicks=clicks)), WEIGHED))
