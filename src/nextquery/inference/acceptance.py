@@ -2,7 +2,7 @@
 
 A logistic regression on a dozen features of a candidate. It was learnt from the validation sessions
 of a log: a candidate counts as accepted if the visitor typed it later in the session, in any word
-order and form. `learn` does the same for other candidates.
+order and form.
 """
 
 from __future__ import annotations
@@ -139,50 +139,3 @@ def candidate_features(
             )
         )
     return np.array(rows, dtype=np.float64).reshape(-1, len(FEATURES))
-
-
-STRENGTH = 10.0
-"""How strongly weights are held near their start, in standard deviations of the features."""
-MOST_STEPS = 50
-
-
-def learn(
-    features: Doubles, accepted: NDArray[np.bool_], start: Acceptance | None = None
-) -> Acceptance:
-    """The weights that make what was accepted likeliest, held near those of `start` (or zero).
-
-    Newton's method on the regularised log-likelihood; the features are standardised meanwhile.
-    """
-    mean, scale = features.mean(axis=0), features.std(axis=0) + 1e-9
-    rows = np.column_stack([(features - mean) / scale, np.ones(len(features))])
-    prior = np.zeros(rows.shape[1])
-    if start is not None:
-        prior[:-1] = np.array(start.weights) * scale
-        prior[-1] = start.intercept + np.array(start.weights) @ mean
-    penalty = np.full(rows.shape[1], STRENGTH)
-    penalty[-1] = 1e-6 if start is None else 1.0
-    labels = accepted.astype(np.float64)
-
-    def loss(weights: Doubles) -> float:
-        odds = rows @ weights
-        apart = weights - prior
-        return float(np.logaddexp(0.0, odds).sum() - labels @ odds + 0.5 * penalty @ apart**2)
-
-    weights = prior.copy()
-    if start is None:
-        weights[-1] = np.log(labels.mean() + 1e-9)
-    best = loss(weights)
-    for _ in range(MOST_STEPS):
-        chance = 1.0 / (1.0 + np.exp(-np.clip(rows @ weights, -30.0, 30.0)))
-        gradient = rows.T @ (chance - labels) + penalty * (weights - prior)
-        curvature = (rows * (chance * (1.0 - chance))[:, None]).T @ rows + np.diag(penalty)
-        step = np.linalg.solve(curvature, gradient)
-        size = 1.0
-        while loss(weights - size * step) > best and size > 1e-4:
-            size /= 2
-        weights = weights - size * step
-        before, best = best, loss(weights)
-        if before - best < 1e-4:
-            break
-    raw = weights[:-1] / scale
-    return Acceptance(tuple(raw.tolist()), float(weights[-1] - raw @ mean))

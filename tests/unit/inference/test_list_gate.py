@@ -12,10 +12,8 @@ from nextquery.guard.tables import COUNT_FORMAT, Tables
 from nextquery.inference.acceptance import (
     DEFAULT,
     FEATURES,
-    Acceptance,
     SessionWords,
     candidate_features,
-    learn,
 )
 from nextquery.inference.gate import (
     ACCEPTED,
@@ -143,21 +141,6 @@ def test_frequent_and_shortened_queries_wait_until_the_first_places_are_taken() 
     assert placed(every) == [*first, idle, topicless, short[2], others[2]]
     # with too few others, shortened queries fill the list, idle ones do not
     assert placed([idle, topicless, *short]) == [*short[:2], topicless, short[2]]
-
-
-def test_weights_are_learnt_from_what_was_accepted() -> None:
-    generator = np.random.default_rng(0)
-    features = generator.normal(size=(20_000, len(FEATURES))) * 2 + 1
-    true = Acceptance(tuple(np.linspace(-1, 1, len(FEATURES)).tolist()), -3.0)
-    chance = 1 / (1 + np.exp(-true.log_odds(features)))
-    accepted = generator.random(len(features)) < chance
-    learnt = learn(features, accepted)
-    assert learnt.weights == pytest.approx(true.weights, abs=0.1)
-    assert learnt.intercept == pytest.approx(true.intercept, abs=0.3)
-    # little data moves the weights little from where they begin
-    few = learn(features[:20], accepted[:20], true)
-    assert few.weights == pytest.approx(true.weights, abs=0.2)
-    assert few.weights != true.weights
 
 
 def test_the_default_weights_fit_the_features() -> None:
