@@ -31,8 +31,7 @@ from torch import Tensor, nn
 
 from nextquery.config import load_config
 from nextquery.model.hred import HRED
-from nextquery.model.likelihood import SessionLikelihood
-from nextquery.model.loss import CandidateSampler
+from nextquery.model.likelihood import CandidateSampler, SessionLikelihood
 from nextquery.model.recurrence import times_transposed
 from nextquery.model.settings import ModelConfig, RunConfig
 from nextquery.text.batching import cut

@@ -36,8 +36,10 @@ AOL logs, which you must have:
 
 Any log:
 
-    transformer WORK DATA SECONDS [SEED...]
-                                 HRED and the Transformer, each with SECONDS of CPU time
+    transformer WORK NAME [LOG...]
+                                 HRED and the Transformer, each with the same CPU time; NAME:
+                                 aol (with LOGs), synthetic-60000, shuffled-60000, or
+                                 synthetic-N with N 3000, 15000, 50000 or 220000
 
 Single tables, printed as JSON; --quick takes small sizes:
 
@@ -79,11 +81,10 @@ def main(arguments: list[str]) -> None:
             folders = {name: Path(folder) for name, folder in named.items()}
             fitted = [Path(folder) for folder in returning.split(",")]
             returning_visitors.study(fitted, Path(data), folders)
-        case ["transformer", work, data, seconds, *seeds]:
+        case ["transformer", work, study, *logs]:
             from research import transformer
 
-            chosen = [int(seed) for seed in seeds] or [1, 2, 3]
-            transformer.study(Path(work), Path(data), float(seconds), chosen)
+            transformer.study(Path(work), study, [Path(log) for log in logs])
         case [name] | [name, "--quick"] if name in TABLES:
             table = importlib.import_module(f"research.{name}")
             print(json.dumps(table.main("--quick" in arguments), indent=2))

@@ -6,8 +6,10 @@ Everything goes through the command line, so that each figure of the page can be
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -82,9 +84,19 @@ def copying(work: Path) -> None:
     make(data, ["prepare", str(log), "--out", str(data), "--no-spelling"])
     train = ["train", str(data), "--out", str(model), "--config", "tiny", "--set=train.epochs=2"]
     make(model, train)
+    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     report = report_of(work / "report", [str(data), f"--model=hred={model}"])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     save("synthetic_copying", summarise(report))
-    save("experiment_time", {"date": date.today().isoformat(), "steps": seconds_by_step(report)})
+    measured = {
+        "date": date.today().isoformat(),
+        "model": "tiny with copying",
+        "elapsed_s": round(time.monotonic() - start),
+        "cpu_s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime),
+        "peak_gb": round(after.ru_maxrss / 2**20, 1),
+        "steps": seconds_by_step(report),
+    }
+    save("experiment_time", measured)
 
 
 def seconds_by_step(report: Mapping[str, Any]) -> dict[str, float]:

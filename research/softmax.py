@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import train as bench
-from nextquery.model.likelihood import SessionLikelihood
-from nextquery.model.loss import CandidateSampler
+from nextquery.model.likelihood import CandidateSampler, SessionLikelihood
 from nextquery.training.feed import Feed, Order
 from nextquery.training.optimiser import Optimiser
 from research.commands import make, save

@@ -1,18 +1,20 @@
-"""HRED and the session Transformer on one log, each with the same CPU time.
+"""HRED and the session Transformer on the same logs, each with the same CPU time.
 
-Every network is trained with one thread until its steps and validations have used SECONDS of CPU
-time; its best validated weights are kept. `experiment` then compares all models, the hidden intent
-of a synthetic log is probed, and lists are timed in turns. `python -m research transformer WORK
-DATA SECONDS [SEED...]` keeps what is finished and writes docs/results/transformer.json.
+Every network is trained with one thread until its steps and validations have used the CPU seconds
+of its study; its best validated weights are kept. `python -m research transformer WORK NAME
+[LOG...]` runs one of `STUDIES` in WORK/NAME, keeps what is finished and replaces the entry NAME of
+docs/results/transformer.json.
 """
 
 import json
+import shutil
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from itertools import islice
@@ -25,13 +27,12 @@ import torch
 from nextquery.artifacts import publish
 from nextquery.cli.fit import config_of
 from nextquery.config import load_config
-from nextquery.errors import InputError
 from nextquery.evaluation import scenarios
 from nextquery.evaluation.probes.hidden_intent import intent_result
 from nextquery.evaluation.scenarios import Rules
 from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData
-from nextquery.model.networks import new_model
+from nextquery.model.likelihood import new_model
 from nextquery.model.settings import RunConfig
 from nextquery.ranking.cases import BackgroundCounts, Backgrounds, reciprocal_ranks
 from nextquery.ranking.scoring import log_likelihoods
@@ -39,25 +40,150 @@ from nextquery.records import Session
 from nextquery.suggesters.loading import load
 from nextquery.suggesters.neural import NeuralSuggester
 from nextquery.text.vocabulary import Vocabulary
+from nextquery.training.checkpoint import CheckpointFolder
 from nextquery.training.distributed import processes
-from nextquery.training.run import train
+from nextquery.training.run import folder_of_run, train
 from nextquery.training.trainer import StopRequest
-from research.commands import make, save
-from research.summary import scenarios_of
+from research.aol import LAST_WEEKS
+from research.commands import make, report_of, save
+from research.pooled_seeds import compared
+from research.tables import RESULTS, read
 
 KINDS = ("hred", "transformer")
-CONFIG = "tiny"
-TRAINING = ("train.validate_every=400", "train.validation_sessions=1000", "train.patience=8")
+VALIDATION = ("train.validate_every=400", "train.validation_sessions=1000", "train.patience=8")
+HELD_OUT = ("--split-at", LAST_WEEKS[1], "--holdout-users", "0.1")
 MIN_FOLLOWERS = 5
-EXPERIMENT = (
-    f"--min-followers={MIN_FOLLOWERS}",
-    *("--visitors=known", "--completion-contexts=0"),
-    *("--seeds=2", "--ranker-cases=800", "--generation-contexts=100"),
-)
-SCENARIOS = ("next_query", "robust", "long_tail", "every_context")
+EXPERIMENT = ("--visitors=known", "--completion-contexts=0", "--seeds=2", "--ranker-cases=800")
+LAST_QUERY = (f"--min-followers={MIN_FOLLOWERS}", "--scenario=next_query", "--scenario=robust")
+CONTEXTS = ("--scenario=every_context", "--generation-contexts=0")
 LISTS = 40
 """Test contexts whose lists are timed."""
 ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Study:
+    """Networks of one config on one log."""
+
+    config: str
+    seconds: float
+    """CPU seconds of each training."""
+    seeds: Sequence[int] = (1, 2, 3)
+    synth: Sequence[str] = ()
+    """Options of `nextquery synth`; none: the AOL logs are given."""
+    tested_on: str = ""
+    """The study whose test sessions are ranked by likelihood alone; none: its own."""
+    reports: Mapping[str, Sequence[str]] | None = None
+    """Options of an experiment with all models, by the name of its report."""
+    probed_steps: bool = False
+    """Whether the hidden intent is probed at every validation of the training."""
+
+
+STUDIES = {
+    "aol": Study(
+        "small",
+        150,
+        reports={
+            "last": (*LAST_QUERY, "--generation-contexts=200"),
+            "contexts": (*CONTEXTS, "--test-users=150"),
+        },
+    ),
+    "synthetic-60000": Study(
+        "tiny",
+        45,
+        synth=("--sessions=60000", "--seed=1"),
+        reports={
+            "last": (*LAST_QUERY, "--scenario=long_tail", "--generation-contexts=200"),
+            "contexts": (*CONTEXTS, "--test-users=300"),
+        },
+        probed_steps=True,
+    ),
+    "shuffled-60000": Study(
+        "tiny",
+        30,
+        seeds=(1,),
+        synth=("--sessions=60000", "--seed=1", "--shuffled"),
+        reports={"last": (*LAST_QUERY, "--generation-contexts=0")},
+    ),
+    **{
+        f"synthetic-{sessions}": Study(
+            "tiny",
+            20,
+            seeds=(1, 2),
+            synth=(f"--sessions={sessions}", "--seed=2"),
+            tested_on="synthetic-60000",
+        )
+        for sessions in (3000, 15000, 50000)
+    },
+    "synthetic-220000": Study(
+        "tiny",
+        60,
+        seeds=(1,),
+        synth=("--sessions=220000", "--seed=2"),
+        tested_on="synthetic-60000",
+    ),
+}
+
+
+def study(work: Path, name: str, logs: Sequence[Path] = ()) -> None:
+    """Train and compare the networks of one study; then write its aggregates."""
+    chosen, folder = STUDIES[name], work / name
+    data, counts = prepared(folder, chosen, logs)
+    tested = work / chosen.tested_on / "data" if chosen.tested_on else counts
+    models = {
+        f"{kind}-{seed}": folder / f"{kind}-{seed}" for kind in KINDS for seed in chosen.seeds
+    }
+    training = {}
+    for model, out in models.items():
+        record = out.with_suffix(".json")
+        if not record.exists():
+            facts = train_for(chosen, model, data, out)
+            record.write_text(json.dumps(facts, indent=1) + "\n")
+        training[model] = json.loads(record.read_text())
+    named = [f"--model={model}={out}" for model, out in models.items()]
+    reports = {
+        report: report_of(folder / f"report-{report}", [str(counts), *named, *EXPERIMENT, *options])
+        for report, options in (chosen.reports or {}).items()
+    }
+    sessions = list(PreparedData(tested).sessions("test"))
+    first = {kind: models[f"{kind}-{chosen.seeds[0]}"] for kind in KINDS}
+    entry = {
+        "date": date.today().isoformat(),
+        "config": chosen.config,
+        "cpu_seconds": chosen.seconds,
+        "sessions": PreparedData(data).artifact.manifest["counts"]["sessions"],
+        "training": training,
+        "mrr_alone": {model: mrr_alone(out, tested, sessions) for model, out in models.items()},
+        "hidden_intent": {model: intent(out, sessions) for model, out in models.items()},
+        "scenarios": {
+            scenario: compared(folder / f"report-{report}" / "trec" / f"{scenario}.ranks.parquet")
+            for report, results in reports.items()
+            for scenario in results["scenarios"]
+        },
+        "lists": lists_of(reports["last"], models) if reports else {},
+        "milliseconds_per_list": time_lists(first, sessions),
+        "megabytes": {kind: serving_megabytes(out) for kind, out in first.items()},
+    }
+    earlier = read("transformer") if (RESULTS / "transformer.json").is_file() else {}
+    save("transformer", {**earlier, name: rounded(entry)})
+
+
+def prepared(folder: Path, chosen: Study, logs: Sequence[Path]) -> tuple[Path, Path]:
+    """The data folder that networks learn from, and the one that an experiment counts in.
+
+    On AOL networks learn from queries of at least three users, and counts are those of the paper.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    data, counts = folder / "data", folder / "data-counts"
+    if chosen.synth:
+        log = folder / "log.tsv"
+        make(log, ["synth", str(log), *chosen.synth])
+        make(data, ["prepare", str(log), "--out", str(data), "--no-spelling"])
+        return data, data
+    paths = [str(log) for log in logs]
+    make(data, ["prepare", *paths, "--out", str(data), *HELD_OUT])
+    make(counts, ["prepare", *paths, "--out", str(counts), *LAST_WEEKS, *HELD_OUT[2:]])
+    return data, counts
 
 
 class CPUBudget(StopRequest):
@@ -77,134 +203,122 @@ class CPUBudget(StopRequest):
         return SIGTERM if self.used > self._seconds else 0
 
 
-def study(work: Path, data: Path, seconds: float, seeds: Sequence[int] = (1, 2, 3)) -> None:
-    """Train and compare; then write the aggregates."""
-    work.mkdir(parents=True, exist_ok=True)
-    names = [f"{kind}-{seed}" for seed in seeds for kind in KINDS]
-    for name in names:
-        kind, seed = name.split("-")
-        if not (work / f"{name}.json").exists():
-            record = train_for(seconds, kind, int(seed), data, work / name)
-            (work / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
-    models = [f"--model={name}={work / name}" for name in names]
-    report = work / "report"
-    make(report, ["experiment", str(data), *models, *EXPERIMENT, "--out", str(report)])
-    save("transformer", collect(work, data, seconds, names))
+class KeptCheckpoints(CPUBudget):
+    """The same, and copies every checkpoint of the run: the run itself keeps the newest only."""
+
+    def __init__(self, seconds: float, run: Path, copies: Path) -> None:
+        super().__init__(seconds)
+        self._checkpoints, self._copies = run / "checkpoints", copies
+
+    @property
+    def signal(self) -> int:  # type: ignore[override]
+        """What the training loop looks at between steps."""
+        for checkpoint in self._checkpoints.glob("step-*"):
+            copy = self._copies / checkpoint.name
+            if not copy.exists():
+                shutil.copytree(checkpoint, copy)
+        return super().signal
 
 
-def collect(work: Path, data: Path, seconds: float, names: Sequence[str]) -> dict[str, Any]:
-    """The aggregates of finished runs and of the finished scenarios of the report in `work`."""
-    prepared = PreparedData(data)
-    sessions = list(prepared.sessions("test"))
-    first = {kind: next(work / name for name in names if name.startswith(kind)) for kind in KINDS}
-    small = {kind: untrained(kind, "small", prepared, work / f"small-{kind}") for kind in KINDS}
-    steps = {path.stem: path for path in sorted((work / "report" / "steps").glob("*.json"))}
-    measured = {
-        name: json.loads(steps[name].read_text())["result"] for name in SCENARIOS if name in steps
-    }
-    models = sorted({model for found in measured.values() for model in found["form_choices"]})
-    return {
-        "date": date.today().isoformat(),
-        "config": CONFIG,
-        "sessions": prepared.artifact.manifest["counts"]["sessions"],
-        "cpu_seconds": seconds,
-        "training": {name: _record(work / f"{name}.json") for name in names},
-        "hidden_intent": {name: intent(work / name, sessions) for name in names},
-        "mrr_alone": {name: mrr_alone(work / name, prepared, sessions) for name in names},
-        "scenarios": scenarios_of(measured, models),
-        "milliseconds_per_list": {
-            CONFIG: time_lists(first, sessions),
-            "small, untrained": time_lists(small, sessions),
-        },
-        "megabytes": {
-            CONFIG: {kind: serving_megabytes(folder) for kind, folder in first.items()},
-            "small, untrained": {kind: serving_megabytes(path) for kind, path in small.items()},
-        },
-    }
-
-
-def _record(file: Path) -> dict[str, Any]:
-    record = json.loads(file.read_text())
-    kept = ("cpu_seconds", "steps", "words", "words_per_cpu_second", "perplexity")
-    return {key: record[key] for key in kept}
-
-
-def untrained(kind: str, config: str, data: PreparedData, folder: Path) -> Path:
-    """A model folder of this size with random weights, for times and memory."""
-    if not folder.exists():
-        torch.manual_seed(0)
-        settings = load_config(RunConfig, config_of(kind, config), ())
-        words = Vocabulary(data.words()[: settings.model.vocabulary_size])
-        model = new_model(settings.model, words)
-        with publish(folder, model.kind, model.manifest_entries()) as partial:
-            model.write_files(partial)
-            write_tables(data, partial)
-    return folder
-
-
-def train_for(seconds: float, kind: str, seed: int, data: Path, out: Path) -> dict[str, Any]:
-    """Train a network for some seconds of CPU time, and say how far it came."""
+def train_for(chosen: Study, name: str, data: Path, out: Path) -> dict[str, Any]:
+    """Train a network for the CPU time of its study, and say how far it came."""
     torch.set_num_threads(1)
-    sets = [f"train.seed={seed}", *TRAINING]
+    kind, seed = name.split("-")
+    sets = [f"train.seed={seed}", *VALIDATION]
+    copies = out.with_suffix(".checkpoints")
     budgets: list[CPUBudget] = []
 
     @contextmanager
     def listen() -> Iterator[CPUBudget]:
-        budgets.append(CPUBudget(seconds))
+        budgets.append(
+            KeptCheckpoints(chosen.seconds, folder_of_run(out), copies)
+            if chosen.probed_steps
+            else CPUBudget(chosen.seconds)
+        )
         yield budgets[0]
 
-    settings = partial(load_config, RunConfig, config_of(kind, CONFIG))
+    settings = partial(load_config, RunConfig, config_of(kind, chosen.config))
     with processes("cpu") as group:
         run = partial(train, PreparedData(data), out, processes=group, say=print)
         outcome = run(config=settings([*sets, "train.epochs=1000"]), stopping=listen)
         used, position = budgets[0].used, outcome.position
-        if outcome.facts is None:
-            if position.epoch < 1:
-                raise InputError(f"{seconds} CPU seconds are less than an epoch of {kind}")
-            # The epochs are over: the last step is validated and the best weights are published.
-            ended = settings([*sets, f"train.epochs={position.epoch}"])
+        if outcome.facts is None:  # validate the last step and publish the best weights
+            ended = settings([*sets, f"train.max_steps={position.step}"])
             outcome = run(config=ended, resume=True)
     assert outcome.facts is not None
-    facts = outcome.facts.entries()
-    return {
-        "cpu_seconds": round(used, 1),
+    facts = {
+        "cpu_seconds": used,
         "steps": position.step,
         "words": position.words,
         "words_per_cpu_second": round(position.words / used),
-        "perplexity": facts["validation_perplexity_by_context"],
+        "perplexity": outcome.facts.entries()["validation_perplexity_by_context"],
     }
+    if chosen.probed_steps:
+        facts["intent_by_step"] = intent_by_step(settings(sets), PreparedData(data), copies)
+    return facts
 
 
-def intent(folder: Path, sessions: Sequence[Session]) -> dict[str, Any] | None:
+def intent_by_step(config: RunConfig, data: PreparedData, copies: Path) -> dict[str, float]:
+    """The probability of the hidden intent by the number of steps that a network was trained."""
+    sessions = list(data.sessions("validation"))
+    folder, by_step = CheckpointFolder(copies, {}), {}
+    for step in sorted(folder.steps()):
+        model = new_model(config.model, Vocabulary(data.words()[: config.model.vocabulary_size]))
+        model.load_state_dict(folder.load(step).weights)
+        out = copies / f"model-{step}"
+        with publish(out, model.kind, model.manifest_entries()) as unfinished:
+            model.write_files(unfinished)
+            write_tables(data, unfinished)
+        probed = intent(out, sessions, 500)
+        if probed is not None:
+            by_step[str(step)] = probed["intent"]
+    return by_step
+
+
+def intent(folder: Path, sessions: Sequence[Session], cases: int = 1000) -> dict[str, Any] | None:
     """How well a model tells the hidden intent; None unless the log is synthetic."""
-    model = load(folder)
-    assert isinstance(model, NeuralSuggester)
-    result = intent_result(model, sessions, most=1000)
+    result = intent_result(loaded(folder), sessions, most=cases)
     if result is None:
         return None
     return {"cases": result.cases, "nats": result.nats, "intent": result.intent}
 
 
-def mrr_alone(folder: Path, data: PreparedData, sessions: Sequence[Session]) -> dict[str, float]:
-    """The MRR of a model's likelihoods without a ranker, in the paper's scenarios."""
-    backgrounds = Backgrounds(BackgroundCounts.read(data))
+def loaded(folder: Path) -> NeuralSuggester:
+    """The model of a folder, which is a network."""
     model = load(folder)
     assert isinstance(model, NeuralSuggester)
+    return model
+
+
+def mrr_alone(folder: Path, data: Path, sessions: Sequence[Session]) -> dict[str, float]:
+    """The MRR of a model's likelihoods without a ranker, in the paper's scenarios."""
+    backgrounds = Backgrounds(BackgroundCounts.read(PreparedData(data)))
+    model = loaded(folder)
     mrr = {}
-    for name in SCENARIOS[:3]:
+    for name in ("next_query", "robust"):
         cases = scenarios.SCENARIOS[name].build(sessions, backgrounds, Rules(MIN_FOLLOWERS))
         mrr[name] = float(reciprocal_ranks(cases, log_likelihoods(model, cases)).mean())
+        mrr[f"{name} cases"] = len(cases)
     return mrr
 
 
-def time_lists(folders: dict[str, Path], sessions: Sequence[Session]) -> dict[str, float]:
+def lists_of(results: Mapping[str, Any], models: Mapping[str, Path]) -> dict[str, Any]:
+    """Hits and text quality of the lists that every model makes itself."""
+    lists = {}
+    for model in models:
+        system = results["generation"]["systems"][model]
+        quality, text = system["all"], system["text"]
+        kept = {key: quality[key] for key in ("contexts", "mrr", "hit_5", "informational_mrr")}
+        flaws = ("repeated_word", "dangling", "fragment", "disfluent", "misspelt")
+        shares = {key: text[key] for key in ("unknown", "shortened", "frequent", "places")}
+        lists[model] = {**kept, **shares, "junk": sum(text[flaw] for flaw in flaws)}
+    return lists
+
+
+def time_lists(folders: Mapping[str, Path], sessions: Sequence[Session]) -> dict[str, float]:
     """CPU milliseconds of a default list with one thread: in turns, least of some rounds."""
     contexts = [session.queries[:-1] for session in islice(sessions, LISTS)]
-    models: dict[str, NeuralSuggester] = {}
-    for kind, folder in folders.items():
-        model = load(folder)
-        assert isinstance(model, NeuralSuggester)
-        models[kind] = model
+    models = {kind: loaded(folder) for kind, folder in folders.items()}
     least = {kind: [float("inf")] * len(contexts) for kind in models}
     for _ in range(ROUNDS):
         for index, context in enumerate(contexts):
@@ -231,3 +345,16 @@ def serving_megabytes(folder: Path) -> float:
     command = [sys.executable, "-c", _LOADED, str(folder)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return int(done.stdout) / 1024
+
+
+def rounded(value: Any) -> Any:
+    """A document whose numbers have four significant digits.
+
+    >>> rounded({"a": [0.123456, 12345.6, 3]})
+    {'a': [0.1235, 12350.0, 3]}
+    """
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, Mapping):
+        return {key: rounded(entry) for key, entry in value.items()}
+    return [rounded(entry) for entry in value] if isinstance(value, list) else value

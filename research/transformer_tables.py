@@ -1,0 +1,222 @@
+"""Tables of docs/results/transformer.md."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from research.tables import LENGTHS, TITLES, mrr_text, p_value, read, signed, table
+
+Document = Mapping[str, Any]
+KINDS = {"hred": "HRED", "transformer": "Transformer"}
+VISITORS = {"test": "known", "unseen_users": "held out"}
+LOGS = {
+    "aol": "AOL",
+    "synthetic-60000": "synthetic, 60,000",
+    "shuffled-60000": "synthetic, shuffled, 60,000",
+    "synthetic-3000": "synthetic, 3,000",
+    "synthetic-15000": "synthetic, 15,000",
+    "synthetic-50000": "synthetic, 50,000",
+    "synthetic-220000": "synthetic, 220,000",
+}
+CURVE = ("synthetic-3000", "synthetic-15000", "synthetic-50000", "synthetic-220000")
+
+
+def training() -> str:
+    """What each network learnt in its CPU time."""
+    rows = []
+    for name, title in _studies(LOGS):
+        study, first = title, read("transformer")[name]
+        heads = [study, f"{first['config']}, {first['cpu_seconds']:g} s"]
+        for kind, label in KINDS.items():
+            runs = _of_kind(first["training"], kind)
+            words = sum(run["words_per_cpu_second"] for run in runs) / len(runs)
+            cells = [
+                label,
+                str(len(runs)),
+                _spread([run["steps"] for run in runs], "{:,.0f}".format),
+            ]
+            cells += [f"{words:,.0f}"]
+            for context in ("all", "0", "1", "2"):
+                values = [run["perplexity"][context] for run in runs]
+                cells.append(_spread(values, "{:.2f}".format))
+            rows.append([*heads, *cells])
+            heads = ["", ""]
+    heads = ["log", "config, CPU time", "network", "seeds", "steps", "words per CPU second"]
+    heads += ["validation perplexity", "no context", "one query", "two queries"]
+    return table(heads, rows)
+
+
+def gains() -> str:
+    """The gain of each network over the Baseline Ranker, and the two compared."""
+    rows = []
+    for name, scenario, visitors, part in _scenarios():
+        mrr = [mrr_text(part["mrr"][system]) for system in ("baseline", *KINDS)]
+        cells = [LOGS[name], VISITORS[visitors], TITLES[scenario]]
+        cells += [f"{part['cases']:,}", f"{part['users']:,}", *mrr]
+        cells += [_gain_of_kind(part, kind) for kind in KINDS]
+        rows.append([*cells, _difference(part["gains"]["baseline+transformer over baseline+hred"])])
+    heads = ["log", "visitors", "scenario", "cases", "users", "MRR of the Baseline Ranker"]
+    heads += ["HRED alone", "Transformer alone", "gain with HRED", "gain with the Transformer"]
+    return table([*heads, "Transformer less HRED"], rows)
+
+
+def lengths() -> str:
+    """The gain of each network in short, medium and long sessions."""
+    rows = []
+    for name, result in _entries():
+        for scenario, splits in result["scenarios"].items():
+            for length, queries in zip(LENGTHS, ("2", "3 or 4", "5 and more"), strict=True):
+                part = splits["test"][length]
+                if "gains" in part:
+                    cells = [LOGS[name], TITLES[scenario], queries, f"{part['cases']:,}"]
+                    cells += [_gain_of_kind(part, kind) for kind in KINDS]
+                    compared = part["gains"]["baseline+transformer over baseline+hred"]
+                    rows.append([*cells, _difference(compared)])
+    heads = ["log", "scenario", "queries", "cases", "gain with HRED", "gain with the Transformer"]
+    return table([*heads, "Transformer less HRED"], rows)
+
+
+def curve() -> str:
+    """Perplexity and MRR alone by the size of the log."""
+    rows = []
+    for name, title in _studies(CURVE):
+        study = read("transformer")[name]
+        cells = [title, f"{study['sessions']['background']:,}", f"{study['cpu_seconds']:g}"]
+        cells.append(str(len(_of_kind(study["training"], "hred"))))
+        for measure in (_perplexity, _next_query, _robust, _intent):
+            digits = "{:.2f}".format if measure is _perplexity else mrr_text
+            cells += [_spread(measure(study, kind), digits) for kind in KINDS]
+        rows.append(cells)
+    heads = ["log", "sessions to learn from", "CPU s", "seeds"]
+    for measure_title in ("perplexity", "MRR alone, next query", "robust", "hidden intent"):
+        heads += [f"{measure_title}: {label}" for label in KINDS.values()]
+    return table(heads, rows)
+
+
+def intents() -> str:
+    """The probability of the hidden intent by training step, mean of the seeds."""
+    runs = read("transformer")["synthetic-60000"]["training"]
+    by_kind = {kind: [run["intent_by_step"] for run in _of_kind(runs, kind)] for kind in KINDS}
+    every = sorted({int(step) for seeds in by_kind.values() for run in seeds for step in run})
+    steps = [step for step in every if step % 400 == 0]
+    rows = []
+    for kind, label in KINDS.items():
+        cells = [
+            _spread(values, mrr_text)
+            if len(values := [run[str(step)] for run in by_kind[kind] if str(step) in run])
+            == len(by_kind[kind])
+            else ""
+            for step in steps
+        ]
+        rows.append([label, *cells])
+    return table(["steps", *(f"{step:,}" for step in steps)], rows)
+
+
+def lists() -> str:
+    """Hits and text quality of the lists."""
+    rows = []
+    for name, result in _entries():
+        for kind, label in KINDS.items():
+            systems = _of_kind(result["lists"], kind)
+            if not systems:
+                continue
+            cells = [LOGS[name], f"{systems[0]['contexts']:,}", label]
+            for key in ("mrr", "informational_mrr", "hit_5"):
+                cells.append(_spread([system[key] for system in systems], mrr_text))
+            cells.append(_spread([system["places"] for system in systems], "{:.1f}".format))
+            for key in ("junk", "unknown", "shortened", "frequent"):
+                cells.append(_spread([system[key] for system in systems], "{:.0%}".format))
+            rows.append(cells)
+    heads = ["log", "contexts", "network", "MRR", "MRR (i)", "hit@5", "places filled of 5"]
+    heads += ["junk", "not in the log", "last query shortened", "100 most frequent"]
+    return table(heads, rows)
+
+
+def cost() -> str:
+    """Time of a list, memory and training speed."""
+    rows = []
+    for name, title in _studies(("aol", "synthetic-60000")):
+        study = read("transformer")[name]
+        speed = {
+            kind: sum(run["words_per_cpu_second"] for run in runs) / len(runs)
+            for kind in KINDS
+            if (runs := _of_kind(study["training"], kind))
+        }
+        config = f"`{study['config']}`, {title}"
+        for label, values, digits in (
+            ("default list, CPU ms", study["milliseconds_per_list"], "{:.1f}"),
+            ("memory of a process with the model, MB", study["megabytes"], "{:.0f}"),
+            ("training, words per CPU second", speed, "{:,.0f}"),
+        ):
+            ratio = f"{values['transformer'] / values['hred']:.2f}"
+            rows.append([label, config, *(digits.format(values[kind]) for kind in KINDS), ratio])
+    return table(["cost", "config, log", *KINDS.values(), "ratio"], rows)
+
+
+def _entries() -> list[tuple[str, Document]]:
+    document = read("transformer")
+    return [(name, document[name]) for name in LOGS if name in document]
+
+
+def _studies(names: Sequence[str] | Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name, LOGS[name]) for name, _ in _entries() if name in names]
+
+
+def _scenarios() -> list[tuple[str, str, str, Document]]:
+    """Study, scenario, visitors and results, where there are enough cases."""
+    return [
+        (name, scenario, visitors, splits[visitors]["all"])
+        for name, result in _entries()
+        for scenario, splits in result["scenarios"].items()
+        for visitors in VISITORS
+        if "gains" in splits.get(visitors, {}).get("all", {})
+    ]
+
+
+def _of_kind(models: Mapping[str, Any], kind: str) -> list[Any]:
+    return [entry for name, entry in models.items() if name.startswith(f"{kind}-")]
+
+
+def _perplexity(study: Document, kind: str) -> list[float]:
+    return [run["perplexity"]["all"] for run in _of_kind(study["training"], kind)]
+
+
+def _next_query(study: Document, kind: str) -> list[float]:
+    return [mrr["next_query"] for mrr in _of_kind(study["mrr_alone"], kind)]
+
+
+def _robust(study: Document, kind: str) -> list[float]:
+    return [mrr["robust"] for mrr in _of_kind(study["mrr_alone"], kind)]
+
+
+def _intent(study: Document, kind: str) -> list[float]:
+    return [probe["intent"] for probe in _of_kind(study["hidden_intent"], kind) if probe]
+
+
+def _gain_of_kind(part: Document, kind: str) -> str:
+    """The gain of all seeds together with its p-value, and the range of single seeds."""
+    gains = part["gains"]
+    together = gains[f"baseline+{kind} over baseline"]
+    prefix, suffix = f"baseline+{kind}-", " over baseline"
+    seeds = sorted(
+        gain["relative"]
+        for name, gain in gains.items()
+        if name.startswith(prefix) and name.endswith(suffix)
+    )
+    p = p_value(together["p_by_user"]).removeprefix("= ")
+    spread = f"; {seeds[0]:+.1%} to {seeds[-1]:+.1%}" if len(seeds) > 1 else ""
+    return f"{together['relative']:+.1%} ({p}{spread})"
+
+
+def _difference(gain: Document) -> str:
+    p = p_value(gain["p_by_user"]).removeprefix("= ")
+    return f"{signed(gain['difference'])} ({signed(gain['low'])} to {signed(gain['high'])}; {p})"
+
+
+def _spread(values: Sequence[float], digits: Callable[[float], str]) -> str:
+    """A mean with the lowest and the highest value.
+
+    >>> _spread([1.0, 2.0], "{:.1f}".format)
+    '1.5 (1.0-2.0)'
+    """
+    mean = digits(sum(values) / len(values))
+    return f"{mean} ({digits(min(values))}-{digits(max(values))})" if len(values) > 1 else mean
