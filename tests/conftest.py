@@ -41,13 +41,21 @@ settings.load_profile("no deadline")
 
 WHOLE_COMMANDS = ("browser", "install", "integration", "learning", "reliability")
 """Folders whose tests run browsers, commands or trainings: none is in the fast inner loop."""
+PROCESSES_AND_WAITING = (
+    *("cli/test_log_commands.py", "cli/test_main.py", "cli/test_signals.py"),
+    *("evaluation/test_report.py", "evaluation/test_systems.py", "feedback/test_comparison.py"),
+    *("logs/test_sources.py", "service/test_http_protocol.py", "service/test_model_process.py"),
+)
+"""Unit tests that start processes or wait for connections: most of the time of the others."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what lies in these folders."""
-    slow = {Path(__file__).parent / name for name in WHOLE_COMMANDS}
+    """Mark as slow what is in these folders and files."""
+    here = Path(__file__).parent
+    slow = {here / name for name in WHOLE_COMMANDS}
+    slow |= {here / "unit" / name for name in PROCESSES_AND_WAITING}
     for item in items:
-        if slow & set(item.path.parents):
+        if slow & {item.path, *item.path.parents}:
             item.add_marker(pytest.mark.slow)
 
 
@@ -302,7 +310,7 @@ def _publish_untrained(config: Any, data: PreparedData, target: Path, seed: int)
     import torch
 
     from nextquery.guard.tables import write_tables
-    from nextquery.model.networks import new_model
+    from nextquery.model.likelihood import new_model
     from nextquery.text.vocabulary import Vocabulary
 
     torch.manual_seed(seed)

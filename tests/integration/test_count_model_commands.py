@@ -84,7 +84,7 @@ def test_what_a_count_model_cannot_do_is_said(data: Path, tmp_path: Path) -> Non
         run("explain", tmp_path / "m", "paris")
     with pytest.raises(InputError, match="kind 'adjacency' has no vectors"):
         run("neighbours", tmp_path / "m", "paris")
-    with pytest.raises(InputError, match="--beam: for HRED only; this model is 'adjacency'"):
+    with pytest.raises(InputError, match="--beam: only for a neural model; this one is 'adj"):
         run("complete", tmp_path / "m", "--prefix", "p", "--beam", "3")
 
 

@@ -28,7 +28,7 @@ def test_schemathesis_finds_nothing_and_follows_every_link(
 
     def schemathesis(*options: str, **environment: str) -> str:
         keys = "--header", f"X-API-Key: {KEY.key}", "--header", f"X-Admin-Key: {ADMIN.key}"
-        limits = "--max-examples", "10", "--seed", "1", "--workers", "1", "--request-timeout", "120"
+        limits = "--max-examples", "6", "--seed", "1", "--workers", "1", "--request-timeout", "120"
         ended = subprocess.run(
             ["schemathesis", "run", service.url + "/openapi.json", *keys, *limits, *options],
             capture_output=True, text=True, check=False, cwd=tmp_path,

@@ -46,7 +46,7 @@ QUICK = ("--min-followers", "5", "--seeds", "1", "--generation-contexts", "20",
 FEW = ExperimentSettings(
     ("every_context",),
     seeds=1,
-    ranker_cases=500,
+    ranker_cases=300,
     visitors="known",
     generation_contexts=5,
     completion_contexts=5,
@@ -84,6 +84,12 @@ def learn(folder: Path, sessions: int, epochs: int, *, shuffled: bool) -> Learnt
     outcome = train(PreparedData(folder / "data"), folder / "model", config, alone, say=print)
     assert outcome.facts is not None
     return Learnt(folder, dict(outcome.facts.perplexity))
+
+
+@pytest.fixture
+def no_projections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the figure that takes longest."""
+    monkeypatch.setattr("nextquery.evaluation.probes.gates.POINTS", 1)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +176,9 @@ def test_the_whole_context_beats_the_last_query(report: Path) -> None:
     assert p < 0.001
 
 
-def test_without_context_structure_hred_gains_nothing(control: Learnt) -> None:
+def test_without_context_structure_hred_gains_nothing(
+    control: Learnt, no_projections: None
+) -> None:
     models, out = {"hred": control.model}, control.folder / "report"
     result = run_experiment(control.data, out, models, settings=FEW).scenarios["every_context"]
     assert result.cases["test"] > 300
@@ -306,7 +314,11 @@ def test_a_system_and_a_scenario_can_be_added_and_too_few_cases_are_reported(
 
 
 def test_rankers_are_the_same_with_and_without_compiled_kernels(
-    small: PreparedData, learnt: Learnt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: PreparedData,
+    learnt: Learnt,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    no_projections: None,
 ) -> None:
     """HRED's scores differ in their last bits; trees, choices and MRRs of the rankers do not."""
     if native_library() is None:

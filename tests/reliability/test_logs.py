@@ -82,12 +82,12 @@ PEAK = """
 import sys
 from pathlib import Path
 from nextquery.logs.formats import parquet
-from nextquery.logs.reading import lines
+from nextquery.logs.reading import open
 from nextquery.logs.prepare import prepare
 from nextquery.logs.reading.read_logs import read_logs
 from nextquery.logs.settings import PrepareSettings, ReadSettings
 if sys.argv[3] == "unbounded":
-    lines.BLOCK_LINES = parquet.BLOCK_BYTES = 1 << 40
+    open.BLOCK_LINES = parquet.BLOCK_BYTES = 1 << 40
 read_logs([Path(sys.argv[1])], ReadSettings(max_rejected=1.0), Path(sys.argv[2]))
 status = Path("/proc/self/status").read_text()  # `ru_maxrss` would include the process that forked
 print(int(status.split("VmHWM:")[1].split()[0]) // 1024)

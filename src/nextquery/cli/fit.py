@@ -11,6 +11,7 @@ import typer
 from nextquery.cli.main import in_options
 from nextquery.cli.options import AsJson, print_result
 from nextquery.logs.settings import PrepareSettings
+from nextquery.training import REPLAY
 
 if TYPE_CHECKING:
     from nextquery.config import Section
@@ -237,7 +238,7 @@ def train(
     replay: Annotated[
         float,
         typer.Option(min=0.0, help="With --from: older sessions, as a multiple of the new ones."),
-    ] = 1.0,
+    ] = REPLAY,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -254,7 +255,7 @@ def train(
     from nextquery.extras import require
 
     require("train")
-    from nextquery.cli.signals import save_on_signals
+    from nextquery.cli.entry import save_on_signals
     from nextquery.config import changed_config, load_config
     from nextquery.errors import ConfigError
     from nextquery.logs.data_folder import PreparedData

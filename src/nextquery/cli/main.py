@@ -85,7 +85,7 @@ def _options(command: Any) -> Iterator[tuple[str, str]]:
 
 PANELS = {
     "Start here": {
-        "demo": "demo",
+        "demo": "start",
         "init": "prepare",
         "prepare": "prepare",
         "fit": "fit",
@@ -105,13 +105,13 @@ PANELS = {
     "Ask": {
         "score": "suggest",
         "complete": "suggest",
-        "why": "explain",
-        "explain": "explain",
-        "neighbours": "explain",
+        "why": "suggest",
+        "explain": "suggest",
+        "neighbours": "suggest",
     },
     "Evaluate": {"audit": "experiment", "study": "study"},
-    "Serve": {"feedback": "feedback", "export": "export"},
-    "Operate": {"check": "experiment", "doctor": "doctor"},
+    "Serve": {"feedback": "feedback", "export": "serve"},
+    "Operate": {"check": "experiment", "doctor": "start"},
 }
 """The panels of `nextquery --help`: for each command the module of `cli` that has a function (or a
 group) of its name. The eight commands that most people need come first."""

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from nextquery.cli.options import AsJson, named_folders, print_result
+from nextquery.cli.options import AsJson, named_folders, print_result, with_settings
 from nextquery.errors import InputError
+from nextquery.study import StudySettings
 
 study = typer.Typer(
     help="Prepare, run and analyse a blind user study of suggestions.", no_args_is_help=True
@@ -15,22 +16,12 @@ study = typer.Typer(
 
 
 @study.command()
+@with_settings
 def create(
     data: Annotated[Path, typer.Option(help="Prepared data; its test split gives the contexts.")],
     model: Annotated[list[str], typer.Option(help="NAME=FOLDER; repeatable, at least two.")],
     out: Annotated[Path, typer.Option(help="The study folder to write.")],
-    topics: Annotated[
-        Path | None,
-        typer.Option(help="TREC XML, CSV with a column `query`, or lines."),
-    ] = None,
-    sample: Annotated[
-        int, typer.Option(min=1, help="Without --topics: how many test sessions to draw.")
-    ] = 50,
-    max_contexts: Annotated[
-        int | None, typer.Option(min=1, help="Contexts per topic of --topics; all by default.")
-    ] = None,
-    places: Annotated[int, typer.Option(min=1, help="Suggestions per model and topic.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of draws and shuffles.")] = 1,
+    settings: StudySettings,
     decode: Annotated[
         list[str] | None,
         typer.Option(
@@ -60,17 +51,16 @@ def create(
     keep_freed_memory()
     folders = named_folders(model, "model")
     check_names(list(folders))
-    if topics is None and max_contexts is not None:
-        raise InputError("--max-contexts needs --topics: a drawn session has one context")
 
     def read(prepared: PreparedData) -> list[Topic]:
-        if topics is None:
-            return sample_topics(prepared, sample, seed)
-        return add_contexts(read_topics(topics), prepared, max_contexts, seed)
+        if settings.topics is None:
+            return sample_topics(prepared, settings.sample, settings.seed)
+        topics = read_topics(settings.topics)
+        return add_contexts(topics, prepared, settings.max_contexts, settings.seed)
 
     chosen = read_data(data, read)
     models = open_models(folders, _by_model(decode or []))
-    pool = create_study(out, chosen, models, places, seed)
+    pool = create_study(out, chosen, models, settings.places, settings.seed)
     counts = {
         "topics": len(pool.topics),
         "with_context": sum(bool(t.topic.context) for t in pool.topics),

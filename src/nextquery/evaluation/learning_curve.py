@@ -15,9 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nextquery.evaluation.comparison import Comparison, Quality
+from nextquery.evaluation.comparison import Comparison, Quality, RankedSystem
 from nextquery.evaluation.lists import run_generation, sample_contexts
-from nextquery.evaluation.ranked_system import RankedSystem
 from nextquery.evaluation.scenario_features import EvaluationData, read_evaluation_data
 from nextquery.evaluation.scenario_run import RankingSettings, run_scenario
 from nextquery.evaluation.steps import Steps

@@ -1,20 +1,22 @@
 """The learnt systems of a scenario, trained in processes of their own."""
 
+import contextlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
 from nextquery.errors import NextqueryError
-from nextquery.evaluation.ranked_system import RankedSystem
+from nextquery.evaluation.comparison import RankedSystem
 from nextquery.evaluation.scenario_features import EARLIER, SIMILARITY
+from nextquery.inference.process_memory import keep_freed_memory
 from nextquery.ranking.cases import Floats
 from nextquery.ranking.features import (
     AUTHORS_FEATURES,
@@ -284,7 +286,8 @@ class TrainedRankers:
     """CPU time of the process that trained them, if it was a separate one."""
 
 
-PROCESS = "nextquery.evaluation.ranker_process"
+PROCESS = "from nextquery.evaluation.rankers import answer; answer()"
+"""The program of a process that trains the rankers of one job."""
 
 Train = Callable[[RankerJob], "Future[TrainedRankers]"]
 
@@ -307,12 +310,7 @@ class RankerProcesses:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._closed = True
         for process in tuple(self._running):
             process.kill()
@@ -327,7 +325,7 @@ class RankerProcesses:
     def _train_apart(self, job: RankerJob) -> TrainedRankers:
         # Both ends are this program, and the socket has no name: nobody else's data is unpickled.
         ours, theirs = Pipe()
-        command = [sys.executable, "-m", PROCESS, str(theirs.fileno())]
+        command = [sys.executable, "-c", PROCESS, str(theirs.fileno())]
         with ours:
             with theirs:
                 process = subprocess.Popen(
@@ -362,3 +360,14 @@ def train_rankers(job: RankerJob) -> TrainedRankers:
     trainer = RankerTrainer(job.training, job.validation, job.seeds)
     groups, choices = train_all(trainer, job.models, job.features)
     return TrainedRankers(groups, dict(choices))
+
+
+def answer() -> None:
+    """Train the rankers of the job that the socket gives; an error is sent back, too."""
+    keep_freed_memory()
+    with Connection(int(sys.argv[1])) as asker, contextlib.suppress(EOFError, BrokenPipeError):
+        job = asker.recv()
+        try:
+            asker.send(replace(train_rankers(job), seconds=time.process_time()))
+        except Exception as error:
+            asker.send(error)

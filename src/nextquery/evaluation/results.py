@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nextquery.evaluation.comparison import RankedSystem
 from nextquery.evaluation.completion import CompletionResult
 from nextquery.evaluation.learning_curve import LearningCurve
 from nextquery.evaluation.lists import DecodingTime, GenerationResult
 from nextquery.evaluation.paper import PaperExamples, SampleTable, TrainingFacts
-from nextquery.evaluation.probes.boundaries import BoundaryResult
-from nextquery.evaluation.probes.gates import GateComparison, GateResult, Projections
+from nextquery.evaluation.probes.gates import (
+    BoundaryResult,
+    GateComparison,
+    GateResult,
+    Projections,
+)
 from nextquery.evaluation.probes.hidden_intent import IntentResult
 from nextquery.evaluation.probes.ngrams import NgramPerplexity
-from nextquery.evaluation.ranked_system import RankedSystem
 from nextquery.evaluation.returning import ReturningResult
 from nextquery.evaluation.scenario_run import ScenarioResult
 from nextquery.evaluation.settings import ExperimentSettings

@@ -9,10 +9,13 @@ import numpy as np
 
 from nextquery.errors import InputError
 from nextquery.evaluation.comparison import (
+    ADJ,
+    BASELINE,
     FEWEST_CASES,
     Comparison,
     Pair,
     Quality,
+    RankedSystem,
     RankingResult,
     SystemRanks,
     compare,
@@ -20,7 +23,6 @@ from nextquery.evaluation.comparison import (
     mean_reciprocal,
     rank_systems,
 )
-from nextquery.evaluation.ranked_system import ADJ, BASELINE, RankedSystem
 from nextquery.evaluation.rankers import RankerGroup, RankerJob, Train, TrainedRankers, train_here
 from nextquery.evaluation.scenario_features import (
     EARLIER,

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from nextquery.errors import ArtifactError, InputError
 from nextquery.export.engines import ExportSettings, frequent_queries
-from nextquery.export.onnx_graphs import GRAPHS, OPSET
-from nextquery.export.onnx_transformer import transformer
+from nextquery.export.onnx_graphs import GRAPHS, OPSET, transformer
 from nextquery.guard.guard import Guard
 from nextquery.inference.context import ContextLimits
 from nextquery.inference.decoder import NeuralModel

@@ -21,12 +21,12 @@ from nextquery.errors import ArtifactError
 from nextquery.feedback.events import Source, source_of
 from nextquery.guard.guard import Guard
 from nextquery.inference.trees import Trees
-from nextquery.ranking.similarity import cosine, trigrams
 from nextquery.records import Known, ScoredQuery, Suggestion
 from nextquery.suggesters.background import load_array, load_record
 from nextquery.suggesters.base import Adjustable, Completer, Decoding, Suggester
 from nextquery.suggesters.count_suggester import clean
 from nextquery.suggesters.loading import load_artifact
+from nextquery.text.vectors import cosine, trigrams
 
 PRIOR = 10.0
 """A rate is drawn towards the more general one by as many exposures."""

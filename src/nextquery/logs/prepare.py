@@ -35,9 +35,8 @@ from nextquery.logs.cleaning import (
 )
 from nextquery.logs.counting import COUNT_KEYS, count_background
 from nextquery.logs.data_folder import SINGLE_SEARCHES, SPLITS, TITLES, UNSEEN_USERS
-from nextquery.logs.engines import base
+from nextquery.logs.engines import base, open_engine
 from nextquery.logs.engines.base import AUTO, Engine, Frame, choose_engine
-from nextquery.logs.engines.open import open_engine
 from nextquery.logs.privacy import recogniser_name
 from nextquery.logs.reading.open import find_files
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
@@ -213,8 +212,7 @@ def read_into(
         )
     if settings.engine != "spark" or len(addresses) < len(logs):
         raise InputError(f"{addresses[0]}: addresses need `engine=spark`, without files")
-    from nextquery.logs.engines.spark import SparkEngine
-    from nextquery.logs.reading.spark import read_addresses
+    from nextquery.logs.engines.spark import SparkEngine, read_addresses
 
     assert isinstance(engine, SparkEngine)
     progress("reading", 0)

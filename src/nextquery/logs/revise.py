@@ -17,7 +17,7 @@ from nextquery.artifacts import publish
 from nextquery.errors import ArtifactError, InputError, LogError
 from nextquery.logs.cleaning import REJECTED_OWNERS, ROWS, CleaningRules, read_events, read_journal
 from nextquery.logs.data_folder import PreparedData
-from nextquery.logs.engines.open import open_engine
+from nextquery.logs.engines import open_engine
 from nextquery.logs.formats.base import JoinedFormat
 from nextquery.logs.formats.detection import format_named
 from nextquery.logs.prepare import Progress, read_into, split_rule, write_tables, write_titles

@@ -12,9 +12,8 @@ from rapidfuzz.distance import Levenshtein
 from scipy.sparse import csr_array
 
 from nextquery.ranking.cases import Backgrounds, CaseSet, Floats
-from nextquery.ranking.similarity import letter_trigrams, word_trigrams
 from nextquery.suggesters.qvmm import QVMM
-from nextquery.text.vectors import Encoder
+from nextquery.text.vectors import Encoder, letter_trigrams, word_trigrams
 
 
 def suffix_counts(qvmm: QVMM, cases: CaseSet) -> Floats:

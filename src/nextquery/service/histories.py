@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from nextquery.guard.guard import read_hits
 from nextquery.records import Suggestion
-from nextquery.service.cache import LruCache
+from nextquery.service import monitoring
 from nextquery.service.engine import BlocklistWatch
 from nextquery.service.schemas import BusyError, OfVisitor, ProblemError
-from nextquery.service.sessions import RedisStore, SessionsUnavailableError, session_key
+from nextquery.service.sessions import LruCache, RedisStore, SessionsUnavailableError, session_key
 from nextquery.service.settings import ServiceSettings
 from nextquery.service.texts import read_history
 from nextquery.suggesters.returning import MAX_HISTORY, PastQuery, Returning, merge_history
@@ -206,6 +206,11 @@ class ReturningVisitors:
         if self._watch is not None:
             self._watch.stop()
         self._model = model
+        if model is None and self._store is not None:
+            monitoring.log_warning(
+                "no searches are kept: `user_days` needs a model of returning visitors; set "
+                "`returning`, or serve a blend that includes one"
+            )
         if model is not None and self._settings.blocklist is not None:
             self._watch = BlocklistWatch(model.guard, self._settings.blocklist)
             self._watch.start()

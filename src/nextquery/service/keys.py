@@ -18,7 +18,7 @@ from pathlib import Path
 from nextquery.artifacts.files import read_plain_text
 from nextquery.errors import InputError
 from nextquery.service import monitoring
-from nextquery.service.cache import LruCache
+from nextquery.service.sessions import LruCache
 
 KEYS_VARIABLE = "NEXTQUERY_KEYS"
 ADMIN_KEYS_VARIABLE = "NEXTQUERY_ADMIN_KEYS"

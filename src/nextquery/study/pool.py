@@ -23,6 +23,7 @@ from nextquery.errors import ArtifactError, InputError
 from nextquery.inference.settings import override
 from nextquery.logs.data_folder import PreparedData
 from nextquery.normalise import normalise_query
+from nextquery.study import StudySettings
 from nextquery.suggesters.base import Adjustable, Decoding, Suggester
 from nextquery.suggesters.loading import load
 
@@ -66,7 +67,10 @@ def sample_topics(data: PreparedData, count: int, seed: int) -> list[Topic]:
 
 
 def add_contexts(
-    topics: Sequence[Topic], data: PreparedData, max_contexts: int | None = None, seed: int = 1
+    topics: Sequence[Topic],
+    data: PreparedData,
+    max_contexts: int | None = None,
+    seed: int = StudySettings.seed,
 ) -> list[Topic]:
     """Each topic once per distinct context of the test sessions that end in it.
 
@@ -229,8 +233,8 @@ def create_study(
     target: Path,
     topics: Sequence[Topic],
     models: Mapping[str, Suggester],
-    places: int = 5,
-    seed: int = 1,
+    places: int = StudySettings.places,
+    seed: int = StudySettings.seed,
 ) -> Pool:
     """Ask every model for its top `places` on every topic and publish the study folder."""
     check_names(list(models))

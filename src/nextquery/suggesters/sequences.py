@@ -15,8 +15,8 @@ from nextquery.artifacts import temporary_folder
 from nextquery.errors import InputError
 from nextquery.logs.counting import NO_CLICKS, UNDECIDED, USEFUL, undecided_share, with_usefulness
 from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.engines import open_engine
 from nextquery.logs.engines.base import Engine, Frame
-from nextquery.logs.engines.open import open_engine
 from nextquery.suggesters.background import DAY, Ages, AgingSettings, Background, with_day
 
 

@@ -20,9 +20,10 @@ from nextquery.artifacts import open_artifact
 from nextquery.errors import ArtifactError, ConfigError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
-from nextquery.model.networks import NETWORKS, SessionModel
+from nextquery.model.likelihood import NETWORKS, SessionModel
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import SPECIAL, UNKNOWN
+from nextquery.training import REPLAY
 
 WORD_PROJECTIONS = ("encoder_input", "decoder_input", "output_word")
 FRESH = {"epochs": 1, "warmup_steps": 20, "word_vectors": ""}
@@ -39,7 +40,7 @@ class Continuation:
     """Which model training continues, and with how much of its old data."""
 
     path: Path
-    replay: float = 1.0
+    replay: float = REPLAY
     """Older sessions of an epoch, as a multiple of the new ones."""
 
     def __post_init__(self) -> None:

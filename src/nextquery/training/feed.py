@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nextquery.model.loss import Candidates, CandidateSampler
+from nextquery.model.likelihood import Candidates, CandidateSampler
 from nextquery.text.batching import Batch, build_batch, epoch_batches
 from nextquery.text.corpus import EncodedSessions
 

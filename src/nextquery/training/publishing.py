@@ -11,7 +11,7 @@ from typing import Any
 from nextquery.artifacts import publish
 from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData, continued_entry, data_entry, describe_forgotten
-from nextquery.model.networks import NETWORKS, SessionModel
+from nextquery.model.likelihood import NETWORKS, SessionModel
 from nextquery.model.settings import KIND, RunConfig
 from nextquery.training.continuing import describe
 from nextquery.training.trainer import EVENTS, METRICS, Perplexity, UsefulnessLoss, read_metrics

@@ -23,9 +23,13 @@ from nextquery.errors import ArtifactError, TrainingError
 from nextquery.logs.counting import usefulness
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED, initialise_as_authors
-from nextquery.model.likelihood import SessionLikelihood
-from nextquery.model.loss import CandidateSampler
-from nextquery.model.networks import SessionModel, new_model, open_model
+from nextquery.model.likelihood import (
+    CandidateSampler,
+    SessionLikelihood,
+    SessionModel,
+    new_model,
+    open_model,
+)
 from nextquery.model.settings import KIND, RunConfig, TrainConfig
 from nextquery.model.stored import take_word_vectors
 from nextquery.text.corpus import EncodedSessions, SessionLimits, encode_sessions

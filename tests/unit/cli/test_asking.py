@@ -117,7 +117,7 @@ def test_a_transformer_answers_every_command(
         ),
         ("explain", "hred", ["a", "--figure", "g.gif"], "g.gif: must end in .png, .svg or .pdf"),
         ("complete", "hred", ["--set", "specificity=1"], "orders suggestions, not completions"),
-        ("suggest", "adjacency", ["--beam", "4"], "--beam: for HRED only; this model is"),
+        ("suggest", "adjacency", ["--beam", "4"], "--beam: only for a neural model; this one is"),
     ],
 )
 def test_what_a_model_cannot_do_is_said(

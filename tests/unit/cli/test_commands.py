@@ -11,10 +11,10 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from nextquery import prepare
-from nextquery.cli import demo, experiment
-from nextquery.cli.doctor import COMMANDS, _import
+from nextquery.cli import experiment, start
 from nextquery.cli.feedback import feedback
 from nextquery.cli.main import app
+from nextquery.cli.start import COMMANDS, _import
 from nextquery.errors import InputError
 from nextquery.evaluation.systems import identity
 from nextquery.extras import EXTRAS
@@ -205,7 +205,7 @@ def run(*arguments: str | Path) -> Result:
         (["--model", "a=x", "--model", "a=y"], "the name 'a' is taken"),
         (
             ["--model", "a=x", "--model", "b=y", "--max-contexts", "2"],
-            "--max-contexts needs --topics",
+            "`max_contexts` needs `topics`",
         ),
     ],
 )
@@ -234,16 +234,16 @@ def test_a_study_is_made_and_looked_at(served_models: dict[str, Path], tmp_path:
 
 OUT = Path("somewhere")
 STEPS = [
-    *demo._preparation(OUT, 1000),
-    *demo._models(OUT),
-    *demo._suggestions(OUT),
-    demo._experiment(OUT),
-    demo._service(OUT, 0),
+    *start._preparation(OUT, 1000),
+    *start._models(OUT),
+    *start._suggestions(OUT),
+    start._experiment(OUT),
+    start._service(OUT, 0),
 ]
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.title)
-def test_every_step_is_a_command_that_exists(step: demo.Step) -> None:
+def test_every_step_is_a_command_that_exists(step: start.Step) -> None:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     name, *arguments = step.arguments
@@ -253,7 +253,7 @@ def test_every_step_is_a_command_that_exists(step: demo.Step) -> None:
 
 def test_a_step_that_fails_ends_the_demo() -> None:
     with pytest.raises(typer.Exit) as stopped:
-        demo._run(demo.Step("a folder that is not there", ("inspect", "no-such-folder")), "1")
+        start._run(start.Step("a folder that is not there", ("inspect", "no-such-folder")), "1")
     assert stopped.value.exit_code == 2
 
 
@@ -314,7 +314,7 @@ def test_a_module_that_cannot_be_imported_is_broken(
 ) -> None:
     (tmp_path / "module_under_test.py").write_text(source)
     if "sleep" in source:
-        monkeypatch.setattr("nextquery.cli.doctor.IMPORT_SECONDS", 2)
+        monkeypatch.setattr("nextquery.cli.start.IMPORT_SECONDS", 2)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     seconds, said = _import(("module_under_test",))
     assert (seconds is None) == (failure is not None)

@@ -14,9 +14,9 @@ from tests.conftest import make_untrained_hred
 from typer.testing import CliRunner
 
 from nextquery import fit, prepare
+from nextquery.cli.entry import save_on_signals
 from nextquery.cli.fit import _summary
 from nextquery.cli.main import app
-from nextquery.cli.signals import save_on_signals
 from nextquery.errors import InputError
 from nextquery.model.hred import HRED
 from nextquery.text.vectors import read_word_vectors

@@ -14,8 +14,8 @@ BEGIN = """
 import sys, time
 from pathlib import Path
 from nextquery.artifacts import publish
-from nextquery.cli.signals import stop_on_signals
-import nextquery.cli.signals as signals
+from nextquery.cli.entry import stop_on_signals
+import nextquery.cli.entry as signals
 signals.PATIENCE_SECONDS = 0.5
 with stop_on_signals(), publish(Path(sys.argv[1]) / "a" / "out", "data", {}) as folder:
     (folder / "part.txt").write_text("half")
@@ -27,6 +27,16 @@ SWALLOWED = f"""{BEGIN}    try:
     except BaseException:
         raise ValueError
 """
+IN_A_FINALISER = (
+    """
+import time
+class Writer:
+    def __del__(self):
+        time.sleep(0.3)
+"""
+    + BEGIN
+    + "    Writer()\n    time.sleep(60)"
+)
 IN_COMPILED_CODE = f"""
 import ctypes, tempfile
 held = tempfile.TemporaryDirectory()
@@ -90,7 +100,7 @@ def stopped(script: str, folder: Path, number: signal.Signals, *given: str) -> t
 
 
 @pytest.mark.parametrize("number", CODES)
-@pytest.mark.parametrize("script", [IN_PYTHON, SWALLOWED])
+@pytest.mark.parametrize("script", [IN_PYTHON, SWALLOWED, IN_A_FINALISER])
 def test_one_line_and_nothing_left(tmp_path: Path, script: str, number: signal.Signals) -> None:
     code, errors, _ = stopped(script, tmp_path, number)
     assert (code, errors) == CODES[number]
@@ -124,7 +134,7 @@ import os, signal
 """
 AFTER_THE_COMMAND = """
 import os, signal, sys, time
-from nextquery.cli.signals import stop_on_signals
+from nextquery.cli.entry import stop_on_signals
 with stop_on_signals():
     pass
 os.kill(os.getpid(), signal.SIGINT)
@@ -134,7 +144,7 @@ time.sleep(60)
 
 LONG_STEP = """
 import os, signal, sys, time
-import nextquery.cli.signals as signals
+import nextquery.cli.entry as signals
 signals.PATIENCE_SECONDS = 0.3
 with signals.stop_on_signals():
     with signals.save_on_signals() as request:

@@ -17,8 +17,9 @@ from nextquery.evaluation.lists import (
     SystemLists,
 )
 from nextquery.evaluation.paper import SampleContext, SampleTable, TrainingFacts
-from nextquery.evaluation.probes.boundaries import BoundaryResult, BoundaryScore
 from nextquery.evaluation.probes.gates import (
+    BoundaryResult,
+    BoundaryScore,
     GateComparison,
     GateExample,
     ProjectedText,

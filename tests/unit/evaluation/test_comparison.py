@@ -10,7 +10,10 @@ from scipy import stats
 
 from nextquery.errors import InputError
 from nextquery.evaluation.comparison import (
+    ADJ,
+    BASELINE,
     FEWEST_CASES,
+    RankedSystem,
     bootstrap_interval,
     bootstrap_intervals,
     compare,
@@ -22,7 +25,6 @@ from nextquery.evaluation.comparison import (
     rank_systems,
     users_needed,
 )
-from nextquery.evaluation.ranked_system import ADJ, BASELINE, RankedSystem
 from nextquery.evaluation.rankers import RankerGroup
 from nextquery.evaluation.scenario_features import by_last_click, clicked_endings, useful_scores
 from nextquery.evaluation.scenario_run import (

@@ -22,16 +22,14 @@ from nextquery.evaluation.paper import (
     paper_examples,
     training_table,
 )
-from nextquery.evaluation.probes.boundaries import (
+from nextquery.evaluation.probes.gates import (
+    GROUPS,
     BoundaryScore,
+    GateComparison,
     best_threshold,
     boundary_result,
     boundary_score,
     gaps_of_file,
-)
-from nextquery.evaluation.probes.gates import (
-    GROUPS,
-    GateComparison,
     gate_example,
     gate_result,
     project,

@@ -13,9 +13,8 @@ import pytest
 from ir_measures import RR, Success
 
 from nextquery.errors import InputError, NextqueryError
-from nextquery.evaluation import ranker_process, rankers
-from nextquery.evaluation.comparison import SystemRanks, qualities
-from nextquery.evaluation.ranked_system import ADJ, BASELINE, RankedSystem
+from nextquery.evaluation import rankers
+from nextquery.evaluation.comparison import ADJ, BASELINE, RankedSystem, SystemRanks, qualities
 from nextquery.evaluation.rankers import (
     FORM_SETS,
     RankerJob,
@@ -105,7 +104,7 @@ def test_an_error_in_the_process_is_raised_here(
 @pytest.mark.slow
 def test_a_process_that_ends_is_named(job: RankerJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rankers, "WORTH_A_PROCESS", 0)
-    monkeypatch.setattr(rankers, "PROCESS", "this")  # prints and ends
+    monkeypatch.setattr(rankers, "PROCESS", "pass")
     with RankerProcesses() as processes, pytest.raises(NextqueryError, match="trained rankers"):
         processes.train(job).result()
 
@@ -127,20 +126,20 @@ def test_leaving_ends_what_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_error_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = Pipe()
-    monkeypatch.setattr("sys.argv", ["ranker_process", str(theirs.fileno())])
-    monkeypatch.setattr(ranker_process, "Connection", lambda _: theirs)
+    monkeypatch.setattr("sys.argv", ["-c", str(theirs.fileno())])
+    monkeypatch.setattr(rankers, "Connection", lambda _: theirs)
     ours.send("no job")
-    ranker_process.main()
+    rankers.answer()
 
     assert isinstance(ours.recv(), AttributeError)
 
 
 def test_an_asker_that_has_gone_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = Pipe()
-    monkeypatch.setattr("sys.argv", ["ranker_process", str(theirs.fileno())])
-    monkeypatch.setattr(ranker_process, "Connection", lambda _: theirs)
+    monkeypatch.setattr("sys.argv", ["-c", str(theirs.fileno())])
+    monkeypatch.setattr(rankers, "Connection", lambda _: theirs)
     ours.close()
-    ranker_process.main()
+    rankers.answer()
 
     assert theirs.closed
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nextquery.evaluation.comparison import RankingResult
+from nextquery.evaluation.comparison import RankedSystem, RankingResult, label
 from nextquery.evaluation.completion import (
     CompletionQuality,
     CompletionResult,
@@ -19,9 +19,7 @@ from nextquery.evaluation.paper import PaperContext, PaperExamples
 from nextquery.evaluation.probes.gates import GateExample
 from nextquery.evaluation.probes.ngrams import NgramPerplexity
 from nextquery.evaluation.probes.table import PROBES
-from nextquery.evaluation.ranked_system import RankedSystem, label
-from nextquery.evaluation.report import html, latex, plots, tables
-from nextquery.evaluation.report import probe_sections as sections
+from nextquery.evaluation.report import html, page, plots, sections, tables
 from nextquery.evaluation.report.html import PLOTS
 from nextquery.evaluation.report.page import write_report
 from nextquery.evaluation.report.plots import (
@@ -134,7 +132,7 @@ def test_other_systems_are_compared_with_the_first_model(results: ExperimentResu
 
 
 def test_latex_has_marks_of_significance(results: ExperimentResults) -> None:
-    text = latex.scenario_table("Next query, 50% & more", results.scenarios["next_query"])
+    text = page.scenario_table("Next query, 50% & more", results.scenarios["next_query"])
 
     assert r"\caption{Next query, 50\% \& more: MRR on 200 test cases" in text
     assert r"+ HRED & 0.5200 & [0.500, 0.540] & $+73.3\%^{**}$ & $+30.0\%^{**}$ \\" in text

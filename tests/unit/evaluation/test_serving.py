@@ -9,7 +9,7 @@ from nextquery.evaluation.lists import (
     SystemLists,
     TextQuality,
 )
-from nextquery.evaluation.report.serving import command, recommended, what_to_serve
+from nextquery.evaluation.report.sections import command, recommended, what_to_serve
 from nextquery.evaluation.results import ExperimentResults
 
 TEXT = TextQuality(0.5, 0.2, 0.1, 0.0, 0.01, 0.02, 0.0, 0.0, 4.1, 0.6)

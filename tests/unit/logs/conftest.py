@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from nextquery.logs.engines import open_engine
 from nextquery.logs.engines.base import Engine
-from nextquery.logs.engines.open import open_engine
 from nextquery.logs.prepare import prepare
 from nextquery.logs.settings import PrepareSettings
 

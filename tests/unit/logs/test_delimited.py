@@ -29,9 +29,8 @@ from nextquery.logs.formats.delimited import (
     parse_delimited,
     split_uniform,
 )
-from nextquery.logs.reading import lines, rejects
-from nextquery.logs.reading.lines import LONGEST_LINE, LineBlock
-from nextquery.logs.reading.open import Sample
+from nextquery.logs.reading import open, rejects
+from nextquery.logs.reading.open import LONGEST_LINE, LineBlock, Sample
 from nextquery.logs.reading.read_logs import read_logs
 from nextquery.logs.reading.rows import Layout, ParsedRows, parse_lines
 from nextquery.logs.settings import ReadSettings
@@ -87,7 +86,7 @@ def test_excerpt_of_a_malformed_row_is_safe_to_print() -> None:
 
 def test_longest_line_is_still_a_row() -> None:
     start, end = b"7\t", b"\t2006-03-01 07:17:12\t\t"
-    query = b"x" * (lines.LONGEST_LINE - len(start) - len(end))
+    query = b"x" * (open.LONGEST_LINE - len(start) - len(end))
     assert reason(AOL_LAYOUT, start + query + end + b"\n") is None
     assert reason(AOL_LAYOUT, start + query + b"x" + end) == rejects.TOO_LONG
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from nextquery.errors import InputError, MissingDependencyError
 from nextquery.extras import EXTRAS
-from nextquery.logs.engines import base, duckdb, polars
+from nextquery.logs.engines import base, open_engine, polars, relational
 from nextquery.logs.engines.base import (
     Engine,
     Frame,
@@ -32,9 +32,8 @@ from nextquery.logs.engines.base import (
     sort_rows,
     unpacked_size,
 )
-from nextquery.logs.engines.duckdb import DuckdbEngine
-from nextquery.logs.engines.open import open_engine
 from nextquery.logs.engines.polars import PolarsEngine
+from nextquery.logs.engines.relational import DuckdbEngine
 
 
 def _frame(engine: Engine, folder: Path, rows: pl.DataFrame) -> Frame:
@@ -308,7 +307,7 @@ def test_the_limit_of_a_control_group_is_kept(
     monkeypatch.setattr(base, "_OWN_CGROUPS", tmp_path / "own")
     assert allowed_memory() == 600 << 20
     assert free_memory() == 400 << 20
-    assert duckdb._memory_limit() == 300
+    assert relational._memory_limit() == 300
 
 
 def test_without_a_limit_it_is_the_machine_that_counts(
@@ -316,7 +315,7 @@ def test_without_a_limit_it_is_the_machine_that_counts(
 ) -> None:
     monkeypatch.setattr(base, "_OWN_CGROUPS", tmp_path / "none")
     assert allowed_memory() >= free_memory()
-    assert 64 <= duckdb._memory_limit() <= 2048
+    assert 64 <= relational._memory_limit() <= 2048
 
 
 pytest.importorskip("pyspark")

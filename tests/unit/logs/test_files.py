@@ -16,10 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextquery.errors import InputError, LogError
-from nextquery.logs.reading import lines, open, rejects
+from nextquery.logs.reading import open, rejects
 from nextquery.logs.reading.encodings import check_encoding, text_chunks
-from nextquery.logs.reading.lines import line_blocks
-from nextquery.logs.reading.open import LogFile, find_files, hash_content, take_sample
+from nextquery.logs.reading.open import LogFile, find_files, hash_content, line_blocks, take_sample
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
 from nextquery.logs.settings import ReadSettings
 
@@ -170,7 +169,7 @@ def test_blocks_hold_every_line_once_with_its_number(data: bytes, size: int) -> 
 def test_long_line_is_cut_and_the_lines_after_it_keep_their_numbers(
     monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(lines, "LONGEST_LINE", 20)
+    monkeypatch.setattr(open, "LONGEST_LINE", 20)
     data = b"short\n" + b"x" * 500 + b"\nlast"
     result = pl.concat(block.frame() for block in line_blocks(cut(data, size)))
     assert result["line"].to_list() == [1, 2, 3]
@@ -182,7 +181,7 @@ def test_long_line_is_cut_and_the_lines_after_it_keep_their_numbers(
 @given(st.binary(max_size=200), st.integers(1, 50), st.integers(1, 5))
 def test_no_block_has_more_lines_than_the_limit(data: bytes, size: int, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "BLOCK_LINES", most)
+        patch.setattr(open, "BLOCK_LINES", most)
         result = list(line_blocks(cut(data, size)))
     assert all(1 <= block.count <= most for block in result)
     assert all(block.data.count(b"\n") == block.count for block in result)

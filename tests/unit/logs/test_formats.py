@@ -15,8 +15,8 @@ from tests.reliability.log_files import workbook
 import nextquery.logs.formats
 from nextquery.errors import InputError, LogError
 from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.engines import open_engine
 from nextquery.logs.engines.base import Engine, Frame
-from nextquery.logs.engines.open import open_engine
 from nextquery.logs.formats.access_log import AccessFormat, AccessLayout
 from nextquery.logs.formats.base import (
     STAGED_COLUMNS,

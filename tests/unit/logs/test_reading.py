@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from nextquery.errors import InputError, LogError
 from nextquery.logs.formats import base
 from nextquery.logs.formats.detection import choose_format
-from nextquery.logs.reading import lines, rejects
-from nextquery.logs.reading.lines import LONGEST_LINE
-from nextquery.logs.reading.open import Sample
+from nextquery.logs.reading import open, rejects
+from nextquery.logs.reading.open import LONGEST_LINE, Sample
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
 from nextquery.logs.reading.rejects import RejectedRows, check_share
 from nextquery.logs.reading.rows import rows_frame, validate_rows
@@ -215,7 +214,7 @@ def test_a_file_whose_first_rows_are_all_bad_is_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rejects, "MOST_BEFORE_THE_FIRST", 5)
-    monkeypatch.setattr(lines, "BLOCK_LINES", 4)
+    monkeypatch.setattr(open, "BLOCK_LINES", 4)
     good = b'{"user": "u", "time": "2024-03-01T10:00:00", "query": "red"}\n'
     settings = ReadSettings(max_rejected=0.9)
     paths = write(tmp_path, good * 9, b"{}\n" * 12 + good * 30)
@@ -379,7 +378,7 @@ pytest.importorskip("pyspark")
 
 
 def test_ids_of_partitions_become_line_numbers_of_files() -> None:
-    from nextquery.logs.reading.spark import _offsets
+    from nextquery.logs.engines.spark import _offsets
 
     part = 1 << 33
     sizes = [
@@ -398,7 +397,7 @@ def test_ids_of_partitions_become_line_numbers_of_files() -> None:
 def test_a_worker_reads_a_file_no_further_whose_first_rows_are_all_bad(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from nextquery.logs.reading.spark import _parse_batches
+    from nextquery.logs.engines.spark import _parse_batches
 
     monkeypatch.setattr(rejects, "MOST_BEFORE_THE_FIRST", 4)
     good = '{"user": "u", "time": "2024-03-01T10:00:00", "query": "red"}'
@@ -428,8 +427,7 @@ def test_a_worker_reads_a_file_no_further_whose_first_rows_are_all_bad(
 def test_each_file_has_its_own_columns_and_line_ends(tmp_path: Path) -> None:
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
-    from nextquery.logs.engines.spark import SparkEngine
-    from nextquery.logs.reading.spark import read_addresses
+    from nextquery.logs.engines.spark import SparkEngine, read_addresses
 
     logs = tmp_path / "logs"
     logs.mkdir()

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nextquery.errors import InputError
+from nextquery.logs.engines import open_engine
 from nextquery.logs.engines.base import Engine, Frame
-from nextquery.logs.engines.open import open_engine
 from nextquery.logs.sessions import (
     SPLIT_CODES,
     LimitCounts,

@@ -19,8 +19,7 @@ from tests.reliability.log_files import workbook
 
 from nextquery.errors import LogError, MissingDependencyError
 from nextquery.logs.formats import excel, parquet
-from nextquery.logs.formats.parquet import parse_batch, read_batches
-from nextquery.logs.formats.parquet_footer import read_footer
+from nextquery.logs.formats.parquet import parse_batch, read_batches, read_footer
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.read_logs import ReadResult, read_logs
 from nextquery.logs.reading.rows import ParsedRows

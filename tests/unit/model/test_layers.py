@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nextquery.model import recurrence
 from nextquery.model.copying import AGES, CopyAttention, Layout, pointed
-from nextquery.model.loss import CandidateSampler, _softmax, log_likelihood
+from nextquery.model.likelihood import CandidateSampler, _softmax, log_likelihood
 from nextquery.model.recurrence import (
     GRU,
     Linear,

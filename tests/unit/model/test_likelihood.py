@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from nextquery.model.hred import HRED
-from nextquery.model.likelihood import SessionLikelihood
-from nextquery.model.loss import CandidateSampler
+from nextquery.model.likelihood import CandidateSampler, SessionLikelihood
 from nextquery.model.settings import ModelConfig
 from nextquery.text.batching import Batch, build_batch
 from nextquery.text.corpus import EncodedSessions

@@ -8,8 +8,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from nextquery.model.likelihood import SessionLikelihood
-from nextquery.model.networks import open_model
+from nextquery.model.likelihood import SessionLikelihood, open_model
 from nextquery.model.settings import TransformerConfig
 from nextquery.model.transformer import Transformer
 from nextquery.text.batching import build_batch

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from nextquery.model.hred import HRED
-from nextquery.model.likelihood import SessionLikelihood
-from nextquery.model.loss import Candidates
+from nextquery.model.likelihood import Candidates, SessionLikelihood
 from nextquery.model.settings import ModelConfig
 from nextquery.model.stored import take_word_vectors
 from nextquery.records import Session

@@ -59,6 +59,16 @@ def without_id(answer: Any) -> dict[str, Any]:
     return {key: value for key, value in answer.json().items() if key != "query_id"}
 
 
+@pytest.mark.parametrize("with_model", [True, False])
+def test_a_store_that_no_model_uses_is_warned_about(
+    open_client: Open, returning: Path, caplog: pytest.LogCaptureFixture, with_model: bool
+) -> None:
+    with caplog.at_level("WARNING"):
+        open_client(user_days=30, returning=returning if with_model else None)
+    warned = [record.message for record in caplog.records if "user_days" in record.message]
+    assert len(warned) == (0 if with_model else 1)
+
+
 def test_again_has_the_likeliest_earlier_queries(open_client: Open, returning: Path) -> None:
     client = open_client(returning=returning)
     history = [*past("once", "red shoes"), *past("often", count=9), *past("twice", count=2)]

@@ -201,7 +201,12 @@ def test_a_batch_is_cancelled_between_two_steps(apart: IsolatedEngine) -> None:
         begin = time.process_time()
         answer = asking.submit(apart.answer, many)
         wait_until(lambda: apart.silent_for > 0.2)
-        apart.cancel()
+
+        def cancelled() -> bool:
+            apart.cancel()  # does nothing while the batch is still being sent
+            return answer.done()
+
+        wait_until(cancelled)
         with pytest.raises(DecodingCancelledError):
             answer.result(120)
     assert time.process_time() - begin < 60

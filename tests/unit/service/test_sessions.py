@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextquery.service.cache import LruCache
 from nextquery.service.sessions import (
+    LruCache,
     MemorySessions,
     NoSessions,
     RedisSessions,

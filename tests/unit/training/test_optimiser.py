@@ -10,7 +10,7 @@ from torch import nn
 from torch._C._distributed_c10d import HashStore
 
 from nextquery.errors import InputError
-from nextquery.model.loss import CandidateSampler
+from nextquery.model.likelihood import CandidateSampler
 from nextquery.training.distributed import Processes, choose_device, needs_gloo, processes
 from nextquery.training.feed import Feed, Order, TrainingStep, ahead, dropout_seed
 from nextquery.training.optimiser import DECAY, EPSILON, MOMENTUM, Optimiser, RMSProp, RowAdam

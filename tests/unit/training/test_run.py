@@ -15,7 +15,7 @@ from nextquery.errors import ArtifactError, ChecksumError, TrainingError
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.log import write_log
 from nextquery.model.hred import HRED
-from nextquery.model.networks import new_model
+from nextquery.model.likelihood import new_model
 from nextquery.model.settings import ModelConfig, RunConfig, TrainConfig, TransformerConfig
 from nextquery.text.vocabulary import Vocabulary
 from nextquery.training.continuing import Continuation

@@ -30,17 +30,19 @@ from nextquery.evaluation.paper import (
     paper_examples,
     sample_suggestions,
 )
-from nextquery.evaluation.probes.boundaries import BoundaryResult, boundary_result, read_gaps
 from nextquery.evaluation.probes.gates import (
+    BoundaryResult,
     GateComparison,
     GateResult,
     Projections,
+    boundary_result,
     gate_result,
     projections,
+    read_gaps,
 )
 from nextquery.evaluation.probes.hidden_intent import IntentResult, intent_result
 from nextquery.evaluation.probes.ngrams import NgramPerplexity, ngram_perplexities
-from nextquery.evaluation.report import probe_sections as sections
+from nextquery.evaluation.report import sections
 from nextquery.evaluation.results import ExperimentResults
 from nextquery.evaluation.returning import ReturningResult, returning_result
 from nextquery.evaluation.scenario_features import EvaluationData

@@ -13,10 +13,9 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from nextquery.evaluation.comparison import Quality
+from nextquery.evaluation.comparison import Quality, RankedSystem, label
 from nextquery.evaluation.learning_curve import LearningCurve
 from nextquery.evaluation.probes.gates import GateComparison, GateExample, ProjectedText
-from nextquery.evaluation.ranked_system import RankedSystem, label
 from nextquery.evaluation.report.html import Cell, Row, table
 from nextquery.evaluation.results import ExperimentResults, with_enough_cases
 from nextquery.evaluation.scenario_run import ScenarioResult

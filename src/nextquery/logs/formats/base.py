@@ -14,8 +14,7 @@ from nextquery.errors import LogError
 from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.encodings import UTF_8
-from nextquery.logs.reading.lines import BLOCK_BYTES, LineBlock, line_blocks
-from nextquery.logs.reading.open import LogFile, Sample
+from nextquery.logs.reading.open import BLOCK_BYTES, LineBlock, LogFile, Sample, line_blocks
 from nextquery.logs.reading.rows import CANONICAL, Layout, ParsedRows, parse_lines, with_owner
 from nextquery.logs.settings import Condition, ReadSettings
 

@@ -20,8 +20,7 @@ from nextquery.logs.formats.base import (
 )
 from nextquery.logs.formats.json import sample_objects
 from nextquery.logs.reading import rejects
-from nextquery.logs.reading.lines import LONGEST_LINE, LineBlock
-from nextquery.logs.reading.open import Sample
+from nextquery.logs.reading.open import LONGEST_LINE, LineBlock, Sample
 from nextquery.logs.reading.rows import Layout, ParsedRows, is_complete, parse_lines
 from nextquery.logs.reading.times import USUAL, parse_times
 from nextquery.logs.settings import Condition, ReadSettings

@@ -23,15 +23,15 @@ from nextquery.logs.formats.json import extract_fields, sample_paths
 from nextquery.logs.formats.parquet import (
     PARQUET_MAGIC,
     FileColumns,
+    Footer,
     is_text,
     is_value,
+    read_footer,
     read_parts,
     read_times,
 )
-from nextquery.logs.formats.parquet_footer import Footer, read_footer
 from nextquery.logs.reading import rejects
-from nextquery.logs.reading.lines import LONGEST_LINE, LineBlock
-from nextquery.logs.reading.open import LogFile, Sample
+from nextquery.logs.reading.open import LONGEST_LINE, LineBlock, LogFile, Sample
 from nextquery.logs.reading.rows import (
     ParsedRows,
     cast_to_text,

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import polars as pl
 
 from nextquery.logs.reading import rejects
-from nextquery.logs.reading.lines import LONGEST_LINE
+from nextquery.logs.reading.open import LONGEST_LINE
 from nextquery.logs.reading.times import parse_times
 
 PartWriter: TypeAlias = Callable[[pl.DataFrame, Path], None]
