@@ -20,8 +20,7 @@ import torch
 from nextquery.guard.guard import Guard
 from nextquery.inference.context import ContextState
 from nextquery.inference.hred import HREDModel
-from nextquery.inference.hred_decoder import HREDMemory
-from nextquery.inference.hred_network import HREDNetwork
+from nextquery.inference.hred_network import HREDMemory, HREDNetwork
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.process_memory import keep_freed_memory
 from nextquery.inference.settings import DecodeConfig

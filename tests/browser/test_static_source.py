@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import expect
 
 from nextquery.export.export import export_model
-from nextquery.export.static import StaticLists
+from nextquery.export.lists import StaticLists
 from nextquery.normalise import join_words, normalise_query
 from nextquery.suggesters.loading import load
 

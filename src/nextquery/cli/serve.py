@@ -11,13 +11,13 @@ import typer
 from nextquery.artifacts import open_artifact
 from nextquery.cli.options import AsJson, ConfigFile, Given, print_result, with_settings
 from nextquery.errors import InputError
-from nextquery.export.engines import ExportSettings
+from nextquery.export.lists import ExportSettings
 from nextquery.service.settings import NamedModel, ServiceSettings
 from nextquery.settings import split_pair
 
 if TYPE_CHECKING:
     from nextquery.export.export import ExportFacts
-    from nextquery.export.static import StaticQuality
+    from nextquery.export.lists import StaticQuality
 
 
 @dataclass(frozen=True)

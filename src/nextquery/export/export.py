@@ -6,8 +6,14 @@ from typing import Any
 
 from nextquery.artifacts import check_target, publish
 from nextquery.errors import InputError
-from nextquery.export.engines import ENGINES, ExportSettings, exported_queries
-from nextquery.export.static import StaticQuality, measure_static, write_static
+from nextquery.export.lists import (
+    ENGINES,
+    ExportSettings,
+    StaticQuality,
+    exported_queries,
+    measure_static,
+    write_static,
+)
 from nextquery.extras import require
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Suggester

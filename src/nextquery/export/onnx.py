@@ -12,7 +12,7 @@ import onnx
 from numpy.typing import NDArray
 
 from nextquery.errors import ArtifactError, InputError
-from nextquery.export.engines import ExportSettings, frequent_queries
+from nextquery.export.lists import ExportSettings, frequent_queries
 from nextquery.export.onnx_graphs import GRAPHS, OPSET, transformer
 from nextquery.guard.guard import Guard
 from nextquery.inference.context import ContextLimits
@@ -22,8 +22,7 @@ from nextquery.inference.transformer import TransformerModel
 from nextquery.model.settings import KIND, TRANSFORMER
 from nextquery.normalise import join_words
 from nextquery.suggesters.base import Suggester
-from nextquery.suggesters.neural import HREDSuggester, NeuralSuggester
-from nextquery.suggesters.transformer import TransformerSuggester
+from nextquery.suggesters.neural import HREDSuggester, NeuralSuggester, TransformerSuggester
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, SPECIAL, UNKNOWN, Vocabulary
 
 Floats = NDArray[np.float32]

@@ -26,7 +26,8 @@ from nextquery.errors import InputError
 from nextquery.inference.hred_network import HREDNetwork, Recurrence
 from nextquery.inference.transformer import TransformerModel
 from nextquery.inference.transformer_blocks import NORM_EPSILON, ROTARY_BASE
-from nextquery.inference.weights import AGES, Floats, Weights
+from nextquery.inference.weights import Floats, Weights
+from nextquery.model.settings import AGES
 from nextquery.text.vocabulary import PADDING
 
 OPSET = 17

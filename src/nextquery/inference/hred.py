@@ -9,9 +9,14 @@ import numpy as np
 
 from nextquery.artifacts import Artifact
 from nextquery.inference.context import Floats
-from nextquery.inference.decoder import Decoder
-from nextquery.inference.hred_decoder import ArrayDecoder, HREDMemory, HREDState
-from nextquery.inference.hred_network import HREDNetwork, Ids, sigmoid
+from nextquery.inference.decoder import Decoder, Ids
+from nextquery.inference.hred_network import (
+    ArrayDecoder,
+    HREDMemory,
+    HREDNetwork,
+    HREDState,
+    sigmoid,
+)
 from nextquery.inference.native_decoder import NativeDecoder, PackedHRED
 from nextquery.inference.settings import Mode
 from nextquery.normalise import normalise_query

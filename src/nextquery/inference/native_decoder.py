@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from nextquery.guard.guard import Reason
 from nextquery.inference.context import ContextBatch, Floats
-from nextquery.inference.copying import CopySources
 from nextquery.inference.decoder import ALL, BestWords, Ended, Ids, Prediction, SearchStart
-from nextquery.inference.hred_decoder import HREDMemory, HREDState
-from nextquery.inference.hred_network import HREDNetwork, SessionInputs
+from nextquery.inference.hred_network import HREDMemory, HREDNetwork, HREDState, SessionInputs
 from nextquery.inference.native import (
     ContextsRecord,
     DecoderRecord,
@@ -28,7 +26,7 @@ from nextquery.inference.native import (
     address,
     aligned,
 )
-from nextquery.inference.output import BLOCK, output_bias
+from nextquery.inference.output import BLOCK, CopySources, output_bias
 from nextquery.inference.process_memory import page_out
 from nextquery.inference.rules import BlockedWords, ContextRules, Flags, Totals, VocabularyRules
 from nextquery.inference.settings import DecodeConfig, Mode

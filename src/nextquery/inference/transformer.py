@@ -16,15 +16,14 @@ import numpy as np
 
 from nextquery.artifacts import Artifact
 from nextquery.inference.context import ContextBatch, Floats
-from nextquery.inference.copying import CopySources, attend
 from nextquery.inference.decoder import Decoder, Ids, Prediction, SearchStart
-from nextquery.inference.hred_network import SessionInputs, WeightProducts
+from nextquery.inference.hred_network import SessionInputs
 from nextquery.inference.native import native_library
 from nextquery.inference.native_decoder import CompiledDecoder, PackedWeights
-from nextquery.inference.output import OutputLayer
+from nextquery.inference.output import CopySources, OutputLayer, attend
 from nextquery.inference.settings import DecodeConfig, Mode
 from nextquery.inference.transformer_blocks import ArrayBlocks, NativeBlocks
-from nextquery.inference.weights import Shape, copying_shapes, read_network
+from nextquery.inference.weights import Shape, WeightProducts, copying_shapes, read_network
 from nextquery.model.settings import TRANSFORMER, TransformerConfig
 from nextquery.text.vocabulary import END_OF_QUERY, UNKNOWN, Vocabulary
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextquery.inference.context import Floats
-from nextquery.inference.copying import softmax
 from nextquery.inference.decoder import Ids
 from nextquery.inference.native import (
     BlockRecord,
@@ -24,6 +23,7 @@ from nextquery.inference.native import (
     TransformerRecord,
     address,
 )
+from nextquery.inference.output import softmax
 from nextquery.model.settings import TransformerConfig
 
 ROTARY_BASE = 10_000.0

@@ -17,15 +17,16 @@ from safetensors import SafetensorError, safe_open
 from nextquery.artifacts import Artifact, read_artifact
 from nextquery.config import Section, stored_section
 from nextquery.errors import ArtifactError
-from nextquery.model.settings import VOCABULARY, WEIGHTS, ModelConfig
+from nextquery.inference.native import Library, address
+from nextquery.model.settings import AGES, VOCABULARY, WEIGHTS, ModelConfig
 from nextquery.text.vocabulary import Vocabulary
 
 Floats = NDArray[np.float32]
 Weights = Mapping[str, Floats]
 Shape = tuple[int, ...]
 
-AGES = 10
-"""Copying: queries further back than this count as this far back."""
+MOST_ROWS = 256
+"""Products of more rows are left to NumPy, which is as fast there."""
 
 _CHECKED_AT_A_TIME = 1 << 12
 
@@ -155,3 +156,29 @@ def check_finite(weights: Weights) -> None:
         for start in range(0, len(values), _CHECKED_AT_A_TIME):
             if not np.isfinite(values[start : start + _CHECKED_AT_A_TIME]).all():
                 raise ArtifactError(f"{WEIGHTS} has values in {name} that are not finite")
+
+
+class WeightProducts:
+    """Multiplies rows with weights; a matrix is packed for the kernel when it is first needed."""
+
+    def __init__(self, weights: Weights, library: Library | None) -> None:
+        """Without a `library`, NumPy multiplies."""
+        self._weights = weights
+        self._library = library
+        self._packed: dict[str, Floats] = {}
+
+    def times(self, name: str, rows: Floats) -> Floats:
+        """`rows` (rows, inputs) times the transpose of the matrix `name` (outputs, inputs)."""
+        matrix = self._weights[name]
+        if self._library is None or len(rows) > MOST_ROWS:
+            return np.asarray(rows @ matrix.T)
+        packed = self._packed.get(name)
+        if packed is None:
+            packed = self._packed[name] = self._library.packed(matrix)
+        rows = np.ascontiguousarray(rows, dtype=np.float32)
+        outputs, inputs = matrix.shape
+        result = np.empty((len(rows), outputs), dtype=np.float32)
+        self._library.product(
+            *(address(rows), len(rows), address(packed), outputs, inputs, None, address(result))
+        )
+        return result

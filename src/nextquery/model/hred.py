@@ -15,10 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nextquery.model.copying import CopyAttention
 from nextquery.model.recurrence import GRU, Linear
 from nextquery.model.settings import KIND, ModelConfig
-from nextquery.model.stored import StoredModel
+from nextquery.model.stored import CopyAttention, StoredModel
 from nextquery.text.vectors import Ints, NgramTable
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, UNKNOWN, Vocabulary
 

@@ -20,11 +20,10 @@ from torch.autograd import Function
 from torch.nn import functional
 
 from nextquery.artifacts import open_artifact
-from nextquery.model.copying import Layout, States, pointed
 from nextquery.model.hred import HRED, SessionInputs
 from nextquery.model.recurrence import round_size, times_transposed, transposed_times
 from nextquery.model.settings import ModelConfig, TransformerConfig
-from nextquery.model.stored import rows_at, tensor
+from nextquery.model.stored import Layout, States, pointed, rows_at, tensor
 from nextquery.model.transformer import Transformer
 from nextquery.text.batching import Batch
 from nextquery.text.vocabulary import PADDING, Vocabulary

@@ -11,6 +11,8 @@ KIND, TRANSFORMER = "hred", "transformer"
 """The kinds of neural models."""
 WEIGHTS = "model.safetensors"
 VOCABULARY = "vocabulary.txt"
+AGES = 10
+"""Copying: queries further back than this count as this far back."""
 _MOST_NUMBERS = 1 << 16
 """No machine has the memory for states or vectors of more numbers."""
 _MOST_UNITS = (1 << 31) - 1

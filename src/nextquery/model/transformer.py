@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nextquery.model.copying import CopyAttention, States
 from nextquery.model.settings import TRANSFORMER, TransformerConfig
-from nextquery.model.stored import StoredModel, rows_at, tensor
+from nextquery.model.stored import CopyAttention, States, StoredModel, rows_at, tensor
 from nextquery.text.batching import Batch
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, Vocabulary
 

@@ -38,7 +38,7 @@ MODEL_KINDS = {
     "shortcuts": ModelKind("nextquery.suggesters.shortcuts:Shortcuts"),
     "rescue": ModelKind("nextquery.suggesters.rescue:Rescue"),
     "hred": ModelKind("nextquery.suggesters.neural:HREDSuggester", neural=True),
-    "transformer": ModelKind("nextquery.suggesters.transformer:TransformerSuggester", neural=True),
+    "transformer": ModelKind("nextquery.suggesters.neural:TransformerSuggester", neural=True),
     "blend": ModelKind("nextquery.suggesters.blend:Blend", wraps=True),
     "reranked": ModelKind("nextquery.feedback.reranker:Reranker", wraps=True),
 }

@@ -18,7 +18,9 @@ from nextquery.inference.hred import HREDModel
 from nextquery.inference.hred_network import HREDNetwork
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
-from nextquery.model.settings import KIND
+from nextquery.inference.transformer import TransformerModel
+from nextquery.model.settings import KIND, TRANSFORMER
+from nextquery.normalise import normalise_query
 from nextquery.records import Neighbour, QueryWeight, ScoredQuery, Suggestion
 from nextquery.suggesters.base import BatchScorer, Scorer
 
@@ -259,3 +261,27 @@ def _asks_for_none(n: int) -> bool:
     if n < 0:
         raise InputError(f"n = {n}: must be at least 0")
     return n == 0
+
+
+class TransformerSuggester(NeuralSuggester):
+    """A trained session Transformer, which explains itself by its attention."""
+
+    kind = TRANSFORMER
+
+    @staticmethod
+    def open_model(artifact: Artifact) -> TransformerModel:
+        """Open the network of a model folder."""
+        return TransformerModel.from_pretrained(artifact)
+
+    def explain(self, context: Sequence[str]) -> list[QueryWeight]:
+        """How much the network attends to each query of the context, as shares of 1."""
+        encoder = self._predictor.encoder
+        texts = encoder.normalised(context)
+        assert isinstance(self.model, TransformerModel)
+        [shares] = self.model.attention([encoder.read_part(texts)])
+        left = [0.0] * (len(texts) - len(shares)) + shares.tolist()
+        weights = []
+        for query in context:
+            share = left.pop(0) if normalise_query(query) else 0.0
+            weights.append(QueryWeight(query, share, share))
+        return weights

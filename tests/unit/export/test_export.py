@@ -10,19 +10,17 @@ import pytest
 
 from nextquery.artifacts import open_artifact
 from nextquery.errors import InputError
-from nextquery.export.engines import (
+from nextquery.export.export import LIST_TARGETS, export_model
+from nextquery.export.lists import (
     ANYWHERE,
     ENGINES,
     INDEX,
     ExportedQuery,
     ExportSettings,
     NextQuery,
+    StaticLists,
     exported_queries,
     frequent_queries,
-)
-from nextquery.export.export import LIST_TARGETS, export_model
-from nextquery.export.static import (
-    StaticLists,
     measure_static,
     shard_characters,
     shard_of,

@@ -15,8 +15,8 @@ from nextquery.artifacts import open_artifact
 from nextquery.errors import ArtifactError, InputError
 from nextquery.export import onnx as onnx_export
 from nextquery.export import onnx_graphs
-from nextquery.export.engines import ExportSettings
 from nextquery.export.export import export_model
+from nextquery.export.lists import ExportSettings
 from nextquery.export.onnx import OnnxModel, write_graphs
 from nextquery.guard.guard import Guard
 from nextquery.inference.context import ContextLimits

@@ -17,7 +17,7 @@ from nextquery.inference.context import (
     SessionVocabulary,
 )
 from nextquery.inference.hred import HREDModel
-from nextquery.inference.hred_decoder import HREDMemory
+from nextquery.inference.hred_network import HREDMemory
 from nextquery.inference.output import BLOCK, CopyTable, Softmax
 from nextquery.inference.weights import Floats, check_finite, read_weights, weight_shapes
 from nextquery.model.settings import WEIGHTS

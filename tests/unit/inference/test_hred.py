@@ -13,14 +13,14 @@ import torch
 
 from nextquery.errors import InputError
 from nextquery.inference.context import ContextBatch, ContextLimits, SessionVocabulary
-from nextquery.inference.copying import CopySources
-from nextquery.inference.hred_decoder import HREDMemory, HREDState
-from nextquery.inference.hred_network import MOST_ROWS, WeightProducts, sigmoid
+from nextquery.inference.hred_network import HREDMemory, HREDState, sigmoid
 from nextquery.inference.native import native_library
+from nextquery.inference.output import CopySources
 from nextquery.inference.predictor import Predictor
 from nextquery.inference.settings import DecodeConfig
-from nextquery.model.copying import Layout
+from nextquery.inference.weights import MOST_ROWS, WeightProducts
 from nextquery.model.hred import HRED
+from nextquery.model.stored import Layout
 
 from .conftest import ModelMaker, hred_of, network_of, predictor_of
 
@@ -121,7 +121,7 @@ def test_rows_need_not_be_contiguous() -> None:
 SEARCH = """
 import time
 import numpy as np
-from nextquery.inference.hred_network import WeightProducts
+from nextquery.inference.weights import WeightProducts
 from nextquery.inference.native import native_library
 products = WeightProducts({"matrix": np.ones((512, 512), dtype=np.float32)}, native_library())
 rows = np.ones((64, 512), dtype=np.float32)

@@ -18,7 +18,7 @@ from nextquery.cli.main import app
 from nextquery.inference import native
 from nextquery.inference.context import ContextBatch
 from nextquery.inference.decoder import Prediction
-from nextquery.inference.hred_decoder import HREDState
+from nextquery.inference.hred_network import HREDState
 from nextquery.inference.native import Library, address, load_native, native_library
 from nextquery.inference.native_decoder import NativeDecoder
 from nextquery.inference.predictor import Predictor

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from nextquery.model import recurrence
-from nextquery.model.copying import AGES, CopyAttention, Layout, pointed
 from nextquery.model.likelihood import CandidateSampler, _softmax, log_likelihood
 from nextquery.model.recurrence import (
     GRU,
@@ -18,6 +17,8 @@ from nextquery.model.recurrence import (
     times_transposed,
     transposed_times,
 )
+from nextquery.model.settings import AGES
+from nextquery.model.stored import CopyAttention, Layout, pointed
 
 
 def sigmoid(x: float) -> float:

@@ -38,8 +38,7 @@ from nextquery.service.worker import (
 )
 from nextquery.suggesters.base import SuggestOptions
 from nextquery.suggesters.diagnosis import why
-from nextquery.suggesters.neural import HREDSuggester
-from nextquery.suggesters.transformer import TransformerSuggester
+from nextquery.suggesters.neural import HREDSuggester, TransformerSuggester
 
 SESSION = ("red shoes", "paris", "rome")
 
