@@ -22,8 +22,7 @@ from typing import Any
 import torch
 
 from bench.decode import plain_score
-from nextquery.inference.native import native_library
-from nextquery.inference.process_memory import keep_freed_memory
+from nextquery.inference.native import keep_freed_memory, native_library
 from nextquery.inference.settings import DecodeConfig
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED

@@ -15,8 +15,8 @@ import torch
 from nextquery.guard.guard import Guard
 from nextquery.inference.hred import HREDModel
 from nextquery.inference.hred_network import HREDNetwork
+from nextquery.inference.native import keep_freed_memory
 from nextquery.inference.predictor import Predictor
-from nextquery.inference.process_memory import keep_freed_memory
 from nextquery.inference.settings import DecodeConfig
 from nextquery.model.hred import HRED
 from nextquery.model.settings import ModelConfig

@@ -32,7 +32,7 @@ from nextquery import load
 from nextquery.evaluation.comparison import paired_t_test
 from nextquery.evaluation.lists import word_overlap
 from nextquery.inference.lists import Relation, relation
-from nextquery.inference.process_memory import keep_freed_memory
+from nextquery.inference.native import keep_freed_memory
 from nextquery.inference.settings import DecodeConfig
 from nextquery.logs.data_folder import PreparedData
 from nextquery.records import Suggestion

@@ -37,8 +37,8 @@ from nextquery.model.settings import ModelConfig, RunConfig
 from nextquery.text.batching import cut
 from nextquery.text.corpus import EncodedSessions
 from nextquery.text.vocabulary import END_OF_QUERY, PADDING, SPECIAL, Vocabulary
-from nextquery.training.feed import Feed, Order, TrainingStep
 from nextquery.training.optimiser import Optimiser
+from nextquery.training.trainer import Feed, Order, TrainingStep
 
 SIZES = {"small": (20_000, 128, 256, 384), "paper": (90_000, 300, 1000, 1500)}
 HEAD_AND_SAMPLED = {"small": (1000, 2000), "paper": (2000, 4000)}

@@ -16,8 +16,8 @@ from typing import Any
 
 from bench import train as bench
 from nextquery.model.likelihood import CandidateSampler, SessionLikelihood
-from nextquery.training.feed import Feed, Order
 from nextquery.training.optimiser import Optimiser
+from nextquery.training.trainer import Feed, Order
 from research.commands import make, save
 from research.reproduction import measure, read_time
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from nextquery.guard.guard import Guard
-from nextquery.inference.process_memory import give_back, keep_freed_memory
+from nextquery.inference.native import give_back, keep_freed_memory
 from nextquery.inference.settings import DecodeConfig
 from nextquery.suggesters.neural import HREDSuggester
 

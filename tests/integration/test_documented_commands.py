@@ -26,12 +26,12 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.conftest import PATIENCE, RunningService
+from tests.simulated_visitors import SimulatedService, simulate
 from tests.unit.feedback.made_up import VISITORS, ranked
 from typer.testing import CliRunner
 
 from nextquery import fit, prepare, train
 from nextquery.cli.main import app
-from nextquery.feedback.simulated_visitors import SimulatedService, simulate
 from nextquery.logs.synthetic.log import write_log
 from nextquery.service.feedback import FeedbackLog
 

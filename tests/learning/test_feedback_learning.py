@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.simulated_visitors import SimulatedService, simulate
 from tests.unit.feedback.made_up import VISITORS, acceptance, attraction, chance_sessions, lister
 from typer.testing import CliRunner
 
 from nextquery import load
 from nextquery.artifacts import MANIFEST, sha256
 from nextquery.cli.feedback import feedback
-from nextquery.feedback.simulated_visitors import SimulatedService, simulate
 from nextquery.service.feedback import FeedbackLog
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fit import fit_model

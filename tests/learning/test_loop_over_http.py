@@ -15,12 +15,12 @@ import httpx
 import numpy as np
 import pytest
 from tests.conftest import RunningService, ServiceStarter
+from tests.simulated_visitors import Session
 from tests.unit.feedback.made_up import CANDIDATES, QUERIES, VISITORS, chance_sessions
 from typer.testing import CliRunner
 
 from nextquery import load
 from nextquery.cli.main import app
-from nextquery.feedback.simulated_visitors import Session
 from nextquery.service.keys import new_key
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fit import fit_model

@@ -29,8 +29,7 @@ from nextquery.text.corpus import SessionLimits, encode_sessions
 from nextquery.text.vocabulary import Vocabulary
 from nextquery.training.checkpoint import CheckpointFolder
 from nextquery.training.distributed import Processes
-from nextquery.training.feed import Feed, Order
-from nextquery.training.trainer import Trainer
+from nextquery.training.trainer import Feed, Order, Trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -86,17 +86,17 @@ def write_hred(
 def _write_reranked(folder: Path) -> None:
     """Feedback of visitors who like an odd number of letters, and a re-ranker that learnt it."""
     import numpy as np
-
-    import nextquery
-    from nextquery.feedback.impressions import read_feedback
-    from nextquery.feedback.rerank_training import publish_reranker, train_reranker
-    from nextquery.feedback.settings import Bounds, RerankSettings
-    from nextquery.feedback.simulated_visitors import (
+    from tests.simulated_visitors import (
         Lister,
         SimulatedService,
         SimulatedVisitors,
         simulate,
     )
+
+    import nextquery
+    from nextquery.feedback.impressions import read_feedback
+    from nextquery.feedback.rerank_training import publish_reranker, train_reranker
+    from nextquery.feedback.settings import Bounds, RerankSettings
     from nextquery.service.feedback import FeedbackLog
 
     model = nextquery.load(folder / "adjacency")
@@ -123,11 +123,11 @@ def _write_reranked(folder: Path) -> None:
 def _write_lost_trial(folder: Path, visitors: Any) -> None:
     """Feedback of a trial that the re-ranker loses: its half of the visitors is shown nonsense."""
     import numpy as np
+    from tests.simulated_visitors import Lister, SimulatedService, simulate
 
     import nextquery
     from nextquery.artifacts import MANIFEST, sha256
     from nextquery.feedback.compare import VERSION_DIGITS
-    from nextquery.feedback.simulated_visitors import Lister, SimulatedService, simulate
     from nextquery.records import Suggestion
     from nextquery.service.feedback import FeedbackLog
 

@@ -17,8 +17,14 @@ import nextquery
 from nextquery import errors
 from nextquery._version import __version__
 from nextquery.config import Section, from_overrides, load_config, shipped_configs, stored_section
-from nextquery.errors import MissingDependencyError, NextqueryError
-from nextquery.extras import EXTRAS, extra_of, missing_message, require
+from nextquery.errors import (
+    EXTRAS,
+    MissingDependencyError,
+    NextqueryError,
+    extra_of,
+    missing_message,
+    require,
+)
 from nextquery.model.settings import RunConfig
 
 

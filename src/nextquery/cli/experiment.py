@@ -73,7 +73,7 @@ def experiment(
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from nextquery.evaluation.experiment import run_experiment
     from nextquery.evaluation.steps import to_json
-    from nextquery.inference.process_memory import keep_freed_memory
+    from nextquery.inference.native import keep_freed_memory
     from nextquery.logs.data_folder import PreparedData
 
     keep_freed_memory()

@@ -252,7 +252,7 @@ def train(
     # Read when torch is loaded: threads that wait by spinning make training on a busy machine
     # several times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from nextquery.extras import require
+    from nextquery.errors import require
 
     require("train")
     from nextquery.cli.entry import save_on_signals

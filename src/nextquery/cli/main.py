@@ -12,8 +12,13 @@ import typer
 from typer.core import TyperGroup, TyperOption
 
 from nextquery._version import __version__
-from nextquery.errors import MissingDependencyError, NextqueryError
-from nextquery.extras import EXTRAS, missing, missing_message
+from nextquery.errors import (
+    EXTRAS,
+    MissingDependencyError,
+    NextqueryError,
+    missing,
+    missing_message,
+)
 
 MOST_CHARACTERS = 1500
 _END = 300

@@ -57,7 +57,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 def _installed() -> dict[str, Any]:
     from nextquery._version import __version__
-    from nextquery.extras import EXTRAS, missing
+    from nextquery.errors import EXTRAS, missing
 
     modules = {"core": ("polars",), **EXTRAS}
     extras: dict[str, Any] = {}
@@ -135,7 +135,7 @@ def demo(
 
     Example: `nextquery demo --out /tmp/demo`
     """
-    from nextquery.extras import require
+    from nextquery.errors import require
 
     require("train", "experiment", *(["serve"] if serve else []), install="all")
     out.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,7 @@ def create(
     Example: `nextquery study create --topics topics.xml --data runs/data --model HRED=runs/hred
     --model ADJ=runs/adj --out runs/study`
     """
-    from nextquery.inference.process_memory import keep_freed_memory
+    from nextquery.inference.native import keep_freed_memory
     from nextquery.logs.data_folder import PreparedData, read_data
     from nextquery.study.pool import (
         Topic,

@@ -186,7 +186,7 @@ def suggest(
     from nextquery import load
     from nextquery.guard.guard import read_hits
     from nextquery.inference.lists import group
-    from nextquery.inference.process_memory import keep_freed_memory
+    from nextquery.inference.native import keep_freed_memory
     from nextquery.suggesters.base import ListMaker, SuggestOptions
     from nextquery.suggesters.rewriting import ReadContext
 
@@ -318,7 +318,7 @@ def complete(
 
     from nextquery import load
     from nextquery.errors import InputError
-    from nextquery.inference.process_memory import keep_freed_memory
+    from nextquery.inference.native import keep_freed_memory
     from nextquery.suggesters.base import Completer
 
     keep_freed_memory()
@@ -419,8 +419,8 @@ def explain(
 
     from nextquery import load
     from nextquery.errors import InputError
-    from nextquery.inference.analysis import draw_gates
     from nextquery.suggesters.base import Explainer, Gated
+    from nextquery.suggesters.neural import draw_gates
 
     suggester = load(model)
     if not isinstance(suggester, Explainer):

@@ -16,7 +16,7 @@ import numpy as np
 from nextquery.errors import NextqueryError
 from nextquery.evaluation.comparison import RankedSystem
 from nextquery.evaluation.scenario_features import EARLIER, SIMILARITY
-from nextquery.inference.process_memory import keep_freed_memory
+from nextquery.inference.native import keep_freed_memory
 from nextquery.ranking.cases import Floats
 from nextquery.ranking.features import (
     AUTHORS_FEATURES,

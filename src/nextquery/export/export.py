@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nextquery.artifacts import check_target, publish
-from nextquery.errors import InputError
+from nextquery.errors import InputError, require
 from nextquery.export.lists import (
     ENGINES,
     ExportSettings,
@@ -14,7 +14,6 @@ from nextquery.export.lists import (
     measure_static,
     write_static,
 )
-from nextquery.extras import require
 from nextquery.logs.data_folder import PreparedData
 from nextquery.suggesters.base import Suggester
 

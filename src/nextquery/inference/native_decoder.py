@@ -25,9 +25,9 @@ from nextquery.inference.native import (
     SearchRecord,
     address,
     aligned,
+    page_out,
 )
 from nextquery.inference.output import BLOCK, CopySources, output_bias
-from nextquery.inference.process_memory import page_out
 from nextquery.inference.rules import BlockedWords, ContextRules, Flags, Totals, VocabularyRules
 from nextquery.inference.settings import DecodeConfig, Mode
 from nextquery.inference.weights import Weights

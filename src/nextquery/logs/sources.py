@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 from nextquery.artifacts import check_target, write_text
 from nextquery.artifacts.files import read_plain_text, try_lock, unlock
-from nextquery.errors import InputError, LogError, MissingDependencyError
-from nextquery.extras import missing_message
+from nextquery.errors import InputError, LogError, MissingDependencyError, missing_message
 from nextquery.logs.formats.delimited import HEADER
 
 _LINES = 50_000

@@ -14,10 +14,9 @@ from nextquery.guard.guard import read_hits
 from nextquery.records import Suggestion
 from nextquery.service import monitoring
 from nextquery.service.engine import BlocklistWatch
-from nextquery.service.schemas import BusyError, OfVisitor, ProblemError
+from nextquery.service.schemas import BusyError, OfVisitor, ProblemError, read_history
 from nextquery.service.sessions import LruCache, RedisStore, SessionsUnavailableError, session_key
 from nextquery.service.settings import ServiceSettings
-from nextquery.service.texts import read_history
 from nextquery.suggesters.returning import MAX_HISTORY, PastQuery, Returning, merge_history
 
 DAY = 86_400.0

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
 
-from nextquery.inference.process_memory import give_back, keep_freed_memory
+from nextquery.inference.native import give_back, keep_freed_memory
 
 LOW_PRIORITY = "low_priority"
 NICENESS = 15

@@ -33,9 +33,17 @@ from nextquery.service.feedback import FeedbackLostError, Visitor
 from nextquery.service.histories import History
 from nextquery.service.keys import KeyRing
 from nextquery.service.monitoring import CONTENT_TYPE
-from nextquery.service.schemas import BusyError, ProblemError, invalid_key
+from nextquery.service.schemas import (
+    BusyError,
+    ProblemError,
+    invalid_key,
+    read_many,
+    read_prefix,
+    read_query,
+    read_session,
+    read_texts,
+)
 from nextquery.service.sessions import SessionsUnavailableError, StoredSession, session_key
-from nextquery.service.texts import read_many, read_prefix, read_query, read_session, read_texts
 from nextquery.service.trials import Chosen, MadeList, Trials, Visit, sender_of
 from nextquery.suggesters.base import SuggestOptions
 from nextquery.suggesters.diagnosis import Diagnosis

@@ -1,6 +1,8 @@
 """Request and response schemas, and errors as problem documents (RFC 9457)."""
 
-from collections.abc import Mapping
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
@@ -9,18 +11,24 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from nextquery.normalise import normalise_query
 from nextquery.records import Known
 from nextquery.service.settings import (
     MAX_BATCH_REQUESTS,
     MAX_CANDIDATES,
     MAX_CONTEXT_QUERIES,
     MAX_COUNT,
+    MAX_HISTORY_BYTES,
+    MAX_PREFIX_CHARACTERS,
     MAX_QUERY_CHARACTERS,
+    MAX_SESSION_BYTES,
     MAX_SUGGESTIONS,
+    MAX_WORD_CHARACTERS,
     ServiceSettings,
+    text_bytes,
 )
 from nextquery.suggesters.base import SuggestOptions
-from nextquery.suggesters.returning import MAX_HISTORY
+from nextquery.suggesters.returning import MAX_HISTORY, PastQuery, merge_history
 
 MEDIA_TYPE = "application/problem+json"
 FAILED = "Look for the request id in the log."
@@ -495,3 +503,82 @@ class ProblemDocument(BaseModel):
     status: int
     detail: str
     request_id: str
+
+
+_PLAIN_QUERY = re.compile(r"[a-z0-9]{1,64}(?: [a-z0-9]{1,64})*")
+"""A normalised query of ASCII letters and digits."""
+BYTES_BEFORE_OTHERS = 4096
+"""After this number of bytes of a long list of texts, other requests are served first."""
+
+
+def read_texts(body: InSession) -> None:
+    """Normalise the query and the context of a request, in place."""
+    body.context = read_session(body.context)
+    if isinstance(body, SuggestRequest):
+        body.query = read_query(body.query)
+
+
+def read_query(text: str) -> str:
+    """A query, normalised; characters beyond the longest word or query are left out."""
+    query = normalise_query(text, MAX_QUERY_CHARACTERS)
+    if len(query) <= MAX_WORD_CHARACTERS:
+        return query
+    return " ".join(word[:MAX_WORD_CHARACTERS] for word in query.split())
+
+
+def read_session(queries: Sequence[str]) -> list[str]:
+    """The last queries of a session, normalised; beyond `MAX_SESSION_BYTES` none is looked at."""
+    kept: list[str] = []
+    left = MAX_SESSION_BYTES
+    for query in reversed(queries):
+        # What is dropped by normalising takes time, too.
+        left -= text_bytes(query)
+        if left < 0:
+            break
+        text = read_query(query)
+        left -= max(0, text_bytes(text) - text_bytes(query))
+        if text:
+            kept.append(text)
+    return kept[::-1]
+
+
+def read_history(searches: Sequence[PastSearch]) -> tuple[PastQuery, ...]:
+    """The earlier searches of a visitor, normalised, newest first and without repeats.
+
+    Beyond `MAX_HISTORY_BYTES` none is looked at.
+    """
+    kept: list[PastQuery] = []
+    left = MAX_HISTORY_BYTES
+    for search in searches:
+        left -= text_bytes(search.query)
+        if left < 0:
+            break
+        # Most texts come back as the service gave them: no need to normalise them again.
+        plain = _PLAIN_QUERY.fullmatch(search.query) is not None
+        if text := search.query if plain else read_query(search.query):
+            kept.append(PastQuery(text, search.time, search.count))
+    return merge_history(kept)
+
+
+def read_prefix(text: str) -> str | None:
+    """A half-typed query, normalised, and after it what shows that its last word is whole.
+
+    None if it is longer than anything that could be completed.
+    """
+    prefix = normalise_query(text, MAX_QUERY_CHARACTERS)
+    if len(prefix) > MAX_PREFIX_CHARACTERS:
+        return None
+    return prefix + text[-1] if prefix and not normalise_query(text[-1]) else prefix
+
+
+async def read_many(texts: Sequence[str]) -> list[str]:
+    """Many queries, normalised; other requests are served in between."""
+    queries: list[str] = []
+    since = 0
+    for text in texts:
+        since += text_bytes(text)
+        if since > BYTES_BEFORE_OTHERS:
+            await asyncio.sleep(0)
+            since = 0
+        queries.append(read_query(text))
+    return queries

@@ -38,9 +38,10 @@ from nextquery.text.vocabulary import SPECIAL, Vocabulary
 from nextquery.training.checkpoint import CheckpointFolder, Position, advice
 from nextquery.training.continuing import Chosen, Continuation, choose_sessions, take_weights
 from nextquery.training.distributed import Processes
-from nextquery.training.feed import Feed, Order
 from nextquery.training.publishing import Earlier, RunFacts, publish_model
 from nextquery.training.trainer import (
+    Feed,
+    Order,
     Perplexity,
     StopListener,
     Trainer,

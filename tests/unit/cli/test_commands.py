@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from tests.simulated_visitors import START
 from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
@@ -15,9 +16,8 @@ from nextquery.cli import experiment, start
 from nextquery.cli.feedback import feedback
 from nextquery.cli.main import app
 from nextquery.cli.start import COMMANDS, _import
-from nextquery.errors import InputError
+from nextquery.errors import EXTRAS, InputError
 from nextquery.evaluation.systems import identity
-from nextquery.extras import EXTRAS
 from nextquery.feedback.events import (
     Arm,
     ListedSuggestion,
@@ -29,7 +29,6 @@ from nextquery.feedback.events import (
     file_name,
     to_lines,
 )
-from nextquery.feedback.simulated_visitors import START
 from nextquery.logs.synthetic.log import write_log
 from nextquery.suggesters.adjacency import Adjacency
 from nextquery.suggesters.fit import fit_model
@@ -265,7 +264,7 @@ def test_every_extra_is_named_with_its_commands() -> None:
 def few_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     """Extras that are imported quickly, and one that is not there: all of them take long."""
     few = {"redis": ("redis",), "excel": ("python_calamine",), "spark": ("no_such_module",)}
-    monkeypatch.setattr("nextquery.extras.EXTRAS", few)
+    monkeypatch.setattr("nextquery.errors.EXTRAS", few)
 
 
 @pytest.mark.slow

@@ -34,8 +34,7 @@ from nextquery.cli.main import (
     option_names,
 )
 from nextquery.cli.options import ConfigFile, Given, with_settings
-from nextquery.errors import ConfigError, InputError
-from nextquery.extras import EXTRAS
+from nextquery.errors import EXTRAS, ConfigError, InputError
 from nextquery.settings import TUNING, Option, check_limits, setting, split_pair
 
 

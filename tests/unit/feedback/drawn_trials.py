@@ -9,11 +9,11 @@ from datetime import datetime
 from functools import cache
 
 import numpy as np
+from tests.simulated_visitors import Lister, SimulatedService, Visit
 from tests.unit.feedback.made_up import SESSIONS, VISITORS
 
 from nextquery.feedback.events import ServedList
 from nextquery.feedback.impressions import Feedback, Impression
-from nextquery.feedback.simulated_visitors import Lister, SimulatedService, Visit
 
 HANDS = 256
 """Visitors whose coins, or arms, are drawn; the next visitor has those of the first again."""

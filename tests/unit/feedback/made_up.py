@@ -4,6 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from tests.simulated_visitors import (
+    Lister,
+    Session,
+    SimulatedService,
+    SimulatedVisitors,
+    simulate,
+)
 
 from nextquery import load
 from nextquery.feedback.acceptance import PositionBias
@@ -11,13 +18,6 @@ from nextquery.feedback.impressions import Feedback, join_events
 from nextquery.feedback.rerank_training import Gain, TrainedReranker, publish_reranker
 from nextquery.feedback.reranker import FEATURES, TakenRates
 from nextquery.feedback.settings import Bounds
-from nextquery.feedback.simulated_visitors import (
-    Lister,
-    Session,
-    SimulatedService,
-    SimulatedVisitors,
-    simulate,
-)
 from nextquery.inference.trees import Trees
 from nextquery.records import Suggestion
 

@@ -10,6 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.simulated_visitors import (
+    EXAMINATION,
+    SimulatedService,
+    SimulatedVisitors,
+    simulate,
+)
 from tests.unit.feedback.drawn_trials import DrawnTrials
 from tests.unit.feedback.made_up import VISITORS, acceptance, days, ranked, run
 
@@ -21,12 +27,6 @@ from nextquery.feedback.events import ListedSuggestion, ShadowList, Trial
 from nextquery.feedback.impressions import Feedback, Impression, join_events
 from nextquery.feedback.report import compare_shadows
 from nextquery.feedback.settings import Bounds, CompareSettings
-from nextquery.feedback.simulated_visitors import (
-    EXAMINATION,
-    SimulatedService,
-    SimulatedVisitors,
-    simulate,
-)
 from nextquery.records import Suggestion
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.conftest import make_untrained_hred
+from tests.simulated_visitors import Lister, SimulatedService, simulate
 from tests.unit.feedback.made_up import VISITORS, acceptance, chance_sessions, lister
 from tests.unit.feedback.test_report import shown
 
@@ -27,7 +28,6 @@ from nextquery.feedback.reranker import (
     list_features,
 )
 from nextquery.feedback.settings import Bounds, CompareSettings, RerankSettings
-from nextquery.feedback.simulated_visitors import Lister, SimulatedService, simulate
 from nextquery.service.engine import SuggestQuestion, open_engine
 from nextquery.suggesters.base import SuggestOptions
 from nextquery.suggesters.loading import model_kind

@@ -157,7 +157,7 @@ def installed(path: str) -> SimpleNamespace:
 def test_a_library_of_another_version_is_not_used(
     monkeypatch: pytest.MonkeyPatch, old_library: str
 ) -> None:
-    monkeypatch.setattr("nextquery.extras.EXTRAS", {})  # importing all of them takes long
+    monkeypatch.setattr("nextquery.errors.EXTRAS", {})  # importing all of them takes long
     monkeypatch.setitem(sys.modules, "nextquery_native", installed(old_library))
     assert native_library() is None
     assert f"its ABI number is 5, this version of nextquery needs {native.ABI}" in (

@@ -11,16 +11,14 @@ import pytest
 
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
-from nextquery.inference import analysis
-from nextquery.inference.analysis import draw_gates, query_weights, update_gates_many
-from nextquery.inference.completion import TypedPrefix, WordIndex
 from nextquery.inference.context import ContextEncoder, ContextLimits
-from nextquery.inference.predictor import Predictor
-from nextquery.inference.process_memory import give_back, keep_freed_memory
+from nextquery.inference.native import give_back, keep_freed_memory
+from nextquery.inference.predictor import Predictor, TypedPrefix, WordIndex
 from nextquery.inference.settings import MOST_BEAM, DecodeConfig, override
 from nextquery.records import QueryWeight
 from nextquery.settings import descriptions
-from nextquery.suggesters.neural import HREDSuggester
+from nextquery.suggesters import neural
+from nextquery.suggesters.neural import HREDSuggester, draw_gates, query_weights, update_gates_many
 from nextquery.text.vocabulary import Vocabulary
 
 from .conftest import ModelMaker, hred_of, predictor_of
@@ -236,33 +234,33 @@ def test_a_query_with_dollar_signs_is_drawn_as_it_was_typed(tmp_path: Path) -> N
 
 def test_the_nearest_words_are_those_of_highest_cosine(predictor: Predictor) -> None:
     model = predictor.model
-    result, vectors = analysis.nearest_words(model, "W7", 5), model.word_vectors()
+    result, vectors = neural.nearest_words(model, "W7", 5), model.word_vectors()
     matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
     cosines = matrix @ matrix[model.vocabulary.id("w7")]
     rest = [n for n in (-cosines).argsort().tolist() if n > 2]
     expected = [model.vocabulary.words[n] for n in rest if model.vocabulary.words[n] != "w7"]
     assert [item.text for item in result] == expected[:5]
     with pytest.raises(InputError, match="vocabulary"):
-        analysis.nearest_words(model, "unheard", 5)
+        neural.nearest_words(model, "unheard", 5)
 
 
 def test_the_nearest_queries(predictor: Predictor) -> None:
     known = ["w1 w2", "w1 w3", "w30 w31 w32"]
-    result = analysis.nearest_queries(predictor.encoder, known, "W1 w2", 2)
+    result = neural.nearest_queries(predictor.encoder, known, "W1 w2", 2)
     assert "w1 w2" not in [item.text for item in result]
     assert result[0].cosine >= result[1].cosine
     with pytest.raises(InputError, match="no word"):
-        analysis.nearest_queries(predictor.encoder, known, "!?", 2)
+        neural.nearest_queries(predictor.encoder, known, "!?", 2)
     with pytest.raises(InputError, match="`words`"):
-        analysis.nearest_queries(predictor.encoder, [], "w1", 2)
+        neural.nearest_queries(predictor.encoder, [], "w1", 2)
 
 
 def test_query_vectors_keep_order_and_repeats(predictor: Predictor) -> None:
-    table = analysis.query_vectors(predictor.encoder, ["w2 w3", "w1", "", "w2  W3"])
+    table = neural.query_vectors(predictor.encoder, ["w2 w3", "w1", "", "w2  W3"])
     assert table.shape == (4, predictor.model.query_size)
     np.testing.assert_array_equal(table[0], table[3])
     np.testing.assert_array_equal(table[2], 0)
-    alone = analysis.query_vectors(predictor.encoder, ["w1"])
+    alone = neural.query_vectors(predictor.encoder, ["w1"])
     np.testing.assert_allclose(table[1], alone[0], rtol=1e-5, atol=1e-6)
 
 
@@ -317,7 +315,7 @@ def test_the_library_leaves_the_process_as_it_is(folder: Path) -> None:
 @pytest.mark.slow
 def test_the_watch_would_have_seen_it(folder: Path) -> None:
     settings = (
-        "from nextquery.inference import process_memory as settings\n"
+        "from nextquery.inference import native as settings\n"
         "settings.keep_freed_memory(); settings.give_back()\n"
     )
     result = run(WATCH + LIBRARY + settings + REPORT, str(folder))

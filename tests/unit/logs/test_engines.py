@@ -17,8 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nextquery.errors import InputError, MissingDependencyError
-from nextquery.extras import EXTRAS
+from nextquery.errors import EXTRAS, InputError, MissingDependencyError
 from nextquery.logs.engines import base, open_engine, polars, relational
 from nextquery.logs.engines.base import (
     Engine,

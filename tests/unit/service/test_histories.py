@@ -24,9 +24,8 @@ from nextquery.service.histories import (
 )
 from nextquery.service.keys import new_key
 from nextquery.service.monitoring import JsonFormatter
-from nextquery.service.schemas import PastSearch
+from nextquery.service.schemas import PastSearch, read_history
 from nextquery.service.settings import NamedModel, ServiceSettings
-from nextquery.service.texts import read_history
 from nextquery.suggesters.blend import BlendSettings, Mixture, publish_blend
 from nextquery.suggesters.returning import FEATURES, Regression, Returning, ReturningSettings
 

@@ -17,7 +17,14 @@ from nextquery.service import app, schemas
 from nextquery.service.answering import build_service
 from nextquery.service.app import Gateway, build_api
 from nextquery.service.monitoring import Metrics
-from nextquery.service.schemas import SuggestRequest
+from nextquery.service.schemas import (
+    SuggestRequest,
+    read_many,
+    read_prefix,
+    read_query,
+    read_session,
+    read_texts,
+)
 from nextquery.service.served_models import ServedModel
 from nextquery.service.sessions import joined
 from nextquery.service.settings import (
@@ -29,7 +36,6 @@ from nextquery.service.settings import (
     ServiceSettings,
     text_bytes,
 )
-from nextquery.service.texts import read_many, read_prefix, read_query, read_session, read_texts
 from nextquery.suggesters.base import SuggestOptions
 
 SCOPE = {

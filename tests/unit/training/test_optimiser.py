@@ -12,8 +12,8 @@ from torch._C._distributed_c10d import HashStore
 from nextquery.errors import InputError
 from nextquery.model.likelihood import CandidateSampler
 from nextquery.training.distributed import Processes, choose_device, needs_gloo, processes
-from nextquery.training.feed import Feed, Order, TrainingStep, ahead, dropout_seed
 from nextquery.training.optimiser import DECAY, EPSILON, MOMENTUM, Optimiser, RMSProp, RowAdam
+from nextquery.training.trainer import Feed, Order, TrainingStep, ahead, dropout_seed
 
 from .conftest import random_sessions
 

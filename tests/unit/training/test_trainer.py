@@ -16,10 +16,11 @@ from nextquery.model.settings import ModelConfig, TrainConfig
 from nextquery.text.batching import build_batch
 from nextquery.text.vocabulary import Vocabulary
 from nextquery.training.checkpoint import CheckpointFolder
-from nextquery.training.feed import Feed, Order
 from nextquery.training.trainer import (
     EVENTS,
     METRICS,
+    Feed,
+    Order,
     Perplexity,
     Trainer,
     TrainingLog,

@@ -5,8 +5,7 @@ An engine is imported when it is opened, as two of them are extras.
 
 from pathlib import Path
 
-from nextquery.errors import InputError
-from nextquery.extras import require
+from nextquery.errors import InputError, require
 from nextquery.logs.engines.base import Engine
 
 ENGINES = ("polars", "duckdb", "spark")

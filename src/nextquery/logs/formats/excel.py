@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nextquery.errors import LogError, MissingDependencyError
-from nextquery.extras import missing_message
+from nextquery.errors import LogError, MissingDependencyError, missing_message
 from nextquery.logs.formats.base import (
     REQUIRED,
     FileBlock,
