@@ -127,32 +127,6 @@ def test_a_text_is_blocked_by_one_request(service: Any, place: Path) -> None:
     service.wait_until(lambda: "red boots" in texts())
 
 
-@pytest.mark.slow
-def test_a_very_long_blocklist_does_not_hold_up_other_requests(service: Any, place: Path) -> None:
-    lines = "".join(f"blocked{number} word{number % 999}\n" for number in range(60_000))
-    # A busy machine can hold up any request; one that waits for the list is held up each time.
-    shares = (longest_wait(service, place, lines) for _ in range(4))
-    assert any(share < 0.5 for share in shares), "it is read beside the requests"
-
-
-def longest_wait(service: Any, place: Path, lines: str) -> float:
-    """The longest request while a blocklist is read, as a share of that time."""
-
-    def shows_boots() -> bool:
-        return any("boots" in item["text"] for item in suggest(service).json()["suggestions"])
-
-    (place / "blocklist").write_text("nothing\n")
-    service.wait_until(shows_boots)
-    (place / "blocklist").write_text(lines + "boots\n")
-    longest, start = 0.0, time.monotonic()
-    while shows_boots():
-        begin = time.monotonic()
-        assert service.get("/healthz").status_code == 200
-        longest = max(longest, time.monotonic() - begin)
-        assert service.process.poll() is None
-    return longest / (time.monotonic() - start)
-
-
 @pytest.fixture
 def neural(start_service: Any, served_models: dict[str, Path]) -> Iterator[Any]:
     service = start_service(served_models["hred"], "--budget-ms", "60000", "--batch-seconds", "4")

@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from nextquery.errors import BlocklistError, InputError
-from nextquery.guard.blocklist import read_blocklist
+from nextquery.guard.blocklist import Blocklist, read_blocklist
 from nextquery.guard.guard import Guard
 from nextquery.service import control
 from nextquery.service.control import EntryMissingError, block_text, unblock_text
@@ -269,14 +270,31 @@ class CountingGuard(Guard):
         return super().reload()
 
 
-def test_it_looks_by_itself(tmp_path: Path) -> None:
+def test_models_answer_by_the_old_list_while_a_new_one_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "blocked.txt"
     path.write_text("one\n")
-    watch = BlocklistWatch(Guard(blocklist=path), path)
+    guard = Guard(blocklist=path)
+    watch, begun, finish = BlocklistWatch(guard, path), Event(), Event()
+
+    def read_slowly(path: Path, previous: Blocklist | None = None) -> Blocklist:
+        begun.set()
+        assert finish.wait(120)
+        return read_blocklist(path, previous)
+
+    monkeypatch.setattr("nextquery.guard.guard.read_blocklist", read_slowly)
+    path.write_text("two\n")
     watch.start()
-    path.write_text("one\ntwo\n")
+    assert begun.wait(120), "it looks by itself"
+    assert guard.allows("two")
+    assert not guard.allows("one")
+    assert watch.state == BlocklistState(0)
+    finish.set()
     end = time.monotonic() + 120
     while watch.state.generation == 0:
         assert time.monotonic() < end
         time.sleep(0.01)
     watch.stop()
+    assert guard.allows("one")
+    assert not guard.allows("two")
