@@ -20,7 +20,7 @@ Synthetic logs:
     synthetic-earlier WORK       with the user's earlier queries before the context
     grids WORK                   rankers by the grid that features are rounded to
     softmax WORK                 exact and sampled loss on the same sessions
-    reproduction WORK            the paper's pipeline on 2 million sessions: time and memory
+    reproduction WORK [NAME...]  the paper's pipeline on 2 million sessions: time and memory
 
 AOL logs, which you must have:
 
@@ -130,7 +130,6 @@ def _study(name: str, work: Path, rest: list[str]) -> None:
         "synthetic-earlier": earlier.synthetic,
         "grids": grids.study,
         "softmax": softmax.study,
-        "reproduction": reproduction.study,
     }
     with_logs: dict[str, Callable[[Path, list[Path]], None]] = {
         "aol": aol.new_visitors,
@@ -141,7 +140,11 @@ def _study(name: str, work: Path, rest: list[str]) -> None:
         "aol-plain": aol.plain,
         "aol-earlier": earlier.aol,
     }
-    if name not in {*synthetic, *with_logs, "log-sizes"}:
+    by_part: dict[str, Callable[..., None]] = {
+        "log-sizes": log_sizes.curves,
+        "reproduction": reproduction.study,
+    }
+    if name not in {*synthetic, *with_logs, *by_part}:
         raise SystemExit(__doc__)
     work.mkdir(parents=True, exist_ok=True)
     if name in synthetic:
@@ -149,9 +152,9 @@ def _study(name: str, work: Path, rest: list[str]) -> None:
     elif name in with_logs:
         with_logs[name](work, [Path(log) for log in rest])
     elif rest:
-        log_sizes.curves(work, rest)
+        by_part[name](work, rest)
     else:
-        log_sizes.curves(work)
+        by_part[name](work)
 
 
 if __name__ == "__main__":

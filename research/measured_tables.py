@@ -24,10 +24,13 @@ def softmax() -> str:
 COMMANDS = {
     "synth": "`nextquery synth`",
     "prepare": "`nextquery prepare`",
+    "inspect": "`nextquery inspect`",
     "train": "`nextquery train`, stopped by Ctrl-C",
-    "resume": "`nextquery train --resume`",
-    "end": "`nextquery train --resume`, last step and model folder",
-    "fit": "`nextquery fit --kind adjacency`",
+    "resume": "`nextquery train --resume`, stopped by Ctrl-C",
+    "end": "`nextquery train --resume --set train.max_steps=1`",
+    "adjacency": "`nextquery fit --kind adjacency`",
+    "qvmm": "`nextquery fit --kind qvmm`",
+    "suggest": "`nextquery suggest --preset paper`",
     "experiment": "`nextquery experiment`, a part",
 }
 

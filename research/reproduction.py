@@ -1,48 +1,82 @@
 """The paper's pipeline on the largest synthetic log: time and memory of every command.
 
-    python -m research reproduction WORK     # hours; finished commands are not repeated
+    python -m research reproduction WORK            # hours; finished commands are not repeated
+    python -m research reproduction WORK NAME...    # only these commands
 
 2 million sessions with 90,000 words, configs/paper.toml. The training is stopped by Ctrl-C once and
-resumed; `minutes` says when it ends. docs/how-to/reproduce-the-paper.md shows the result.
+resumed. The experiment uses the model of the first stop, so that it can run beside the second part
+of the training. docs/how-to/reproduce-the-paper.md shows the result.
 """
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+from nextquery.errors import InputError
+from nextquery.training.trainer import read_metrics
 from research.commands import save
 from research.tables import ROOT
 
 SYNTH = ("--sessions", "2000000", "--extra-words", "200000", "--seed", "1")
 OFTEN = ("--set", "train.validate_every=100", "--set", "train.validation_sessions=200")
 """A training of hours, not days, should show some validations."""
-FEW = ("--scenario", "next_query", "--scenario", "robust", "--test-users", "2000", "--seeds", "2",
-       "--ranker-cases", "2000", "--visitors", "known",
+FEW = ("--visitors", "known", "--scenario", "next_query", "--scenario", "robust",
+       "--test-users", "1000", "--ranker-cases", "1000", "--seeds", "1",
        "--generation-contexts", "20", "--completion-contexts", "10")  # fmt: skip
-"""The part of the experiment that was affordable."""
-MINUTES = (40, 75)
-"""The training is stopped after the first and ended after the second."""
+"""The part of the experiment that an unfinished model deserves."""
+CONTEXT = ("sofa cover", "sofa stain remover")
+MINUTES = {"train": 40, "resume": 80}
+"""The training is stopped by Ctrl-C after these minutes."""
+STOPPED = 124
+"""The exit code of `timeout` when it has stopped a command."""
+NAMES = ("synth", "prepare", "inspect", "train", "end", "adjacency", "qvmm", "suggest",
+         "experiment", "resume")  # fmt: skip
 
 
-def study(work: Path) -> None:
-    """Run every command, then write docs/results/reproduction.json."""
-    data, model, report = (str(work / name) for name in ("data", "paper-model", "report"))
-    log = str(work / "full.tsv.gz")
-    train = ["train", data, "--out", model, "--config", "paper", *OFTEN]
-    measure(work, "synth", ["synth", log, *SYNTH])
-    measure(work, "prepare", ["prepare", log, "--out", data, "--holdout-users", "0.02"])
-    measure(work, "train", train, minutes=MINUTES[0])
-    measure(work, "resume", [*train, "--resume"], minutes=MINUTES[1])
-    measure(work, "end", [*train, "--resume", "--set", "train.max_steps=1"])
-    measure(
-        work, "experiment", ["experiment", data, "--model", f"hred={model}", "--out", report, *FEW]
-    )
+def study(work: Path, names: Sequence[str] = NAMES) -> None:
+    """Run the commands, then write docs/results/reproduction.json."""
+    commands = commands_of(work)
+    for name in names:
+        if name not in commands:
+            raise InputError(f"{name!r}: must be one of {', '.join(commands)}")
+        if name == "end":
+            _copy_training(work)
+        measure(work, name, commands[name], MINUTES.get(name))
     save("reproduction", collect(work))
+
+
+def commands_of(work: Path) -> dict[str, list[str]]:
+    """The arguments of every command, by name and in order."""
+    log, data, model, early, report = (
+        str(work / name) for name in ("full.tsv.gz", "data", "paper-model", "early-model", "report")
+    )
+    train = ["train", data, "--config", "paper", *OFTEN]
+    return {
+        "synth": ["synth", log, *SYNTH],
+        "prepare": ["prepare", log, "--out", data, "--holdout-users", "0.02"],
+        "inspect": ["inspect", data],
+        "train": [*train, "--out", model],
+        "end": [*train, "--out", early, "--resume", "--set", "train.max_steps=1"],
+        "adjacency": ["fit", data, "--kind", "adjacency", "--out", str(work / "adjacency")],
+        "qvmm": ["fit", data, "--kind", "qvmm", "--out", str(work / "qvmm")],
+        "suggest": ["suggest", early, *CONTEXT, "--preset", "paper"],
+        "experiment": ["experiment", data, "--model", f"hred={early}", "--out", report, *FEW],
+        "resume": [*train, "--out", model, "--resume"],
+    }
+
+
+def _copy_training(work: Path) -> None:
+    """Copy the stopped training: the copy becomes a model folder, the training is resumed."""
+    copy = work / "early-model.training"
+    if not copy.exists() and not (work / "early-model").exists():
+        shutil.copytree(work / "paper-model.training", copy)
 
 
 def measure(work: Path, name: str, arguments: Sequence[str], minutes: int | None = None) -> None:
@@ -53,22 +87,26 @@ def measure(work: Path, name: str, arguments: Sequence[str], minutes: int | None
     limit = [] if minutes is None else ["timeout", "--signal=INT", f"{minutes}m"]
     command = [*limit, sys.executable, "-m", "nextquery", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    subprocess.run(
-        ["/usr/bin/time", "-v", "-o", str(record), *command], env=environment, check=False
-    )
+    unfinished = record.with_suffix(".unfinished")
+    timed = ["/usr/bin/time", "-v", "-o", str(unfinished), *command]
+    status = subprocess.run(timed, env=environment, check=False).returncode
+    if status != 0 and not (limit and status == STOPPED):
+        raise subprocess.CalledProcessError(status, timed)
+    unfinished.rename(record)
 
 
 def collect(work: Path) -> dict[str, Any]:
     """Time and memory of every command that ran, and the curve of the training."""
-    records = {path.stem: path.read_text() for path in sorted(work.glob("*.time"))}
-    commands = {name: read_time(text) for name, text in records.items() if text}  # else running
+    records = {name: work / f"{name}.time" for name in NAMES}
+    texts = {name: path.read_text() for name, path in records.items() if path.exists()}
     manifest = json.loads((work / "data" / "manifest.json").read_text())
-    lines = (work / "metrics.jsonl").read_text().splitlines()
+    metrics = work / "paper-model.training" / "metrics.jsonl"
     return {
-        "commands": commands,
+        "date": date.today().isoformat(),
+        "commands": {name: read_time(text) for name, text in texts.items() if text},
         "counts": {key: manifest["counts"][key] for key in ("rows_read", "users", "sessions")},
         "words": sum(1 for _ in (work / "data" / "vocabulary.txt").open()),
-        "training": training_curve([json.loads(line) for line in lines]),
+        "training": training_curve(list(read_metrics(metrics))),
     }
 
 
