@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from research.gains import HELD_OUT
 from research.log_sizes import FEATURE, committed
-from research.tables import TITLES, gain, interval, mrr_text, p_value, read, table
+from research.tables import TITLES, gain, interval, mrr_text, p_value, read, table, test_cases
 
 Document = Mapping[str, Any]
 TITLES_OF_CURVES = {"copying": "with copying", "plain": "without copying"}
@@ -59,20 +60,23 @@ def positions() -> str:
     heads += ["+ HRED, sum only", "+ HRED", "95% interval", "p by user"]
     rows = []
     for visitors, part, studies in (
-        ("known", "scenarios", ("aol_known", "aol_known_every")),
-        ("new", "new_visitors", ("aol", "aol_every")),
+        ("known", "scenarios", ("aol_held_out_last", "aol_held_out_every")),
+        ("held out", HELD_OUT, ("aol_held_out_last", "aol_held_out_every")),
+        ("new (folds)", "new_visitors", ("aol", "aol_every")),
     ):
         for study in studies:
-            for name, each in read(study)[part].items():
-                if "mrr" in each:
-                    taught = "every query" if study.endswith("every") else "the last query"
-                    rows.append([visitors, TITLES[name], taught, *_position_cells(each)])
+            taught = "every query" if study.endswith("every") else "the last query"
+            for name, scenario in read(study)["scenarios" if part == HELD_OUT else part].items():
+                if "mrr" in scenario:
+                    result = scenario[HELD_OUT] if part == HELD_OUT else scenario
+                    cells = [f"{scenario['cases']['training']:,}", *_position_cells(result)]
+                    rows.append([visitors, TITLES[name], taught, *cells])
     return table(heads, rows)
 
 
-def _position_cells(each: Document) -> list[str]:
-    gains = each["gains"]
+def _position_cells(result: Document) -> list[str]:
+    gains = result["gains"]
     chosen = gains["baseline+hred over baseline"]
-    cells = [f"{each['cases']['training']:,}", f"{each['cases']['test']:,}"]
-    cells += [mrr_text(each["mrr"]["baseline"]), gain(gains["baseline+hred:sum over baseline"])]
+    cells = [f"{test_cases(result):,}", mrr_text(result["mrr"]["baseline"])]
+    cells.append(gain(gains["baseline+hred:sum over baseline"]))
     return [*cells, gain(chosen), interval(chosen), p_value(chosen["p_by_user"])]

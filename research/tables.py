@@ -143,14 +143,19 @@ ALONE = ("adj", "qvmm", "hred", "baseline")
 
 
 def known_visitors() -> str:
-    """The systems alone and the rankers on known visitors, HRED with and without copying."""
+    """The systems alone and the rankers: known and held-out visitors, HRED without copying."""
+    parts = (
+        ("known", "yes", "aol_held_out_last", ""),
+        ("held out", "yes", "aol_held_out_last", "held_out_users"),
+        ("known", "no", "aol_plain", ""),
+    )
     rows = [
-        _visitor_row(copying, name, result)
-        for copying, study in (("yes", "aol_known"), ("no", "aol_plain"))
-        for name, result in read(study)["scenarios"].items()
-        if "mrr" in result
+        [visitors, *_visitor_row(copying, name, scenario[part] if part else scenario)]
+        for visitors, copying, study, part in parts
+        for name, scenario in read(study)["scenarios"].items()
+        if "mrr" in scenario
     ]
-    return table(["copying", *_VISITOR_HEADS], rows)
+    return table(["visitors", "copying", *_VISITOR_HEADS], rows)
 
 
 def new_visitors() -> str:
@@ -169,10 +174,16 @@ _VISITOR_HEADS = ("scenario", "cases", "users", "ADJ", "QVMM", "HRED alone", "Ba
 def _visitor_row(copying: str, name: str, result: Document) -> list[str]:
     gains, mrr = result["gains"], result["mrr"]
     only, chosen = (gains[f"baseline+hred{form} over baseline"] for form in (":sum", ""))
-    cells = [copying, TITLES[name], f"{result['cases']['test']:,}", f"{result['users']:,}"]
+    cells = [copying, TITLES[name], f"{test_cases(result):,}", f"{result['users']:,}"]
     cells += [*(mrr_text(mrr[system]) for system in ALONE), gain(only), gain(chosen)]
     authors = gains["baseline_authors+hred:sum over baseline_authors"]
     return [*cells, p_value(chosen["p_by_user"]), gain(authors)]
+
+
+def test_cases(result: Document) -> int:
+    """The test cases of a scenario, or the cases of its held-out users."""
+    cases: int | Document = result["cases"]
+    return cases if isinstance(cases, int) else int(cases["test"])
 
 
 def encoder() -> str:

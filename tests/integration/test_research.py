@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nextquery.evaluation.paper import PAPER
 from research import leaderboard, measured_plots, page, plots, tables
 
 STUDIES = sorted(path.stem for path in tables.RESULTS.glob("*.json"))
@@ -25,6 +26,101 @@ def test_every_table_is_on_a_page() -> None:
 
 def test_the_summary_is_short() -> None:
     assert len((tables.RESULTS / "index.md").read_text().splitlines()) <= 150
+
+
+def gain_of(study: str, scenario: str) -> dict[str, float]:
+    """The primary measure of a study: a model with the chosen forms over the Baseline Ranker."""
+    model = {"synthetic": "first-1", "control": "all-1"}.get(study, "hred")
+    found = tables.read(study)["scenarios"][scenario]["gains"][f"baseline+{model} over baseline"]
+    assert isinstance(found, dict)
+    return found
+
+
+def percent(study: str, scenario: str) -> str:
+    return f"{gain_of(study, scenario)['relative']:+.1%}"
+
+
+def by_user(study: str, scenario: str) -> str:
+    return f"p = {gain_of(study, scenario)['p_by_user']:.2f}".replace("0.", ".")
+
+
+def sentences_of_the_readme() -> list[str]:
+    last = "aol_held_out_last"
+    users = tables.read(last)["scenarios"]["next_query"]["users"]
+    synthetic = sorted(100 * gain_of("synthetic", name)["relative"] for name in PAPER)
+    return [
+        f"{percent(last, 'next_query')} MRR over the Baseline Ranker in next query",
+        f"({by_user(last, 'next_query')} by user, {users} users)",
+        f"and {percent(last, 'robust')} under noise ({by_user(last, 'robust')}), not significant",
+        f"{percent('aol_contexts', 'every_context')} (p < .001) when every test session counts",
+        f"{synthetic[0]:+.0f} to {synthetic[-1]:+.0f}%, and nothing on its shuffled control",
+    ]
+
+
+def sentences_of_the_summary() -> list[str]:
+    last, known, every = "aol_held_out_last", "aol_known", "aol_known_every"
+    epochs = [tables.read(study)["models"]["hred"]["epochs"] for study in (known, last)]
+    meaning = tables.read("aol_meaning")["new_visitors"]["every_context"]
+    prepared = tables.read("aol_data")["prepared"][0]
+    baseline = tables.read(last)["scenarios"]["next_query"]["mrr"]["baseline"]
+    earlier = [
+        scenario["gains"]["baseline+hred:earlier over baseline"]["relative"]
+        for part in ("scenarios", "contexts")
+        for scenario in tables.read("earlier")["aol"][part]["scenarios"].values()
+        if "gains" in scenario
+    ]
+    longest_tail = tables.read("aol_plain")["scenarios"]["long_tail"]["cases"]["test"]
+    return [
+        *(f"{tables.TITLES[name]} {paper.gain('baseline'):+.1%}" for name, paper in PAPER.items()),
+        f"Table 5 prints {PAPER['long_tail'].printed['baseline']:+.1%}",
+        f"The long-tail scenario has {longest_tail} test case on AOL",
+        f"of {epochs[0]} epochs instead of {epochs[1]}",
+        f"{percent(known, 'next_query')} in next query ({by_user(known, 'next_query')})",
+        f"{percent(known, 'robust')} in robust ({by_user(known, 'robust')})",
+        f"gained more ({percent(every, 'next_query')} and {percent(every, 'robust')})",
+        f"HRED learnt from {prepared['sessions']['background']:,} sessions instead of 1,708,224",
+        f"(.{100 * baseline:.0f} against .{100 * PAPER['next_query'].mrr['baseline']:.0f} in next",
+        f"a log of {prepared['users']:,} users",
+        f"({meaning['cases']['test']:,} cases of {meaning['users']} users)",
+        f"bring {100 * min(earlier):+.1f} to {100 * max(earlier):+.1f}% on AOL",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "sentences"),
+    [
+        (tables.ROOT / "README.md", sentences_of_the_readme()),
+        (tables.RESULTS / "index.md", sentences_of_the_summary()),
+    ],
+    ids=["README", "index"],
+)
+def test_the_sentences_say_what_the_json_files_say(file: Path, sentences: list[str]) -> None:
+    text = " ".join(file.read_text().split())
+    assert [sentence for sentence in sentences if sentence not in text] == []
+
+
+def test_claims_without_a_number_hold() -> None:
+    """Significance, signs and comparisons that the summary and the README state in words."""
+    for scenario in PAPER:
+        assert gain_of("control", scenario)["p_by_user"] > 0.01, "nothing on its shuffled control"
+        assert gain_of("synthetic", scenario)["p_by_user"] < 0.001
+    for scenario in ("next_query", "robust"):
+        assert gain_of("aol_held_out_last", scenario)["p_by_user"] > 0.01, "not significant at .01"
+        assert (
+            0
+            < gain_of("aol_held_out_last", scenario)["relative"]
+            < PAPER[scenario].gain("baseline")
+        ), "the gains have the paper's sign and are smaller"
+    robust = tables.read("aol_held_out_last")["scenarios"]["robust"]
+    highest = gain_of("aol_held_out_last", "robust")["difference_high_by_user"]
+    assert highest / robust["mrr"]["baseline"] < PAPER["robust"].gain("baseline"), "outside"
+    assert gain_of("aol_contexts", "every_context")["p_by_user"] < 0.001
+    of_seeds = [
+        [100 * scenario["gains"][f"baseline+first-{seed} over baseline"]["relative"]
+         for seed in (1, 2, 3)]
+        for scenario in tables.read("synthetic")["scenarios"].values()
+    ]  # fmt: skip
+    assert max(max(gains) - min(gains) for gains in of_seeds) <= 5.0, "at most 5 points"
 
 
 def test_the_leaderboard_says_what_the_json_files_say() -> None:
