@@ -48,11 +48,20 @@ def _part(table: pl.DataFrame) -> dict[str, Any]:
             seeds = [ranks[prefix + model] for model in models if model.startswith(f"{kind}-")]
             ranks[prefix + kind] = np.concatenate(seeds)
     first, *others = kinds
-    pairs = [(f"baseline+{model}", "baseline") for model in (*models, *kinds)]
+    pairs = [(f"baseline+{kind}", "baseline") for kind in kinds]
     for other in others:
         pairs += [(other, first), (f"baseline+{other}", f"baseline+{first}")]
-    alone = {model: float((1 / ranks[model]).mean()) for model in (*models, *kinds, "baseline")}
-    return {**facts, "mrr": alone, "gains": _gains(ranks, pairs, users)}
+    mrr = {name: float((1 / ranks[name]).mean()) for name in ("baseline", *models, *kinds)}
+    by_seed = {
+        kind: [_relative(ranks, model) for model in models if model.startswith(f"{kind}-")]
+        for kind in kinds
+    }
+    return {**facts, "mrr": mrr, "gains": _gains(ranks, pairs, users), "gains_by_seed": by_seed}
+
+
+def _relative(ranks: Ranks, model: str) -> float:
+    """The gain in MRR of the Baseline Ranker with a model over the one without."""
+    return float((1 / ranks[f"baseline+{model}"]).mean() / (1 / ranks["baseline"]).mean() - 1)
 
 
 def _ranks(table: pl.DataFrame) -> tuple[list[str], Ranks]:

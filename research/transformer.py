@@ -30,7 +30,6 @@ from nextquery.config import load_config
 from nextquery.evaluation import scenarios
 from nextquery.evaluation.probes.hidden_intent import intent_result
 from nextquery.evaluation.scenarios import Rules
-from nextquery.guard.tables import write_tables
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.likelihood import new_model
 from nextquery.model.settings import RunConfig
@@ -42,18 +41,24 @@ from nextquery.suggesters.neural import NeuralSuggester
 from nextquery.text.vocabulary import Vocabulary
 from nextquery.training.checkpoint import CheckpointFolder
 from nextquery.training.distributed import processes
-from nextquery.training.run import folder_of_run, train
-from nextquery.training.trainer import StopRequest
+from nextquery.training.run import Run, claimed, folder_of_run
+from nextquery.training.trainer import StopRequest, never_stop
 from research.aol import LAST_WEEKS
 from research.commands import make, report_of, save
 from research.pooled_seeds import compared
+from research.summary import CONTEXTS as CONTEXTS_SEEN
 from research.tables import RESULTS, read
 
 KINDS = ("hred", "transformer")
-VALIDATION = ("train.validate_every=400", "train.validation_sessions=1000", "train.patience=8")
+VALIDATION_SESSIONS = 1000
+VALIDATION = (
+    "train.validate_every=400",
+    f"train.validation_sessions={VALIDATION_SESSIONS}",
+    "train.patience=8",
+)
 HELD_OUT = ("--split-at", LAST_WEEKS[1], "--holdout-users", "0.1")
 MIN_FOLLOWERS = 5
-EXPERIMENT = ("--visitors=known", "--completion-contexts=0", "--seeds=2", "--ranker-cases=800")
+EXPERIMENT = ("--visitors=known", "--completion-contexts=0", "--seeds=2", "--ranker-cases=500")
 LAST_QUERY = (f"--min-followers={MIN_FOLLOWERS}", "--scenario=next_query", "--scenario=robust")
 CONTEXTS = ("--scenario=every_context", "--generation-contexts=0")
 LISTS = 40
@@ -84,23 +89,23 @@ STUDIES = {
         "small",
         150,
         reports={
-            "last": (*LAST_QUERY, "--generation-contexts=200"),
-            "contexts": (*CONTEXTS, "--test-users=150"),
+            "last": (*LAST_QUERY, "--generation-contexts=100"),
+            "contexts": (*CONTEXTS, "--test-users=100"),
         },
     ),
     "synthetic-60000": Study(
         "tiny",
-        45,
+        40,
         synth=("--sessions=60000", "--seed=1"),
         reports={
-            "last": (*LAST_QUERY, "--scenario=long_tail", "--generation-contexts=200"),
-            "contexts": (*CONTEXTS, "--test-users=300"),
+            "last": (*LAST_QUERY, "--scenario=long_tail", "--generation-contexts=100"),
+            "contexts": (*CONTEXTS, "--test-users=150"),
         },
         probed_steps=True,
     ),
     "shuffled-60000": Study(
         "tiny",
-        30,
+        20,
         seeds=(1,),
         synth=("--sessions=60000", "--seed=1", "--shuffled"),
         reports={"last": (*LAST_QUERY, "--generation-contexts=0")},
@@ -131,7 +136,7 @@ def study(work: Path, name: str, logs: Sequence[Path] = ()) -> None:
     data, counts = prepared(folder, chosen, logs)
     tested = work / chosen.tested_on / "data" if chosen.tested_on else counts
     models = {
-        f"{kind}-{seed}": folder / f"{kind}-{seed}" for kind in KINDS for seed in chosen.seeds
+        f"{kind}-{seed}": folder / f"{kind}-{seed}" for seed in chosen.seeds for kind in KINDS
     }
     training = {}
     for model, out in models.items():
@@ -153,19 +158,26 @@ def study(work: Path, name: str, logs: Sequence[Path] = ()) -> None:
         "cpu_seconds": chosen.seconds,
         "sessions": PreparedData(data).artifact.manifest["counts"]["sessions"],
         "training": training,
-        "mrr_alone": {model: mrr_alone(out, tested, sessions) for model, out in models.items()},
+        "mrr_alone": {}
+        if reports
+        else {model: mrr_alone(out, tested, sessions) for model, out in models.items()},
         "hidden_intent": {model: intent(out, sessions) for model, out in models.items()},
         "scenarios": {
             scenario: compared(folder / f"report-{report}" / "trec" / f"{scenario}.ranks.parquet")
             for report, results in reports.items()
             for scenario in results["scenarios"]
         },
+        "queries_seen": {
+            scenario: queries_seen(result["by_context_length"])
+            for scenario, result in reports.get("last", {"scenarios": {}})["scenarios"].items()
+        },
         "lists": lists_of(reports["last"], models) if reports else {},
         "milliseconds_per_list": time_lists(first, sessions),
         "megabytes": {kind: serving_megabytes(out) for kind, out in first.items()},
     }
-    earlier = read("transformer") if (RESULTS / "transformer.json").is_file() else {}
-    save("transformer", {**earlier, name: rounded(entry)})
+    entries = read("transformer") if (RESULTS / "transformer.json").is_file() else {}
+    entries[name] = rounded(entry)
+    save("transformer", {study: entries[study] for study in STUDIES if study in entries})
 
 
 def prepared(folder: Path, chosen: Study, logs: Sequence[Path]) -> tuple[Path, Path]:
@@ -223,9 +235,11 @@ class KeptCheckpoints(CPUBudget):
 def train_for(chosen: Study, name: str, data: Path, out: Path) -> dict[str, Any]:
     """Train a network for the CPU time of its study, and say how far it came."""
     torch.set_num_threads(1)
+    copies = out.with_suffix(".checkpoints")
+    for unfinished in (out, folder_of_run(out), copies):  # it would get more than its CPU time
+        shutil.rmtree(unfinished, ignore_errors=True)
     kind, seed = name.split("-")
     sets = [f"train.seed={seed}", *VALIDATION]
-    copies = out.with_suffix(".checkpoints")
     budgets: list[CPUBudget] = []
 
     @contextmanager
@@ -238,27 +252,33 @@ def train_for(chosen: Study, name: str, data: Path, out: Path) -> dict[str, Any]
         yield budgets[0]
 
     settings = partial(load_config, RunConfig, config_of(kind, chosen.config))
-    with processes("cpu") as group:
-        run = partial(train, PreparedData(data), out, processes=group, say=print)
-        outcome = run(config=settings([*sets, "train.epochs=1000"]), stopping=listen)
-        used, position = budgets[0].used, outcome.position
-        if outcome.facts is None:  # validate the last step and publish the best weights
-            ended = settings([*sets, f"train.max_steps={position.step}"])
-            outcome = run(config=ended, resume=True)
-    assert outcome.facts is not None
+    prepared_data = PreparedData(data)
+    with processes("cpu") as group, claimed(folder_of_run(out)):
+        learning = settings([*sets, "train.epochs=1000"])
+        run = Run(prepared_data, out, learning, group, None)
+        trainer, _ = run.set_up(print)
+        run.take_steps(trainer, listen)
+        used, position = budgets[0].used, trainer.position
+        ended = settings([*sets, f"train.max_steps={position.step}"])
+        run = Run(prepared_data, out, ended, group, None)  # validates the last step
+        trainer, validation = run.set_up(print)
+        run.take_steps(trainer, never_stop)
+        measured = run.publish(trainer, validation.sample(VALIDATION_SESSIONS))
     facts = {
         "cpu_seconds": used,
         "steps": position.step,
         "words": position.words,
         "words_per_cpu_second": round(position.words / used),
-        "perplexity": outcome.facts.entries()["validation_perplexity_by_context"],
+        "perplexity": measured.entries()["validation_perplexity_by_context"],
     }
     if chosen.probed_steps:
-        facts["intent_by_step"] = intent_by_step(settings(sets), PreparedData(data), copies)
+        facts["intent_by_step"] = intent_by_step(settings(sets), prepared_data, copies, out)
     return facts
 
 
-def intent_by_step(config: RunConfig, data: PreparedData, copies: Path) -> dict[str, float]:
+def intent_by_step(
+    config: RunConfig, data: PreparedData, copies: Path, trained: Path
+) -> dict[str, float]:
     """The probability of the hidden intent by the number of steps that a network was trained."""
     sessions = list(data.sessions("validation"))
     folder, by_step = CheckpointFolder(copies, {}), {}
@@ -268,7 +288,7 @@ def intent_by_step(config: RunConfig, data: PreparedData, copies: Path) -> dict[
         out = copies / f"model-{step}"
         with publish(out, model.kind, model.manifest_entries()) as unfinished:
             model.write_files(unfinished)
-            write_tables(data, unfinished)
+            shutil.copytree(trained / "guard", unfinished / "guard")
         probed = intent(out, sessions, 500)
         if probed is not None:
             by_step[str(step)] = probed["intent"]
@@ -302,11 +322,24 @@ def mrr_alone(folder: Path, data: Path, sessions: Sequence[Session]) -> dict[str
     return mrr
 
 
+def queries_seen(by_context_length: Mapping[str, Any]) -> dict[str, Any]:
+    """The ranker's MRR on long sessions by the number of queries that each model is given."""
+    return {
+        model: {seen: found["queries"][seen][f"baseline+{model}"]["mrr"] for seen in CONTEXTS_SEEN}
+        | {"cases": found["cases"]}
+        for model, found in by_context_length.items()
+        if found.get("queries")
+    }
+
+
 def lists_of(results: Mapping[str, Any], models: Mapping[str, Path]) -> dict[str, Any]:
     """Hits and text quality of the lists that every model makes itself."""
     lists = {}
+    systems = (results["generation"] or {}).get("systems", {})
     for model in models:
-        system = results["generation"]["systems"][model]
+        if model not in systems:
+            continue
+        system = systems[model]
         quality, text = system["all"], system["text"]
         kept = {key: quality[key] for key in ("contexts", "mrr", "hit_5", "informational_mrr")}
         flaws = ("repeated_word", "dangling", "fragment", "disfluent", "misspelt")

@@ -60,19 +60,35 @@ def gains() -> str:
 
 
 def lengths() -> str:
-    """The gain of each network in short, medium and long sessions."""
+    """The gain of each network by the number of queries before the one to be ranked."""
     rows = []
     for name, result in _entries():
         for scenario, splits in result["scenarios"].items():
-            for length, queries in zip(LENGTHS, ("2", "3 or 4", "5 and more"), strict=True):
+            for length, queries in zip(LENGTHS, ("1", "2 or 3", "4 and more"), strict=True):
                 part = splits["test"][length]
                 if "gains" in part:
                     cells = [LOGS[name], TITLES[scenario], queries, f"{part['cases']:,}"]
                     cells += [_gain_of_kind(part, kind) for kind in KINDS]
                     compared = part["gains"]["baseline+transformer over baseline+hred"]
                     rows.append([*cells, _difference(compared)])
-    heads = ["log", "scenario", "queries", "cases", "gain with HRED", "gain with the Transformer"]
-    return table([*heads, "Transformer less HRED"], rows)
+    heads = ["log", "scenario", "context queries", "cases", "gain with HRED"]
+    return table([*heads, "gain with the Transformer", "Transformer less HRED"], rows)
+
+
+def queries_seen() -> str:
+    """The rankers on long sessions by the number of queries that the network is given."""
+    rows = []
+    for name, result in _entries():
+        for scenario, models in result["queries_seen"].items():
+            for kind, label in KINDS.items():
+                runs = _of_kind(models, kind)
+                if runs:
+                    cells = [LOGS[name], TITLES[scenario], f"{runs[0]['cases']:,}", label]
+                    for seen in ("1", "2", "3", "all"):
+                        cells.append(_spread([run[seen] for run in runs], mrr_text))
+                    rows.append(cells)
+    heads = ["log", "scenario", "cases", "network", "1 query", "2", "3", "all"]
+    return table(heads, rows)
 
 
 def curve() -> str:
@@ -194,16 +210,10 @@ def _intent(study: Document, kind: str) -> list[float]:
 
 def _gain_of_kind(part: Document, kind: str) -> str:
     """The gain of all seeds together with its p-value, and the range of single seeds."""
-    gains = part["gains"]
-    together = gains[f"baseline+{kind} over baseline"]
-    prefix, suffix = f"baseline+{kind}-", " over baseline"
-    seeds = sorted(
-        gain["relative"]
-        for name, gain in gains.items()
-        if name.startswith(prefix) and name.endswith(suffix)
-    )
+    together = part["gains"][f"baseline+{kind} over baseline"]
+    seeds = part["gains_by_seed"][kind]
     p = p_value(together["p_by_user"]).removeprefix("= ")
-    spread = f"; {seeds[0]:+.1%} to {seeds[-1]:+.1%}" if len(seeds) > 1 else ""
+    spread = f"; {min(seeds):+.1%} to {max(seeds):+.1%}" if len(seeds) > 1 else ""
     return f"{together['relative']:+.1%} ({p}{spread})"
 
 
