@@ -1,15 +1,17 @@
 """The `nextquery` command: the table of commands, general options, one-line errors."""
 
+import ast
 import os
 import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any, cast
 
 import typer
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from nextquery._version import __version__
 from nextquery.errors import (
@@ -168,6 +170,32 @@ class LazyGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """The names, in the order of the table, without making the commands."""
         return list(self.commands)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """List the commands by their docstrings: importing them all takes half of the time."""
+        commands, self.commands = self.commands, dict(_summaries())
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.commands = commands
+
+
+def _summaries() -> Iterator[tuple[str, TyperCommand]]:
+    """Every command with its name, panel and documentation only, read from the source."""
+    texts: dict[tuple[str, str], str] = {}
+    for module in dict.fromkeys(MODULES.values()):
+        source = Path(__file__).with_name(f"{module.rpartition('.')[2]}.py")
+        for node in ast.parse(source.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef):
+                texts[module, node.name] = ast.get_docstring(node) or ""
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                arguments = {keyword.arg: keyword.value for keyword in node.value.keywords}
+                if "help" in arguments:
+                    group = ast.unparse(node.targets[0])
+                    texts[module, group] = ast.literal_eval(arguments["help"])
+    for panel, commands in PANELS.items():
+        for name in commands:
+            yield name, TyperCommand(name, help=texts[MODULES[name], name], rich_help_panel=panel)
 
 
 def _command(name: str) -> Any:

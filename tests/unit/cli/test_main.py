@@ -413,7 +413,10 @@ HEAVY = {"polars", "pyarrow", "duckdb", "narwhals", "torch", "rich", "bm25s"}
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_command_of_the_table_is_there(name: str) -> None:
-    assert LazyCommands()[name].name == name
+    command = LazyCommands()[name]
+    assert command.name == name
+    listed = dict(main._summaries())[name]
+    assert (listed.help, listed.rich_help_panel) == (command.help, command.rich_help_panel)
 
 
 def test_help_groups_the_commands_in_panels() -> None:
