@@ -151,6 +151,10 @@ def _run_of_model(out: Path) -> object:
 
 CONTEXTS: tuple[int | None, ...] = (0, 1, 2, None)
 """The numbers of earlier queries with which the finished model is measured; None: all."""
+MOST_SCORES = 10**10
+"""Words of the validation sessions times words of the vocabulary. Where there are more, the
+finished model is measured on the sessions that it was validated on while it was trained: at the
+paper's size all of them take hours."""
 _FREE_TO_CHANGE = {
     "epochs", "max_steps", "patience", "checkpoint_minutes", "checkpoint_every", "report_every"
 }  # fmt: skip
@@ -269,6 +273,8 @@ class Run:
         processes = self._processes
         processes.agree(0)  # the leading process has written the last checkpoint
         trainer.load_weights(self._checkpoints.load(trainer.position.best_step).weights)
+        if len(validation.words) * len(self._vocabulary) > MOST_SCORES:
+            validation = validation.sample(self._config.train.validation_sessions)
         contexts = {
             context: measure(trainer.likelihood, validation, processes, context)
             for context in CONTEXTS

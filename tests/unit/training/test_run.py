@@ -32,7 +32,7 @@ from nextquery.training.run import (
     run_id,
     train,
 )
-from nextquery.training.trainer import StopRequest
+from nextquery.training.trainer import METRICS, StopRequest, read_metrics
 
 from .conftest import ALONE, SIZE, random_sessions
 
@@ -59,6 +59,27 @@ def test_a_run_ends_in_a_model_folder_and_nothing_else(data: PreparedData, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     model = HRED.from_pretrained(tmp_path / "model")
     assert list(model.vocabulary.words) == list(Vocabulary(data.words()).words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("most_scores", "sampled"), [(10**10, False), (1, True)])
+def test_too_many_validation_sessions_are_sampled_for_the_finished_model(
+    data: PreparedData,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    most_scores: int,
+    sampled: bool,
+) -> None:
+    monkeypatch.setattr("nextquery.training.run.MOST_SCORES", most_scores)
+    train_config = SMALL.train.model_copy(update={"validation_sessions": 5, "max_steps": 1})
+    config = SMALL.model_copy(update={"train": train_config})
+    outcome = train(data, tmp_path / "model", config, ALONE, say=print)
+
+    assert outcome.facts is not None
+    lines = read_metrics(tmp_path / "model" / METRICS)
+    [validated] = [line for line in lines if "validation_perplexity" in line]
+    perplexity = outcome.facts.perplexity[None].perplexity
+    assert (perplexity == validated["validation_perplexity"]) is sampled
 
 
 @pytest.mark.slow
