@@ -14,7 +14,8 @@ Synthetic logs:
 
     synthetic WORK               HRED without copying: two forms, three seeds each
     control WORK                 the same on the shuffled control, one model
-    copying WORK                 HRED with copying, all defaults; also the time of the experiment
+    copying WORK                 HRED with copying; known and new visitors
+    experiment-time WORK         the time of an experiment with 10,000 test sessions
     presentations WORK           the paper's form on logs of .1, .4 and 1.6 million sessions
     log-sizes WORK [NAME]        learning curves: copying, plain
     synthetic-earlier WORK       with the user's earlier queries before the context
@@ -126,6 +127,7 @@ def _study(name: str, work: Path, rest: list[str]) -> None:
         "synthetic": commands.synthetic,
         "control": commands.control,
         "copying": commands.copying,
+        "experiment-time": commands.experiment_time,
         "presentations": presentations.study,
         "synthetic-earlier": earlier.synthetic,
         "grids": grids.study,

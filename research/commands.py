@@ -15,6 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
 from research.curves import CurveWriter, watched
 from research.summary import summarise
@@ -75,28 +76,46 @@ def control(work: Path) -> None:
 
 COPYING = ("--sessions", "122000", "--seed", "7")
 """About 10,000 test sessions."""
+SOME_CASES = ("--seeds", "3", "--ranker-cases", "1500", "--test-users", "1500")
 
 
 def copying(work: Path) -> None:
-    """HRED with copying and an experiment with all defaults; its CPU time by step."""
-    log, data, model = work / "log.tsv", work / "data", work / "model"
-    make(log, ["synth", str(log), *COPYING])
-    make(data, ["prepare", str(log), "--out", str(data), "--no-spelling"])
-    train = ["train", str(data), "--out", str(model), "--config", "tiny", "--set=train.epochs=2"]
-    make(model, train)
-    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    report = report_of(work / "report", [str(data), f"--model=hred={model}"])
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    """`tiny` with copying, two epochs; known visitors and new ones, cases of some users."""
+    data, model = _copying_data(work), work / "tiny"
+    sets = ["--config", "tiny", "--set", "train.epochs=2"]
+    make(model, ["train", str(data), "--out", str(model), *sets])
+    report = report_of(work / "report", [str(data), f"--model=hred={model}", *SOME_CASES])
     save("synthetic_copying", summarise(report))
+
+
+def experiment_time(work: Path) -> None:
+    """The time of an experiment with all defaults, by step.
+
+    `small` is trained for a few steps only: how well it predicts does not change the time.
+    """
+    data, model, report = _copying_data(work), work / "small", work / "report-time"
+    make(model, ["train", str(data), "--out", str(model), "--set", "train.max_steps=300"])
+    if report.exists():
+        raise InputError(f"{report}: exists; remove it, since finished steps take no time")
+    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    results = report_of(report, [str(data), f"--model=hred={model}"])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     measured = {
         "date": date.today().isoformat(),
-        "model": "tiny with copying",
+        "model": "small with copying",
         "elapsed_s": round(time.monotonic() - start),
         "cpu_s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime),
         "peak_gb": round(after.ru_maxrss / 2**20, 1),
-        "steps": seconds_by_step(report),
+        "steps": seconds_by_step(results),
     }
     save("experiment_time", measured)
+
+
+def _copying_data(work: Path) -> Path:
+    log, data = work / "log.tsv", work / "data"
+    make(log, ["synth", str(log), *COPYING])
+    make(data, ["prepare", str(log), "--out", str(data), "--no-spelling"])
+    return data
 
 
 def seconds_by_step(report: Mapping[str, Any]) -> dict[str, float]:

@@ -51,6 +51,8 @@ def study(work: Path) -> None:
     parts = features(PreparedData(data), model)
     document = {
         "cases": [len(part.cases) for part in parts],
+        "seeds": len(SEEDS),
+        "draws": DRAWS,
         "grids": {name: measured(parts, grid) for name, grid in GRIDS.items()},
     }
     save("grids", document)

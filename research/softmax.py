@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ def papers_size() -> dict[str, Any]:
 
 def collect(work: Path) -> dict[str, Any]:
     """Validation perplexities and CPU time per step of both runs."""
-    return {"settings": SETTINGS, **{loss: _run(work, loss) for loss in ("exact", "sampled")}}
+    runs = {loss: _run(work, loss) for loss in ("exact", "sampled")}
+    return {"date": date.today().isoformat(), "settings": SETTINGS, **runs}
 
 
 def _run(work: Path, loss: str) -> dict[str, Any]:
