@@ -80,8 +80,7 @@ def main(arguments: list[str]) -> None:
 
             named = dict(model.split("=", 1) for model in models)
             folders = {name: Path(folder) for name, folder in named.items()}
-            fitted = [Path(folder) for folder in returning.split(",")]
-            returning_visitors.study(fitted, Path(data), folders)
+            returning_visitors.study(Path(returning), Path(data), folders)
         case ["transformer", work, study, *logs]:
             from research import transformer
 

@@ -32,13 +32,13 @@ FRESH_SESSIONS = 2500
 EVERY_SESSION = 10**9
 
 
-def study(returning: list[Path], data_folder: Path, models: dict[str, Path]) -> None:
-    """Measure models of returning visitors next to the lists of models; write the results."""
+def study(returning: Path, data_folder: Path, models: dict[str, Path]) -> None:
+    """Measure a model of returning visitors next to the lists of models; write the results."""
     data = PreparedData(data_folder)
-    fitted = [Returning.load(folder) for folder in returning]
+    model = Returning.load(returning)
     frequent = frequent_queries(BackgroundCounts.read(data))
     suggesters = {name: load(folder) for name, folder in models.items()}
-    visitors: list[dict[str, VisitorResult]] = [{} for _ in fitted]
+    visitors: dict[str, VisitorResult] = {}
     for split in ("test", UNSEEN_USERS):
         looked_at = draw_sessions(data, split, DEVELOPMENT_SESSIONS, DEVELOPMENT_SEED)
         numbers = draw_sessions(data, split, EVERY_SESSION, 0).sort()
@@ -66,22 +66,20 @@ def study(returning: list[Path], data_folder: Path, models: dict[str, Path]) -> 
                 continue
             of_group = {key: [rows[n] for n in chosen] for key, rows in lists.items()}
             some = [requests[n] for n in chosen]
-            for model, found in zip(fitted, visitors, strict=True):
-                found[f"{split}: {name}"] = measure(model, some, of_group, frequent)
+            visitors[f"{split}: {name}"] = measure(model, some, of_group, frequent)
     document = {
         "date": date.today().isoformat(),
-        "command": "python -m research returning RETURNING,RETURNING DATA NAME=MODEL...",
+        "command": "python -m research returning RETURNING DATA NAME=MODEL...",
         "machine": platform.machine(),
         "data": data.artifact.manifest["counts"]["sessions"],
         "learners": {
-            model.learner: {
+            "regression": {
                 "threshold": model.threshold,
                 "further": model.further,
                 "validation": model.validation,
                 "settings": model.settings.model_dump(mode="json"),
-                "result": to_json(ReturningResult(found, model.threshold, model.learner)),
+                "result": to_json(ReturningResult(visitors, model.threshold)),
             }
-            for model, found in zip(fitted, visitors, strict=True)
         },
     }
     RESULT.write_text(json.dumps(document, indent=1) + "\n")

@@ -95,8 +95,6 @@ class ReturningResult:
     """By split and group of visitors: `test: returning`, ..."""
     threshold: float | None = None
     """The least probability that is shown."""
-    learner: str | None = field(default=None, metadata=OPTIONAL)
-    """Whether validation preferred trees or a regression."""
     too_few: str | None = field(default=None, metadata=OPTIONAL)
     """Why nothing was measured."""
 
@@ -136,7 +134,7 @@ def returning_result(
                 lists_of_group = {key: [rows[n] for n in chosen] for key, rows in lists.items()}
                 group = [requests[n] for n in chosen]
                 visitors[f"{split}: {name}"] = measure(model, group, lists_of_group, frequent)
-    return ReturningResult(visitors, model.threshold, model.learner)
+    return ReturningResult(visitors, model.threshold)
 
 
 def frequent_queries(background: BackgroundCounts) -> set[str]:

@@ -1,7 +1,7 @@
 """What a returning visitor may search for again: P(next query = q | own past, session).
 
 Candidates are the visitor's own earlier queries, so the model stores no query of anybody: it has
-a logistic regression, or boosted trees, over features of the past (how often, how recently, after
+a logistic regression over features of the past (how often, how recently, after
 which query) and of the session (words in common). The K-user rule does not apply to a visitor's own
 text.
 
@@ -10,9 +10,9 @@ text.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,7 @@ from nextquery.artifacts.arrays import load_array, require
 from nextquery.config import Section, stored_section
 from nextquery.errors import ArtifactError
 from nextquery.guard.guard import Guard, HitsCheck, OwnText, looks_typed
-from nextquery.inference.trees import Trees
 from nextquery.records import Suggestion
-from nextquery.suggesters.background import load_record, save_record
 
 Floats = NDArray[np.float64]
 
@@ -174,11 +172,8 @@ class ReturningSettings(Section):
     precision: float = Field(default=2.0, ge=0.0)
     """A query that is shown is the next one at least this many times as often as one of the last
     three distinct queries."""
-    learner: Literal["auto", "trees", "regression"] = "regression"
-    """A logistic regression, boosted trees (need LightGBM to fit), or what validation prefers
-    (`auto`). Trees take 0.3 ms longer per request with 200 earlier queries."""
     ridge: float = Field(default=100.0, ge=0.0)
-    """Weight decay of the regression, counted in candidates."""
+    """Weight decay, counted in candidates."""
     seed: int = Field(default=0, ge=0)
     """Decides which sessions are drawn."""
 
@@ -206,30 +201,6 @@ class Regression:
         require(bool(np.isfinite(self.weights).all()), "weights has a value that is not finite")
 
 
-@dataclass(frozen=True)
-class BoostedTrees:
-    """Gradient-boosted trees."""
-
-    trees: Trees
-
-    def logits(self, rows: Floats) -> Floats:
-        """The log odds of each row (rows, FEATURES)."""
-        return self.trees.scores(rows)
-
-    def calibrated(self, slope: float, shift: float) -> "BoostedTrees":
-        """With log odds times `slope` plus `shift`: in the leaves."""
-        leaves = self.trees.leaves * slope + shift / max(len(self.trees.roots), 1)
-        return BoostedTrees(replace(self.trees, leaves=leaves))
-
-    def check(self) -> None:
-        """Refuse trees that do not fit together."""
-        self.trees.check(len(FEATURES))
-
-
-Learnt = Regression | BoostedTrees
-_NAMES = {Regression: "regression", BoostedTrees: "trees"}
-
-
 class Returning:
     """A fitted model of returning visitors."""
 
@@ -238,7 +209,7 @@ class Returning:
 
     def __init__(
         self,
-        learnt: Learnt,
+        learnt: Regression,
         threshold: float,
         settings: ReturningSettings,
         guard: Guard,
@@ -311,26 +282,19 @@ class Returning:
         return looks_typed(text) and bool(self.guard.allows(text, OwnText(frozenset({text}))))
 
     def describe(self) -> str:
-        """What the model gave on the validation sessions, in two sentences."""
+        """What the model gave on the validation sessions, in one sentence."""
         figures = self.validation
-        name = {"trees": "boosted trees", "regression": "a logistic regression"}[self.learner]
         return (
-            f"It has {name}. On {figures['requests']:,.0f} validation requests it shows something "
-            f"in {figures['shown']:.0%}, has the next query in {figures['hit']:.1%}, and "
+            f"On {figures['requests']:,.0f} validation requests it shows something in "
+            f"{figures['shown']:.0%} and has the next query in {figures['hit']:.1%}; "
             f"{figures['precision']:.1%} of what it shows is the next query."
         )
-
-    @property
-    def learner(self) -> str:
-        """`trees` or `regression`."""
-        return _NAMES[type(self.learnt)]
 
     def save(self, path: Path) -> None:
         """Publish the model as an artifact folder."""
         entries: dict[str, Any] = {
             "settings": self.settings.model_dump(mode="json"),
             "features": list(FEATURES),
-            "learner": self.learner,
             "threshold": self.threshold,
             "further": self.further,
             "validation": self.validation,
@@ -338,10 +302,7 @@ class Returning:
         if self.data_entry is not None:
             entries["data"] = dict(self.data_entry)
         with publish(path, KIND, entries) as folder:
-            if isinstance(self.learnt, BoostedTrees):
-                save_record(folder, "trees", self.learnt.trees)
-            else:
-                np.save(folder / "weights.npy", self.learnt.weights, allow_pickle=False)
+            np.save(folder / "weights.npy", self.learnt.weights, allow_pickle=False)
 
     @classmethod
     def load(
@@ -356,15 +317,11 @@ class Returning:
     ) -> "Returning":
         if list(artifact.entry("features")) != list(FEATURES):
             raise ArtifactError(f"{artifact.path}: was fitted on other features; fit it again")
-        # The first folders had a regression and did not say so.
-        learner = artifact.manifest.get("learner", "regression")
-        if learner not in _NAMES.values():
-            raise ArtifactError(f"{artifact.path}: `learner` must be trees or regression")
-        learnt: Learnt = (
-            BoostedTrees(load_record(artifact, "trees", Trees))
-            if learner == "trees"
-            else Regression(load_array(artifact, "weights.npy", "f"))
-        )
+        if artifact.manifest.get("learner", "regression") != "regression":
+            raise ArtifactError(
+                f"{artifact.path}: has boosted trees, no longer supported; fit it again"
+            )
+        learnt = Regression(load_array(artifact, "weights.npy", "f"))
         learnt.check()
         shares = artifact.entry("threshold"), artifact.manifest.get("further", FURTHER)
         if not all(type(share) is float and 0.0 <= share <= 1.0 for share in shares):
@@ -372,7 +329,10 @@ class Returning:
                 f"{artifact.path}: `threshold` and `further` must be 0 to 1; fit it again"
             )
         threshold, further = shares
-        settings = stored_section(ReturningSettings, artifact.entry("settings"), artifact.path)
+        entries = artifact.entry("settings")
+        if isinstance(entries, Mapping):  # earlier versions had a key `learner`
+            entries = {key: value for key, value in entries.items() if key != "learner"}
+        settings = stored_section(ReturningSettings, entries, artifact.path)
         model = cls(learnt, threshold, settings, Guard(None, blocklist, hits), further)
         model.validation = dict(artifact.entry("validation"))
         model.data_entry = artifact.manifest.get("data")

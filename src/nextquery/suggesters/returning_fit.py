@@ -4,14 +4,12 @@ Each request of a training session is a case: what its user had typed before it,
 came next. All features are causal, and none counts what other people typed: a visitor whom the log
 has not seen has the same features as one whom it has.
 
-The validation sessions decide everything that is not learnt: trees or regression if the settings
-leave it open (the smaller log loss), how probabilities are calibrated, and what is shown
-(`_choose_rule`).
+The validation sessions decide everything that is not learnt: how probabilities are calibrated, and
+what is shown (`_choose_rule`).
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import util
 from itertools import groupby, islice
 from operator import itemgetter
 
@@ -21,14 +19,11 @@ from numpy.typing import NDArray
 
 from nextquery.errors import InputError
 from nextquery.guard.guard import Guard
-from nextquery.inference.trees import on_grid, trees_from_lightgbm
 from nextquery.logs.data_folder import PreparedData, data_entry
 from nextquery.suggesters.returning import (
     FEATURES,
     MAX_HISTORY,
-    BoostedTrees,
     Floats,
-    Learnt,
     PastQuery,
     Regression,
     Returning,
@@ -42,9 +37,6 @@ IDLE_SECONDS = 1800
 OTHERS_PER_REQUEST = 40
 """Candidates that were not the next query: at most this many are drawn per request."""
 NEWTON_STEPS = 30
-TREES = 150
-LEAVES = 8
-"""More trees take longer than they are worth: on AOL 300 have a log loss 0.05% smaller."""
 UNLIKELY, LIKELY = 0.02, 0.5
 """No threshold is lower or higher: on a log without habits nothing is shown."""
 FURTHER_SHARES = (1.0, 0.5, 0.25, 0.125)
@@ -178,23 +170,16 @@ def fit_returning(data: PreparedData, settings: ReturningSettings | None = None)
         )
     validation = read_requests(data, "validation", settings.sessions, settings.seed)
     checked = _examples(validation, settings.seed)
-    choices: list[Learnt] = []
-    if settings.learner != "trees":
-        choices.append(Regression(logistic_regression(*learnt_from.columns(), settings.ridge)))
-    if settings.learner == "trees" or (settings.learner == "auto" and _has_lightgbm()):
-        choices.append(boosted_trees(learnt_from, checked, settings.seed))
-    choices = [_calibrated(choice, checked) for choice in choices]
-    learnt = min(choices, key=lambda choice: log_loss(choice, checked))
+    weights = logistic_regression(
+        learnt_from.rows, learnt_from.labels, learnt_from.weights, settings.ridge
+    )
+    learnt = _calibrated(Regression(weights), checked)
     threshold, further, measured = _choose_rule(learnt, validation, settings)
     model = Returning(learnt, threshold, settings, Guard(), further)
     model.data_entry = data_entry(data)
     model.validation = measured
     data.artifact.check_current()
     return model
-
-
-def _has_lightgbm() -> bool:
-    return util.find_spec("lightgbm") is not None
 
 
 @dataclass(frozen=True)
@@ -207,10 +192,6 @@ class Examples:
     """1 if the candidate was the next query, else 0."""
     weights: Floats
     """How many candidates each stands for."""
-
-    def columns(self) -> tuple[Floats, Floats, Floats]:
-        """Rows, labels and weights."""
-        return self.rows, self.labels, self.weights
 
 
 def _examples(requests: Sequence[PastRequest], seed: int) -> Examples:
@@ -274,41 +255,7 @@ def logistic_regression(rows: Floats, labels: Floats, weights: Floats, ridge: fl
     return np.append(per_column, learnt[-1] - per_column @ means)
 
 
-def boosted_trees(examples: Examples, checked: Examples, seed: int) -> BoostedTrees:
-    """Grow trees with LightGBM, up to the smallest log loss of the checked examples."""
-    import lightgbm
-
-    binning = {"max_bin": 63, "verbosity": -1}
-    rows, labels, weights = examples.columns()
-    training = lightgbm.Dataset(on_grid(rows), labels, weight=weights, params=binning)
-    validation = training.create_valid(
-        on_grid(checked.rows), checked.labels, weight=checked.weights
-    )
-    parameters = {
-        "objective": "binary",
-        "num_leaves": LEAVES,
-        "learning_rate": 0.1,
-        "min_data_in_leaf": max(20, min(200, len(rows) // 100)),
-        "lambda_l2": 20.0,
-        "seed": seed,
-        "deterministic": True,
-        "force_row_wise": True,
-        "num_threads": 1,
-        **binning,
-    }
-    stop = lightgbm.early_stopping(30, verbose=False)
-    booster = lightgbm.train(parameters, training, TREES, valid_sets=[validation], callbacks=[stop])
-    return BoostedTrees(trees_from_lightgbm(booster.dump_model(), booster.best_iteration))
-
-
-def log_loss(learnt: Learnt, examples: Examples) -> float:
-    """The mean negative log likelihood of which candidates were the next query."""
-    logits = learnt.logits(examples.rows)
-    losses = np.logaddexp(0.0, logits) - examples.labels * logits
-    return float(np.average(losses, weights=examples.weights))
-
-
-def _calibrated(learnt: Learnt, examples: Examples) -> Learnt:
+def _calibrated(learnt: Regression, examples: Examples) -> Regression:
     """Scaled and shifted so that probabilities fit other users' later searches."""
     labels = examples.labels
     if not labels.any() or labels.all():
@@ -319,7 +266,7 @@ def _calibrated(learnt: Learnt, examples: Examples) -> Learnt:
 
 
 def _choose_rule(
-    learnt: Learnt, validation: Sequence[PastRequest], settings: ReturningSettings
+    learnt: Regression, validation: Sequence[PastRequest], settings: ReturningSettings
 ) -> tuple[float, float, dict[str, float]]:
     """The threshold, the share of it that further queries need, and what they give.
 

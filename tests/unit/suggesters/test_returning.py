@@ -3,10 +3,9 @@
 import json
 import math
 import random
-from dataclasses import replace
+import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -14,21 +13,20 @@ import pytest
 from typer.testing import CliRunner
 
 from nextquery import PreparedData, load, prepare
-from nextquery.artifacts import publish
+from nextquery.artifacts import further_entries, publish, write_manifest
 from nextquery.cli.main import app
 from nextquery.errors import ArtifactError, InputError
 from nextquery.suggesters import returning_fit
 from nextquery.suggesters.fit import fit_kind
 from nextquery.suggesters.returning import (
     FEATURES,
-    BoostedTrees,
     PastQuery,
     Regression,
     Returning,
     ReturningSettings,
     candidate_features,
 )
-from nextquery.suggesters.returning_fit import _examples, fit_returning, log_loss, read_requests
+from nextquery.suggesters.returning_fit import fit_returning, read_requests
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -56,16 +54,11 @@ def habit_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
     return prepare(pl.DataFrame(habits()), folder, spelling=False, min_users=3)
 
 
-@pytest.fixture(scope="module", params=["trees", "regression"])
-def model_folder(
-    habit_data: PreparedData,
-    tmp_path_factory: pytest.TempPathFactory,
-    request: pytest.FixtureRequest,
-) -> Path:
+@pytest.fixture(scope="module")
+def model_folder(habit_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("returning") / "model"
-    settings = ReturningSettings(sessions=200, shown=1.0, ridge=1.0, learner=request.param)
+    settings = ReturningSettings(sessions=200, shown=1.0, ridge=1.0)
     fit_returning(habit_data, settings).save(out)
-    assert Returning.load(out).learner == request.param
     return out
 
 
@@ -196,7 +189,7 @@ def test_a_saved_model_opens_the_same(model_folder: Path, tmp_path: Path) -> Non
     expected = model.probabilities(["news"], history, 1e9)
     assert copy.probabilities(["news"], history, 1e9) == expected
     assert (copy.threshold, copy.further) == (model.threshold, model.further)
-    assert (copy.learner, copy.validation) == (model.learner, model.validation)
+    assert copy.validation == model.validation
     with pytest.raises(ArtifactError, match="model of returning visitors"):
         load(model_folder)
 
@@ -217,9 +210,7 @@ def test_probabilities_are_calibrated(habit_data: PreparedData, model_folder: Pa
 def test_the_upper_bound_of_how_often_something_is_shown(
     habit_data: PreparedData, shown: float
 ) -> None:
-    model = fit_returning(
-        habit_data, ReturningSettings(sessions=400, shown=shown, learner="regression")
-    )
+    model = fit_returning(habit_data, ReturningSettings(sessions=400, shown=shown))
     requests = read_requests(habit_data, "validation", 400, 0, last_only=True)
     is_shown = [bool(model.again(each.context, each.history, each.now)) for each in requests]
     assert model.validation["shown"] == pytest.approx(np.mean(is_shown))
@@ -240,9 +231,7 @@ def test_what_is_likelier_than_not_is_always_shown(habit_data: PreparedData) -> 
 
 def test_a_higher_precision_leaves_out_further_queries(habit_data: PreparedData) -> None:
     def fitted(precision: float) -> Returning:
-        settings = ReturningSettings(
-            sessions=400, shown=0.8, precision=precision, learner="regression"
-        )
+        settings = ReturningSettings(sessions=400, shown=0.8, precision=precision)
         return fit_returning(habit_data, settings)
 
     many, few = fitted(0.0), fitted(1000.0)
@@ -250,29 +239,6 @@ def test_a_higher_precision_leaves_out_further_queries(habit_data: PreparedData)
     assert many.further < few.further
     assert many.validation["hit"] >= few.validation["hit"]
     assert many.validation["precision"] <= few.validation["precision"]
-
-
-def test_validation_decides_between_trees_and_regression(
-    habit_data: PreparedData, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fitted(learner: Literal["auto", "trees", "regression"]) -> Returning:
-        return fit_returning(habit_data, ReturningSettings(sessions=200, learner=learner))
-
-    validation = read_requests(habit_data, "validation", 200, 0)
-    examples = _examples(validation, 0)
-    trees, regression = (
-        log_loss(model.learnt, examples) for model in (fitted("trees"), fitted("regression"))
-    )
-    assert fitted("auto").learner == ("trees" if trees < regression else "regression")
-    monkeypatch.setattr(returning_fit, "_has_lightgbm", lambda: False)
-    assert fitted("auto").learner == "regression"
-
-
-def test_calibration_of_trees_is_that_of_their_sum(model_folder: Path) -> None:
-    learnt = Returning.load(model_folder).learnt
-    rows = np.random.default_rng(1).uniform(0, 5, (30, len(FEATURES)))
-    expected = 0.5 * learnt.logits(rows) - 0.25
-    assert learnt.calibrated(0.5, -0.25).logits(rows) == pytest.approx(expected)
 
 
 def test_a_log_without_returning_visitors_is_refused(tmp_path: Path) -> None:
@@ -288,13 +254,24 @@ def test_a_log_without_returning_visitors_is_refused(tmp_path: Path) -> None:
         fit_kind("returning", data, ReturningSettings(), hits=lambda _: True)
 
 
+def test_folders_of_earlier_versions(model_folder: Path, tmp_path: Path) -> None:
+    """They say `learner`; one with boosted trees is refused by name."""
+    for learner in ("regression", "trees"):
+        folder = tmp_path / learner
+        shutil.copytree(model_folder, folder)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["settings"]["learner"] = "auto"
+        manifest["learner"] = learner
+        entries = further_entries(manifest)
+        write_manifest(folder, "returning", entries)
+    assert Returning.load(tmp_path / "regression").settings == Returning.load(model_folder).settings
+    with pytest.raises(ArtifactError, match="boosted trees, no longer supported; fit it"):
+        Returning.load(tmp_path / "trees")
+
+
 def test_altered_models_are_refused(model_folder: Path, tmp_path: Path) -> None:
     model = Returning.load(model_folder)
-    if isinstance(model.learnt, BoostedTrees):
-        leaves = np.append(model.learnt.trees.leaves[:-1], np.nan)
-        model.learnt = BoostedTrees(replace(model.learnt.trees, leaves=leaves))
-    else:
-        model.learnt = Regression(np.append(model.learnt.weights[:-1], np.nan))
+    model.learnt = Regression(np.append(model.learnt.weights[:-1], np.nan))
     model.save(tmp_path / "broken")
     with pytest.raises(ArtifactError, match="not finite"):
         Returning.load(tmp_path / "broken")
