@@ -1,1 +1,1 @@
-"""Scripts behind the published figures: `python -m research` lists the studies."""
+"""Scripts of the published figures: `python -m research` lists the studies."""

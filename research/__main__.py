@@ -42,7 +42,8 @@ Any log:
                                  aol (with LOGs), synthetic-60000, shuffled-60000, or
                                  synthetic-N with N 3000, 15000, 50000 or 220000
 
-Single tables, printed as JSON; --quick takes small sizes:
+Single tables, printed as JSON; `rescue`, `new_days` and `synthetic_log` write docs/results. --quick
+takes small sizes and prints:
 
     quality [--quick]            decoding settings (docs/explanation/decoding.md)
     rescue [--quick]             after a query without results (docs/reference/models.md)
@@ -56,9 +57,11 @@ import importlib
 import json
 import sys
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 TABLES = ("quality", "rescue", "satisfaction", "new_days", "log_growth", "synthetic_log")
+STORED = ("rescue", "new_days", "synthetic_log")
 
 
 def main(arguments: list[str]) -> None:
@@ -85,6 +88,12 @@ def main(arguments: list[str]) -> None:
             from research import transformer
 
             transformer.study(Path(work), study, [Path(log) for log in logs])
+        case [name] if name in STORED:
+            from research.commands import save
+
+            measured = importlib.import_module(f"research.{name}").main(False)
+            facts = {"date": f"{date.today()}", "command": f"python -m research {name}"}
+            save(name, facts | measured)
         case [name] | [name, "--quick"] if name in TABLES:
             table = importlib.import_module(f"research.{name}")
             print(json.dumps(table.main("--quick" in arguments), indent=2))

@@ -1,4 +1,4 @@
-"""The commands behind docs/results, in order; existing results are kept.
+"""The commands that make docs/results, in order; existing results are kept.
 
 Everything goes through the command line, so that each figure of the page can be made by hand.
 """

@@ -1,7 +1,7 @@
-"""The runs behind docs/results/leaderboard.md: three synthetic logs, all models.
+"""The runs for docs/results/leaderboard.md: three synthetic logs, all models.
 
 Everything goes through the command line. What is there already is kept, so that a run which was
-cut off goes on. Times are CPU seconds of each command, since others may use the machine.
+cut off continues. Times are CPU seconds of each command, since others may use the machine.
 """
 
 import json

@@ -109,6 +109,22 @@ def grids() -> str:
     return table(heads, rows)
 
 
+def headroom() -> str:
+    """What systems reach on the synthetic log, and an oracle that sees the hidden intent."""
+    document = read("synthetic_log")
+    rows = [
+        [title, f"{scenario['cases']['test']:,}",
+         *(mrr_text(scenario[system]["all"]) for system in ("adj", "qvmm", "baseline", "intent"))]
+        for title, scenario in (
+            ("next query", document["log"]["next_query"]),
+            ("robust", document["log"]["robust"]),
+            ("long tail", document["log"]["long_tail"]),
+            ("next query, shuffled", document["control"]["next_query"]),
+        )
+    ]  # fmt: skip
+    return table(["scenario", "cases", "ADJ", "QVMM", "Baseline Ranker", "intent (oracle)"], rows)
+
+
 def data() -> str:
     """The AOL data of this page: sessions of each split, by the settings of `prepare`."""
     document = read("aol_data")

@@ -2,7 +2,7 @@
 
     update   synthetic logs, each four times the one before: the last day and the last week added to
              a folder without them, and the whole log prepared; the count models fitted again
-    train    HRED trained on all but the last two weeks and going on with these, against training
+    train    HRED trained on all but the last two weeks and continuing with these, against training
              on everything: steps, time, and perplexity on sessions of the last days
 
 Every command in a process of its own, one thread, by its CPU time.
@@ -69,7 +69,7 @@ def update_costs(folder: Path, sessions: int) -> dict[str, Any]:
 
 
 def training_costs(work: Path, sessions: int, epochs: int) -> dict[str, Any]:
-    """HRED before the new days, going on with them, and trained anew on everything."""
+    """HRED before the new days, continuing with them, and trained anew on everything."""
     folder = work / "hred"
     folder.mkdir()
     old, new = _cut(folder, _synthetic_log(folder, sessions), 14)

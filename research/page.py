@@ -24,6 +24,7 @@ PAGES: tuple[Path, ...] = (
         for name in ("index", "aol", "synthetic", "lists", "speed", "tested")
     ),
     tables.ROOT / "docs" / "how-to" / "reproduce-the-paper.md",
+    tables.ROOT / "docs" / "explanation" / "synthetic-log.md",
 )
 _BLOCK = re.compile(r"(<!-- table: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -63,6 +64,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "experiment time": measured_tables.experiment_time,
     "grids": measured_tables.grids,
     "data": measured_tables.data,
+    "headroom": measured_tables.headroom,
     "returning": list_tables.returning,
 }
 """Every table by name."""

@@ -4,7 +4,7 @@
     python -m research reproduction WORK NAME...    # only these commands
 
 2 million sessions with 90,000 words, configs/paper.toml. The training is stopped by Ctrl-C once and
-resumed. The experiment uses the model of the first stop, so that it can run beside the second part
+resumed. The experiment uses the model of the first stop, so that it can run next to the second part
 of the training. docs/how-to/reproduce-the-paper.md shows the result.
 """
 

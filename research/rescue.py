@@ -1,10 +1,11 @@
 """After a query that finds nothing: is what the user typed next, and found something with, listed?
 
-A synthetic log knows which queries fail: 3% of its queries come first with a typing error, which no
-title of the site has, and then without it (`nextquery synth --titles`). Test contexts that end in a
-failed query; the first later query with hits is the wanted one. Each model's own list with the hits
-check, and the same led by the rescue model, fitted with K = 1 and K = 3. `NEXTQUERY_BENCH_SESSIONS`
-is the size of the log, `NEXTQUERY_BENCH_HRED` a trained model of the same log and seed.
+In a synthetic log it is known which queries fail: 3% of its queries come first with a typing error,
+which no title of the site has, and then without it (`nextquery synth --titles`). Test contexts that
+end in a failed query; the first later query with hits is the wanted one. Each model's own list with
+the hits check, and the same led by the rescue model, fitted with K = 1 and K = 3.
+`NEXTQUERY_BENCH_SESSIONS` is the size of the log, `NEXTQUERY_BENCH_HRED` a trained model of the
+same log and seed.
 """
 
 import os

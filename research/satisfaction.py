@@ -1,4 +1,4 @@
-"""Does learning from clicks bring more satisfying next queries? By a log that knows, and a control.
+"""Does learning from clicks bring more satisfying next queries? On a synthetic log, and a control.
 
 On the log `outcome` satisfaction follows from the query, on `chance` it does not. Sessions outside
 the background are told apart by whether their last query truly satisfied, which no model is told.

@@ -1,7 +1,7 @@
 """The synthetic log: how fast it is written, and how much of it only the context explains.
 
 The headroom is measured under the paper's rules. `intent` is an oracle: it is told the session's
-hidden intent and ranks that intent's outcomes first. What lies between the Baseline Ranker, which
+hidden intent and ranks that intent's outcomes first. What is between the Baseline Ranker, which
 has the ADJ count, frequencies, string similarity to the whole context and QVMM, and the oracle is
 there for a model that reads the words of the context.
 """

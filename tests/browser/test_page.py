@@ -298,7 +298,7 @@ def test_why_a_suggestion_stands_where_it_stands(page: Any, service: Any) -> Non
     expect(why.last).to_contain_text("guard: nothing blocked in it")
     page.check("#compare")
     expect(page.locator(".column:nth-child(2) .why").first).to_be_visible()
-    # A long name leaves the time beside it in one line.
+    # A long name leaves the time next to it in one line.
     time = page.locator(".column h3 small").first
     height = time.bounding_box()["height"]
     time.evaluate("one => { one.parentNode.firstChild.textContent = 'a long name '.repeat(20); }")

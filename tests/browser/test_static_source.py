@@ -1,4 +1,4 @@
-"""<nextquery-box> from a plain file server: the exported lists, and no Python behind them."""
+"""<nextquery-box> from a plain file server: the exported lists, without Python."""
 
 import functools
 import gzip

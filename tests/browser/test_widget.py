@@ -1,4 +1,4 @@
-"""<nextquery-box> on a shop's page, with a real service behind it: what people do with it."""
+"""<nextquery-box> on a shop's page, with a real service: what people do with it."""
 
 from typing import Any
 

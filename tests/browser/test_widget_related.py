@@ -1,4 +1,4 @@
-"""<nextquery-related>, headings and corrections in Chromium, with a real service behind them."""
+"""<nextquery-related>, headings and corrections in Chromium, with a real service."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A shop's page with the widget, put beside a running service under a strict policy."""
+"""A shop's page with the widget, put next to a running service under a strict policy."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -83,7 +83,7 @@ def _reranked(data: PreparedData, folder: Path) -> None:
 
 
 def _blend(data: PreparedData, folder: Path) -> None:
-    """The untrained model of above beside two count models."""
+    """The untrained model of above and two count models."""
     parts = [folder.with_name(f"{kind} of blend") for kind in ("hred", "qvmm", "shortcuts")]
     for part, make in zip(parts, (_hred, _fit("qvmm"), _fit("shortcuts")), strict=True):
         make(data, part)
@@ -214,7 +214,7 @@ def test_scores(suggester: Suggester, context: list[str]) -> None:
     assert [item.text for item in scored] == candidates
     assert all(isfinite(item.log_likelihood) and item.log_likelihood <= 0 for item in scored)
     assert [item.words for item in scored] == [3, 2, 2, 3, 3, 1, 100]
-    # A model that copies knows the words of the session, whatever its vocabulary.
+    # A model that copies can read the words of the session, whatever its vocabulary.
     copied = suggester.kind in ("hred", "transformer", "blend") and any(
         "zyzzyva" in query for query in context
     )

@@ -163,7 +163,7 @@ def _installed(needed: Requirement) -> Distribution:
 
 
 def _link(package: Distribution, site: Path) -> None:
-    """Link what a distribution put beside its metadata: packages, modules, libraries."""
+    """Link what a distribution put next to its metadata: packages, modules, libraries."""
     files: Any = package.files or ()
     for top in {file.parts[0] for file in files if file.parts[0] not in ("..", "__pycache__")}:
         source = Path(str(package.locate_file(top)))

@@ -108,7 +108,7 @@ def test_a_query_without_results_is_rescued(prepared: Any, tiny_log: Any, tmp_pa
     lead = "paris hotels  [people who found nothing then searched for this (3 times)]"
     assert asked("paris hotles")[0] == lead
     assert asked("paris hotles", *titles)[0] == lead
-    # a new slip: only the hits check knows that it finds nothing
+    # a new slip: only the hits check can say that it finds nothing
     assert asked("paris hotlse", *titles)[0].startswith("paris hotels  [people who found nothing")
     assert not any("people" in line for line in asked("paris hotlse"))
     assert not any("people" in line for line in asked("rome", *titles))

@@ -1,4 +1,4 @@
-"""Names that are no UTF-8 for models, data, feedback, reports and blocklists."""
+"""Names that are not UTF-8 for models, data, feedback, reports and blocklists."""
 
 import os
 import shutil

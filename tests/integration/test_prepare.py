@@ -54,7 +54,7 @@ def _session(user: str, day: str, *queries: str) -> list[Row]:
 
 @pytest.fixture(scope="module")
 def made_up_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log with everything in it: clicks, repeats, other scripts, personal data, bad rows, robots.
+    """A log with everything in it: clicks, repeats, other scripts, personal data, bad rows, bots.
 
     Its first half is ordered by user, the second one by time.
     """

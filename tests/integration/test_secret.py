@@ -1,6 +1,6 @@
 """One user's secret, typed ten thousand times, from the raw log to the suggestions.
 
-The secret's words are everybody's, so the model knows them; only their company is one person's.
+The secret's words are everybody's, so the model has them; only the combination is one person's.
 With the guards on it must not come out under any context; with the guards off it does.
 """
 

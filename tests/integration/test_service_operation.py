@@ -49,7 +49,7 @@ def test_workers_share_sessions_in_redis_and_survive_its_death(
 
     redis_server.kill()
     known = suggest(service, "rome", session_id="visitor-0", context=["paris", "paris hotels"])
-    assert known == expected, "the request's own context stands in"
+    assert known == expected, "the request's own context is used"
     assert suggest(service, "rome", session_id="visitor-0") == suggest(service, "rome")
     deleted = httpx.delete(service.url + "/v1/sessions/visitor-0")
     assert deleted.status_code == 503
@@ -142,7 +142,7 @@ def test_a_dead_worker_is_replaced_and_metrics_cover_all(
     service.wait_until(lambda: metric(service, requests) == 20)
     folder = metrics_folder(service)
     shutil.rmtree(folder)
-    assert metric(service, requests) <= 20, "the worker that answers knows its own"
+    assert metric(service, requests) <= 20, "the worker that answers has its own"
     service.wait_until(lambda: metric(service, requests) == 20)
     shutil.rmtree(folder)
     loaded = sum("models loaded" in line for line in service.log)
@@ -192,7 +192,7 @@ async def _leave_early(url: str, clients: int) -> None:
 
 
 async def _keep_asking(url: str, first: asyncio.Event, lost: list[str]) -> int:
-    """Ask without pause; a refused connection is no loss, a request without answer is."""
+    """Ask without pause; a request without answer is lost, a refused connection is not."""
     answered = 0
     async with httpx.AsyncClient(timeout=900) as client:
         while True:

@@ -1,6 +1,6 @@
-"""The synthetic log under the paper's rules: enough cases, and room that only the context fills.
+"""The synthetic log under the paper's rules: enough cases, and a gain that only the context gives.
 
-A reader who knows which words belong to which intent stands for a model that has learnt it: it
+A reader who was told which words belong to which intent stands for a model that has learnt it: it
 ranks the candidates by how often the context speaks of their intent, then by the ADJ count.
 """
 

@@ -1,4 +1,4 @@
-"""No crash, signal, damaged file or full disk costs a training run; it goes on bit for bit."""
+"""No crash, signal, damaged file or full disk costs a training run; it resumes bit-identically."""
 
 import json
 import random
@@ -95,7 +95,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(data: Path, undisturbed: Path, tmp_p
 
 
 def assert_other_runs_are_refused(data: Path, out: Path) -> None:
-    """Another configuration, vocabulary or data folder does not go on with this run."""
+    """Another configuration, vocabulary or data folder does not resume this run."""
     wide = PreparedData(data)
     with pytest.raises(ArtifactError, match="add `resume`"):
         run(wide, out, settings(), ALONE, resume=False, say=print)

@@ -1,8 +1,8 @@
-"""A model goes on with new days, and approximately forgets a person: what each brings, measured.
+"""A model continues with new days, and approximately forgets a person: what each brings, measured.
 
-The secret of one person is planted in a log and learnt; the person is forgotten, and training goes
-on from that model with what is left. Exposure (The Secret Sharer) says how well the secret ranks
-among others that nobody typed.
+The secret of one person is planted in a log and learnt; the person is forgotten, and training
+continues from that model with what is left. Exposure (The Secret Sharer) says how well the secret
+ranks among others that nobody typed.
 """
 
 import hashlib
@@ -84,7 +84,7 @@ def test_a_secret_fades_when_training_goes_on_without_its_owner(
 def test_new_days_cost_what_they_are_and_are_predicted_better(tmp_path: Path) -> None:
     """The last three weeks are new; an epoch is their sessions and as many older ones.
 
-    The model goes on in its own folder, as a nightly job has it.
+    The model continues in its own folder, as a nightly job has it.
     """
     write_log(tmp_path / "log.tsv", 2000, seed=1)
     rows = pl.read_csv(tmp_path / "log.tsv", separator="\t", quote_char=None)

@@ -36,7 +36,7 @@ def call(*arguments: str | Path) -> Any:
 
 @pytest.fixture
 def base(prepared: Any, tiny_log: Any, tmp_path: Path) -> Path:
-    """A model of a log in which followers are by chance: it knows nothing of what attracts."""
+    """A model of a log in which followers are by chance: independent of what attracts."""
     fit_model(Adjacency, prepared(tiny_log(chance_sessions()))).save(tmp_path / "base")
     return tmp_path / "base"
 

@@ -82,7 +82,7 @@ def days_ago(folder: Path, days: int) -> None:
 @pytest.fixture
 def fitted(prepared: Any, tiny_log: Any, tmp_path: Path) -> Callable[[str, int], Path]:
     def fit(name: str, seed: int) -> Path:
-        """A model whose order is by chance: it knows nothing of what attracts."""
+        """A model whose order is by chance: independent of what attracts."""
         sessions = chance_sessions()
         order = np.random.default_rng(seed).permutation(CANDIDATES)
         changed = [

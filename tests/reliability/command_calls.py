@@ -49,7 +49,7 @@ CALLS: dict[str, list[str]] = {
 """Arguments by command; names in braces are files that `make_files` writes, `out` is free."""
 
 ENDLESS = ("serve", "study serve", "demo", "train", "experiment", "doctor", "audit")
-"""Commands that go on until they are told to stop, or for long."""
+"""Commands that run until they are told to stop, or for long."""
 WRITTEN = ("reranked", "study")
 """What a command writes into, so that each call gets a copy."""
 

@@ -2,7 +2,7 @@
 
     python -m tests.reliability.damaged_folders FOLDER MODE TRIALS SEED [UNTIL_ONE]
 
-MODE is `damaged` (files altered behind the manifest's back), `hostile` (altered, with a manifest
+MODE is `damaged` (files altered without the manifest), `hostile` (altered, with a manifest
 that fits) or either with `-unchecked` (the control: nothing is checked). With UNTIL_ONE = 1 the
 first that is neither refused nor answered ends the trials: enough for a control. Prints how often
 each outcome came: refused, same, other, error, crash, hang.

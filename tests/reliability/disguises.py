@@ -23,7 +23,7 @@ OTHER_SCRIPTS = {
     "Hebrew": ("מילהרעה", "גסותרוח"),
     "Hangul": ("나쁜단어", "욕설말"),
 }
-"""Made-up words and harmless ones, as good as any to be blocked."""
+"""Invented words and harmless ones, as good as any to be blocked."""
 BLOCKED = (*WORDS, *SHORT, *PHRASES, *(w for words in OTHER_SCRIPTS.values() for w in words))
 _LATIN = (*WORDS, *SHORT, *PHRASES)
 

@@ -43,12 +43,12 @@ PLACES = ("folder", "empty", "pipe", "zero", "full", "null", "unreadable",
           "readonly/new")  # fmt: skip
 FULL_DISK = "(bytes that fit into a file)"
 SECONDS = 20.0
-"""Processor time of a call; one that waits for something has `SLOWEST`."""
+"""CPU time of a call; one that waits for something has `SLOWEST`."""
 PATIENCE = 1.5
-"""Commands that go on until they are stopped are given this long to say what is wrong."""
+"""Commands that run until they are stopped are given this long to say what is wrong."""
 SLOWEST = 120.0
 IDLE = 0.5
-"""A command that goes on is given its `PATIENCE` in processor time, or until it idles so long."""
+"""A command that continues is given its `PATIENCE` in CPU time, or until it idles so long."""
 MOST_MEMORY = 3 << 30
 
 
@@ -74,7 +74,7 @@ class Outcome:
     errors: str
     left: list[str]
     endless: bool = False
-    """Whether it goes on until it is stopped when nothing is wrong."""
+    """Whether it runs until it is stopped when nothing is wrong."""
 
     def problem(self) -> str:
         """What the promise rules out, in a few words; empty if it held."""

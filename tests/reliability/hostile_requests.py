@@ -1,4 +1,4 @@
-"""Requests made to harm, as raw bytes: bodies by route and field, and heads that are no HTTP.
+"""Requests made to harm, as raw bytes: bodies by route and field, and heads that are not HTTP.
 
 `problem` says what is wrong with an answer.
 """
@@ -170,7 +170,7 @@ def problem(port: int, attack: Attack, seconds: float = 60.0) -> str:
     except TimeoutError:
         return "no answer"
     except OSError:
-        pass  # closed on a client that goes on sending
+        pass  # closed on a client that continues to send
     if time.monotonic() - start > seconds:
         return "slow"
     return "" if not answer else _wrong(answer)

@@ -112,5 +112,5 @@ def _is_held(pid: int) -> bool:
 
 
 def names(folder: Path) -> list[str]:
-    """What lies in a folder."""
+    """What is in a folder."""
     return sorted(path.name for path in folder.iterdir())

@@ -187,7 +187,7 @@ def test_a_signal_after_the_folder_is_in_its_place_leaves_all_of_it(
     small_log: Path, tmp_path: Path
 ) -> None:
     data, number = tmp_path / "data", signal.SIGTERM
-    # Beside the target lies an empty folder by then; its removal is the last step.
+    # Next to the target is an empty folder by then; its removal is the last step.
     held = held_at("os.rmdir", ".partial", "prepare", small_log, "--out", data)
     ending = end_job(held, number, published=data.exists)
     assert ending.late

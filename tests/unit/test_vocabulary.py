@@ -35,6 +35,8 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         ("src/a.py", "def f(n: int) -> None:\n    found = n\n", "src/a.py:2: 'found'"),
         ("src/a.py", "def f(place: int) -> None: ...\n", "src/a.py:1: 'place'"),
         ("src/a.py", "def f(n):\n    return g(n, place=n)\n", None),
+        ("tests/a.py", "found = 1\n", None),
+        ("tests/a.py", "found = 1  # what lies there\n", "tests/a.py:1: 'lies'"),
     ],
 )
 def test_words_code_and_names(

@@ -28,7 +28,7 @@ def names(folder: Path) -> list[str]:
 
 
 def killed_job(target: Path, text: str = "half") -> Path:
-    """What a job that was killed before its end leaves beside its target."""
+    """What a job that was killed before its end leaves next to its target."""
     staging = target.with_name(f".{target.name}.0123abcd.partial")
     (staging / "content").mkdir(parents=True)
     (staging / "lock").touch()
@@ -189,7 +189,7 @@ def test_nothing_is_published_while_it_is_being_removed(
     rmtree = shutil.rmtree
 
     def late(path: Path, ignore_errors: bool) -> None:
-        """The job goes on at the very moment of the removal."""
+        """The job continues at the very moment of the removal."""
         monkeypatch.setattr(shutil, "rmtree", rmtree)
         with pytest.raises(OSError, match="No such file"):
             running.__exit__(None, None, None)

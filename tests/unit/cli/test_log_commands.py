@@ -235,7 +235,7 @@ def test_a_model_that_is_behind_is_named(data: Path, tmp_path: Path) -> None:
 
 
 def test_an_approximate_removal_is_called_so(data: Path, tmp_path: Path) -> None:
-    """A model that went on from one that knew somebody: its manifest says of how many."""
+    """A model that was continued from one that knew somebody: its manifest says of how many."""
     model = fit_model(Popularity, PreparedData(data))
     notes = [{"date": "2026-11-16", "users": 2}, {"date": "2026-11-17", "users": 3}]
     model.data_entry = {**(model.data_entry or {}), "forgotten": notes, "approximately": 1}

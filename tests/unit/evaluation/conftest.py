@@ -192,7 +192,7 @@ def small_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
 
 @pytest.fixture
 def untrained(tmp_path: Path) -> Callable[[tuple[str, ...]], HREDSuggester]:
-    """Makes an untrained model of given words behind a guard that refuses nothing."""
+    """Makes an untrained model of given words with a guard that refuses nothing."""
 
     def make(words: tuple[str, ...]) -> HREDSuggester:
         torch.manual_seed(1)

@@ -38,7 +38,7 @@ from nextquery.suggesters.fit import fit_model
 
 
 class Teller:
-    """Knows one secret, and says it to whoever asks."""
+    """Has one secret, and says it to whoever asks."""
 
     kind = "teller"
 

@@ -132,7 +132,7 @@ def test_one_context_at_a_time_with_the_papers_beam_and_the_first_not_counted() 
 
 
 class Echo:
-    """Suggests the last query with a number behind it."""
+    """Suggests the last query with a number after it."""
 
     kind = "echo"
 

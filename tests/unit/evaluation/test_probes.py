@@ -156,7 +156,7 @@ def test_noise_is_compared_with_the_query_at_the_same_place() -> None:
     assert result.difference == pytest.approx(-0.4)
     assert result.noise_updates_less == 1.0
     assert result.by_position == pytest.approx({"1": 1.0, "2": 0.5, "3": 0.5})
-    # of 4 places per context the first and the one behind the end have no query to compare with
+    # of 4 places per context the first and the one after the end have no query to compare with
     assert 60 < result.contexts < 140
 
 

@@ -215,7 +215,7 @@ def test_a_transformer_is_exported_as_one_graph(
 
 
 def test_words_known_by_their_n_grams_are_not_compared(hred: Any, tmp_path: Path) -> None:
-    """The graphs read them as the unknown word, which is no fault of an export."""
+    """The graphs read them as the unknown word, which is not a fault of an export."""
     network = hred.network
     network.config = network.config.model_copy(update={"character_ngrams": 7})
     size = (7, network.config.embedding_size)

@@ -1,4 +1,4 @@
-"""A base model that knows nothing of what attracts, and visitors who do."""
+"""A base model that is independent of what attracts visitors, and visitors."""
 
 from pathlib import Path
 from typing import Any

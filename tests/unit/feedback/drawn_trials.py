@@ -31,7 +31,7 @@ class DrawnTrials:
         self._chances = np.array([[_chances(item) for item in row] for row in self._served])
 
     def run(self, visitors: int, seed: int) -> Feedback:
-        """The feedback of so many visitors."""
+        """The feedback of N visitors."""
         draw = np.random.default_rng(seed)
         who = np.repeat(np.arange(visitors), VISITORS.lists)
         sessions = draw.integers(len(SESSIONS), size=len(who))
@@ -71,5 +71,5 @@ def _chances(served: ServedList) -> list[float]:
 
 @cache
 def _times(visitors: int) -> list[datetime]:
-    """When so many visitors come, as `SimulatedVisitors.visits` says."""
+    """When N visitors come, as `SimulatedVisitors.visits` says."""
     return [visit.time for visit in VISITORS.visits(visitors, np.random.default_rng(0))]

@@ -62,7 +62,7 @@ def acceptance(lister: Lister) -> float:
 
 
 def run(models: dict[str, Lister], kind: str, visitors: int, seed: int, first: int = 0) -> Feedback:
-    """The feedback of so many visitors."""
+    """The feedback of N visitors."""
     service = SimulatedService(models, kind)
     events = simulate(VISITORS, service, visitors, np.random.default_rng(seed), first)
     return join_events(events, Bounds(per_origin=0))
@@ -85,7 +85,7 @@ def publish_shortest_first(base: Path, target: Path, characters: float = 5.0) ->
 
 
 def chance_sessions() -> list[tuple[str, tuple[str, str]]]:
-    """A log whose followers are by chance: a model of it knows nothing of what attracts."""
+    """A log whose followers are by chance: a model of it is independent of what attracts."""
     counts = np.random.default_rng(11).integers(1, 9, (QUERIES, CANDIDATES))
     return [
         (f"user {number}", (f"query {query}", f"query {query} to {candidate}"))

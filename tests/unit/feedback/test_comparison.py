@@ -189,7 +189,7 @@ def test_equals_have_no_winner_and_the_rest_is_told(kind: str) -> None:
 
 
 def test_the_trial_ends_at_its_horizon() -> None:
-    """What is needed is what ends it: after that many more there is no winner, and no 'go on'."""
+    """After the votes that are needed at most there is no winner, and no advice to continue."""
     settings = CompareSettings(smallest_effect=0.8)
     [early] = compare(run({"A": GOOD, "B": GOOD}, "interleave", 100, 2), settings, LATER).trials
     visitors = 100 + early.needed // 2 + 60

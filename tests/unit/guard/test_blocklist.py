@@ -79,14 +79,14 @@ def test_other_words_pass(text: str) -> None:
 @pytest.mark.parametrize(
     ("entry", "harmless"),
     [
-        ("ass", "455"),  # a number alone is no leetspeak
+        ("ass", "455"),  # a number alone is not leetspeak
         ("ass", "as"),
         ("shot", "shoot"),  # short words differ by a doubled letter
         ("reefer", "refer"),  # a disguise adds letters and takes none away
         ("pubic", "public"),
         ("titties", "titles"),
         ("busty", "bustle"),
-        ("doggie", "dog"),  # an inflection goes on where the entry ends
+        ("doggie", "dog"),  # an inflection continues where the entry ends
         ("teste", "test"),
         ("rapist", "therapist"),  # whole words only
         ("cat", "c t"),  # a masked letter needs more letters around it

@@ -169,7 +169,7 @@ def test_a_guard_that_serves_needs_only_what_a_service_installs() -> None:
     program = (
         "import sys; from nextquery.guard.blocklist import Blocklist; "
         "from nextquery.guard.guard import Guard; assert Blocklist(['bad']).blocks('bаd'); "
-        "assert Guard().allows('room 101'); "
+        "assert Guard().allows('gate 101'); "
         "print([m for m in ('polars', 'pyarrow', 'phonenumbers', 'torch') if m in sys.modules])"
     )
     printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

@@ -134,7 +134,7 @@ print(time.process_time() - time.thread_time() - start)
 
 @pytest.mark.skipif(native_library() is None, reason="the compiled kernels are not installed")
 def test_few_rows_start_no_threads() -> None:
-    """Processor time of other threads: NumPy's would spin between two products."""
+    """CPU time of other threads: NumPy's would spin between two products."""
     run = [sys.executable, "-c", SEARCH]
     ran = subprocess.run(run, capture_output=True, text=True, check=True)
 
@@ -214,11 +214,11 @@ def test_the_best_words_are_those_of_highest_probability(make_model: ModelMaker)
         expected = reference(model, batch, prefixes, last, row).log().topk(8)
         assert best.words[:8].tolist() == expected.indices.tolist()
         np.testing.assert_allclose(best.totals[:8], expected.values.numpy(), rtol=1e-4, atol=1e-5)
-        assert len(set(best.words.tolist())) == len(best.words), "a word stands there twice"
+        assert len(set(best.words.tolist())) == len(best.words), "a word is there twice"
 
 
 def peak(model: HRED, queries: int) -> int:
-    """The most memory that a list takes after so many queries of 30 different words."""
+    """The most memory that a list takes after N queries of 30 different words."""
     predictor = predictor_of(model, limits=ContextLimits(queries=queries, words=30))
     context = [" ".join(f"x{30 * q + n}" for n in range(30)) for q in range(queries)]
     state = predictor.encoder.encode(context)
@@ -252,7 +252,7 @@ def test_a_session_beyond_its_limit_costs_what_the_limit_costs(
         [item.text for item in predictor.suggest_many([one], 8, DecodeConfig())[0]]
         for one in (state, short)
     )
-    # Only what stands in the unread part of the session may differ: it is not suggested again.
+    # Only what is in the unread part of the session may differ: it is not suggested again.
     assert [text for text in result if text in expected] == [
         text for text in expected if text not in long
     ][: len(result)]

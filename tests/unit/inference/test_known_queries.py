@@ -24,7 +24,7 @@ def ids(*words: str) -> tuple[int, ...]:
 
 def test_what_may_follow_each_beginning() -> None:
     known = KnownQueries(["paris hotels", "paris", "rome map paris", "oslo map"], WORDS)
-    assert len(known) == 3  # oslo is no word of the vocabulary
+    assert len(known) == 3  # oslo is not a word of the vocabulary
     expected = {
         (): ids("paris", "rome"),
         ids("paris"): (END_OF_QUERY, *ids("hotels")),

@@ -184,7 +184,7 @@ def test_the_share_of_undecided_ones_favours_no_ending() -> None:
 
 
 def test_every_query_of_a_split_has_a_number(prepared: Any, tiny_log: Any) -> None:
-    """A minute lies between queries here: a clicked one that another follows was no use."""
+    """A minute is between queries here: a clicked one that another follows was not useful."""
     sessions = [("a", ("shoes", "boots")), ("b", ("shoes", "hats", "boots"))]
     clicks = [("a", "boots", "https://example/1"), ("b", "hats", "https://example/2")]
     data = prepared(tiny_log(sessions, clicks=clicks, parts=2, reverse=True))

@@ -35,7 +35,7 @@ SESSIONS_BY_DAY = {
     "2024-03-01": ["b c"],
     "2024-04-01": ["z y x w v"],
 }
-"""The sessions of a day, each of a user of its own, a letter a query."""
+"""The sessions of a day, each of a user of its own, one letter per query."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`prepare` from log to data folder: settings, journal, titles, and what it leaves behind."""
+"""`prepare` from log to data folder: settings, journal, titles, and what remains."""
 
 import gzip
 import stat

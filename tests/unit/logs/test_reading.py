@@ -266,7 +266,7 @@ def test_users_are_never_taken_for_queries_of_a_fixed_format(
     names = [item.lower().removeprefix("query") or "query" for item in header.split("\t")]
     fields = {"anonid": "7", "user": "7", "query": "red", "time": "2024-03-01 10:00:00"}
     log.write_text("\n".join([header, *["\t".join(fields[item] for item in names)] * 30]))
-    if name == "auto" and "user" in names:  # a header that tsv knows
+    if name == "auto" and "user" in names:  # a header that tsv can read
         read_logs([log], ReadSettings(name), tmp_path / "work")
         assert set(pl.read_parquet(tmp_path / "work" / "rows")["query"]) == {"red"}
         return
@@ -417,7 +417,7 @@ def test_a_worker_reads_a_file_no_further_whose_first_rows_are_all_bad(
     bad = result.filter(file="bad")
     assert bad["line"].to_list() == [1, 2, 3, 4, 5, 6]
     assert bad["reason"].to_list() == [rejects.NO_USER] * 5 + [rejects.GIVEN_UP]
-    # Where the file does not begin in this part of it, nobody knows what came before.
+    # Where the file does not begin in this part of it, what came before is unknown.
     assert result.filter(file="late")["query"].to_list()[-1] == "red"
 
 

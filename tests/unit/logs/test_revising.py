@@ -97,7 +97,7 @@ def test_a_user_s_rows_go_accepted_and_rejected() -> None:
 
 
 def test_a_rejected_row_without_a_time_goes_with_its_neighbour_in_the_file() -> None:
-    # 4 follows a row of 2 January, 7 one of 4 January, 8 comes before one of 5 January.
+    # 4 comes after one of 2 January, 7 one of 4 January, 8 comes before one of 5 January.
     before = datetime(2024, 1, 3)
     assert find_places(
         ACCEPTED_ROWS, REJECTED_ROWS, FILES, Removal(before=before)

@@ -73,7 +73,7 @@ def test_a_compressed_log_is_the_same_log(tmp_path: Path) -> None:
     plain = (tmp_path / "log.tsv").read_bytes()
     assert gzip.decompress((tmp_path / "log.tsv.gz").read_bytes()) == plain
     assert _sha256(tmp_path / "log.tsv.gz") == _sha256(tmp_path / "again.tsv.gz")
-    assert len(list(tmp_path.iterdir())) == 3, "something was left beside the logs"
+    assert len(list(tmp_path.iterdir())) == 3, "something was left next to the logs"
 
 
 def test_the_file_is_in_aol_format_with_a_row_a_click(tmp_path: Path) -> None:

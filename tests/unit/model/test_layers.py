@@ -320,7 +320,7 @@ def test_shares_are_those_of_softmax_though_made_in_place(candidates: int) -> No
     torch.manual_seed(1)
     omega, vectors = torch.randn(3, 4), torch.randn(candidates, 4)
     bias = torch.zeros(candidates)
-    bias[candidates // 2] = 200.0  # the others' p is no number of 32 bits
+    bias[candidates // 2] = 200.0  # the others' p does not fit 32 bits
     log_p, shares = _softmax(omega, vectors, bias, torch.zeros(3, dtype=torch.int64))
     expected = (omega @ vectors.t() + bias).double().log_softmax(dim=1)
     torch.testing.assert_close(shares.double(), expected.exp(), atol=1e-6, rtol=1e-5)

@@ -135,7 +135,7 @@ def session_log_likelihood(
     for number, query in enumerate(session):
         inputs = [word if word < size else UNKNOWN for word in query]
         decoder = np.tanh(weights["decoder_start.weight"] @ state + weights["decoder_start.bias"])
-        steady = np.zeros(3 * len(decoder))  # what every step is given beside the word
+        steady = np.zeros(3 * len(decoder))  # what every step is given in addition to the word
         if choices.decoder_context == "all":
             steady = weights["decoder_session.weight"] @ state
         if choices.zero_step:
@@ -157,7 +157,7 @@ def session_log_likelihood(
 def finite_difference(
     weights: Weights, name: str, place: Any, choices: Choices, session: Sequence[Sequence[int]]
 ) -> float:
-    """The slope of a session's log-likelihood along one weight."""
+    """The gradient of a session's log-likelihood along one weight."""
     step = 1e-6
 
     def moved(by: float) -> float:

@@ -89,7 +89,7 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 @pytest.fixture
 def full_disk() -> Iterator[Callable[[int], None]]:
-    """Lets no file grow beyond so many bytes: the kernel then writes a part, and next time none."""
+    """Lets no file grow beyond N bytes: the kernel then writes a part, and next time none."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -153,7 +153,7 @@ def value(metrics: Metrics, sample: str) -> float:
 
 
 def worker(pid: int, requests: int, monkeypatch: pytest.MonkeyPatch) -> Metrics:
-    """The metrics of a process of that number, which has answered so many requests."""
+    """The metrics of a process of that number, which has answered N requests."""
     monkeypatch.setattr(os, "getpid", lambda: pid)
     metrics = Metrics()
     metrics.requests.labels("/v1/suggest", "200").inc(requests)
@@ -203,7 +203,7 @@ def test_the_folder_may_be_taken_away(
     if remains == "a folder that cannot be written to":
         for metrics in (one, other):  # permissions do not stop a test that runs as root
             (metrics_folder / metrics._file).with_suffix(".partial").mkdir(parents=True)
-    assert value(one, REQUESTS) == 3, "what it knows itself"
+    assert value(one, REQUESTS) == 3, "its own"
     add_ended(13)
     for metrics in (one, other, Metrics()):
         for _ in range(2):

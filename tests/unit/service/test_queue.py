@@ -264,7 +264,7 @@ def test_an_overload_is_over_when_the_model_has_idled() -> None:
         model.finish_all()
         await asyncio.gather(*(job.answer for job in jobs))
         await asyncio.sleep(0)
-        model.now += 0.4  # more than .7 of a batch of half a second
+        model.now += 0.4  # more than .7 of the half second of a batch
         jobs = batcher.submit("k", [7] * 9)
         assert len(await asyncio.gather(*(job.answer for job in jobs))) == 9
         await batcher.stop()

@@ -41,7 +41,7 @@ def test_a_list_names_groups_sources_and_the_model(client: TestClient) -> None:
 def test_the_operator_decides_about_lists_unless_a_request_does(
     open_client: Open, tmp_path: Path
 ) -> None:
-    (tmp_path / "titles.txt").write_text("Running shoes for winter\nThe house of boots\n")
+    (tmp_path / "titles.txt").write_text("Running shoes for winter\nThe world of boots\n")
     client = open_client(hits=tmp_path / "titles.txt", n=1, specificity=0.5)
     everything = open_client()
     assert texts(everything.post("/v1/suggest", json={"query": "red shoes"}))[0] == "red boots"

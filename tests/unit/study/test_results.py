@@ -224,7 +224,7 @@ def test_a_study_that_nobody_has_judged_says_what_to_do(study: Path, tmp_path: P
     for _ in range(2):
         with pytest.raises(InputError, match="study serve"):
             make_report(study, tmp_path / "report")
-        JudgementStore(study).tokens(3)  # links alone are no judgements
+        JudgementStore(study).tokens(3)  # links alone are not judgements
     assert not (tmp_path / "report").exists()
 
 
@@ -314,7 +314,7 @@ def test_an_unfinished_study_is_interim_and_names_who_is_missing() -> None:
 def test_hostile_names_and_texts_stay_text() -> None:
     page = _page(_results({}, MARKUP), MARKUP)
     assert "script" not in page.tags
-    assert page.text.count(MARKUP) == 3  # beside the paper, the group's table, the topic
+    assert page.text.count(MARKUP) == 3  # the paper, the group's table, the topic
 
 
 HOSTILE_NAMES = [

@@ -1,4 +1,4 @@
-"""A second network through the same code: no caller knows what a session's memory or a state is.
+"""A second network through the same code: a session's memory and a state are opaque to callers.
 
 The toy network is a bigram model whose memory of a session is a string and whose decoder state is a
 list of tuples of strings. It has no gates and cannot explain itself.

@@ -1,4 +1,4 @@
-"""HRED behind the protocols, on a machine without PyTorch."""
+"""HRED through the protocols, on a machine without PyTorch."""
 
 import json
 import subprocess

@@ -208,7 +208,7 @@ def texts(found: list[Suggestion]) -> list[str]:
 def test_the_first_query_that_found_something_counts(rescue: Rescue) -> None:
     result = rescue.suggest(["london", "Paris hotles!"], 5)
     assert texts(result) == ["paris hotels", "rome"]
-    # u1 and u2 went on to "paris hotels", u2 by way of another query that found nothing
+    # u1 and u2 continued with "paris hotels", u2 by way of another query that found nothing
     assert result[0].source == "people who found nothing then searched for this (2 times)"
     assert result[1].source == "people who found nothing then searched for this (1 time)"
     prior = 3 / 12  # "paris hotels" is 3 of 11 queries
@@ -218,7 +218,7 @@ def test_the_first_query_that_found_something_counts(rescue: Rescue) -> None:
 def test_a_query_that_finds_something_has_no_list(rescue: Rescue) -> None:
     assert rescue.suggest(["paris hotels"], 5) == []
     assert rescue.suggest([], 5) == []
-    assert rescue.suggest(["zebra crosing"], 5) == []  # nobody went on to anything
+    assert rescue.suggest(["zebra crosing"], 5) == []  # nobody continued
     assert [rescue.fails(text) for text in ("paris hotles", "hotles", "rome", "zebra crosing")] == [
         True,
         True,

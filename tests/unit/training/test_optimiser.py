@@ -49,7 +49,7 @@ def test_rows_are_updated_as_the_dense_optimiser_would(kind: str) -> None:
 
 
 def test_rows_take_the_steps_of_pytorchs_sparse_adam() -> None:
-    """To the bit: rows touched at every step, at some and at none."""
+    """Bit-identical: rows touched at every step, at some and at none."""
     tables = [Table(sparse=True) for _ in range(2)]
     optimisers: list[torch.optim.Optimizer] = [
         RowAdam([tables[0].words.weight], 0.01),

@@ -122,7 +122,7 @@ def test_the_rows_of_words_move_with_them(settings: dict[str, Any], tmp_path: Pa
 
 
 def test_a_coincidence_of_sizes_moves_nothing(tmp_path: Path) -> None:
-    """As many words as a state has numbers: matrices that are no word tables stay in order."""
+    """As many words as a state has numbers: matrices that are not word tables stay in order."""
     before, after = model(["red", "blue"], 1), model(["blue", "red"], 2)
     assert len(before.vocabulary) == before.config.query_size
     take_weights(after, before, in_numbers(after, ["red"], tmp_path))
@@ -176,7 +176,7 @@ def encoded(data: PreparedData, folder: Path) -> EncodedSessions:
 
 
 class Until(Continuation):
-    """Goes on from a model that learnt until some day."""
+    """Continues a model that learnt until some day."""
 
     day: int = 0
 
