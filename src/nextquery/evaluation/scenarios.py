@@ -87,8 +87,10 @@ class DistractorPool:
 
     def _sharing(self, session: Session) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         words = {word for query in session.queries[:-1][-2:] for word in query.split()}
-        indices = [self._by_word[word] for word in words if word in self._by_word]
-        return np.unique(np.concatenate(indices)) if indices else np.zeros(0, np.int64)
+        marks = np.zeros(len(self._texts), np.bool_)
+        for word in words & self._by_word.keys():
+            marks[self._by_word[word]] = True
+        return np.flatnonzero(marks)
 
     def _take(
         self,
@@ -97,7 +99,7 @@ class DistractorPool:
         session: Session,
         limit: int,
     ) -> None:
-        for index in indices.tolist():
+        for index in map(int, indices):  # a few of thousands
             if len(chosen) >= limit:
                 return
             text = self._texts[index]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -153,23 +154,26 @@ class Reader:
 
     def read(self, text: str, session: SessionVocabulary) -> Reading:
         """A candidate in a session, whose words may be outside the vocabulary."""
-        if text not in self._known:
+        reading = self._known.get(text)
+        if reading is None:
             words = normalise_query(text).split()
-            ids = tuple(map(self._vocabulary.id, words))
-            unknown = (word for word, id_ in zip(words, ids, strict=True) if id_ == UNKNOWN)
-            self._known[text] = Reading((*ids, END_OF_QUERY), tuple(dict.fromkeys(unknown)))
-        reading = self._known[text]
+            ids = [self._vocabulary.id(word) for word in words]
+            unknown: tuple[str, ...] = ()
+            if UNKNOWN in ids:
+                pairs = zip(words, ids, strict=True)
+                unknown = tuple(dict.fromkeys(word for word, id_ in pairs if id_ == UNKNOWN))
+            reading = self._known[text] = Reading((*ids, END_OF_QUERY), unknown)
         if not reading.unknown or not session.outside:
             return reading
-        ids = tuple(map(session.id, normalise_query(text).split()))
-        unknown = (word for word in reading.unknown if session.id(word) == UNKNOWN)
-        return Reading((*ids, END_OF_QUERY), tuple(unknown))
+        ids = [session.id(word) for word in normalise_query(text).split()]
+        unknown = tuple(word for word in reading.unknown if session.id(word) == UNKNOWN)
+        return Reading((*ids, END_OF_QUERY), unknown)
 
 
 def _flat(readings: Sequence[Sequence[Reading]]) -> tuple[Integers, Integers]:
     """The context of each candidate, and its words, padded to the longest."""
     flat = [reading.ids for row in readings for reading in row]
-    words = np.full((len(flat), max(map(len, flat))), NO_WORD, dtype=np.int64)
-    for row, ids in zip(words, flat, strict=True):
-        row[: len(ids)] = ids
+    lengths = np.array([len(ids) for ids in flat])
+    words = np.full((len(flat), int(lengths.max())), NO_WORD, dtype=np.int64)
+    words[np.arange(words.shape[1]) < lengths[:, None]] = list(chain.from_iterable(flat))
     return np.repeat(np.arange(len(readings)), list(map(len, readings))), words

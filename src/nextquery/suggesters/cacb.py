@@ -167,18 +167,18 @@ class CACB(CountSuggester[CACBSettings]):
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
         """The concept's probability times the query's share of it."""
         path = self._path(context)
+        queries = [self.background.id(text) for text in candidates]
+        known = np.array([query for query in queries if query is not None], np.int64)
+        concepts = self.concepts.of_query[known]
+        shares = self.background.counts[known] / self.concepts.counts[concepts]
+        probabilities = iter((self.tree.probabilities(path, concepts) * shares).tolist())
         escaped = log(self.tree.escapes(path) * (self.tree.total + 1))
         return [
-            self._log_probability(path, query)
-            if query is not None
-            else escaped + self.background.log_prior(candidate)
-            for candidate, query in ((text, self.background.id(text)) for text in candidates)
+            escaped + self.background.log_prior(candidate)
+            if query is None
+            else log(next(probabilities))
+            for query, candidate in zip(queries, candidates, strict=True)
         ]
-
-    def _log_probability(self, path: Sequence[int], query: int) -> float:
-        concept = int(self.concepts.of_query[query])
-        share = int(self.background.counts[query]) / int(self.concepts.counts[concept])
-        return log(float(self.tree.probabilities(path, np.array([concept]))[0]) * share)
 
     def write(self, folder: Path) -> None:
         """Write the concepts and the tree."""
