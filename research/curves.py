@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nextquery.errors import ArtifactError
-from nextquery.evaluation.probes.hidden_intent import intent_result
+from nextquery.evaluation.probes.likelihood import intent_result
 from nextquery.guard.guard import Guard
 from nextquery.inference.hred import HREDModel
 from nextquery.inference.hred_network import HREDNetwork

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from nextquery.evaluation.probes.hidden_intent import intent_result
+from nextquery.evaluation.probes.likelihood import intent_result
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.hred import HRED
 from research.commands import curve_of, make, save, train_plain

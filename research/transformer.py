@@ -28,7 +28,7 @@ from nextquery.artifacts import publish
 from nextquery.cli.fit import config_of
 from nextquery.config import load_config
 from nextquery.evaluation import scenarios
-from nextquery.evaluation.probes.hidden_intent import intent_result
+from nextquery.evaluation.probes.likelihood import intent_result
 from nextquery.evaluation.scenarios import Rules
 from nextquery.logs.data_folder import PreparedData
 from nextquery.model.likelihood import new_model

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from nextquery.cli.main import app
 from nextquery.config import load_config
 from nextquery.evaluation.experiment import run_experiment
-from nextquery.evaluation.probes.ngrams import KneserNey
+from nextquery.evaluation.probes.likelihood import KneserNey
 from nextquery.evaluation.scenarios import SCENARIOS, Rules, Scenario, every_context_cases
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.steps import FOLDER

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from nextquery.evaluation.probes.hidden_intent import IntentResult, intent_result
+from nextquery.evaluation.probes.likelihood import IntentResult, intent_result
 from nextquery.guard.guard import Guard
 from nextquery.inference.hred import HREDModel
 from nextquery.inference.hred_network import HREDNetwork

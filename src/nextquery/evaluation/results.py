@@ -18,8 +18,7 @@ from nextquery.evaluation.probes.gates import (
     GateResult,
     Projections,
 )
-from nextquery.evaluation.probes.hidden_intent import IntentResult
-from nextquery.evaluation.probes.ngrams import NgramPerplexity
+from nextquery.evaluation.probes.likelihood import IntentResult, NgramPerplexity
 from nextquery.evaluation.returning import ReturningResult
 from nextquery.evaluation.scenario_run import ScenarioResult
 from nextquery.evaluation.settings import ExperimentSettings

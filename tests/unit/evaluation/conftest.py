@@ -25,7 +25,7 @@ from nextquery.evaluation.probes.gates import (
     ProjectedText,
     Projections,
 )
-from nextquery.evaluation.probes.hidden_intent import AtDistance, IntentResult
+from nextquery.evaluation.probes.likelihood import AtDistance, IntentResult
 from nextquery.evaluation.results import DataFacts, ExperimentResults, SystemNames
 from nextquery.evaluation.scenario_run import (
     ContextLengthResult,

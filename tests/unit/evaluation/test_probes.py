@@ -34,8 +34,14 @@ from nextquery.evaluation.probes.gates import (
     gate_result,
     project,
 )
-from nextquery.evaluation.probes.hidden_intent import FEWEST, intent_cases, intent_result, traces
-from nextquery.evaluation.probes.ngrams import KneserNey, ngram_perplexities
+from nextquery.evaluation.probes.likelihood import (
+    FEWEST,
+    KneserNey,
+    intent_cases,
+    intent_result,
+    ngram_perplexities,
+    traces,
+)
 from nextquery.evaluation.scenarios import Noise
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.synthetic.log import make_log

@@ -17,7 +17,7 @@ from nextquery.evaluation.completion import (
 from nextquery.evaluation.learning_curve import LearningCurve
 from nextquery.evaluation.paper import PaperContext, PaperExamples
 from nextquery.evaluation.probes.gates import GateExample
-from nextquery.evaluation.probes.ngrams import NgramPerplexity
+from nextquery.evaluation.probes.likelihood import NgramPerplexity
 from nextquery.evaluation.probes.table import PROBES
 from nextquery.evaluation.report import html, page, plots, sections, tables
 from nextquery.evaluation.report.html import PLOTS

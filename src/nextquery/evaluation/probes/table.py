@@ -40,8 +40,12 @@ from nextquery.evaluation.probes.gates import (
     projections,
     read_gaps,
 )
-from nextquery.evaluation.probes.hidden_intent import IntentResult, intent_result
-from nextquery.evaluation.probes.ngrams import NgramPerplexity, ngram_perplexities
+from nextquery.evaluation.probes.likelihood import (
+    IntentResult,
+    NgramPerplexity,
+    intent_result,
+    ngram_perplexities,
+)
 from nextquery.evaluation.report import sections
 from nextquery.evaluation.results import ExperimentResults
 from nextquery.evaluation.returning import ReturningResult, returning_result

@@ -11,7 +11,7 @@ from nextquery.evaluation.completion import CompletionQuality, SystemCompletions
 from nextquery.evaluation.lists import AgainstTrivial, GenerationResult, SystemLists
 from nextquery.evaluation.paper import FIGURE_7, TABLE_1
 from nextquery.evaluation.probes.gates import GateComparison
-from nextquery.evaluation.probes.ngrams import NgramPerplexity
+from nextquery.evaluation.probes.likelihood import NgramPerplexity
 from nextquery.evaluation.report import html, plots, tables
 from nextquery.evaluation.report.html import PLOTS, Cell, Row, heading, paragraph, plot, table
 from nextquery.evaluation.report.plots import colour, draw_gates, svg_plot

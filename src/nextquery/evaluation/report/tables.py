@@ -6,7 +6,7 @@ from typing import Any
 from nextquery.evaluation.comparison import Comparison, Quality, RankedSystem, label
 from nextquery.evaluation.paper import PAPER, SESSIONS, TRAINING
 from nextquery.evaluation.probes.gates import GateComparison
-from nextquery.evaluation.probes.hidden_intent import AtDistance, IntentResult
+from nextquery.evaluation.probes.likelihood import AtDistance, IntentResult
 from nextquery.evaluation.report.html import Cell, Row, paragraph, table
 from nextquery.evaluation.results import ExperimentResults
 from nextquery.evaluation.returning import (
