@@ -2,9 +2,10 @@
 
 import os
 
-# Read when torch is loaded. Threads that wait by spinning take most of the processor's time where
-# tests run side by side: the trainer's took five times as much.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Read when torch and Polars are loaded. Their threads share the cores with other test processes: on
+# tables and batches this small they take more CPU time than they save of anybody's.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 import contextlib
 import json
@@ -39,6 +40,7 @@ settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
 
+HERE = Path(__file__).parent
 WHOLE_COMMANDS = ("browser", "install", "integration", "learning", "reliability")
 """Folders whose tests run browsers, commands or trainings: none is in the fast inner loop."""
 PROCESSES_AND_WAITING = (
@@ -49,14 +51,34 @@ PROCESSES_AND_WAITING = (
 """Unit tests that start processes or wait for connections: most of the time of the others."""
 
 
+LONGEST = (
+    *("learning/test_experiments.py", "integration/test_notebooks.py", "integration/test_spark.py"),
+    *("integration/test_documented_commands.py", "integration/test_prepare.py"),
+    *("integration/test_nightly_job.py", "learning", "reliability", "integration", "install"),
+)
+"""Files and folders that come first, so that no process ends long after the others."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what the fast inner loop leaves out."""
+    fast = config.option.markexpr == "not slow"
+    return True if fast and collection_path in {HERE / name for name in WHOLE_COMMANDS} else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what is in these folders and files."""
-    here = Path(__file__).parent
-    slow = {here / name for name in WHOLE_COMMANDS}
-    slow |= {here / "unit" / name for name in PROCESSES_AND_WAITING}
+    """Mark as slow what is in these folders and files, and begin with the longest."""
+    slow = {HERE / name for name in WHOLE_COMMANDS}
+    slow |= {HERE / "unit" / name for name in PROCESSES_AND_WAITING}
     for item in items:
         if slow & {item.path, *item.path.parents}:
             item.add_marker(pytest.mark.slow)
+    order = {HERE / name: number for number, name in enumerate(LONGEST)}
+
+    def rank(item: pytest.Item) -> int:
+        ranks = [order[path] for path in (item.path, *item.path.parents) if path in order]
+        return min(ranks, default=len(order))
+
+    items.sort(key=rank)
 
 
 @dataclass(frozen=True)
