@@ -64,7 +64,7 @@ CONSTANTS = {
         "answer: 10 s",
     ],
     "synthetic-log": [
-        "2,700 or so words", "60,000 sessions, K", "15% come from", "6% come from",
+        "2,700 or so words", "60,000 sessions, K", "15% are drawn", "6% are drawn",
         "3% of the queries",
         "85% for two", "20% for the others", "50% for other",
     ],

@@ -218,7 +218,7 @@ def train(
     out: Annotated[Path, typer.Option(help="The model folder to write.")],
     kind: Annotated[
         str | None,
-        typer.Option(help="hred (default), or transformer: one over all queries of a session."),
+        typer.Option(help="hred (default) or transformer."),
     ] = None,
     config: Annotated[
         str | None,

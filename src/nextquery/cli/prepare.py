@@ -205,7 +205,7 @@ def init(
     columns: Annotated[
         str,
         typer.Option(
-            help="Which columns to read, where they are not found: "
+            help="Which columns to read, if they are not detected: "
             "user=...,time=...,query=...[,click=...]."
         ),
     ] = "",
@@ -297,8 +297,8 @@ def synth(
         str,
         typer.Option(
             metavar="none|outcome|chance",
-            help="Whether users are satisfied, which clicks and pauses follow: by the outcome "
-            "searched for, or, as the control, by chance.",
+            help="Clicks and pauses depend on whether a query satisfied its user: by the outcome "
+            "that was searched for, or, as the control, at random.",
         ),
     ] = "none",
     extra_words: Annotated[

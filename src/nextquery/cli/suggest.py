@@ -59,7 +59,7 @@ Specificity = Annotated[
     typer.Option(
         min=0.0,
         max=1.0,
-        help="How much globally popular queries are held back; by default 0.3 with HRED, "
+        help="How much lower globally popular queries are ranked; by default 0.3 with HRED, "
         "0.25 with a blend, 0 with others.",
     ),
 ]
@@ -84,9 +84,7 @@ Mode = Annotated[
 ]
 Preset = Annotated[
     str | None,
-    typer.Option(
-        help="HRED: paper for lists made as in the paper: by likelihood alone, nothing preferred."
-    ),
+    typer.Option(help="HRED: paper makes lists as in the paper, ranked by likelihood alone."),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -145,7 +143,9 @@ def suggest(
     blocklist: Blocklist = None,
     hits: Annotated[
         Path | None,
-        typer.Option(help="File of titles or known queries: suggest only what one contains."),
+        typer.Option(
+            help="File of titles or known queries: suggest only queries whose words a line has."
+        ),
     ] = None,
     rescue: Annotated[
         Path | None,
@@ -171,8 +171,8 @@ def suggest(
         bool,
         typer.Option(
             "--fallback/--no-fallback",
-            help="Where a count model has nothing, show related or frequent queries, which the "
-            "service would not.",
+            help="If a count model has nothing, show related or frequent queries; the service "
+            "shows none.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -468,7 +468,7 @@ def neighbours(
 
 def why(
     model: Annotated[Path, typer.Argument(help="A model folder of any kind.")],
-    query: Annotated[str, typer.Argument(help="The query that is asked about.")],
+    query: Annotated[str, typer.Argument(help="The query to explain.")],
     context: Annotated[
         list[str] | None,
         typer.Option("--context", help="A query of the session, oldest first; repeatable."),

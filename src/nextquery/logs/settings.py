@@ -65,8 +65,8 @@ class ReadSettings:
     parameter: str | None = None
     """Access logs: which parameter of an address is the query; q by default."""
     where: tuple[str, ...] = setting((), metavar="COLUMN=VALUE")
-    """Take only rows in which a column of the log has a value, column=value, or has not,
-    column!=value; repeatable. Texts are compared without blanks around them."""
+    """Keep only rows in which a column of the log has a value (column=value) or another one
+    (column!=value); repeatable. Surrounding blanks are ignored."""
 
     def conditions(self) -> tuple[Condition, ...]:
         """What `where` says."""
@@ -109,8 +109,8 @@ class PrepareSettings:
     """Three times that end background, training and validation; by default the log's time is cut in
     the paper's proportions."""
     split_days: str | None = setting(None, metavar="D1,D2,D3")
-    """Days of training, validation and test at the end of the log; all before is background. For
-    folders that `update` moves on."""
+    """Days of training, validation and test at the end of the log; the rest is background. For
+    folders that `nextquery update` extends."""
     holdout_users: float = 0.0
     """Share of users kept for evaluation only."""
     vocabulary_size: int = setting(90_000, panel=TUNING)

@@ -227,13 +227,13 @@ class SuggestRequest(OfVisitor):
         default=None,
         ge=0,
         le=1,
-        description="How much globally popular queries are held back: 0 ranks by likelihood alone, "
-        "1 by what the session adds. Left out: as the service or the model has it.",
+        description="How much lower globally popular queries are ranked: 0 ranks by likelihood "
+        "alone, 1 by what the session adds. By default the setting of the service or the model.",
     )
     known: Known | None = Field(
         default=None,
         description="Queries that enough users typed: no matter, ranked higher, or nothing else. "
-        "Left out: as the service or the model has it. A count model suggests no others.",
+        "By default the setting of the service or the model. A count model suggests no others.",
     )
     usefulness: float = Field(
         default=0.0,
@@ -457,7 +457,8 @@ class ModelFacts(BaseModel):
     judges_usefulness: bool = Field(description="Whether it takes `usefulness`.")
     version: str = Field(description="Changes when another model is loaded under the name.")
     specificity: float = Field(
-        description="How much globally popular queries are held back, unless a request says."
+        description="How much lower globally popular queries are ranked, unless a request says "
+        "otherwise."
     )
     min_users: int = Field(description="K of the guard: what fewer users typed is not shown.")
 

@@ -74,7 +74,7 @@ class ServiceSettings:
     again: int = setting(3, least=0, most=MAX_SUGGESTIONS, panel=LISTS)
     """Most earlier queries of the visitor in an answer."""
     again_threshold: float | None = setting(None, least=0, most=1, panel=LISTS)
-    """Show no earlier query unless one is this likely; by default as the model has it."""
+    """Show no earlier query unless one is this likely; by default the model's own threshold."""
     user_days: int | None = setting(None, least=1, most=MAX_FEEDBACK_DAYS)
     """Keep the searches of visitors who are named by `user_id` for this many days, where sessions
     are kept; by default nothing is kept."""
@@ -130,12 +130,12 @@ class ServiceSettings:
     """Suggestions or completions in a list, unless a request says otherwise."""
     known: Known | None = setting(None, panel=LISTS)
     """Queries that K users typed: free (no preference), prefer or only, unless a request says
-    otherwise; by default as the model has it."""
+    otherwise; by default the model's setting."""
     specificity: float | None = setting(None, least=0, most=1, panel=LISTS)
-    """How much globally popular queries are held back, unless a request says otherwise; by default
-    as the model has it."""
+    """How much lower globally popular queries are ranked, unless a request says otherwise; by
+    default the model's setting."""
     hits: Path | None = setting(None, panel=LISTS)
-    """File of titles or known queries, one per line: show only queries whose words one has."""
+    """File of titles or known queries, one per line: show only queries whose words one line has."""
     blocklist: Path | None = setting(None, panel=LISTS)
     """File of words and phrases never to suggest."""
     kill_switch: Path | None = None
