@@ -41,7 +41,7 @@ settings.load_profile("no deadline")
 
 
 HERE = Path(__file__).parent
-WHOLE_COMMANDS = ("browser", "install", "integration", "learning", "reliability")
+WHOLE_COMMANDS = ("browser", "contract", "install", "integration", "learning", "reliability")
 """Folders whose tests run browsers, commands or trainings: none is in the fast inner loop."""
 PROCESSES_AND_WAITING = (
     *("cli/test_log_commands.py", "cli/test_main.py", "cli/test_signals.py"),

@@ -117,6 +117,7 @@ def test_records_of_another_form_are_refused(tmp_path: Path, keys: list[bytes]) 
         load_record_trie(artifact, "t.trie", "<Q", 8)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.text(max_size=20), max_size=80),
     st.integers(1, 6),

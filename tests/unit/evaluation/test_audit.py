@@ -240,15 +240,18 @@ AUDITED_SESSIONS = [
 ]
 
 
-@pytest.fixture
-def folders(prepared: Any, tiny_log: Any, tmp_path: Path) -> tuple[Any, Path]:
+@pytest.fixture(scope="module")
+def folders(
+    prepared: Any, tiny_log: Any, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Any, Path]:
     users = [(f"{user}-{n}", queries) for n, (user, queries) in enumerate(AUDITED_SESSIONS)]
     data = prepared(tiny_log(users, min_users=3))
-    fit_model(Adjacency, data).save(tmp_path / "model")
-    return data, tmp_path / "model"
+    model = tmp_path_factory.mktemp("audited") / "model"
+    fit_model(Adjacency, data).save(model)
+    return data, model
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def result(folders: tuple[Any, Path]) -> AuditResult:
     data, model = folders
     return audit(model, data, AuditSettings(min_users=(1, 3), planting=FEW))
@@ -278,6 +281,7 @@ def test_other_kinds_are_made_if_asked_for(folders: tuple[Any, Path]) -> None:
         audit(model, data, AuditSettings(kinds=("nonsense",), planting=FEW))
 
 
+@pytest.mark.slow
 def test_a_trained_model_is_not_trained_again_unasked(
     folders: tuple[Any, Path], tmp_path: Path
 ) -> None:

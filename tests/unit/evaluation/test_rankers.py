@@ -215,6 +215,7 @@ def qvmm(small_data: PreparedData) -> QVMM:
     return fit_model(QVMM, small_data)
 
 
+@pytest.mark.slow
 def test_a_scenario_from_cases_to_results(
     small_data: PreparedData, qvmm: QVMM, shared_words: Scorer, tmp_path: Path
 ) -> None:

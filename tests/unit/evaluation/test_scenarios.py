@@ -245,6 +245,7 @@ def test_count_models_alone_are_scored_on_test_parts_only(
     assert np.isfinite(table.values).all()
 
 
+@pytest.mark.slow
 def test_for_new_visitors_no_feature_holds_the_users_own_sessions(
     small_data: PreparedData, tmp_path: Path
 ) -> None:
@@ -369,6 +370,7 @@ def test_earlier_queries_come_before_the_context_and_are_compared_by_letters() -
     assert columns["earlier_similarity_2"].tolist() == pytest.approx([0, 1, 0, 0])
 
 
+@pytest.mark.slow
 def test_only_known_visitors_have_earlier_queries(
     small_data: PreparedData, shared_words: Scorer, tmp_path: Path, monkeypatch: Any
 ) -> None:

@@ -99,16 +99,16 @@ SETTINGS = RerankSettings(min_taken=300)
 
 
 @pytest.fixture(scope="module")
-def reranked(collected: Feedback, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(collected: Feedback, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("reranked") / "model"
     make_reranker(collected.impressions, models / "adjacency", target, "", SETTINGS)
     return target
 
 
-def test_what_visitors_take_comes_first(models: Path, reranked: Path) -> None:
+def test_what_visitors_take_comes_first(models: Path, folder: Path) -> None:
     """4,000 impressions are enough for half of what a perfect order would gain."""
     before = acceptance(lister(models / "adjacency"))
-    after = acceptance(lister(reranked))
+    after = acceptance(lister(folder))
     assert after > before * 1.1
 
 
@@ -145,19 +145,11 @@ def test_too_little_is_refused(collected: Feedback, models: Path, tmp_path: Path
         make_reranker(collected.impressions, models / "adjacency", tmp_path / "x", "hred", SETTINGS)
 
 
-def test_the_folder_holds_no_text_that_visitors_typed(reranked: Path) -> None:
-    assert isinstance(load(reranked), Reranker)
-    files = [path for path in reranked.iterdir() if path.is_file()]
+def test_the_folder_holds_no_text_that_visitors_typed(folder: Path) -> None:
+    assert isinstance(load(folder), Reranker)
+    files = [path for path in folder.iterdir() if path.is_file()]
     assert len(files) > 8
     assert not any(b"query 1" in path.read_bytes() for path in files)
-
-
-@pytest.fixture(scope="module")
-def folder(collected: Feedback, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("reranked") / "model"
-    settings = RerankSettings(min_taken=300)
-    make_reranker(collected.impressions, models / "adjacency", target, "", settings)
-    return target
 
 
 def opened(folder: Path) -> Reranker:
@@ -250,6 +242,7 @@ def test_damaged_folders_are_refused(folder: Path, tmp_path: Path) -> None:
             load(broken)
 
 
+@pytest.mark.slow
 def test_a_reranker_of_a_reranker_is_refused(
     collected: Feedback, folder: Path, tmp_path: Path
 ) -> None:
@@ -270,17 +263,9 @@ def test_ties_keep_the_order_of_the_base(folder: Path) -> None:
     assert [item.text for item in flat.reorder(["query 3"], pool)] == [item.text for item in pool]
 
 
-@pytest.fixture(scope="module")
-def made(collected: Feedback, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("reranked") / "model"
-    settings = RerankSettings(min_taken=300)
-    make_reranker(collected.impressions, models / "adjacency", target, "", settings)
-    return target
-
-
 @pytest.fixture
-def reranker_folder(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "model"))
+def reranker_folder(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "model"))
 
 
 def trial(base: Lister, served: Lister, reranker_folder: Path, visitors: int = 1200) -> Feedback:

@@ -297,6 +297,7 @@ def test_a_row_alone_has_the_numbers_it_has_in_a_batch(make_model: ModelMaker) -
         np.testing.assert_array_equal(decoder.predict(alone).of(every)[0], scores[row])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["exact", "fast"])
 @pytest.mark.parametrize("sizes", [(9000, 512, 16), (200, 12, 1500)], ids=["words", "states"])
 def test_a_step_that_threads_share_has_the_same_numbers(
