@@ -102,8 +102,8 @@ def require(*extras: str, install: str | None = None) -> None:
     """Refuse what needs extras before it begins; `install` is a name for them all."""
     for extra in extras:
         for module in missing(extra):
-            wanted = f"'nextquery[{install or extra}]'"
-            raise MissingDependencyError(f"{module} is not installed: pip install {wanted}")
+            package = f"'nextquery[{install or extra}]'"
+            raise MissingDependencyError(f"{module} is not installed: pip install {package}")
 
 
 def missing_message(module: str) -> str | None:
@@ -118,5 +118,5 @@ def missing_message(module: str) -> str | None:
     top = module.split(".")[0]
     if extra is None and top not in CORE:
         return None
-    wanted = f"'nextquery[{extra}]'" if extra else "nextquery"
-    return f"{top} is not installed: pip install {wanted}"
+    package = f"'nextquery[{extra}]'" if extra else "nextquery"
+    return f"{top} is not installed: pip install {package}"

@@ -122,9 +122,9 @@ def plain_path(folder: Path, descriptor: int) -> Path:
     )
 
 
-def exchange(one: Path, other: Path) -> bool:
+def exchange(first: Path, second: Path) -> bool:
     """Exchange two names of one disk atomically; False where that is not possible."""
-    names = os.fsencode(one), os.fsencode(other)
+    names = os.fsencode(first), os.fsencode(second)
     library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
     if sys.platform == "darwin":
         failed = library.renamex_np(*names, _RENAME_EXCHANGE) if library else -1
@@ -139,7 +139,7 @@ def exchange(one: Path, other: Path) -> bool:
     number = ctypes.get_errno()
     if number in _NOT_POSSIBLE:
         return False
-    raise OSError(number, os.strerror(number), str(other))
+    raise OSError(number, os.strerror(number), str(second))
 
 
 _LONGEST_NAME = 200

@@ -145,8 +145,8 @@ def _is_own(folder: Path) -> bool:
         status = folder.lstat()
     except OSError:
         return False
-    mine = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
-    return mine and stat.S_ISDIR(status.st_mode)
+    is_mine = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+    return is_mine and stat.S_ISDIR(status.st_mode)
 
 
 _SORTS = {

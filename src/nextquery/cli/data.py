@@ -260,10 +260,10 @@ def _approximate_line(path: Path) -> str:
     return f"{path}: the removal of {users:,} users is approximate; train anew" if users else ""
 
 
-def _summary(revision: "Revision", asked: int, out: Path) -> str:
+def _summary(revision: "Revision", requested: int, out: Path) -> str:
     lines = [
-        f"{revision.users_removed:,} of {asked:,} users had rows; {revision.rows_removed:,} rows "
-        f"removed",
+        f"{revision.users_removed:,} of {requested:,} users had rows; "
+        f"{revision.rows_removed:,} rows removed",
         f"written to {out}",
         "models made before this still know these users: fit or train them again",
     ]

@@ -118,7 +118,7 @@ def decode_options(
     if isinstance(suggester, Adjustable) and not sets and given.keys() <= adjustable:
         return given
     names = [f"--{key}" for key in given if key not in adjustable]
-    names += [f"--set {one}" for one in sets]
+    names += [f"--set {change}" for change in sets]
     raise InputError(f"{', '.join(names)}: only for a neural model; this one is {suggester.kind!r}")
 
 
@@ -325,7 +325,7 @@ def complete(
     suggester = load(model, blocklist=blocklist)
     if not isinstance(suggester, Completer):
         raise unable(model, suggester, "completes nothing")
-    if any(one.startswith("specificity=") for one in settings or ()):
+    if any(change.startswith("specificity=") for change in settings or ()):
         raise InputError("--set specificity: orders suggestions, not completions")
     given: dict[str, object] = {"beam": beam, "diversity": diversity}
     given |= {"known": known, "mode": mode}

@@ -390,19 +390,32 @@ def measure_static(folder: Path, model: "Suggester", data: "PreparedData") -> St
     lists = StaticLists(folder)
     static = [lists.suggest(context)[:SHOWN] for context, _ in cases]
     dynamic = _model_lists(model, [context for context, _ in cases])
-    wanted = [join_words(query) for _, query in cases]
-    both = [(mine, theirs) for mine, theirs in zip(static, dynamic, strict=True) if mine and theirs]
+    next_queries = [join_words(query) for _, query in cases]
+    answered_by_both = [
+        (of_files, of_model)
+        for of_files, of_model in zip(static, dynamic, strict=True)
+        if of_files and of_model
+    ]
     visits = sorted(lists.visit_bytes(queries) for queries in sessions)
     return StaticQuality(
         sessions=len(sessions),
         contexts=len(cases),
         answered=_share(static),
         model_answered=_share(dynamic),
-        first_agrees=_mean([float(mine[0] == theirs[0]) for mine, theirs in both]),
-        overlap=_mean([len(set(mine) & set(theirs)) / len(theirs) for mine, theirs in both]),
-        hits=_mean([float(query in shown) for query, shown in zip(wanted, static, strict=True)]),
+        first_agrees=_mean(
+            [float(of_files[0] == of_model[0]) for of_files, of_model in answered_by_both]
+        ),
+        overlap=_mean(
+            [
+                len(set(of_files) & set(of_model)) / len(of_model)
+                for of_files, of_model in answered_by_both
+            ]
+        ),
+        hits=_mean(
+            [float(query in shown) for query, shown in zip(next_queries, static, strict=True)]
+        ),
         model_hits=_mean(
-            [float(query in shown) for query, shown in zip(wanted, dynamic, strict=True)]
+            [float(query in shown) for query, shown in zip(next_queries, dynamic, strict=True)]
         ),
         visit_bytes=statistics.mean(visits),
         visit_bytes_95=visits[int(0.95 * (len(visits) - 1))],

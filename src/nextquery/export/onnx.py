@@ -271,10 +271,10 @@ def _difference(folder: Path, model: NeuralSuggester, known: Sequence[str]) -> f
     Contexts of none, one and two known queries, each followed by another.
     """
     exported = OnnxModel(folder)
-    some = [text for text in known[: 4 * _CHECKED_QUERIES] if _read_alike(text, model)]
-    some = some[:_CHECKED_QUERIES] or [""]
-    contexts = [[some[index - n] for n in range(index % 3)] for index in range(len(some))]
-    candidates = [[some[(index + 1) % len(some)]] for index in range(len(some))]
+    checked = [text for text in known[: 4 * _CHECKED_QUERIES] if _read_alike(text, model)]
+    checked = checked[:_CHECKED_QUERIES] or [""]
+    contexts = [[checked[index - n] for n in range(index % 3)] for index in range(len(checked))]
+    candidates = [[checked[(index + 1) % len(checked)]] for index in range(len(checked))]
     difference = max(
         abs(exported.score(context, texts[0]) - scores[0].log_likelihood)
         for context, texts, scores in zip(

@@ -127,8 +127,10 @@ class _HREDGraph(Graph):
         raw = self.add("Add", self.product(state, self.weight(f"{name}.gates")), gates_input)
         halves = self.array(f"{name}.halves", np.array([size, size]))
         reset, update = self.add("Split", self.add("Sigmoid", raw), halves, outputs=2, axis=1)
-        kept = self.product(self.add("Mul", reset, state), self.weight(f"{name}.candidate"))
-        candidate = self.add("Tanh", self.add("Add", kept, candidate_input))
+        reset_product = self.product(
+            self.add("Mul", reset, state), self.weight(f"{name}.candidate")
+        )
+        candidate = self.add("Tanh", self.add("Add", reset_product, candidate_input))
         change = self.add("Mul", update, self.add("Sub", candidate, state))
         return str(self.add("Add", state, change))
 

@@ -83,8 +83,8 @@ class VoteTest:
         mixture = betaln(self._weight + wins, self._weight + losses)
         under = wins * np.log(shares) + losses * np.log1p(-shares)
         logs = mixture - betaln(self._weight, self._weight) - under
-        kept = shares[logs < -math.log(self.alpha)]
-        return (float(kept[0]), float(kept[-1])) if len(kept) else (0.0, 1.0)
+        plausible = shares[logs < -math.log(self.alpha)]
+        return (float(plausible[0]), float(plausible[-1])) if len(plausible) else (0.0, 1.0)
 
     def votes_needed(self, preference: float, power: float) -> int:
         """After how many votes such a preference is found with probability `power`."""
@@ -268,11 +268,11 @@ def _interleaved(
 ) -> TrialResult:
     votes = np.array([vote for _, vote in _votes(shown, arms)], dtype=np.float64)
     # Taken 1 : (1 + r) times, a preference is (1 + r) / (2 + r).
-    wanted = (1 + settings.smallest_effect) / (2 + settings.smallest_effect)
-    test = VoteTest(wanted - 0.5, settings.alpha)
+    smallest_share = (1 + settings.smallest_effect) / (2 + settings.smallest_effect)
+    test = VoteTest(smallest_share - 0.5, settings.alpha)
     evidence = test.evidence(votes)
     per_vote = len(shown) / max(len(votes), 1)
-    horizon = test.votes_needed(wanted, settings.power)
+    horizon = test.votes_needed(smallest_share, settings.power)
     likely = test.votes_needed(evidence.estimate, settings.power)
     results = [_placed(shown, arm, int((votes == n).sum())) for n, arm in enumerate(arms)]
     return _result(
@@ -324,11 +324,11 @@ class _Visitors:
         """Second less first among the first `end` visitors, and its variance."""
         values = []
         for arm in (0, 1):
-            mine = np.flatnonzero(self.arm[:end] == arm)
-            taken, shown = self.taken[mine], self.shown[mine]
+            of_arm = np.flatnonzero(self.arm[:end] == arm)
+            taken, shown = self.taken[of_arm], self.shown[of_arm]
             share = taken.sum() / shown.sum()
             errors = taken - share * shown
-            size = len(mine)
+            size = len(of_arm)
             values.append((share, (errors**2).sum() * size / (size - 1) / shown.sum() ** 2))
         (first, first_variance), (second, second_variance) = values
         return float(second - first), float(first_variance + second_variance)
@@ -349,24 +349,24 @@ def _split(
     earlier: int,
 ) -> TrialResult:
     names = [arm.name for arm in arms]
-    mine = [impression for impression in shown if _arm(impression) in names]
-    visitors = _split_visitors(mine, names)
+    of_arms = [impression for impression in shown if _arm(impression) in names]
+    visitors = _split_visitors(of_arms, names)
     differences = np.array([visitors.difference(end) for end in visitors.looks()]).reshape(-1, 2)
-    kept = differences[differences[:, 1] > 0]
-    share = sum(bool(impression.taken) for impression in mine) / max(len(mine), 1)
+    nonzero = differences[differences[:, 1] > 0]
+    share = sum(bool(impression.taken) for impression in of_arms) / max(len(of_arms), 1)
     effect = max(settings.smallest_effect * share, 1e-6)
     test = DifferenceTest(effect, settings.alpha)
-    evidence = test.evidence(kept[:, 0], kept[:, 1])
-    results = [_seen(mine, arm, int((visitors.arm == n).sum())) for n, arm in enumerate(arms)]
+    evidence = test.evidence(nonzero[:, 0], nonzero[:, 1])
+    results = [_seen(of_arms, arm, int((visitors.arm == n).sum())) for n, arm in enumerate(arms)]
 
     def left(difference: float) -> float | None:
-        if not len(kept):
+        if not len(nonzero):
             return None
-        growth = test.growth_needed(difference, float(kept[-1, 1]), settings.power)
-        return None if growth >= MOST / 100 else (growth - 1) * len(mine)
+        growth = test.growth_needed(difference, float(nonzero[-1, 1]), settings.power)
+        return None if growth >= MOST / 100 else (growth - 1) * len(of_arms)
 
     return _result(
-        "split", results, len(mine), evidence, evidence.crossed, left(effect),
+        "split", results, len(of_arms), evidence, evidence.crossed, left(effect),
         left(evidence.estimate), earlier,
     )  # fmt: skip
 
@@ -375,9 +375,9 @@ def _split_visitors(shown: Sequence[Impression], names: Sequence[str]) -> _Visit
     """What each visitor did on their first day."""
     first: dict[str, list[Impression]] = {}
     for impression in shown:
-        mine = first.setdefault(impression.visitor, [impression])
-        if mine[0] is not impression and mine[0].day == impression.day:
-            mine.append(impression)
+        impressions = first.setdefault(impression.visitor, [impression])
+        if impressions[0] is not impression and impressions[0].day == impression.day:
+            impressions.append(impression)
     rows = [
         (
             names.index(_arm(lists[0])),
@@ -396,8 +396,10 @@ def _arm(shown: Impression) -> str:
 
 
 def _seen(shown: Sequence[Impression], arm: Arm, visitors: int) -> ArmResult:
-    mine = [impression for impression in shown if _arm(impression) == arm.name]
-    return ArmResult(arm.name, arm.version, visitors, len(mine), sum(bool(e.taken) for e in mine))
+    of_arm = [impression for impression in shown if _arm(impression) == arm.name]
+    return ArmResult(
+        arm.name, arm.version, visitors, len(of_arm), sum(bool(e.taken) for e in of_arm)
+    )
 
 
 def _result(

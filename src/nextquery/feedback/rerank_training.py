@@ -178,10 +178,10 @@ def count_taken(
                 counts[key][1] += accepted
                 if len(visitors[key]) < min_visitors:
                     visitors[key].add(impression.visitor)
-    kept = sorted(key for key, seen in visitors.items() if len(seen) >= min_visitors)
-    table = np.array([counts[key] for key in kept], dtype=np.float64).reshape(-1, 2)
+    enough_visitors = sorted(key for key, seen in visitors.items() if len(seen) >= min_visitors)
+    table = np.array([counts[key] for key in enough_visitors], dtype=np.float64).reshape(-1, 2)
     overall = (total[1] + 1) / (total[0] + 2)
-    return TakenRates(np.array(kept, dtype=np.uint64), table[:, 0], table[:, 1], overall)
+    return TakenRates(np.array(enough_visitors, dtype=np.uint64), table[:, 0], table[:, 1], overall)
 
 
 def publish_reranker(base: Path, target: Path, trained: TrainedReranker) -> None:

@@ -219,8 +219,8 @@ class Reranker:
         """At most `n` suggestions, those first that visitors would rather take."""
         length = max(n, POOL) if n > 0 and self.enabled else n
         if isinstance(self.base, Decoding):
-            wanted = {"diversity": diversity, "specificity": specificity, "known": known}
-            given = {key: value for key, value in wanted.items() if value is not None}
+            options = {"diversity": diversity, "specificity": specificity, "known": known}
+            given = {key: value for key, value in options.items() if value is not None}
             config = self.base.config.model_copy(update=given)
             pool = self.base.suggest(context, length, config=config)
         else:

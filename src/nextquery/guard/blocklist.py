@@ -293,9 +293,9 @@ def draws_out(word: str, plain: str) -> bool:
     >>> draws_out("g", "69")
     False
     """
-    runs, kept = _runs(word), _runs(plain)
-    same = [merged(letter) for letter, _ in runs] == [merged(letter) for letter, _ in kept]
-    return same and _runs_drawn_out(runs, kept)
+    runs, plain_runs = _runs(word), _runs(plain)
+    same = [merged(letter) for letter, _ in runs] == [merged(letter) for letter, _ in plain_runs]
+    return same and _runs_drawn_out(runs, plain_runs)
 
 
 def inflects(word: str, plain: str) -> bool:
@@ -306,10 +306,10 @@ def inflects(word: str, plain: str) -> bool:
     >>> inflects("badwords", "badword"), inflects("riding", "ride"), inflects("test", "teste")
     (True, True, False)
     """
-    kept = _runs(plain[:-1] if plain.endswith(("e", "y")) else plain)
-    begun = _runs(word)[: len(kept)]
-    same = [letter for letter, _ in begun] == [letter for letter, _ in kept]
-    return len(word) >= len(plain) and same and _runs_drawn_out(begun[:-1], kept[:-1])
+    stem_runs = _runs(plain[:-1] if plain.endswith(("e", "y")) else plain)
+    begun = _runs(word)[: len(stem_runs)]
+    same = [letter for letter, _ in begun] == [letter for letter, _ in stem_runs]
+    return len(word) >= len(plain) and same and _runs_drawn_out(begun[:-1], stem_runs[:-1])
 
 
 def _runs_drawn_out(runs: list[tuple[str, int]], plain: list[tuple[str, int]]) -> bool:

@@ -248,7 +248,7 @@ class Guard:
             pairs.append(pair_keys(keys[:-1], keys[1:]))
         return OwnText(
             frozenset(typed),
-            frozenset(word for some in words for word in some),
+            frozenset(word for words_of_query in words for word in words_of_query),
             np.unique(np.concatenate(pairs)),
         )
 

@@ -84,9 +84,9 @@ def _begins(words: Sequence[str], text: str, low: int, high: int) -> bool:
     return index < high and words[index].startswith(text)
 
 
-def _replaced(one: str, other: str) -> bool:
+def _replaced(first: str, second: str) -> bool:
     """Whether two words differ in one letter: often both are right ("iceland", "ireland")."""
-    return len(one) == len(other) and sorted(one) != sorted(other)
+    return len(first) == len(second) and sorted(first) != sorted(second)
 
 
 class QuerySpeller:

@@ -291,7 +291,7 @@ def _corrections(data: PreparedData) -> dict[str, str]:
         if row["users"] >= data.min_users and row["first"] in counts and row["second"] in counts
     }
     candidates = learn_spelling(sorted(counts), counts, beside).candidates
-    return {word: some[0].text for word, some in candidates.items() if some[0].alone}
+    return {word: ranked[0].text for word, ranked in candidates.items() if ranked[0].alone}
 
 
 def _pair_users(data: PreparedData) -> pl.DataFrame:

@@ -110,7 +110,7 @@ class Library:
         )
         self.advance = self._function("advance", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 6])
         self.predict = self._function("predict", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 3])
-        asked = [*[_POINTER] * 2, _INTEGER, _POINTER, *sizes, _POINTER, _INTEGER]
+        argument_types = [*[_POINTER] * 2, _INTEGER, _POINTER, *sizes, _POINTER, _INTEGER]
         self.score = self._function("score", [*[_POINTER] * 3, _INTEGER, *[_POINTER] * 3])
         self.step = self._function("step", [*[_POINTER] * 2, _INTEGER, *[_POINTER] * 2], _INTEGER)
         self.ended = self._function("ended", [_POINTER, _INTEGER])
@@ -122,7 +122,9 @@ class Library:
         self.followers = self._function(
             "followers", [_POINTER, _INTEGER], ctypes.POINTER(ctypes.c_int32)
         )
-        self.best = self._function("best", [*asked, *[_POINTER] * 3, _INTEGER, _POINTER], _INTEGER)
+        self.best = self._function(
+            "best", [*argument_types, *[_POINTER] * 3, _INTEGER, _POINTER], _INTEGER
+        )
 
     def _function(self, name: str, arguments: Sequence[Any], result: Any = None) -> Any:
         function = getattr(self._library, f"nextquery_{name}")

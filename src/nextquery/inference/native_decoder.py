@@ -74,11 +74,11 @@ class NativeVocabularyRules:
         return record, [*arrays, self]
 
     def _flags_of(self, rules: ContextRules) -> NDArray[np.uint8]:
-        blocked, kept = rules.shared_blocked, self._flags
-        if kept is None or kept[0] is not blocked:
-            kept = blocked, _flags(self._never, blocked.alone, blocked.may_end)
-            self._flags = kept
-        return kept[1]
+        blocked, cached = rules.shared_blocked, self._flags
+        if cached is None or cached[0] is not blocked:
+            cached = blocked, _flags(self._never, blocked.alone, blocked.may_end)
+            self._flags = cached
+        return cached[1]
 
 
 class RulesCache:
@@ -510,11 +510,11 @@ class NativePrediction(Prediction):
     def of(self, words: Ids, rows: slice = ALL) -> Floats:
         """The log-probability of given words (rows, words), for some rows or for all."""
         words = np.ascontiguousarray(words)
-        asked = np.repeat(np.arange(self.rows)[rows], words.shape[1])
+        row_indices = np.repeat(np.arange(self.rows)[rows], words.shape[1])
         scores = np.empty(words.shape, dtype=np.float32)
         self._decoder.library.score(
             *(self._decoder.record, self._decoder.contexts(self._batch), self.record),
-            *(words.size, address(asked), address(words), address(scores)),
+            *(words.size, address(row_indices), address(words), address(scores)),
         )
         return scores
 

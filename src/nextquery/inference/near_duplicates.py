@@ -43,13 +43,13 @@ _SCRIPTS = tuple(
 def fold(texts: Iterable[str], language: str = AUTO) -> list[int]:
     """The places of those texts that are not near-copies of an earlier one."""
     seen: set[tuple[str, ...]] = set()
-    kept = []
+    first_indices = []
     for index, text in enumerate(texts):
         key = folding_key(text, language)
         if key not in seen:
             seen.add(key)
-            kept.append(index)
-    return kept
+            first_indices.append(index)
+    return first_indices
 
 
 @cache_short_texts(entries=16384, longest=100)

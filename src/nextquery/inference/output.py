@@ -49,9 +49,9 @@ class CopyTable:
 
     def columns(self, contexts: Ids, words: Ids) -> Ids:
         """The columns of `words` among those of their contexts; -1: cannot be copied."""
-        wanted = contexts * self.width + words
-        positions = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
-        return np.where(self.keys[positions] == wanted, positions - self.first[contexts], -1)
+        keys = contexts * self.width + words
+        positions = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[positions] == keys, positions - self.first[contexts], -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,13 +262,15 @@ def attend(
     seen = np.zeros_like(hidden)  # c_n
     attention_by_word = np.zeros((sources.table.most, len(hidden)), dtype=np.float32)
     for context in np.unique(contexts).tolist():
-        some = slice(*np.searchsorted(contexts, [context, context + 1]))
+        rows_of_context = slice(*np.searchsorted(contexts, [context, context + 1]))
         part = slice(sources.first[context], sources.first[context + 1])
         if part.start == part.stop:
             continue
-        attention = softmax(queries[some] @ sources.keys[part].T + sources.age_scores[part])
-        seen[some] = attention @ sources.states[part]
-        np.add.at(attention_by_word[:, some], sources.columns[part], attention.T)
+        attention = softmax(
+            queries[rows_of_context] @ sources.keys[part].T + sources.age_scores[part]
+        )
+        seen[rows_of_context] = attention @ sources.states[part]
+        np.add.at(attention_by_word[:, rows_of_context], sources.columns[part], attention.T)
     gate = np.concatenate([inputs, seen], axis=1) @ weights["copying.gate.weight"][0]
     gate += weights["copying.gate.bias"]
     gate[np.diff(sources.first)[contexts] == 0] = -np.inf

@@ -213,14 +213,14 @@ class Predictor:
         return config.quality and self.gate.exists
 
     def _generate_all(
-        self, contexts: Contexts, config: DecodeConfig, wanted: int
+        self, contexts: Contexts, config: DecodeConfig, pool_size: int
     ) -> list[list[FinishedQuery]]:
         """The queries generated for each context, the best `wanted` for sure, in bounded memory."""
         rows = MOST_LOGITS // len(self.model.vocabulary)  # prefixes that are decoded together
         together = max(1, rows // config.beam)
         lists: list[list[FinishedQuery]] = []
         for start in range(0, len(contexts), together):
-            lists += self._generate(contexts[start : start + together], config, wanted)
+            lists += self._generate(contexts[start : start + together], config, pool_size)
         return lists
 
     def _filled(
@@ -253,16 +253,16 @@ class Predictor:
             "specificity": 0.0,
         }
         config = config.model_copy(update=changes)
-        wanted = config.wanted(n)
-        queries = self._ranked([self._completions(context, typed, config, wanted)], config)[0]
+        pool_size = config.wanted(n)
+        queries = self._ranked([self._completions(context, typed, config, pool_size)], config)[0]
         if config.known == "prefer" and config.strategy == "beam" and len(queries) < n:
             free = config.model_copy(update={"known": "free"})
-            more = self._ranked([self._completions(context, typed, free, wanted)], config)[0]
+            more = self._ranked([self._completions(context, typed, free, pool_size)], config)[0]
             queries = appended(queries, more, config)
         return self._choose(queries, n, config)
 
     def _completions(
-        self, context: ContextState[Any], typed: TypedPrefix, config: DecodeConfig, wanted: int
+        self, context: ContextState[Any], typed: TypedPrefix, config: DecodeConfig, pool_size: int
     ) -> list[FinishedQuery]:
         """The finished queries that begin with what is typed."""
         given = [*typed.words, typed.beginning] if typed.beginning else typed.words
@@ -274,7 +274,7 @@ class Predictor:
             start = completer.begin(batch, typed, rules, config.top_k)
             return Sampler(self._decoder(config), config, known).resume(start)
         start = completer.begin(batch, typed, rules, config.beam)
-        return self._search(config, wanted).resume(start)[0]
+        return self._search(config, pool_size).resume(start)[0]
 
     def _ranked(
         self, lists: Sequence[Sequence[FinishedQuery]], config: DecodeConfig
@@ -319,9 +319,9 @@ class Predictor:
     def _known_queries(self) -> KnownQueries:
         return KnownQueries(self.guard.tables.queries.keys(), self.model.vocabulary)
 
-    def _search(self, config: DecodeConfig, wanted: int) -> BeamSearch:
+    def _search(self, config: DecodeConfig, pool_size: int) -> BeamSearch:
         known = self._known_queries if config.known == "only" else None
-        return BeamSearch(self._decoder(config), config, known, wanted)
+        return BeamSearch(self._decoder(config), config, known, pool_size)
 
     def score_many(
         self, contexts: Contexts, candidates: Sequence[Sequence[str]]
@@ -330,7 +330,7 @@ class Predictor:
         return Rescorer(self.decoder("exact")).score_many(contexts, candidates)
 
     def _generate(
-        self, contexts: Contexts, config: DecodeConfig, wanted: int
+        self, contexts: Contexts, config: DecodeConfig, pool_size: int
     ) -> list[list[FinishedQuery]]:
         if config.strategy == "sample":
             return [self._sample(context, config) for context in contexts]
@@ -339,7 +339,7 @@ class Predictor:
             self._rules_for(context, vocabulary, config)
             for context, vocabulary in zip(contexts, batch.vocabularies, strict=True)
         ]
-        return self._search(config, wanted).search(batch, rules)
+        return self._search(config, pool_size).search(batch, rules)
 
     def _rules_for(
         self,

@@ -115,10 +115,10 @@ class Rescorer:
             stop = min(start + most, rows)
             part = slice(*np.searchsorted(step.parents, [start, stop]))
             cells = step.parents[part] - start, step.columns[part]
-            wanted = np.zeros((stop - start, int(cells[1].max()) + 1), dtype=np.int64)
-            wanted[cells] = step.words[part]
+            words_to_score = np.zeros((stop - start, int(cells[1].max()) + 1), dtype=np.int64)
+            words_to_score[cells] = step.words[part]
             some = state if most >= rows else self._decoder.select(state, slice(start, stop))
-            result[part] = self._decoder.predict(some).of(wanted)[cells]
+            result[part] = self._decoder.predict(some).of(words_to_score)[cells]
         return result
 
 

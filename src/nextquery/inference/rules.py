@@ -420,11 +420,13 @@ def allowed_extensions(
             following = [allowed.words_after(prefix[-1]) for prefix in prefixes]
             extensions = among(prediction, rows, before, following)
             refused = allowed.refused_seen(prefixes, extensions[0], extensions[1])
-            kept = _cut(tuple(part[~refused] for part in extensions), beam, -np.inf)  # type: ignore[arg-type]
+            extensions_left = _cut(tuple(part[~refused] for part in extensions), beam, -np.inf)  # type: ignore[arg-type]
         else:
-            kept = _best(prediction, rows, before, prefixes, beam, allowed)
-        assert kept is not None
-        parts.append((context, (kept[0] + rows.start, kept[1], kept[2])))
+            extensions_left = _best(prediction, rows, before, prefixes, beam, allowed)
+        assert extensions_left is not None
+        parts.append(
+            (context, (extensions_left[0] + rows.start, extensions_left[1], extensions_left[2]))
+        )
     return Extensions.joined(len(rules), parts)
 
 
@@ -456,13 +458,13 @@ def _best(
     rules: ContextRules,
 ) -> tuple[Ids, Ids, Totals]:
     """The best of all words; where many are refused, many more are looked at."""
-    count, kept = 2 * beam, None
-    while kept is None:
+    count, extensions = 2 * beam, None
+    while extensions is None:
         best = prediction.best(rows, before, count)
         free = ~rules.refused(prefixes, best.rows, best.words)
-        kept = _cut((best.rows[free], best.words[free], best.totals[free]), beam, best.rest)
+        extensions = _cut((best.rows[free], best.words[free], best.totals[free]), beam, best.rest)
         count *= 4
-    return kept
+    return extensions
 
 
 def _cut(

@@ -107,10 +107,10 @@ class ArraySteps:
         """Append their words to the unfinished prefixes that are above the bound."""
         live = self._live
         contexts = live.contexts[extensions.rows]
-        kept = (extensions.words != END_OF_QUERY) & (extensions.totals > bounds[contexts])
-        parents, words = extensions.rows[kept], extensions.words[kept]
+        is_continued = (extensions.words != END_OF_QUERY) & (extensions.totals > bounds[contexts])
+        parents, words = extensions.rows[is_continued], extensions.words[is_continued]
         longer = np.concatenate([live.words[parents], words[:, None]], axis=1)
-        self._live = LivePrefixes(longer, extensions.totals[kept], contexts[kept])
+        self._live = LivePrefixes(longer, extensions.totals[is_continued], contexts[is_continued])
         if len(words):
             self._state = self._decoder.advance(self._state, parents, words)
 
@@ -147,7 +147,7 @@ class FinishedInBeamSteps(ArraySteps):
     def _kept(self, extensions: Extensions) -> Extensions:
         """The extensions among the best of each context; finished ones are noted."""
         live = self._live
-        kept = np.zeros(len(extensions.words), dtype=np.bool_)
+        in_beam = np.zeros(len(extensions.words), dtype=np.bool_)
         for context, finished in enumerate(self._finished):
             pool: list[tuple[float, int, Ended | None]] = [
                 (-ended.log_likelihood, -1, ended) for ended in finished
@@ -160,18 +160,18 @@ class FinishedInBeamSteps(ArraySteps):
                     pool.append((-total, index, Ended(context, words, total) if ends else None))
             best = sorted(pool, key=lambda entry: entry[:2])[: self._config.beam]
             self._finished[context] = [ended for _, _, ended in best if ended is not None]
-            kept[[index for _, index, ended in best if ended is None]] = True
-        return _only(extensions, kept)
+            in_beam[[index for _, index, ended in best if ended is None]] = True
+        return _only(extensions, in_beam)
 
 
-def _only(extensions: Extensions, kept: Flags) -> Extensions:
+def _only(extensions: Extensions, chosen: Flags) -> Extensions:
     """Some of them."""
-    counts: Ids = np.concatenate([[0], np.cumsum(kept)])
+    counts: Ids = np.concatenate([[0], np.cumsum(chosen)])
     return Extensions(
         counts[extensions.first],
-        extensions.rows[kept],
-        extensions.words[kept],
-        extensions.totals[kept],
+        extensions.rows[chosen],
+        extensions.words[chosen],
+        extensions.totals[chosen],
     )
 
 
@@ -202,8 +202,8 @@ class Results:
     A search is over when no prefix can become one of the best `wanted`.
     """
 
-    def __init__(self, config: DecodeConfig, wanted: int) -> None:
-        self._config, self._wanted = config, wanted
+    def __init__(self, config: DecodeConfig, pool_size: int) -> None:
+        self._config, self._pool_size = config, pool_size
         self._queries: list[FinishedQuery] = []
         self._best: dict[object, float] = {}
         self._bound: float | None = -np.inf  # None: to be computed again
@@ -221,10 +221,10 @@ class Results:
         """Prefixes that are no more likely than this are dropped."""
         if self._bound is None:
             self._bound = -np.inf
-            if len(self._best) >= self._wanted:
+            if len(self._best) >= self._pool_size:
                 best = sorted(self._best.values(), reverse=True)
                 normalised = self._config.length_normalised
-                self._bound = np.inf if normalised else best[self._wanted - 1]
+                self._bound = np.inf if normalised else best[self._pool_size - 1]
         return self._bound
 
     def ranked(self) -> list[FinishedQuery]:
@@ -241,7 +241,7 @@ class BeamSearch:
         decoder: Decoder[Any],
         config: DecodeConfig,
         known: KnownQueries | None = None,
-        wanted: int | None = None,
+        pool_size: int | None = None,
     ) -> None:
         """With `known`, only these queries are looked for.
 
@@ -250,7 +250,7 @@ class BeamSearch:
         self._decoder = decoder
         self._config = config
         self._known = known
-        self._wanted = config.beam if wanted is None else wanted
+        self._pool_size = config.beam if pool_size is None else pool_size
 
     def search(
         self, batch: ContextBatch[Any], rules: Sequence[ContextRules]
@@ -262,7 +262,7 @@ class BeamSearch:
     def resume(self, start: SearchStart) -> list[list[FinishedQuery]]:
         """The same from prefixes that have words already."""
         rules = start.rules
-        results = [Results(self._config, self._wanted) for _ in rules]
+        results = [Results(self._config, self._pool_size) for _ in rules]
         steps = self._steps(start)
         raise_if_cancelled()
         while (ended := steps.next([result.bound for result in results])) is not None:

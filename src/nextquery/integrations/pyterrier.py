@@ -46,10 +46,10 @@ def rewrite(topics: Any, model: Suggester, n: int = 3, mode: Mode = "expand") ->
     missing = [name for name in ("qid", "query") if name not in topics.columns]
     if missing:
         raise InputError(f"the topics have no column {missing[0]!r}")
-    kept = topics.drop(columns=[name for name in topics.columns if name in _RESULTS])
-    kept = kept.drop_duplicates("qid").reset_index(drop=True)
-    rewritten = [_rewritten(row, model, n, mode) for row in kept.to_dict("records")]
-    pushed = kept.rename(columns=dict(_pushed(list(kept.columns))))
+    queries = topics.drop(columns=[name for name in topics.columns if name in _RESULTS])
+    queries = queries.drop_duplicates("qid").reset_index(drop=True)
+    rewritten = [_rewritten(row, model, n, mode) for row in queries.to_dict("records")]
+    pushed = queries.rename(columns=dict(_pushed(list(queries.columns))))
     return pushed.assign(query=rewritten)
 
 

@@ -138,9 +138,9 @@ def exclude_users(
         return events, ExcludedCounts()
     named = events.texts.users.filter(nw.col("user").is_in(as_pseudonyms(users)))
     ids = engine.materialise(named.select("user_id"), "excluded_users")
-    theirs = events.rows.join(ids, on="user_id", how="semi")
+    excluded_rows = events.rows.join(ids, on="user_id", how="semi")
     left = engine.materialise(events.rows.join(ids, on="user_id", how="anti"), "included")
-    counts = ExcludedCounts(_count(theirs.select("user_id").unique()), _count(theirs))
+    counts = ExcludedCounts(_count(excluded_rows.select("user_id").unique()), _count(excluded_rows))
     return replace(events, rows=left), counts
 
 
@@ -244,11 +244,11 @@ def read_journal(
     names = engine.materialise(users.select("user_id", "user"), "pseudonyms")
     texts = Texts(names, queries, urls)
     write_journal(engine, coded, texts, journal)
-    kept = coded.filter(nw.col("drop").is_null())
-    kept = engine.lookup(kept, known.select("user_id", "held_out"), "user_id")
-    kept = kept.select("user_id", "held_out", "time", "row", "query_id", "url_id")
+    rows = coded.filter(nw.col("drop").is_null())
+    rows = engine.lookup(rows, known.select("user_id", "held_out"), "user_id")
+    rows = rows.select("user_id", "held_out", "time", "row", "query_id", "url_id")
     counts = RowCounts(int(users.select(nw.len()).collect("polars").item()), _dropped(coded))
-    return Events(engine.materialise(kept, "events"), texts), counts
+    return Events(engine.materialise(rows, "events"), texts), counts
 
 
 def _dropped(rows: Frame) -> dict[str, int]:
@@ -299,10 +299,10 @@ def read_events(
     known = Texts(names, queries, urls)
     if journal:
         write_journal(engine, _placed(rows), known, journal, texts.select("raw_id", "drop"))
-    kept = rows.filter(~nw.col("query_id").is_null())
-    kept = engine.lookup(kept, users.select("user_id", "held_out"), "user_id")
-    kept = kept.select("user_id", "held_out", "time", "row", "query_id", "url_id")
-    events = Events(engine.materialise(kept, "events"), known)
+    cleaned = rows.filter(~nw.col("query_id").is_null())
+    cleaned = engine.lookup(cleaned, users.select("user_id", "held_out"), "user_id")
+    cleaned = cleaned.select("user_id", "held_out", "time", "row", "query_id", "url_id")
+    events = Events(engine.materialise(cleaned, "events"), known)
     return events, RowCounts(_count_users(users), dropped)
 
 

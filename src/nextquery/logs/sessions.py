@@ -178,18 +178,20 @@ def limit_users(
     users = _count(limited)
     if not users:
         return sessions, LimitCounts()
-    theirs = engine.materialise(rows.join(limited, on="user_id", how="semi"), "their_searches")
-    kept = _first(theirs, limit.repeats, ["user_id", "query_id", "day"], _IN_ORDER)
+    searches = engine.materialise(rows.join(limited, on="user_id", how="semi"), "their_searches")
+    limited_searches = _first(searches, limit.repeats, ["user_id", "query_id", "day"], _IN_ORDER)
     newest = nw.col("one").cum_sum(reverse=True).over("user_id", order_by=_IN_ORDER)
-    kept = kept.with_columns(one=nw.lit(1)).with_columns(number=newest)
-    kept = engine.materialise(kept.filter(nw.col("number") <= most), "their_newest_searches")
-    closed = engine.materialise(_close_up(kept), "their_sessions")
+    limited_searches = limited_searches.with_columns(one=nw.lit(1)).with_columns(number=newest)
+    limited_searches = engine.materialise(
+        limited_searches.filter(nw.col("number") <= most), "their_newest_searches"
+    )
+    closed = engine.materialise(_close_up(limited_searches), "their_sessions")
     columns = sessions.queries.collect_schema().names()
     unlimited = sessions.queries.join(limited, on="user_id", how="anti")
     later = sessions.queries.filter(~background).join(limited, on="user_id", how="semi")
     queries = nw.concat([frame.select(*columns) for frame in (unlimited, later, closed)])
-    clicks = _limit_clicks(sessions.clicks, limited, kept, limit)
-    counts = LimitCounts(users, _count(theirs) - _count(closed))
+    clicks = _limit_clicks(sessions.clicks, limited, limited_searches, limit)
+    counts = LimitCounts(users, _count(searches) - _count(closed))
     return SessionRows(
         engine.materialise(queries, "limited_queries"), engine.materialise(clicks, "limited_clicks")
     ), counts
@@ -227,13 +229,15 @@ def _limit_clicks(clicks: Frame, limited: Frame, kept: Frame, limit: UserLimit) 
     background = nw.col("split") == SPLIT_CODES["background"]
     columns = clicks.collect_schema().names()
     since = kept.group_by("user_id").agg(since=nw.col("time").min())
-    theirs = clicks.filter(background).join(since, on="user_id")
-    theirs = theirs.filter(nw.col("time") >= nw.col("since"))
-    theirs = theirs.with_columns(day=nw.col("time").dt.date())
-    theirs = _first(theirs, limit.repeats, ["user_id", "query_id", "url_id", "day"], ["time"])
+    their_clicks = clicks.filter(background).join(since, on="user_id")
+    their_clicks = their_clicks.filter(nw.col("time") >= nw.col("since"))
+    their_clicks = their_clicks.with_columns(day=nw.col("time").dt.date())
+    their_clicks = _first(
+        their_clicks, limit.repeats, ["user_id", "query_id", "url_id", "day"], ["time"]
+    )
     unlimited = clicks.join(limited, on="user_id", how="anti")
     later = clicks.filter(~background).join(limited, on="user_id", how="semi")
-    return nw.concat([frame.select(*columns) for frame in (unlimited, later, theirs)])
+    return nw.concat([frame.select(*columns) for frame in (unlimited, later, their_clicks)])
 
 
 def _totals(sizes: Frame) -> tuple[int, int]:

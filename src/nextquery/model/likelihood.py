@@ -63,8 +63,8 @@ class CandidateSampler:
         drawn, times = np.unique(np.searchsorted(self._cumulative, points), return_counts=True)
         fresh = ~np.isin(drawn, counted, assume_unique=True)
         drawn, times = drawn[fresh], times[fresh]
-        rest = 1.0 - self.frequency[counted].sum()
-        weight = times * rest / (max(times.sum(), 1) * self.frequency[drawn])
+        uncounted_share = 1.0 - self.frequency[counted].sum()
+        weight = times * uncounted_share / (max(times.sum(), 1) * self.frequency[drawn])
         words = np.concatenate([counted, drawn])
         correction = np.concatenate([np.zeros(len(counted)), np.log(weight)])
         order = np.argsort(words)
@@ -87,10 +87,10 @@ def log_likelihood(
     `targets` (rows,) indexes the candidates, -1 where no candidate is right. With `rival` (rows,)
     the result is `log(p + exp(rival))`: what copying adds, relative to the softmax's share.
     """
-    wanted = torch.is_grad_enabled() and any(
+    needs_grad = torch.is_grad_enabled() and any(
         tensor is not None and tensor.requires_grad for tensor in (omega, vectors, bias, rival)
     )
-    total, rows = _ChunkedLikelihood.apply(omega, vectors, bias, targets, rival, chunk, wanted)  # type: ignore[no-untyped-call]
+    total, rows = _ChunkedLikelihood.apply(omega, vectors, bias, targets, rival, chunk, needs_grad)  # type: ignore[no-untyped-call]
     return total, rows
 
 
@@ -106,13 +106,13 @@ class _ChunkedLikelihood(Function):
         targets: Tensor,
         rival: Tensor | None,
         chunk: int,
-        wanted: bool,
+        needs_grad: bool,
     ) -> tuple[Tensor, Tensor]:
         rows = omega.new_empty(len(omega))
-        omega_slope = torch.empty_like(omega) if wanted else None
-        vectors_slope = torch.zeros_like(vectors) if wanted else None
-        bias_slope = torch.zeros_like(bias) if wanted and ctx.needs_input_grad[2] else None
-        rival_slope = torch.empty_like(rival) if wanted and rival is not None else None
+        omega_grad = torch.empty_like(omega) if needs_grad else None
+        vectors_grad = torch.zeros_like(vectors) if needs_grad else None
+        bias_grad = torch.zeros_like(bias) if needs_grad and ctx.needs_input_grad[2] else None
+        rival_grad = torch.empty_like(rival) if needs_grad and rival is not None else None
         for start in range(0, len(omega), chunk):
             part = slice(start, start + chunk)
             log_p, shares = _softmax(omega[part], vectors, bias, targets[part])
@@ -122,31 +122,31 @@ class _ChunkedLikelihood(Function):
                 share = torch.sigmoid(log_p - rival[part])
             else:
                 rows[part] = log_p
-            if omega_slope is None or vectors_slope is None:
+            if omega_grad is None or vectors_grad is None:
                 continue
-            if rival_slope is not None:
-                rival_slope[part] = 1 - share
-            slope = shares.mul_(-share[:, None])  # d total / d scores
-            slope.scatter_add_(1, targets[part].clamp(min=0)[:, None], share[:, None])
-            omega_slope[part] = times_transposed(slope, vectors.t())
-            vectors_slope += transposed_times(slope, omega[part])
-            if bias_slope is not None:
-                bias_slope += slope.sum(dim=0)
-        if wanted:
-            ctx.save_for_backward(omega_slope, vectors_slope, bias_slope, rival_slope)
+            if rival_grad is not None:
+                rival_grad[part] = 1 - share
+            scores_grad = shares.mul_(-share[:, None])  # d total / d scores
+            scores_grad.scatter_add_(1, targets[part].clamp(min=0)[:, None], share[:, None])
+            omega_grad[part] = times_transposed(scores_grad, vectors.t())
+            vectors_grad += transposed_times(scores_grad, omega[part])
+            if bias_grad is not None:
+                bias_grad += scores_grad.sum(dim=0)
+        if needs_grad:
+            ctx.save_for_backward(omega_grad, vectors_grad, bias_grad, rival_grad)
         ctx.mark_non_differentiable(rows)
         return rows.sum(), rows
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        omega_slope, vectors_slope, bias_slope, rival_slope = ctx.saved_tensors
+        omega_grad, vectors_grad, bias_grad, rival_grad = ctx.saved_tensors
         scale = grads[0]
         return (
-            omega_slope * scale,
-            vectors_slope * scale,
-            None if bias_slope is None else bias_slope * scale,
+            omega_grad * scale,
+            vectors_grad * scale,
+            None if bias_grad is None else bias_grad * scale,
             None,
-            None if rival_slope is None else rival_slope * scale,
+            None if rival_grad is None else rival_grad * scale,
             None,
             None,
         )
@@ -242,9 +242,9 @@ class SessionLikelihood(nn.Module):
         """The log-likelihood of how useful each query was (queries,)."""
         assert predictions.usefulness is not None
         assert batch.useful is not None
-        wanted = tensor(self.model, batch.useful).to(predictions.usefulness.dtype)
+        labels = tensor(self.model, batch.useful).to(predictions.usefulness.dtype)
         return -functional.binary_cross_entropy_with_logits(
-            predictions.usefulness, wanted, reduction="none"
+            predictions.usefulness, labels, reduction="none"
         )
 
     def usefulness(self, batch: Batch) -> Tensor:
@@ -335,8 +335,8 @@ def _with_copying(model: SessionModel, batch: Batch, states: States) -> Predicti
     age = age.clamp(min=0) * (sources >= 0)[:, None, :]
     attention = model.copying.attend(states.decoder, states.previous, memory, age, layout)
     extended = tensor(model, batch.extended_targets)
-    wanted = extended[layout.rows]
-    same = (tensor(model, grid.source_words)[:, None, :] == wanted[:, :, None]) & (age > 0)
+    targets_on_grid = extended[layout.rows]
+    same = (tensor(model, grid.source_words)[:, None, :] == targets_on_grid[:, :, None]) & (age > 0)
     copied = pointed(attention.weights, same).flatten()[places]
     return Predictions(
         omega=model.dropout(states.omega + attention.output),

@@ -59,13 +59,13 @@ def unblock_text(blocklist: Path, text: str) -> str:
     entry = _entry(text)
     with _locked(blocklist) as descriptor:
         lines = read_lines(blocklist)
-        kept = [line for line in lines if canonical_entry(entry_of(line)) != entry]
-        if len(kept) == len(lines):
+        remaining = [line for line in lines if canonical_entry(entry_of(line)) != entry]
+        if len(remaining) == len(lines):
             raise EntryMissingError(f"text: no entry of the blocklist is {entry}")
-        if not any(map(entry_of, kept)):
+        if not any(map(entry_of, remaining)):
             raise InputError("text: is the only entry, and a blocklist may not be empty")
         with replaced_file(blocklist, mode=os.fstat(descriptor).st_mode & 0o777) as stream:
-            stream.write("".join(f"{line}\n" for line in kept).encode())
+            stream.write("".join(f"{line}\n" for line in remaining).encode())
     return entry
 
 

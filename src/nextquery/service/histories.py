@@ -76,18 +76,18 @@ class MemoryHistories:
         """The history of a user; empty if there is none."""
         oldest = self._clock() - self._seconds
         self._expire(oldest)
-        kept = tuple(query for query in self._users.peek(user) or () if query.time > oldest)
-        return History(kept, self._deletions.peek(user) or 0)
+        recent = tuple(query for query in self._users.peek(user) or () if query.time > oldest)
+        return History(recent, self._deletions.peek(user) or 0)
 
     async def append(self, user: str, query: str, deletions: int) -> None:
         """Add a search, unless the history was deleted since it was read."""
-        kept, now = await self.read(user), self._clock()
-        if kept.deletions != deletions:
+        history, now = await self.read(user), self._clock()
+        if history.deletions != deletions:
             return
-        newest = kept.queries[0] if kept.queries else None
+        newest = history.queries[0] if history.queries else None
         repeats = newest and newest.text == query and now - newest.time <= REPEAT_SECONDS
         search = PastQuery(query, now, 0 if repeats else 1)
-        self._users.put(user, merge_history((search, *kept.queries)))
+        self._users.put(user, merge_history((search, *history.queries)))
 
     async def delete(self, user: str) -> None:
         """Forget a user."""

@@ -272,12 +272,12 @@ class Batcher:
     def _take(self) -> list[Job]:
         """The oldest job and those like it, up to a batch; the others keep their order."""
         first = self._waiting[0]
-        batch, kept, left = [first], list[Job](), self._batch_size - first.cost
+        batch, waiting, left = [first], list[Job](), self._batch_size - first.cost
         for job in list(self._waiting)[1:]:
             like = job.key == first.key and job.cost <= left
             left -= job.cost if like else 0.0
-            (batch if like else kept).append(job)
-        self._waiting = deque(kept)
+            (batch if like else waiting).append(job)
+        self._waiting = deque(waiting)
         for job in batch:
             job.started = True
         self._look_behind()

@@ -529,7 +529,7 @@ def read_query(text: str) -> str:
 
 def read_session(queries: Sequence[str]) -> list[str]:
     """The last queries of a session, normalised; beyond `MAX_SESSION_BYTES` none is looked at."""
-    kept: list[str] = []
+    normalised: list[str] = []
     left = MAX_SESSION_BYTES
     for query in reversed(queries):
         # What is dropped by normalising takes time, too.
@@ -539,8 +539,8 @@ def read_session(queries: Sequence[str]) -> list[str]:
         text = read_query(query)
         left -= max(0, text_bytes(text) - text_bytes(query))
         if text:
-            kept.append(text)
-    return kept[::-1]
+            normalised.append(text)
+    return normalised[::-1]
 
 
 def read_history(searches: Sequence[PastSearch]) -> tuple[PastQuery, ...]:
@@ -548,7 +548,7 @@ def read_history(searches: Sequence[PastSearch]) -> tuple[PastQuery, ...]:
 
     Beyond `MAX_HISTORY_BYTES` none is looked at.
     """
-    kept: list[PastQuery] = []
+    normalised: list[PastQuery] = []
     left = MAX_HISTORY_BYTES
     for search in searches:
         left -= text_bytes(search.query)
@@ -557,8 +557,8 @@ def read_history(searches: Sequence[PastSearch]) -> tuple[PastQuery, ...]:
         # Most texts come back as the service gave them: no need to normalise them again.
         plain = _PLAIN_QUERY.fullmatch(search.query) is not None
         if text := search.query if plain else read_query(search.query):
-            kept.append(PastQuery(text, search.time, search.count))
-    return merge_history(kept)
+            normalised.append(PastQuery(text, search.time, search.count))
+    return merge_history(normalised)
 
 
 def read_prefix(text: str) -> str | None:

@@ -191,8 +191,8 @@ class MemorySessions:
         """The queries of a session."""
         self._expire()
         # Reading makes a session no younger: what orders them is their last query.
-        kept = self._sessions.peek(session)
-        return StoredSession(kept[1] if kept else (), self._deletions.peek(session) or 0)
+        stored = self._sessions.peek(session)
+        return StoredSession(stored[1] if stored else (), self._deletions.peek(session) or 0)
 
     async def delete(self, session: str) -> None:
         """Forget a session."""

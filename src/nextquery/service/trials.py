@@ -143,15 +143,15 @@ class Trials:
     ) -> list[MadeList]:
         """Both models' lists in turns; if only one answers in time, its own, outside the trial."""
         questions = [question for question, _ in visits]
-        both = await asyncio.gather(
+        answers = await asyncio.gather(
             *(self._alone(request, name, questions, in_trial=True) for name in chosen.models),
             return_exceptions=True,
         )
-        for name, result in zip(chosen.models, both, strict=True):
+        for name, result in zip(chosen.models, answers, strict=True):
             if isinstance(result, BaseException) and _is_failure(result):
                 self._service.metrics.arm_failures.labels(name).inc(len(visits))
-        lists = [result for result in both if not isinstance(result, BaseException)]
-        refusals = [result for result in both if isinstance(result, BaseException)]
+        lists = [result for result in answers if not isinstance(result, BaseException)]
+        refusals = [result for result in answers if isinstance(result, BaseException)]
         if not all(isinstance(refusal, BusyError) for refusal in refusals) or not lists:
             raise refusals[0]
         lists = [made_lists for made_lists in lists if not made_lists[0].fallback] or lists[:1]
@@ -225,8 +225,8 @@ class Trials:
         """Ask the model in the shadow, after the visitor has an answer; a busy one is left out."""
         model = self._service.model(name)
         suggestions = await self._service.ask_in_background(model, question)
-        kept = await self._service.is_kept(visit.owner, visit.session_id, visit.stored)
-        if suggestions is None or not kept:
+        is_kept = await self._service.is_kept(visit.owner, visit.session_id, visit.stored)
+        if suggestions is None or not is_kept:
             return
         version = model.engine.version if model.engine else ""
         self._append(

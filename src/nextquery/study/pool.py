@@ -77,11 +77,11 @@ def add_contexts(
     A topic in which no session ends stays without a context. With `max_contexts` no more than that
     are drawn, by seed, for a topic that has more.
     """
-    wanted = {normalise_query(topic.query) for topic in topics}
+    queries = {normalise_query(topic.query) for topic in topics}
     contexts: dict[str, set[tuple[str, ...]]] = {}
     for session in data.sessions("test"):
         *context, last = session.queries
-        if last in wanted and context:
+        if last in queries and context:
             contexts.setdefault(last, set()).add(tuple(context))
     draw = random.Random(seed)
     return [
@@ -134,12 +134,12 @@ def _words(text: str | None) -> str:
 
 def _distinct(topics: Sequence[Topic]) -> list[Topic]:
     """The topics whose normalised query has not come before and is not empty."""
-    kept: dict[str, Topic] = {}
+    by_query: dict[str, Topic] = {}
     for topic in topics:
         key = normalise_query(topic.query)
         if key:
-            kept.setdefault(key, topic)
-    return list(kept.values())
+            by_query.setdefault(key, topic)
+    return list(by_query.values())
 
 
 SPECIFICITY = "specificity"

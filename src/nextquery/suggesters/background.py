@@ -110,14 +110,14 @@ class Followers:
         offsets = np.zeros(size + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=size), out=offsets[1:])
         is_integer = counts.dtype.kind in "iu"
-        kept = counts.astype(np.int64 if is_integer else np.float64)
-        by_count = np.lexsort((rank[following], -kept, rows))
+        typed_counts = counts.astype(np.int64 if is_integer else np.float64)
+        by_count = np.lexsort((rank[following], -typed_counts, rows))
         best = by_count - offsets[rows]
-        totals = np.bincount(rows, kept, size).astype(kept.dtype)
+        totals = np.bincount(rows, typed_counts, size).astype(typed_counts.dtype)
         return cls(
             offsets,
             following.astype(np.int32),
-            kept.astype(np.int32) if is_integer else kept,
+            typed_counts.astype(np.int32) if is_integer else typed_counts,
             best.astype(np.int32),
             totals,
         )
@@ -362,11 +362,11 @@ class Ages:
         """The counts (`keys`, day, count) of all days together, sorted by `keys`."""
         import polars as pl
 
-        kept = daily.filter(self.within()).sort(*keys, DAY)
+        within_window = daily.filter(self.within()).sort(*keys, DAY)
         if not self.whole:
             weight = 0.5 ** (self._age() / self.settings.half_life_days)
-            kept = kept.with_columns(count=pl.col("count") * weight)
-        return kept.group_by(keys, maintain_order=True).agg(pl.col("count").sum())
+            within_window = within_window.with_columns(count=pl.col("count") * weight)
+        return within_window.group_by(keys, maintain_order=True).agg(pl.col("count").sum())
 
     def _age(self) -> pl.Expr:
         import polars as pl

@@ -565,9 +565,9 @@ def learn_mixture(
     parts = Parts(trained, members, Mixture.of(nothing))
     rows, logs = [], []
     for start in range(0, len(cases), TOGETHER):
-        some = cases[start : start + TOGETHER]
-        contexts = [context for context, _ in some]
-        scores = trained.score_many(contexts, [[wanted] for _, wanted in some])
+        part = cases[start : start + TOGETHER]
+        contexts = [context for context, _ in part]
+        scores = trained.score_many(contexts, [[next_query] for _, next_query in part])
         for context, scored in zip(contexts, scores, strict=True):
             rows.append(parts.row(context))
             logs.append(parts.logs(context, scored)[:, 0])

@@ -261,9 +261,9 @@ class CountSuggester(ABC, Generic[SettingsT]):
         if n == 0:
             return []
         share = self.specificity if specificity is None else specificity
-        wanted = n * LISTS_LOOKED_AT if diversity else n
+        pool_size = n * LISTS_LOOKED_AT if diversity else n
         queries = clean(context)
-        suggestions = self._allowed(queries, wanted, share)
+        suggestions = self._allowed(queries, pool_size, share)
         if share:
             suggestions = self._with_likelihoods(queries, suggestions)
         if diversity:
@@ -429,13 +429,13 @@ def _first_allowed(
     model: CountSuggester[Any], candidates: Sequence[Suggestion], queries: Sequence[str], n: int
 ) -> list[Suggestion]:
     """The first `n` that are not in the session and that the guard allows."""
-    kept: list[Suggestion] = []
+    allowed: list[Suggestion] = []
     for item in candidates:
-        if len(kept) == n:
+        if len(allowed) == n:
             break
         if item.text not in queries and model.guard.allows(item.text):
-            kept.append(item)
-    return kept
+            allowed.append(item)
+    return allowed
 
 
 def _most_frequent(background: Background) -> Iterator[tuple[str, int]]:

@@ -55,9 +55,9 @@ def fit_model(
     chosen = settings or model_type.settings_type()
     if hits is not None and model_type.kind not in ASKS_FOR_HITS:
         raise InputError(f"`hits`: {model_type.kind} does not ask what finds something")
-    asked = {"hits": hits} if hits is not None else {}
+    hits_argument = {"hits": hits} if hits is not None else {}
     with open_log(data, engine, spark_master) as log:
-        model: ModelT = FITTERS[model_type.kind](log, chosen, **asked)
+        model: ModelT = FITTERS[model_type.kind](log, chosen, **hits_argument)
     model.write_guard_tables = partial(write_tables, data)
     model.data_entry = data_entry(data)
     return model

@@ -232,7 +232,7 @@ def shortened(query: str) -> Iterator[str]:
     """
     words = query.split()[:MOST_WORDS]
     for count in range(len(words) - 1, 0, -1):
-        yield from (" ".join(kept) for kept in combinations(words, count))
+        yield from (" ".join(some_words) for some_words in combinations(words, count))
 
 
 class LastCompletions:

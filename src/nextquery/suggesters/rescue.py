@@ -158,8 +158,8 @@ class Rescue(CountSuggester[RescueSettings]):
         return self._alike(last)
 
     def _alike(self, query: str) -> list[tuple[int, float]]:
-        wanted = trigrams(query)
-        numbers = [self.names[gram] for gram in wanted if gram in self.names]
+        query_trigrams = trigrams(query)
+        numbers = [self.names[gram] for gram in query_trigrams if gram in self.names]
         if not numbers or not self.settings.similar:
             return []
         offsets, queries = self.trigrams.offsets, self.trigrams.queries
@@ -167,7 +167,7 @@ class Rescue(CountSuggester[RescueSettings]):
             np.concatenate([queries[offsets[n] : offsets[n + 1]] for n in numbers]),
             return_counts=True,
         )
-        likeness = shared / (self._sizes[rows] + len(wanted) - shared)
+        likeness = shared / (self._sizes[rows] + len(query_trigrams) - shared)
         order = np.lexsort((rows, -likeness))[: self.settings.similar]
         fine = order[likeness[order] >= self.settings.likeness]
         return list(zip(rows[fine].tolist(), likeness[fine].tolist(), strict=True))

@@ -114,9 +114,9 @@ def candidate_features(
     anchor_words = frozenset(last.split())
     session_words = frozenset(word for query in context[:-1] for word in query.split())
     words = [frozenset(text.split()) for text in texts]
-    sizes = np.array([len(some) for some in words], dtype=np.float64)
-    shared = np.array([len(some & anchor_words) for some in words], dtype=np.float64)
-    in_both = np.array([len(some & session_words) for some in words], dtype=np.float64)
+    sizes = np.array([len(text_words) for text_words in words], dtype=np.float64)
+    shared = np.array([len(anchor_words & text_words) for text_words in words], dtype=np.float64)
+    in_both = np.array([len(session_words & text_words) for text_words in words], dtype=np.float64)
 
     log_count = np.log1p([entry.count for entry in entries])
     log_age = np.log1p(np.maximum(now - times, 0.0))

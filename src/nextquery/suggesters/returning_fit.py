@@ -90,22 +90,22 @@ def requests_of_sessions(
     chosen = data.session_rows(split).filter(pl.col("session").is_in(numbers.implode()))
     users = chosen.select("user").unique().collect()
     searches = _searches(data, users["user"])
-    wanted = set(numbers)
+    session_numbers = set(numbers)
     requests: list[PastRequest] = []
     for user, group in groupby(searches.iter_rows(), key=itemgetter(0)):
-        of_user = _requests_of(user, list(group), wanted)
+        of_user = _requests_of(user, list(group), session_numbers)
         requests += [request for request in of_user if request.is_last or not last_only]
     return requests
 
 
 def _searches(data: PreparedData, users: pl.Series) -> pl.DataFrame:
     """All searches of some users in the order of time: user, seconds, query, session or null."""
-    mine = pl.col("user").is_in(users.implode())
+    is_of_users = pl.col("user").is_in(users.implode())
     columns = ("user", "time", "query", "session", "position")
-    parts = [data.search_rows(split).filter(mine).select(columns) for split in data.splits]
+    parts = [data.search_rows(split).filter(is_of_users).select(columns) for split in data.splits]
     sessions = pl.concat(parts).collect()
     if not data.counts_single_searches and JOURNAL in data.artifact.manifest["files"]:
-        rows = pl.scan_parquet(data.file(JOURNAL)).filter(mine & pl.col("drop").is_null())
+        rows = pl.scan_parquet(data.file(JOURNAL)).filter(is_of_users & pl.col("drop").is_null())
         single = rows.select("user", "time", "query").collect()
         single = single.join(sessions, on=["user", "time"], how="anti").with_columns(
             session=pl.lit(None, pl.Int64), position=pl.lit(None, pl.Int32)
@@ -116,7 +116,9 @@ def _searches(data: PreparedData, users: pl.Series) -> pl.DataFrame:
     return ordered.select("user", seconds, "query", "session")
 
 
-def _requests_of(user: str, searches: Sequence[Search], wanted: set[int]) -> Iterator[PastRequest]:
+def _requests_of(
+    user: str, searches: Sequence[Search], session_numbers: set[int]
+) -> Iterator[PastRequest]:
     """The requests of one user's wanted sessions."""
     past: dict[str, PastQuery] = {}  # the most recent last
     context: list[str] = []
@@ -131,7 +133,7 @@ def _requests_of(user: str, searches: Sequence[Search], wanted: set[int]) -> Ite
                 continue
         if session is not None and session != present:
             context, present, known_before = [], session, bool(past)
-        if session in wanted:
+        if session in session_numbers:
             context.append(query)
             upcoming = following[index]
             if upcoming is not None and searches[upcoming][3] == session:
@@ -206,8 +208,8 @@ def _examples(requests: Sequence[PastRequest], seed: int) -> Examples:
         if len(negatives) > OTHERS_PER_REQUEST:
             drawn = generator.permutation(negatives)[:OTHERS_PER_REQUEST]
             weight[drawn] = len(negatives) / OTHERS_PER_REQUEST
-            kept = np.sort(np.concatenate([np.flatnonzero(label), drawn]))
-            features, label, weight = features[kept], label[kept], weight[kept]
+            chosen = np.sort(np.concatenate([np.flatnonzero(label), drawn]))
+            features, label, weight = features[chosen], label[chosen], weight[chosen]
         rows.append(features)
         labels.append(label)
         weights.append(weight)
@@ -296,9 +298,9 @@ def _choose_rule(
     needed = settings.precision * of_last_three[0] / max(of_last_three[1], 1.0)
     rules = []
     for further in FURTHER_SHARES:
-        kept = (values >= threshold * further) & (values[:, :1] >= threshold)
-        hit = float((kept & is_next).any(axis=1).mean())
-        precision = float((kept & is_next).sum() / max(kept.sum(), 1))
+        is_shown = (values >= threshold * further) & (values[:, :1] >= threshold)
+        hit = float((is_shown & is_next).any(axis=1).mean())
+        precision = float((is_shown & is_next).sum() / max(is_shown.sum(), 1))
         is_precise = precision >= needed
         rules.append((is_precise, hit if is_precise else precision, further, hit, precision))
     _, _, further, hit, precision = max(rules)

@@ -82,8 +82,8 @@ def without_repeats(rows: Frame) -> Frame:
     before = nw.col("symbol").shift(1).over("session", order_by="position")
     marked = rows.with_columns(before=before)
     changed = (nw.col("symbol") != nw.col("before")) | nw.col("before").is_null()
-    kept = marked.filter(changed | nw.col("symbol").is_null())
-    return kept.drop("before")
+    deduplicated = marked.filter(changed | nw.col("symbol").is_null())
+    return deduplicated.drop("before")
 
 
 def following(
@@ -101,8 +101,10 @@ def following(
     day = [] if ages is None else [DAY]
     looking_back = rows.with_columns(*shifted).select("symbol", *earlier(depth), *day)
     # Kept: each length counts the same rows.
-    kept = log.engine.materialise(looking_back.drop_nulls(["symbol", "back1"]), "looking_back")
-    return [_following(kept, length, ages) for length in range(1, depth + 1)]
+    looking_back_rows = log.engine.materialise(
+        looking_back.drop_nulls(["symbol", "back1"]), "looking_back"
+    )
+    return [_following(looking_back_rows, length, ages) for length in range(1, depth + 1)]
 
 
 def _following(rows: Frame, length: int, ages: Ages | None) -> pl.DataFrame:

@@ -162,15 +162,15 @@ def grow_tree(
     `pruning`, and no longer sequence needs it; sequences of one symbol always stay.
     """
     keys, nodes, symbols, counts = _all_nodes(levels)
-    kept = _worth_keeping(keys, nodes, symbols, counts, pruning)
+    worth_keeping = _worth_keeping(keys, nodes, symbols, counts, pruning)
     # Numbers left after pruning; node 0 keeps its own.
-    renumbered = np.cumsum(np.concatenate([[True], kept])) - 1
-    parents, oldest = keys[kept] >> 32, keys[kept] & 0xFFFFFFFF
-    rows = np.flatnonzero(kept[nodes - 1])
+    renumbered = np.cumsum(np.concatenate([[True], worth_keeping])) - 1
+    parents, oldest = keys[worth_keeping] >> 32, keys[worth_keeping] & 0xFFFFFFFF
+    rows = np.flatnonzero(worth_keeping[nodes - 1])
     ranks = np.empty(len(order), np.int32)
     ranks[order] = np.arange(len(order), dtype=np.int32)
     followers = Followers.from_counts(
-        renumbered[nodes[rows]], symbols[rows], counts[rows], int(kept.sum()) + 1, ranks
+        renumbered[nodes[rows]], symbols[rows], counts[rows], int(worth_keeping.sum()) + 1, ranks
     )
     grown = _keys(renumbered[parents], oldest)
     return SuffixTree(grown, followers, symbol_counts, order, ranks, escape)
@@ -221,12 +221,14 @@ def _worth_keeping(
 ) -> NDArray[np.bool_]:
     """Whether each node differs enough from its parent, or is on the way to one that does."""
     parents = keys >> 32
-    kept = np.asarray((parents == 0) | (_divergences(keys, nodes, symbols, counts) >= pruning))
+    worth_keeping = np.asarray(
+        (parents == 0) | (_divergences(keys, nodes, symbols, counts) >= pruning)
+    )
     while True:
-        needed = parents[kept & (parents > 0)] - 1
-        if kept[needed].all():
-            return kept
-        kept[needed] = True
+        needed = parents[worth_keeping & (parents > 0)] - 1
+        if worth_keeping[needed].all():
+            return worth_keeping
+        worth_keeping[needed] = True
 
 
 def _divergences(

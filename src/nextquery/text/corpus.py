@@ -81,12 +81,12 @@ class EncodedSessions:
         if not 0 < sessions < len(self):
             return self
         drawn = np.random.default_rng(seed).choice(len(self), sessions, replace=False)
-        kept = np.sort(drawn)
+        session_indices = np.sort(drawn)
         return replace(
             self,
-            session_starts=self.session_starts[kept],
-            session_ends=self.session_ends[kept],
-            ids=self.ids[kept],
+            session_starts=self.session_starts[session_indices],
+            session_ends=self.session_ends[session_indices],
+            ids=self.ids[session_indices],
         )
 
     def word_counts(self, block: int = 1 << 22) -> NDArray[np.int64]:

@@ -105,10 +105,10 @@ class NgramTable:
         """
         counts = self.starts[1:] - self.starts[:-1]
         means = np.zeros((len(self), vectors.shape[1]), dtype=np.float32)
-        some = counts > 0  # reduceat gives a row to nothing, too
-        if some.any():
-            sums = np.add.reduceat(vectors[self.buckets], self.starts[:-1][some], axis=0)
-            means[some] = sums / counts[some, None].astype(np.float32)
+        has_ngrams = counts > 0  # reduceat gives a row to nothing, too
+        if has_ngrams.any():
+            sums = np.add.reduceat(vectors[self.buckets], self.starts[:-1][has_ngrams], axis=0)
+            means[has_ngrams] = sums / counts[has_ngrams, None].astype(np.float32)
         return means
 
 
@@ -155,10 +155,12 @@ class WordVectors:
         """
         centred = self.vectors.astype(np.float64) - self.vectors.mean(axis=0)
         _, directions = np.linalg.eigh(centred.T @ centred)  # by rising variance
-        kept = directions[:, ::-1][:, :size]
+        components = directions[:, ::-1][:, :size]
         # The sign of a direction is free: the same on every machine.
-        kept = kept * np.sign(kept[np.abs(kept).argmax(axis=0), np.arange(kept.shape[1])])
-        return WordVectors(self.words, (centred @ kept).astype(np.float32))
+        components = components * np.sign(
+            components[np.abs(components).argmax(axis=0), np.arange(components.shape[1])]
+        )
+        return WordVectors(self.words, (centred @ components).astype(np.float32))
 
     def save(self, path: Path) -> None:
         """Write a safetensors file."""
@@ -167,7 +169,7 @@ class WordVectors:
             stream.write(save({"vectors": np.ascontiguousarray(self.vectors), "words": words}))
 
 
-def read_word_vectors(path: Path, wanted: Collection[str]) -> WordVectors:
+def read_word_vectors(path: Path, words: Collection[str]) -> WordVectors:
     """The vectors of those words of a file that are wanted; the first of a word counts."""
     if not path.is_file():
         raise InputError(f"{path}: no such file of word vectors")
@@ -175,7 +177,7 @@ def read_word_vectors(path: Path, wanted: Collection[str]) -> WordVectors:
     rows: dict[str, Floats] = {}
     for word, numbers in vectors:
         word = normalise_query(word)
-        if word in wanted and word not in rows:
+        if word in words and word not in rows:
             rows[word] = numbers()
     if not rows:
         raise InputError(f"{path}: has no vector of any word of the vocabulary")

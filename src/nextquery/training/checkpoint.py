@@ -178,12 +178,12 @@ class CheckpointFolder:
     def _prune(self, best_step: int) -> None:
         steps = self.steps()
         # The checkpoint before this one may count on another best one: keep that, too.
-        kept = set(steps[:_KEPT]) | {best_step}
+        steps_to_keep = set(steps[:_KEPT]) | {best_step}
         for step in steps[:_KEPT]:
             with suppress(ArtifactError, OSError, ValueError, KeyError):  # damaged: of no use
-                kept.add(int(self._run(step)["position"]["best_step"]))
+                steps_to_keep.add(int(self._run(step)["position"]["best_step"]))
         for step in steps:
-            if step not in kept:
+            if step not in steps_to_keep:
                 _remove(self.folder(step))
 
     def _write_failure(self, step: int, error: OSError | SafetensorError) -> str:

@@ -88,14 +88,14 @@ def choose_sessions(
     """The sessions that are new since the earlier model, and some of the older ones."""
     new = _are_new(continuation, data, sessions)
     old = np.flatnonzero(~new)
-    wanted = len(old) if not new.any() else round(continuation.replay * int(new.sum()))
-    drawn = np.random.default_rng((seed, 3)).permutation(old)[:wanted]
-    kept = np.sort(np.concatenate([np.flatnonzero(new), drawn]))
+    replayed = len(old) if not new.any() else round(continuation.replay * int(new.sum()))
+    drawn = np.random.default_rng((seed, 3)).permutation(old)[:replayed]
+    session_indices = np.sort(np.concatenate([np.flatnonzero(new), drawn]))
     chosen = replace(
         sessions,
-        session_starts=sessions.session_starts[kept],
-        session_ends=sessions.session_ends[kept],
-        ids=sessions.ids[kept],
+        session_starts=sessions.session_starts[session_indices],
+        session_ends=sessions.session_ends[session_indices],
+        ids=sessions.ids[session_indices],
     )
     return Chosen(chosen, int(new.sum()), len(drawn), sessions)
 
@@ -199,9 +199,11 @@ def _contexts(
     first, second = read[:-1], read[1:]
     words = np.concatenate([first, second])
     contexts = np.concatenate([second, first + symbols])
-    wanted = np.isin(contexts, np.unique(contexts[np.isin(words, new)]))
-    wanted &= words >= len(SPECIAL)
-    pairs, times = np.unique(words[wanted] * (2 * symbols) + contexts[wanted], return_counts=True)
+    is_new_context = np.isin(contexts, np.unique(contexts[np.isin(words, new)]))
+    is_new_context &= words >= len(SPECIAL)
+    pairs, times = np.unique(
+        words[is_new_context] * (2 * symbols) + contexts[is_new_context], return_counts=True
+    )
     return pairs // (2 * symbols), pairs % (2 * symbols), times
 
 

@@ -52,8 +52,8 @@ class RMSProp(Optimizer):
         if not gradient.is_sparse:
             # A block at a time, which stays in the cache from the first operation to the last.
             arrays = (parameter, gradient, *moments)
-            for part, slope, *moment in zip(*(_blocks(array) for array in arrays), strict=True):
-                part -= rate * self._velocity(tuple(moment), slope)
+            for part, grad, *moment in zip(*(_blocks(array) for array in arrays), strict=True):
+                part -= rate * self._velocity(tuple(moment), grad)
             return
         gradient = gradient.coalesce()
         rows = gradient.indices()[0]
@@ -96,10 +96,10 @@ class RowAdam(Optimizer):
             state["step"] = 0
             state["exp_avg"], state["exp_avg_sq"] = (torch.zeros_like(parameter) for _ in range(2))
         state["step"] += 1
-        rows, slope = gradient.indices()[0], gradient.values()
+        rows, grad = gradient.indices()[0], gradient.values()
         mean, square = (state[name].index_select(0, rows) for name in ("exp_avg", "exp_avg_sq"))
-        mean_change = (slope - mean).mul_(1 - MEAN_DECAY)
-        square_change = slope.square().sub_(square).mul_(1 - SQUARE_DECAY)
+        mean_change = (grad - mean).mul_(1 - MEAN_DECAY)
+        square_change = grad.square().sub_(square).mul_(1 - SQUARE_DECAY)
         state["exp_avg"].index_add_(0, rows, mean_change)
         state["exp_avg_sq"].index_add_(0, rows, square_change)
         spread = square.add_(square_change).sqrt_().add_(ADAM_EPSILON)

@@ -223,9 +223,9 @@ def _usefulness(loss: UsefulnessLoss | None) -> str:
 
 def duration(seconds: float) -> str:
     """A time as people write it: `44h 01m`, `3m 20s`."""
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds_left = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}h {minutes:02d}m" if hours else f"{minutes}m {rest:02d}s"
+    return f"{hours}h {minutes:02d}m" if hours else f"{minutes}m {seconds_left:02d}s"
 
 
 def _context(context: int | None) -> str:

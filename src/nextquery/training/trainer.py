@@ -97,7 +97,7 @@ class Feed:
         return ahead(self._step(members, number) for number, members in numbered)
 
     def _step(self, members: NDArray[np.int64], step: int) -> TrainingStep:
-        mine = members[self._rank :: self._processes]
+        own_members = members[self._rank :: self._processes]
         full_batch = build_batch(self._corpus, members)
         candidates = None
         if self._sampler is not None:
@@ -105,8 +105,10 @@ class Feed:
             candidates = self._sampler.draw(full_batch.targets, rng)
         batch = full_batch
         if self._processes > 1:
-            batch = build_batch(self._corpus, mine if len(mine) else members[:1])
-        return TrainingStep(batch, candidates, members, len(full_batch.targets), len(mine) > 0)
+            batch = build_batch(self._corpus, own_members if len(own_members) else members[:1])
+        return TrainingStep(
+            batch, candidates, members, len(full_batch.targets), len(own_members) > 0
+        )
 
 
 def dropout_seed(seed: int, step: int, rank: int) -> int:
@@ -155,8 +157,8 @@ class TrainingLog(AbstractContextManager["TrainingLog"]):
 
     def __init__(self, folder: Path, step: int, steps_per_epoch: int, epochs: int) -> None:
         self._file = folder / METRICS
-        kept = [line for line in read_metrics(self._file) if line["step"] <= step]
-        self._file.write_text("".join(_line(entry) for entry in kept), encoding="utf-8")
+        lines_to_keep = [line for line in read_metrics(self._file) if line["step"] <= step]
+        self._file.write_text("".join(_line(entry) for entry in lines_to_keep), encoding="utf-8")
         self._stream = self._file.open("a", encoding="utf-8")
         self._events = SummaryWriter(str(folder / EVENTS), purge_step=step + 1)
         self._console = Console(stderr=True)
@@ -317,8 +319,8 @@ def _batches(
     sessions = corpus if context is None else corpus.windows(context)
     lengths, queries = sessions.lengths(), sessions.queries()
     order: NDArray[np.int64] = np.lexsort((lengths, queries))
-    mine = list(cut(order, lengths, batch_words))[processes.rank :: processes.count]
-    for members in mine:
+    own_batches = list(cut(order, lengths, batch_words))[processes.rank :: processes.count]
+    for members in own_batches:
         yield build_batch(sessions, members, last_only=context is not None)
 
 
@@ -438,8 +440,8 @@ class Trainer:
         weight = self._weight(training_step)
         # Gradients are averaged over the processes: undo that.
         (total * (-weight * self._processes.count)).backward()
-        mine = -float(rows.sum()) * per_word
-        loss, stop_votes = self._processes.total([mine, float(request.signal)])
+        own_loss = -float(rows.sum()) * per_word
+        loss, stop_votes = self._processes.total([own_loss, float(request.signal)])
         norm = self._optimiser.clip(self._config.clip)
         if not math.isfinite(loss) or not math.isfinite(norm):
             raise TrainingError(self._describe(training_step.members, loss, norm))

@@ -241,8 +241,8 @@ class Ga4Format(LineFormat):
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
         """Objects with the fields of an event."""
-        wanted = {"event_name", "event_timestamp", "event_params"}
-        if settings.columns is None and sample_paths(sample) >= wanted:
+        required = {"event_name", "event_timestamp", "event_params"}
+        if settings.columns is None and sample_paths(sample) >= required:
             return "its lines are JSON objects with event_name and event_params, as GA4 has them"
         return None
 

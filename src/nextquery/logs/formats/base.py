@@ -126,20 +126,22 @@ def find_columns(
     {'user': 'user', 'time': 'Time', 'query': 'query'}
     """
     written = {name.strip().casefold(): name for name in reversed(names)}
-    wanted = dict(columns) if columns else {name: written.get(name, name) for name in REQUIRED}
+    names_by_field = (
+        dict(columns) if columns else {name: written.get(name, name) for name in REQUIRED}
+    )
     if columns is None and "click" in written:
-        wanted["click"] = written["click"]
-    missing = [name for name in wanted.values() if name not in names]
+        names_by_field["click"] = written["click"]
+    missing = [name for name in names_by_field.values() if name not in names]
     if missing:
         likely = ",".join(f"{field}={name}" for field, name in guess_columns(names).items())
         raise LogError(
             f"{file}: has no column {', '.join(map(repr, missing))}; it has "
             f"{listed(names)}: say which with `columns={likely or 'user=...,time=...,query=...'}`"
         )
-    twice = sorted({name for name in wanted.values() if names.count(name) > 1})
+    twice = sorted({name for name in names_by_field.values() if names.count(name) > 1})
     if twice:
         raise LogError(f"{file}: has several columns called {', '.join(map(repr, twice))}")
-    return wanted
+    return names_by_field
 
 
 def check_conditions(file: Path, conditions: Sequence[Condition], names: Sequence[str]) -> None:
@@ -160,7 +162,7 @@ def filtered(conditions: Sequence[tuple[Condition, pl.Expr]]) -> pl.Expr:
     return pl.when(pl.any_horizontal(fails)).then(pl.lit(rejects.FILTERED))
 
 
-def in_other_order(header: str, wanted: Sequence[str]) -> bool:
+def in_other_order(header: str, expected: Sequence[str]) -> bool:
     """Whether a line between tabs names the fields of a format without a header, in another order.
 
     >>> in_other_order("Query\\tAnonID\\tQueryTime", ("user", "query", "time"))
@@ -170,7 +172,7 @@ def in_other_order(header: str, wanted: Sequence[str]) -> bool:
     """
     plain = [name.strip('" ').casefold() for name in header.split("\t")]
     names = [_AOL_NAMES.get(name, name) for name in plain]
-    return set(names) >= set(wanted) and names[: len(wanted)] != list(wanted)
+    return set(names) >= set(expected) and names[: len(expected)] != list(expected)
 
 
 def guess_columns(names: Sequence[str]) -> dict[str, str]:

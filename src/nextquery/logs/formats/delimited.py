@@ -203,15 +203,15 @@ class DelimitedLayout:
     @property
     def positions(self) -> set[int]:
         """The positions of the wanted fields."""
-        wanted = {self.user, self.time, self.query, *(position for _, position in self.where)}
-        return wanted if self.click is None else wanted | {self.click}
+        used = {self.user, self.time, self.query, *(position for _, position in self.where)}
+        return used if self.click is None else used | {self.click}
 
     def _row_pattern(self) -> str:
         """A row of the right width, with two groups for each wanted field: quoted, and bare."""
         other = f'[^"{self.separator}][^{self.separator}]*|'
-        wanted, unwanted = f'(?:"((?:[^"]|"")*)"|({other}))', f'(?:"(?:[^"]|"")*"|{other})'
+        captured, skipped = f'(?:"((?:[^"]|"")*)"|({other}))', f'(?:"(?:[^"]|"")*"|{other})'
         fields = (
-            wanted if position in self.positions else unwanted
+            captured if position in self.positions else skipped
             for position in range(self.widths[-1])
         )
         return f"^{re.escape(self.separator).join(fields)}$"
@@ -258,11 +258,11 @@ def most_rows_match(
     return matching * 2 > len(rows)
 
 
-def check_order(sample: Sample, wanted: Sequence[str]) -> None:
+def check_order(sample: Sample, expected: Sequence[str]) -> None:
     """Refuse a file whose header has the columns of a fixed format in another order."""
-    if sample.lines and in_other_order(sample.lines[0], wanted):
+    if sample.lines and in_other_order(sample.lines[0], expected):
         raise LogError(
-            f"{sample.file}: its header has another order than {', '.join(wanted)}; read it with "
+            f"{sample.file}: its header has another order than {', '.join(expected)}; read it with "
             "`format=tsv` and `columns=user=...,time=...,query=...`"
         )
 
@@ -424,12 +424,12 @@ def _header_index(sample: Sample, columns: Mapping[str, str] | None) -> int:
     If none has, the line that looks like a header, so that its names can be shown; the first one
     if the columns are numbers.
     """
-    wanted = set(columns.values()) if columns else set(REQUIRED)
-    if all(map(_NUMBER.fullmatch, wanted)):
+    columns_sought = set(columns.values()) if columns else set(REQUIRED)
+    if all(map(_NUMBER.fullmatch, columns_sought)):
         return 0
     lines = sample.lines[:LONGEST_PREAMBLE]
     names = _names if columns else _plain_names
-    first = next((index for index, line in enumerate(lines) if names(line) >= wanted), None)
+    first = next((index for index, line in enumerate(lines) if names(line) >= columns_sought), None)
     if first is not None or not columns:
         return first or 0
     header = likely_header(sample.lines)
@@ -459,8 +459,8 @@ def _layout(
         positions = {field: int(number) - 1 for field, number in columns.items()}
         _check_positions(sample.file, positions, len(names))
     else:
-        wanted = find_columns(sample.file, columns, names) if sample.lines else {}
-        positions = {field: names.index(name) for field, name in wanted.items()}
+        names_by_field = find_columns(sample.file, columns, names) if sample.lines else {}
+        positions = {field: names.index(name) for field, name in names_by_field.items()}
     return DelimitedLayout(
         separator=separator,
         widths=(max(len(names), 1),),

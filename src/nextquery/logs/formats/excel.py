@@ -75,8 +75,8 @@ class ExcelFormat(LogFormat):
         """The rows of the sheet below its header."""
         sheet = _find_sheet(sample.file, settings.columns)
         names = [_text(cell) or "" for cell in sheet.rows[sheet.header]]
-        wanted = find_columns(sample.file, settings.columns, names)
-        positions = {field: names.index(name) for field, name in wanted.items()}
+        names_by_field = find_columns(sample.file, settings.columns, names)
+        positions = {field: names.index(name) for field, name in names_by_field.items()}
         conditions = settings.conditions()
         check_conditions(sample.file, conditions, names)
         where = [(condition, names.index(condition.column)) for condition in conditions]
@@ -151,12 +151,12 @@ def _find_sheet(path: Path, columns: Mapping[str, str] | None) -> _Sheet:
 
     Its header is then the row that looks like one, so that its names can be shown.
     """
-    wanted = set(columns.values()) if columns else set(REQUIRED)
+    columns_sought = set(columns.values()) if columns else set(REQUIRED)
     as_named = _text if columns else _plain_name
     sheets = []
     for sheet in _sheets(path):
         for number, cells in enumerate(sheet.rows[:_LONGEST_PREAMBLE]):
-            if wanted <= {as_named(cell) for cell in cells}:
+            if columns_sought <= {as_named(cell) for cell in cells}:
                 return replace(sheet, header=number)
         sheets += [sheet] if sheet.rows else []
     if not sheets:

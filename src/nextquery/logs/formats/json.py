@@ -97,20 +97,20 @@ def extract_fields(lines: pl.DataFrame, paths: Mapping[str, str]) -> pl.DataFram
     )
 
 
-def _look_up(texts: pl.Series, wanted: Sequence[Keys]) -> pl.DataFrame:
+def _look_up(texts: pl.Series, paths: Sequence[Keys]) -> pl.DataFrame:
     """Columns 0, 1, ... with the scalars that the keys lead to, and is_object.
 
     Polars decodes many lines at once and refuses all of them for a bad one. Halves are tried then,
     and what remains is decoded line by line, with the same values.
     """
     if not len(texts):
-        return _look_up_each(texts, wanted)
+        return _look_up_each(texts, paths)
     odd = _needs_care(texts)
     if odd.any():
-        values = [_look_up(texts.filter(~odd), wanted), _look_up_each(texts.filter(odd), wanted)]
+        values = [_look_up(texts.filter(~odd), paths), _look_up_each(texts.filter(odd), paths)]
         order = pl.concat([(~odd).arg_true(), odd.arg_true()])
         return pl.concat(values)[order.arg_sort()]
-    schema = _nested_schema(wanted)
+    schema = _nested_schema(paths)
     if schema is not None:
         try:
             decoded = texts.str.json_decode(schema)
@@ -119,13 +119,13 @@ def _look_up(texts: pl.Series, wanted: Sequence[Keys]) -> pl.DataFrame:
         else:
             if len(decoded) == len(texts):  # blank lines are skipped
                 is_object = pl.col("object").is_not_null().alias("is_object")
-                columns = (_value_at(keys).alias(str(n)) for n, keys in enumerate(wanted))
+                columns = (_value_at(keys).alias(str(n)) for n, keys in enumerate(paths))
                 return decoded.alias("object").to_frame().select(*columns, is_object)
         if len(texts) > _LINE_BY_LINE:
             middle = len(texts) // 2
             halves = texts[:middle], texts[middle:]
-            return pl.concat([_look_up(half, wanted) for half in halves])
-    return _look_up_each(texts, wanted)
+            return pl.concat([_look_up(half, paths) for half in halves])
+    return _look_up_each(texts, paths)
 
 
 def _needs_care(texts: pl.Series) -> pl.Series:
@@ -136,10 +136,10 @@ def _needs_care(texts: pl.Series) -> pl.Series:
     return texts.str.contains(_SURROGATE) | (brackets > _MOST_BRACKETS)
 
 
-def _nested_schema(wanted: Sequence[Keys]) -> pl.Struct | None:
+def _nested_schema(paths: Sequence[Keys]) -> pl.Struct | None:
     """The type of an object with a text at each of these keys; None if one is inside another."""
     tree: dict[str, Any] = {}
-    for keys in wanted:
+    for keys in paths:
         inner = tree
         for key in keys[:-1]:
             inner = inner.setdefault(key, {})
@@ -163,23 +163,23 @@ def _value_at(keys: Keys) -> pl.Expr:
     return value
 
 
-def _look_up_each(texts: pl.Series, wanted: Sequence[Keys]) -> pl.DataFrame:
-    rows = [_look_up_one(text, wanted) for text in texts]
-    schema = {str(number): pl.String() for number in range(len(wanted))}
+def _look_up_each(texts: pl.Series, paths: Sequence[Keys]) -> pl.DataFrame:
+    rows = [_look_up_one(text, paths) for text in texts]
+    schema = {str(number): pl.String() for number in range(len(paths))}
     return pl.DataFrame(rows, {**schema, "is_object": pl.Boolean()}, orient="row")
 
 
-def _look_up_one(text: str, wanted: Sequence[Keys]) -> tuple[Any, ...]:
+def _look_up_one(text: str, paths: Sequence[Keys]) -> tuple[Any, ...]:
     try:
         value = _EXACT_DECODER.decode(text)
         text.encode()
     except (ValueError, RecursionError):
         value = None
-    scalars = [_scalar_at(value, keys) for keys in wanted]
+    scalars = [_scalar_at(value, keys) for keys in paths]
     try:
         "".join(filter(None, scalars)).encode()
     except UnicodeEncodeError:  # half a character
-        return (*[None] * len(wanted), False)
+        return (*[None] * len(paths), False)
     return *scalars, isinstance(value, dict)
 
 
@@ -253,13 +253,18 @@ class NdjsonFormat(LineFormat):
 
     def layout(self, sample: Sample, settings: ReadSettings) -> "JsonLayout":
         """The chosen paths, or fields called by their meaning."""
-        wanted = settings.columns or {name: name for name in FIELDS}
-        if any('"' in path for path in wanted.values()):
+        names_by_field = settings.columns or {name: name for name in FIELDS}
+        if any('"' in path for path in names_by_field.values()):
             raise LogError("`columns` of an NDJSON log must not contain a double quote")
         conditions = settings.conditions() if sample.lines else ()
         if conditions:
             check_conditions(sample.file, conditions, sorted(sample_paths(sample)))
-        fields = wanted["user"], wanted["time"], wanted["query"], wanted.get("click")
+        fields = (
+            names_by_field["user"],
+            names_by_field["time"],
+            names_by_field["query"],
+            names_by_field.get("click"),
+        )
         return JsonLayout(*fields, where=conditions)
 
 

@@ -243,13 +243,13 @@ def read_batches(
     """
 
     def choose(footer: Footer, schema: pl.Schema) -> FileColumns:
-        wanted = find_columns(path, columns, footer.names)
+        names_by_field = find_columns(path, columns, footer.names)
         check_conditions(path, conditions, footer.names)
-        wanted |= {
+        names_by_field |= {
             f"where {number}": condition.column for number, condition in enumerate(conditions)
         }
-        _check_types(path, schema, wanted)
-        return {meaning: pl.col(name) for meaning, name in wanted.items()}
+        _check_types(path, schema, names_by_field)
+        return {meaning: pl.col(name) for meaning, name in names_by_field.items()}
 
     for share, frame in read_parts(path, choose):
         yield share, frame if "click" in frame.columns else frame.with_columns(click=_NO_TEXT)
@@ -401,8 +401,8 @@ def parse_batch(
     return validate_rows(rows, times)
 
 
-def _check_types(path: Path, schema: pl.Schema, wanted: Mapping[str, str]) -> None:
-    for meaning, name in wanted.items():
+def _check_types(path: Path, schema: pl.Schema, names_by_field: Mapping[str, str]) -> None:
+    for meaning, name in names_by_field.items():
         kind = schema[name]
         if not (is_value(kind) or (meaning == "time" and is_moment(kind))):
             kinds = "text, numbers or times" if meaning == "time" else "text or numbers"

@@ -174,9 +174,9 @@ class UbiFormat(JoinedFormat):
             return None
         paths = column_names(sample.file) if _is_parquet(sample) else sample_paths(sample)
         kind = "it is a Parquet file" if _is_parquet(sample) else "its lines are JSON objects"
-        for wanted in (("user_query", "client_id"), ("action_name", "query_id")):
-            if paths.issuperset(wanted):
-                return f"{kind} with {' and '.join(wanted)}"
+        for columns in (("user_query", "client_id"), ("action_name", "query_id")):
+            if paths.issuperset(columns):
+                return f"{kind} with {' and '.join(columns)}"
         return None
 
     def blocks(self, file: LogFile, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
@@ -219,8 +219,8 @@ def _is_parquet(sample: Sample) -> bool:
 def _divide(fields: pl.DataFrame, times: pl.DataFrame) -> ParsedRows:
     is_event = pl.col("action").is_not_null()
     dated = fields.with_columns(times)
-    asked = dated.filter(~is_event).with_columns(click=pl.lit(None, pl.String))
-    queries = validate_rows(asked.drop("time", "fault"), asked.select("time", "fault"))
+    searches = dated.filter(~is_event).with_columns(click=pl.lit(None, pl.String))
+    queries = validate_rows(searches.drop("time", "fault"), searches.select("time", "fault"))
     events = _validate_events(dated.filter(is_event))
     return ParsedRows(
         pl.concat([stage_queries(queries.accepted), events.accepted]).sort("line"),

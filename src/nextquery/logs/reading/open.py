@@ -81,17 +81,17 @@ def _few_lines(data: bytes) -> Iterator[bytes]:
 
 
 def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    rest = b""
+    unfinished = b""
     for chunk in chunks:
         end = chunk.rfind(b"\n") + 1
         if end:
-            yield b"".join((rest, memoryview(chunk)[:end]))
-            rest = chunk[end:]
+            yield b"".join((unfinished, memoryview(chunk)[:end]))
+            unfinished = chunk[end:]
         else:
-            rest += chunk[: LONGEST_LINE + 1]
-        rest = rest[: LONGEST_LINE + 1]
-    if rest:
-        yield rest + b"\n"
+            unfinished += chunk[: LONGEST_LINE + 1]
+        unfinished = unfinished[: LONGEST_LINE + 1]
+    if unfinished:
+        yield unfinished + b"\n"
 
 
 def _without_mark(chunks: Iterable[bytes]) -> Iterator[bytes]:
