@@ -54,16 +54,16 @@ def prepare(log: Any, out: str | Path, **settings: Any) -> PreparedData:
     >>> same.words() == data.words()
     True
     """
-    given = settings.pop("read", ReadSettings())
-    if not isinstance(given, ReadSettings):
-        raise InputError(f"`read`: must be a ReadSettings, not {type(given).__name__}")
+    read_settings = settings.pop("read", ReadSettings())
+    if not isinstance(read_settings, ReadSettings):
+        raise InputError(f"`read`: must be a ReadSettings, not {type(read_settings).__name__}")
     names = {field.name for field in fields(ReadSettings)}
     read = {name: value for name, value in settings.items() if name in names}
     rest = {name: value for name, value in settings.items() if name not in names}
     unknown = rest.keys() - {field.name for field in fields(PrepareSettings)}
     if unknown:
         raise InputError(f"prepare has no setting {min(unknown)!r}")
-    chosen = PrepareSettings(read=replace(given, **read), **rest)
+    chosen = PrepareSettings(read=replace(read_settings, **read), **rest)
     with _as_files(log) as files:
         prepare_logs(files, Path(out), chosen)
     return PreparedData(Path(out))

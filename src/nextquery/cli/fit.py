@@ -186,18 +186,19 @@ def vectors(
         raise InputError("vectors come from a file (--from) or an encoder (--encoder): give one")
     if out.suffix != ".safetensors":
         raise InputError(f"{out}: the name of the file to write must end in .safetensors")
-    known = read_data(data, lambda opened: opened.words()[:words])
-    word_vectors = _read_vectors(known, source, encoder).reduced(size)
+    vocabulary_words = read_data(data, lambda opened: opened.words()[:words])
+    word_vectors = _read_vectors(vocabulary_words, source, encoder).reduced(size)
     word_vectors.save(out)
     with_vector, numbers = len(word_vectors.words), word_vectors.size
     document = {
         "out": str(out),
-        "words": len(known),
+        "words": len(vocabulary_words),
         "with_vector": with_vector,
         "size": numbers,
     }
     text = (
-        f"{out}: {with_vector:,} of {len(known):,} words ({with_vector / len(known):.0%}), "
+        f"{out}: {with_vector:,} of {len(vocabulary_words):,} words "
+        f"({with_vector / len(vocabulary_words):.0%}), "
         f"{numbers} numbers each\n"
         f"try: nextquery train {data} --out model --set train.word_vectors={out}"
     )

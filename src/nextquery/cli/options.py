@@ -207,18 +207,20 @@ def _read_config(context: typer.Context, path: Path) -> dict[str, Any]:
         raise ConfigError(f"`config` {path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
-    known = {
+    parameters = {
         _key(parameter): parameter
         for parameter in context.command.params
         if not parameter.is_eager and not getattr(parameter, "hidden", False)
     }
     checked: dict[str, Any] = {}
     for key, value in values.items():
-        if key not in known:
-            guesses = difflib.get_close_matches(key, known, 1)
+        if key not in parameters:
+            guesses = difflib.get_close_matches(key, parameters, 1)
             advice = f"; did you mean {guesses[0]!r}?" if guesses else ""
-            raise ConfigError(f"{path}: unknown key {key!r}{advice} Known keys: {', '.join(known)}")
-        parameter = known[key]
+            raise ConfigError(
+                f"{path}: unknown key {key!r}{advice} Known keys: {', '.join(parameters)}"
+            )
+        parameter = parameters[key]
         checked[parameter.name] = _checked(parameter, value, f"{path}: {key}")
     return checked
 

@@ -169,8 +169,8 @@ def _summary(out: Path, entries: Mapping[str, Any]) -> str:
 def _single_searches(counts: Mapping[str, Any]) -> str:
     """A line about sessions of one query, which count but are not sequences."""
     single = sum(counts["single_query_sessions"].values())
-    every = single + sum(counts["sessions"].values())
-    share = single / every if every else 0.0
+    searches = single + sum(counts["sessions"].values())
+    share = single / searches if searches else 0.0
     return f"single searches: {single:,} ({share:.0%} of all sessions), which count, too\n"
 
 
@@ -260,14 +260,14 @@ def init(
 def _init_text(document: dict[str, Any], log: str, advice: "tuple[Advice, ...]") -> str:
     counts = document["counts"]
     sessions = ", ".join(f"{name} {count:,}" for name, count in counts["sessions"].items())
-    known = document["seen_before"].get("test", 0.0)
+    seen_before = document["seen_before"].get("test", 0.0)
     lines = [
         f"format    {document['format']}: {document['reason']}",
         f"rows      {counts['rows_read']:,} read, {counts['rows_rejected']:,} rejected, "
         f"{counts['users']:,} users",
         f"sessions  {sessions} (of two or more queries)",
         f"single    {sum(counts['single_query_sessions'].values()):,} sessions of one query",
-        f"repeats   {known:.1%} of the test searches are of queries typed before",
+        f"repeats   {seen_before:.1%} of the test searches are of queries typed before",
         "",
         "next:",
         f"  nextquery prepare {log} --out DATA",

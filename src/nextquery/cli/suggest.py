@@ -219,8 +219,10 @@ def suggest(
     if not as_json:
         _say_correction(read.correction)
         if not suggestions:
-            more = "; these are from the same log:" if instead else _advice(suggester, fallback)
-            typer.echo(f"the model has no suggestion for this session{more}", err=True)
+            explanation = (
+                "; these are from the same log:" if instead else _advice(suggester, fallback)
+            )
+            typer.echo(f"the model has no suggestion for this session{explanation}", err=True)
     print_result(document, _lines(suggestions or instead), as_json)
 
 
@@ -242,10 +244,10 @@ def _rewriter(
     from nextquery.suggesters.base import Guarded
     from nextquery.suggesters.rewriting import QueryRewriter, read_synonyms
 
-    known = read_synonyms(synonyms) if synonyms else None
+    synonyms_by_phrase = read_synonyms(synonyms) if synonyms else None
     if not correct or not isinstance(suggester, Guarded):
         return None
-    return QueryRewriter(suggester.guard, known)
+    return QueryRewriter(suggester.guard, synonyms_by_phrase)
 
 
 def _corrected(correction: Correction | None) -> dict[str, object] | None:

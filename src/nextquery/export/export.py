@@ -87,7 +87,7 @@ def _export_onnx(
     from nextquery.export.onnx import write_onnx  # needs an extra of its own
 
     with publish(out, KIND, entries) as folder:
-        known, difference = write_onnx(model, folder, settings)
-        facts = ExportFacts(ONNX, known, 0, difference)
+        queries, difference = write_onnx(model, folder, settings)
+        facts = ExportFacts(ONNX, queries, 0, difference)
         entries["counts"] = asdict(facts)
     return facts

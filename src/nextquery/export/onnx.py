@@ -64,8 +64,8 @@ class OnnxModel:
         sources = self._sources(queries, word_states) if self._facts["copying"] else None
         word, total = self._graphs.first_word, 0.0
         for text in (*candidate.split(), None):
-            given = {} if sources is None else sources.inputs()
-            outputs, state = self._graphs.step(state, word, given)
+            inputs = {} if sources is None else sources.inputs()
+            outputs, state = self._graphs.step(state, word, inputs)
             word = END_OF_QUERY if text is None else self._ids.get(text, UNKNOWN)
             total += _log_probability(outputs, sources, text, word)
         return total
@@ -112,20 +112,20 @@ class _HREDGraphs:
     ) -> tuple[Outputs, tuple[Floats, Floats]]:
         """What may come after one more word, and the state there."""
         session, before = state
-        given = {"session_state": session, "decoder_state": before, "word": np.array([word])}
-        outputs = _run(self._decoder, given | sources)
+        inputs = {"session_state": session, "decoder_state": before, "word": np.array([word])}
+        outputs = _run(self._decoder, inputs | sources)
         return outputs, (session, outputs["next_decoder_state"])
 
     def _encode(self, words: Sequence[int]) -> tuple[Floats, Floats]:
         """The vector (1, d_h) of a query, and with copying the states of its words."""
         ids = [*words, END_OF_QUERY]
-        given = {"words": np.array([ids]), "lengths": np.array([len(ids)])}
-        vector, *states = self._query_encoder.run(None, given)
+        inputs = {"words": np.array([ids]), "lengths": np.array([len(ids)])}
+        vector, *states = self._query_encoder.run(None, inputs)
         return vector, states[0][0] if states else vector
 
     def _extend(self, state: Floats, vector: Floats) -> Floats:
-        given = {"session_state": state, "query_vector": vector}
-        extended: Floats = self._session_encoder.run(None, given)[0]
+        inputs = {"session_state": state, "query_vector": vector}
+        extended: Floats = self._session_encoder.run(None, inputs)[0]
         return extended
 
 
@@ -147,8 +147,8 @@ class _TransformerGraphs:
         symbols = [END_OF_QUERY, *(word for query in queries for word in (*query, END_OF_QUERY))]
         if len(symbols) == 1:
             return self._empty, []
-        given = {"words": np.array([symbols[:-1]]), "cache": self._empty}
-        outputs = _run(self._graph, given | self._no_sources)
+        inputs = {"words": np.array([symbols[:-1]]), "cache": self._empty}
+        outputs = _run(self._graph, inputs | self._no_sources)
         word_states, first = [], 1
         for query in queries:
             word_states.append(outputs["word_states"][0, first : first + len(query)])
@@ -213,20 +213,20 @@ def write_onnx(model: Suggester, folder: Path, settings: ExportSettings) -> tupl
             f"`to` onnx takes a trained network, not a model of the kind {model.kind}; "
             "any model can be exported to json"
         )
-    known = frequent_queries(model, settings.queries)
+    frequent = frequent_queries(model, settings.queries)
     write_graphs(model.model, model.limits, folder)
     words = shown_words(model.model.vocabulary, model.guard)
     _write(folder / "vocabulary.txt", "".join(f"{word}\n" for word in words))
     lines = (
         json.dumps({"query": text, "shown": join_words(text), "count": count}, ensure_ascii=False)
-        for text, count in known
+        for text, count in frequent
     )
     _write(folder / "known_queries.ndjson", "".join(f"{line}\n" for line in lines))
-    difference = _difference(folder, model, [text for text, _ in known])
+    difference = _difference(folder, model, [text for text, _ in frequent])
     _write(folder / "suggest.mjs", _template("onnx_suggest.mjs"))
     facts = model_facts(model.model, model.limits)
     _write(folder / "README.md", _readme(facts, model.guard, difference))
-    return len(known), difference
+    return len(frequent), difference
 
 
 def write_graphs(model: NeuralModel[Any], limits: ContextLimits, folder: Path) -> None:

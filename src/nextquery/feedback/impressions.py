@@ -218,11 +218,11 @@ def _served_suggestions(
 
     The service records the words of a suggestion with spaces, and sends them as people write them.
     """
-    known = {join_words(item.text): item for item in reversed(served.suggestions)}
+    served_items = {join_words(item.text): item for item in reversed(served.suggestions)}
     texts = [join_words(text) for text in shown.suggestions]
-    if shown.owner != served.owner or not known.keys() >= set(texts):
+    if shown.owner != served.owner or not served_items.keys() >= set(texts):
         return None
-    return tuple(known[text] for text in texts)
+    return tuple(served_items[text] for text in texts)
 
 
 def _bounded(

@@ -64,8 +64,8 @@ def _compare(model: str, version: str, pairs: list[tuple[Impression, ShadowList]
             # Positive: the shadow has it higher.
             text = shown[position]
             taken.append(position - other.index(text) if text in other else None)
-    known = [moved for moved in taken if moved is not None]
-    higher = sum((moved > 0) - (moved < 0) for moved in known)
+    moves = [moved for moved in taken if moved is not None]
+    higher = sum((moved > 0) - (moved < 0) for moved in moves)
     return ShadowResult(
         model=model,
         version=version,
@@ -73,8 +73,8 @@ def _compare(model: str, version: str, pairs: list[tuple[Impression, ShadowList]
         overlap=overlap / len(pairs),
         same_first=same_first / len(pairs),
         taken=len(taken),
-        taken_known=len(known) / len(taken) if taken else None,
-        taken_higher=higher / len(known) if known else None,
+        taken_known=len(moves) / len(taken) if taken else None,
+        taken_higher=higher / len(moves) if moves else None,
     )
 
 
@@ -173,8 +173,10 @@ def _sorted(counts: Mapping[Key, AcceptanceCount]) -> dict[Key, Acceptance]:
 def _most_shown(
     by_query: Mapping[str, AcceptanceCount], settings: ReportSettings
 ) -> dict[str, Acceptance]:
-    known = [query for query, count in by_query.items() if count.visitors >= settings.min_visitors]
-    order = sorted(known, key=lambda query: (-by_query[query].shown, query))
+    enough_visitors = [
+        query for query, count in by_query.items() if count.visitors >= settings.min_visitors
+    ]
+    order = sorted(enough_visitors, key=lambda query: (-by_query[query].shown, query))
     return {query: by_query[query].acceptance() for query in order[: settings.queries]}
 
 

@@ -113,7 +113,7 @@ def list_features(
     """
     recent = [trigrams(query) for query in reversed(session[-RECENT:])]
     last = session[-1] if session else ""
-    known = set(last.split())
+    last_words = set(last.split())
     best = candidates[0].score if candidates else 0.0
     rows = []
     for rank, candidate in enumerate(candidates):
@@ -130,7 +130,7 @@ def list_features(
                 len(words),
                 *similar,
                 *[0.0] * (RECENT - len(similar)),
-                sum(word not in known for word in words),
+                sum(word not in last_words for word in words),
                 math.log(rates.pair(last, candidate.text) / rates.overall),
                 math.log(rates.suggestion(candidate.text) / rates.overall),
                 rates.exposed(last, candidate.text),
@@ -220,8 +220,8 @@ class Reranker:
         length = max(n, POOL) if n > 0 and self.enabled else n
         if isinstance(self.base, Decoding):
             options = {"diversity": diversity, "specificity": specificity, "known": known}
-            given = {key: value for key, value in options.items() if value is not None}
-            config = self.base.config.model_copy(update=given)
+            changes = {key: value for key, value in options.items() if value is not None}
+            config = self.base.config.model_copy(update=changes)
             pool = self.base.suggest(context, length, config=config)
         else:
             pool = _adjustable(self.base).suggest(

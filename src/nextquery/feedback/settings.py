@@ -25,9 +25,9 @@ class Bounds:
     def __post_init__(self) -> None:
         check_limits(self)
         for name in ("since", "until"):
-            given = getattr(self, name)
-            if given and not _DAY.fullmatch(given):
-                raise InputError(f"`{name}` {given}: write a day as 2026-05-01")
+            day = getattr(self, name)
+            if day and not _DAY.fullmatch(day):
+                raise InputError(f"`{name}` {day}: write a day as 2026-05-01")
 
 
 @dataclass(frozen=True)

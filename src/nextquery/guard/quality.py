@@ -147,8 +147,8 @@ class TypedText:
         number = self.words.get(word)
         if number is None:
             return 0, 0, 0
-        every, first, last = self.counts[3 * number : 3 * number + 3].tolist()
-        return every, first, last
+        count, first, last = self.counts[3 * number : 3 * number + 3].tolist()
+        return count, first, last
 
     def _pair_users(self, pair: int) -> int:
         position, exists = _find(self.pair_keys, pair)
@@ -159,10 +159,12 @@ class TypedText:
 
         Only queries made of pairs of K users count: others are not generated.
         """
-        none = np.empty(0, dtype=np.uint64)
+        no_pairs = np.empty(0, dtype=np.uint64)
         texts = (query.split() for query in typed)
         values = [
-            self.fluency(words, none) for words in texts if len(words) > 1 and self._usual(words)
+            self.fluency(words, no_pairs)
+            for words in texts
+            if len(words) > 1 and self._usual(words)
         ]
         least = float(np.quantile(values, DISFLUENT_SHARE)) if values else -np.inf
         return replace(self, least_fluency=least)

@@ -67,8 +67,8 @@ class Tables:
     def pair_count(self, key: int) -> int:
         """How often a pair was typed, by its key; 0 if fewer than K users typed it."""
         index = int(np.searchsorted(self.common_pairs, np.uint64(key)))
-        known = index < len(self.pair_counts) and int(self.common_pairs[index]) == key
-        return int(self.pair_counts[index]) if known else 0
+        is_common = index < len(self.pair_counts) and int(self.common_pairs[index]) == key
+        return int(self.pair_counts[index]) if is_common else 0
 
     def check(self) -> None:
         """Refuse tables that are not as `write_tables` writes them."""
@@ -114,8 +114,8 @@ def _read_tables(artifact: Artifact) -> Tables:
 
 def _titles(artifact: Artifact) -> marisa_trie.Trie:
     name = f"{FOLDER}/titles.marisa"
-    known = name in artifact.files(FOLDER)
-    return load_trie(artifact, name) if known else marisa_trie.Trie()
+    has_titles = name in artifact.files(FOLDER)
+    return load_trie(artifact, name) if has_titles else marisa_trie.Trie()
 
 
 def _counts(artifact: Artifact, name: str) -> Keys:
@@ -266,8 +266,8 @@ def count_typed_text(
     queries = rows.select("query").collect(engine="streaming")["query"]
     split = queries.str.split(" ")
     counts = np.zeros(3 * len(words), dtype=np.int64)
-    every = (split.explode(), split.list.first(), split.list.last())
-    for column, used in enumerate(every):
+    columns = (split.explode(), split.list.first(), split.list.last())
+    for column, used in enumerate(columns):
         for word, times in used.alias("word").value_counts().iter_rows():
             if word in words:
                 counts[3 * words[word] + column] = times

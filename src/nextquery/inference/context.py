@@ -54,14 +54,20 @@ class SessionVocabulary:
 
     def word(self, word_id: int) -> str:
         """The word of an id."""
-        known = self._vocabulary.words
-        return known[word_id] if word_id < len(known) else self.outside[word_id - len(known)]
+        vocabulary_words = self._vocabulary.words
+        return (
+            vocabulary_words[word_id]
+            if word_id < len(vocabulary_words)
+            else self.outside[word_id - len(vocabulary_words)]
+        )
 
     def text(self, word_ids: Sequence[int]) -> str:
         """The words of some ids, joined."""
-        known, outside = self._vocabulary.words, self.outside
-        size = len(known)
-        return " ".join([known[word] if word < size else outside[word - size] for word in word_ids])
+        vocabulary_words, outside = self._vocabulary.words, self.outside
+        size = len(vocabulary_words)
+        return " ".join(
+            [vocabulary_words[word] if word < size else outside[word - size] for word in word_ids]
+        )
 
 
 @dataclass(frozen=True)

@@ -144,10 +144,10 @@ class HREDNetwork:
         """The input of the encoder's GRU; words from V on have the vectors `spelt`."""
         if spelt is None:
             return self.project("encoder_input", words)
-        known = len(self.vocabulary)
-        outside = words >= known
+        vocabulary_size = len(self.vocabulary)
+        outside = words >= vocabulary_size
         vectors = self.weights["word_vectors.weight"][np.where(outside, UNKNOWN, words)]
-        vectors[outside] = spelt[words[outside] - known]
+        vectors[outside] = spelt[words[outside] - vocabulary_size]
         return self.products.times("encoder_input.matrix.weight", vectors)
 
     def start_session(self, sessions: int = 1) -> Floats:

@@ -113,14 +113,16 @@ class ArrayPrediction(Prediction):
         pointer = self._pointer
         if pointer is None:
             return self._softmax.of(words, rows)
-        known = words < self._words
-        generated = self._softmax.of(np.where(known, words, 0), rows)
+        in_vocabulary = words < self._words
+        generated = self._softmax.of(np.where(in_vocabulary, words, 0), rows)
         generated = generated + pointer.log_generated[rows, None]
         columns = pointer.table.columns(pointer.contexts[rows, None], words)
         copied = np.take_along_axis(pointer.log_copied[rows], np.maximum(columns, 0), axis=1)
         never = np.float32(-np.inf)
         return np.asarray(
-            np.logaddexp(np.where(known, generated, never), np.where(columns < 0, never, copied))
+            np.logaddexp(
+                np.where(in_vocabulary, generated, never), np.where(columns < 0, never, copied)
+            )
         )
 
     def best(self, rows: slice, before: Totals, count: int) -> BestWords:

@@ -184,8 +184,8 @@ class Predictor:
     def _prior_table(self, rescorer: Rescorer) -> Priors:
         start = self.encoder.start()
         words = len(self.model.vocabulary)
-        known = self.guard.tables.queries
-        return Priors(lambda texts: rescorer.score_many([start], [texts])[0], words, known)
+        query_counts = self.guard.tables.queries
+        return Priors(lambda texts: rescorer.score_many([start], [texts])[0], words, query_counts)
 
     def _decoder(self, config: DecodeConfig) -> Decoder[Any]:
         return self.decoder(config.output_mode(len(self.model.vocabulary)))
@@ -233,9 +233,9 @@ class Predictor:
         """Lists of fewer than `n` filled up with queries whose pairs of words are new."""
         short = [index for index, queries in enumerate(lists) if len(queries) < n]
         free = config.model_copy(update={"known": "free"})
-        more = self._generate_all([contexts[index] for index in short], free, config.beam)
+        unrestricted = self._generate_all([contexts[index] for index in short], free, config.beam)
         filled = list(lists)
-        for index, queries in zip(short, self._ranked(more, config), strict=True):
+        for index, queries in zip(short, self._ranked(unrestricted, config), strict=True):
             filled[index] = appended(lists[index], queries, config)
         return filled
 
@@ -257,16 +257,18 @@ class Predictor:
         queries = self._ranked([self._completions(context, typed, config, pool_size)], config)[0]
         if config.known == "prefer" and config.strategy == "beam" and len(queries) < n:
             free = config.model_copy(update={"known": "free"})
-            more = self._ranked([self._completions(context, typed, free, pool_size)], config)[0]
-            queries = appended(queries, more, config)
+            unrestricted = self._ranked(
+                [self._completions(context, typed, free, pool_size)], config
+            )[0]
+            queries = appended(queries, unrestricted, config)
         return self._choose(queries, n, config)
 
     def _completions(
         self, context: ContextState[Any], typed: TypedPrefix, config: DecodeConfig, pool_size: int
     ) -> list[FinishedQuery]:
         """The finished queries that begin with what is typed."""
-        given = [*typed.words, typed.beginning] if typed.beginning else typed.words
-        batch = ContextBatch(self.model.vocabulary, [context], given)
+        typed_words = [*typed.words, typed.beginning] if typed.beginning else typed.words
+        batch = ContextBatch(self.model.vocabulary, [context], typed_words)
         rules = self._rules_for(context, batch.vocabularies[0], config, typed.text)
         known = self._known_queries if config.known == "only" else None
         completer = Completer(self._decoder(config), self._words, known)

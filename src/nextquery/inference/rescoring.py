@@ -88,9 +88,9 @@ class Rescorer:
         candidates' beginnings in the decoder's state.
         """
         scores = np.zeros(len(words))
-        present, nodes = np.unique(contexts, return_inverse=True)
-        state = self._decoder.select(self._decoder.start(batch), present)
-        before = np.zeros(len(present))
+        distinct_contexts, nodes = np.unique(contexts, return_inverse=True)
+        state = self._decoder.select(self._decoder.start(batch), distinct_contexts)
+        before = np.zeros(len(distinct_contexts))
         active = np.arange(len(words))  # candidates that have not ended
         for level in range(words.shape[1]):
             step = Step.make(nodes, words[active, level])

@@ -103,8 +103,8 @@ class VocabularyRules:
         self.followers = FollowerTable(self.keys, guard.tables.common_pairs)
         self.never = np.zeros(len(vocabulary), dtype=np.bool_)
         self.never[[PADDING, UNKNOWN]] = True
-        none = np.zeros(len(vocabulary), dtype=np.bool_)
-        self._blocked = BlockedWords(Blocklist(), none, none)
+        no_words = np.zeros(len(vocabulary), dtype=np.bool_)
+        self._blocked = BlockedWords(Blocklist(), no_words, no_words)
 
     def blocked(self) -> "BlockedWords":
         """What the blocklist in force says of every word."""
@@ -168,11 +168,11 @@ class BlockedWords:
 
     def with_words(self, words: Sequence[str]) -> "BlockedWords":
         """The same with more words."""
-        more = _blocked_words(self.blocklist, map(read_word, words))
+        newly_blocked = _blocked_words(self.blocklist, map(read_word, words))
         return BlockedWords(
             self.blocklist,
-            np.concatenate([self.alone, more.alone]),
-            np.concatenate([self.may_end, more.may_end]),
+            np.concatenate([self.alone, newly_blocked.alone]),
+            np.concatenate([self.may_end, newly_blocked.may_end]),
         )
 
 
@@ -265,8 +265,8 @@ class ContextRules:
                 if last < len(self.shared.keys)
                 else self.shared.followers.after_key(self._keys[[last]])
             )
-            every = [seen, outside[other], np.array([*session, END_OF_QUERY])]
-            self._after[last] = np.unique(np.concatenate(every))
+            words = [seen, outside[other], np.array([*session, END_OF_QUERY])]
+            self._after[last] = np.unique(np.concatenate(words))
         return self._after[last]
 
     def text(self, words: Sequence[int]) -> str:
@@ -356,10 +356,10 @@ class LivePrefixes:
 
     def parts(self) -> Iterator[tuple[int, slice]]:
         """The contexts that have any, and their rows."""
-        present = np.unique(self.contexts)
-        stops = np.searchsorted(self.contexts, present, side="right").tolist()
+        live_contexts = np.unique(self.contexts)
+        stops = np.searchsorted(self.contexts, live_contexts, side="right").tolist()
         start = 0
-        for context, stop in zip(present.tolist(), stops, strict=True):
+        for context, stop in zip(live_contexts.tolist(), stops, strict=True):
             yield context, slice(start, stop)
             start = stop
 
@@ -388,9 +388,9 @@ class Extensions:
         counts = np.zeros(contexts + 1, dtype=np.int64)
         for context, (rows, _, _) in parts:
             counts[context + 1] = len(rows)
-        none = np.zeros(0, dtype=np.int64)
+        empty = np.zeros(0, dtype=np.int64)
         rows, words, totals = (
-            np.concatenate([none if kind < 2 else np.zeros(0), *(part[kind] for _, part in parts)])
+            np.concatenate([empty if kind < 2 else np.zeros(0), *(part[kind] for _, part in parts)])
             for kind in range(3)
         )
         return cls(np.cumsum(counts), rows, words, totals)

@@ -378,8 +378,10 @@ class Sampler:
         """The next word and its log-probability; None if all likely words are refused."""
         length = len(hypothesis.words)
         if length >= self._config.max_words:
-            known = self._known is None or END_OF_QUERY in self._known.next_words(hypothesis.words)
-            return (END_OF_QUERY, float(prediction.end[row])) if known else None
+            may_end = self._known is None or END_OF_QUERY in self._known.next_words(
+                hypothesis.words
+            )
+            return (END_OF_QUERY, float(prediction.end[row])) if may_end else None
         best = prediction.best(slice(row, row + 1), np.zeros(1), self._config.top_k)
         words, scores = best.words, best.totals
         refused = rules.refused([hypothesis.words], np.zeros(len(words), dtype=np.int64), words)

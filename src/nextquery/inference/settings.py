@@ -152,15 +152,15 @@ def override(
     >>> override(DecodeConfig(), {"preset": "paper"}, ["specificity=0.1"]).specificity
     0.1
     """
-    given = dict(values)
+    changes = dict(values)
     for text in sets:
         key, value = split_pair(text, "overrides", "key=value, e.g. `max_words=6`", empty=True)
         if key not in DecodeConfig.model_fields:
-            known = ", ".join(DecodeConfig.model_fields)
-            raise ConfigError(f"`overrides` {text}: no such decode setting; there are: {known}")
-        given[key] = value
-    preset = PRESETS.get(str(given.get("preset", "")), {})
-    changed = {**base.model_dump(), **preset, **given}
+            names = ", ".join(DecodeConfig.model_fields)
+            raise ConfigError(f"`overrides` {text}: no such decode setting; there are: {names}")
+        changes[key] = value
+    preset = PRESETS.get(str(changes.get("preset", "")), {})
+    changed = {**base.model_dump(), **preset, **changes}
     try:
         return DecodeConfig.model_validate(changed)
     except ValidationError as error:

@@ -376,8 +376,8 @@ def _learn(engine: Engine, events: Events, background: nw.Expr) -> tuple[Speller
     counts = {word: counted for (word,), counted in _counted(count_words(words, typed, 1), "word")}
     pairs = _counted(count_word_pairs(words, typed, MIN_PAIR_USERS), "first", "second")
     by_pair = {(first, second): counted for (first, second), counted in pairs}
-    every = words.texts.select("word").collect("polars")["word"].to_list()
-    return learn_spelling(sorted(every), counts, by_pair), counts
+    typed_words = words.texts.select("word").collect("polars")["word"].to_list()
+    return learn_spelling(sorted(typed_words), counts, by_pair), counts
 
 
 def _counted(table: Frame, *texts: str) -> list[tuple[tuple[str, ...], Counted]]:

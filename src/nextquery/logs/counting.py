@@ -136,15 +136,15 @@ def count_word_pairs(words: Words, typed: Frame, min_users: int) -> Frame:
 
 def _count_followers(engine: Engine, rows: Frame, ids: Frame) -> Frame:
     pairs = rows.filter(~nw.col("next_id").is_null())
-    known = pairs.join(ids, on="query_id", how="semi").join(
+    known_pairs = pairs.join(ids, on="query_id", how="semi").join(
         ids.rename({"query_id": "next_id"}), on="next_id", how="semi"
     )
-    return engine.count_with_users(known, ["query_id", "next_id"])
+    return engine.count_with_users(known_pairs, ["query_id", "next_id"])
 
 
 def _count_clicks(engine: Engine, clicked: Frame, ids: Frame) -> Frame:
-    known = clicked.join(ids, on="query_id", how="semi")
-    return engine.count_with_users(known, ["query_id", "url_id"])
+    known_clicks = clicked.join(ids, on="query_id", how="semi")
+    return engine.count_with_users(known_clicks, ["query_id", "url_id"])
 
 
 def _with_text(engine: Engine, rows: Frame, texts: Frame, text: str, **names: str) -> Frame:

@@ -91,8 +91,8 @@ class PreparedData:
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that exist, in the order of time, held-out users last."""
-        present = self.artifact.entry("counts")["sessions"]
-        return tuple(name for name in (*SPLITS, UNSEEN_USERS) if name in present)
+        session_counts = self.artifact.entry("counts")["sessions"]
+        return tuple(name for name in (*SPLITS, UNSEEN_USERS) if name in session_counts)
 
     def session_files(self, split: str) -> list[Path]:
         """The Parquet parts of a split, in order."""
@@ -163,14 +163,14 @@ class PreparedData:
             return table.join(queries, on="query", how="semi", maintain_order="left")
         if name == "followers":
             for side in ("anchor", "next"):
-                known = queries.rename({"query": side})
-                table = table.join(known, on=side, how="semi", maintain_order="left")
+                renamed = queries.rename({"query": side})
+                table = table.join(renamed, on=side, how="semi", maintain_order="left")
         return table
 
     def _session_counts(self, table: pl.LazyFrame, text: str) -> pl.LazyFrame:
         counts = table.select(text, count="session_count", users="session_users")
-        known = counts.filter(pl.col("users") >= self.min_users)
-        return known.sort(["count", text], descending=[True, False])
+        enough_users = counts.filter(pl.col("users") >= self.min_users)
+        return enough_users.sort(["count", text], descending=[True, False])
 
     def words(self) -> list[str]:
         """The vocabulary's words, most frequent first."""
@@ -230,11 +230,11 @@ def _check_table(file: Path, name: str, columns: Sequence[str]) -> None:
         missing = [column for column in columns if column not in schema]
         if missing:
             raise ArtifactError(f"{name} has no column {missing[0]!r}")
-        every = pl.all()
+        all_columns = pl.all()
         years = [pl.col(c).dt.year() for c, kind in schema.items() if isinstance(kind, pl.Datetime)]
         facts = rows.select(
-            every.hash().sum(),
-            every.null_count().name.suffix(" nulls"),
+            all_columns.hash().sum(),
+            all_columns.null_count().name.suffix(" nulls"),
             *(year.min().name.suffix(" first") for year in years),
             *(year.max().name.suffix(" last") for year in years),
         )
@@ -287,8 +287,8 @@ def forgotten_since(model: Mapping[str, Any], data: PreparedData) -> int | None:
     """
     if "data" not in model:
         return None
-    known = len(model["data"]["forgotten"])
-    return sum(int(note["users"]) for note in _forgotten(data.artifact.manifest)[known:])
+    forgotten_then = len(model["data"]["forgotten"])
+    return sum(int(note["users"]) for note in _forgotten(data.artifact.manifest)[forgotten_then:])
 
 
 def approximately_forgotten(entry: Mapping[str, Any]) -> int:

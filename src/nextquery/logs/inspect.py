@@ -85,10 +85,10 @@ def _repetition(data: PreparedData, later: list[str]) -> Repetition:
     count = pl.col("count")
     repeated = counts.select(count.filter(count > 1).sum() / count.sum()).item()
     sessions = background.group_by("session").agg(returns=pl.col("query").n_unique() < pl.len())
-    known = counts.lazy().select("query", known=True)
+    typed_queries = counts.lazy().select("query", known=True)
     seen = {
         split: data.search_rows(split)
-        .join(known, on="query", how="left")
+        .join(typed_queries, on="query", how="left")
         .select(_share(pl.col("known").fill_null(False)))
         .collect()
         .item()

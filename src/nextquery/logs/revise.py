@@ -77,10 +77,10 @@ class Places:
 
     def remaining_files(self) -> tuple[FileRows, ...]:
         """The files with the rows that they have left; those that have none are gone."""
-        gone = np.diff(np.searchsorted(self.removed, self._starts(), side="right"))
+        removed_rows = np.diff(np.searchsorted(self.removed, self._starts(), side="right"))
         left = [
             replace(file, rows=file.rows - int(lost))
-            for file, lost in zip(self.files, gone, strict=True)
+            for file, lost in zip(self.files, removed_rows, strict=True)
         ]
         return tuple(file for file in left if file.rows)
 
@@ -134,12 +134,12 @@ def read_list(listed: Path, owners: Path) -> pl.DataFrame:
 
 def write_list(rows: pl.DataFrame, places: Places, file: Path, excerpts: bool) -> dict[str, int]:
     """Write the list without the rows at the removed places; returns how many went, by reason."""
-    gone = rows["place"].is_in(places.removed.tolist())
-    kept = _in_order(rows.filter(~gone))
+    is_removed = rows["place"].is_in(places.removed.tolist())
+    kept = _in_order(rows.filter(~is_removed))
     moved = kept.with_columns(places.moved(kept["place"]), places.lines(kept["place"]))
     with RejectedRows(file, excerpts) as rejected:
         rejected.write(moved)
-    return dict(rows.filter(gone)["reason"].value_counts().iter_rows())
+    return dict(rows.filter(is_removed)["reason"].value_counts().iter_rows())
 
 
 def count_unattributed(rows: pl.DataFrame) -> int:
@@ -341,8 +341,8 @@ def _keep(material: Material, removal: Removal, folder: Path, settings: PrepareS
     places = find_places(material.rows, material.rejected, material.files, removal)
     _write_part(material.rows, removal, places, folder / "work" / "journal", settings)
     excerpts = settings.read.excerpts
-    gone = write_list(material.rejected, places, folder / REJECTED, excerpts)
-    return _Kept(removal, places, gone, _users_with_rows(material, removal))
+    removed = write_list(material.rejected, places, folder / REJECTED, excerpts)
+    return _Kept(removal, places, removed, _users_with_rows(material, removal))
 
 
 def _write_part(
@@ -513,10 +513,10 @@ def _not_added_yet(data: Path, logs: Sequence[str | Path]) -> list[str | Path]:
     Addresses, and files that the folder has without a hash, are compared by name.
     """
     manifest = PreparedData(data).artifact.manifest
-    known = [FileRows(**file) for file in manifest.get("logs", ())]
-    unhashed = {file.file for file in known if not file.sha256}
-    sizes = {file.size for file in known if file.rows > 1}  # not those of a header alone
-    hashes = {file.sha256 for file in known if file.sha256}
+    files_read = [FileRows(**file) for file in manifest.get("logs", ())]
+    unhashed = {file.file for file in files_read if not file.sha256}
+    sizes = {file.size for file in files_read if file.rows > 1}  # not those of a header alone
+    hashes = {file.sha256 for file in files_read if file.sha256}
     for revision in manifest.get("revisions", ()):
         hashes.update(revision.get("removed_files", ()))
     new: list[str | Path] = [log for log in logs if "://" in str(log) and str(log) not in unhashed]

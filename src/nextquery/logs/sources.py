@@ -261,8 +261,8 @@ def _remaining(last: int | None) -> dict[str, Any]:
 
 def _keep(page: list[dict[str, Any]], state: FetchState, index: str, folder: Path) -> FetchState:
     """Write the documents of a page that are new, then note how far it goes."""
-    known = set(state.ids)
-    fresh = [hit for hit in page if hit["sort"][0] != state.last or _name(hit) not in known]
+    ids_read = set(state.ids)
+    fresh = [hit for hit in page if hit["sort"][0] != state.last or _name(hit) not in ids_read]
     if not fresh:
         return state
     sources = ({"_id": hit["_id"], "_source": hit.get("_source", {})} for hit in fresh)

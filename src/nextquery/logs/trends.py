@@ -121,9 +121,11 @@ def _users_by_day(data: PreparedData) -> pl.DataFrame:
 def _tested(recent: pl.DataFrame, before: pl.DataFrame, least: int) -> pl.DataFrame:
     """The queries that enough users typed lately: query, users, recent, before."""
     lately = recent.group_by("query").agg(pl.col("user").n_unique().alias("users"), recent=pl.len())
-    known = lately.filter(pl.col("users") >= least)
+    enough_users = lately.filter(pl.col("users") >= least)
     past = before.group_by("query").agg(before=pl.len())
-    joined = known.join(past, on="query", how="left").with_columns(pl.col("before").fill_null(0))
+    joined = enough_users.join(past, on="query", how="left").with_columns(
+        pl.col("before").fill_null(0)
+    )
     return joined.sort("query")
 
 

@@ -181,9 +181,9 @@ class HRED(StoredModel[ModelConfig]):
             return words
         if self.character_ngrams is None:
             return self.dropout(self.word_vectors(words))  # type: ignore[no-any-return]
-        known = words.masked_fill(words >= len(self.vocabulary), UNKNOWN)
+        vocabulary_ids = words.masked_fill(words >= len(self.vocabulary), UNKNOWN)
         added = self.character_ngrams.means(words, outside)
-        return self.dropout(self.word_vectors(known) + added)  # type: ignore[no-any-return]
+        return self.dropout(self.word_vectors(vocabulary_ids) + added)  # type: ignore[no-any-return]
 
     def encode_queries(self, words: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Eq. 4: query vectors `q_m` (queries, d_h) and word states `h_{m,n}`.
@@ -194,12 +194,12 @@ class HRED(StoredModel[ModelConfig]):
         """
         order = lengths.argsort(descending=True, stable=True)
         steps = torch.arange(words.shape[1], device=words.device)
-        present = steps[:, None] < lengths[order][None, :]  # (words, queries), packed order
+        is_word = steps[:, None] < lengths[order][None, :]  # (words, queries), packed order
         states = self.run_encoder(
-            words[order].t()[present], present.sum(dim=1)[: int(lengths.max())].tolist()
+            words[order].t()[is_word], is_word.sum(dim=1)[: int(lengths.max())].tolist()
         )
-        grid = states.new_zeros((*present.shape, states.shape[1]))
-        grid[present] = states
+        grid = states.new_zeros((*is_word.shape, states.shape[1]))
+        grid[is_word] = states
         by_query = grid.transpose(0, 1)[order.argsort()]
         last = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[1])
         return by_query.gather(1, last).squeeze(1), by_query

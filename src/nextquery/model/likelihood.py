@@ -268,10 +268,10 @@ class SessionLikelihood(nn.Module):
 
 def filled_up(candidates: Candidates) -> Candidates:
     """A round number of candidates: the padding symbol, which is never predicted, fills up."""
-    more = round_size(len(candidates.words)) - len(candidates.words)
+    padding = round_size(len(candidates.words)) - len(candidates.words)
     return Candidates(
-        np.pad(candidates.words, (0, more), constant_values=PADDING),
-        np.pad(candidates.correction, (0, more), constant_values=-np.inf),
+        np.pad(candidates.words, (0, padding), constant_values=PADDING),
+        np.pad(candidates.correction, (0, padding), constant_values=-np.inf),
     )
 
 

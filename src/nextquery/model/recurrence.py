@@ -293,12 +293,12 @@ def _backward(
         reset, update = steps.gates[rows].chunk(2, dim=1)
         candidate, previous = steps.candidates[rows], steps.before[rows]
         grad_reset, grad_update, grad_candidate = grad_inputs[rows].chunk(3, dim=1)
-        taken = grad * update
-        _tanh_backward(taken, candidate, out=grad_candidate)
+        candidate_grad = grad * update
+        _tanh_backward(candidate_grad, candidate, out=grad_candidate)
         _sigmoid_backward((candidate - previous).mul_(grad), update, out=grad_update)
         grad_kept = candidate_product.product(grad_candidate)
         _sigmoid_backward(grad_kept * previous, reset, out=grad_reset)
-        passed = grad.sub_(taken).addcmul_(grad_kept, reset)
+        passed = grad.sub_(candidate_grad).addcmul_(grad_kept, reset)
         carried = gate_product.add_product(passed, grad_inputs[rows, : 2 * d], out=passed)
     # Sequences without a step have no influence through this recurrence.
     return grad_inputs, functional.pad(carried, (0, 0, 0, sequences - len(carried)))

@@ -128,8 +128,8 @@ class Service:
         """The model that a request names, loaded."""
         model = self.models.served.get(name or self.models.default)
         if model is None:
-            known = ", ".join(self.models.served)
-            raise ProblemError(422, f"model: is not served here; there are: {known}")
+            names = ", ".join(self.models.served)
+            raise ProblemError(422, f"model: is not served here; there are: {names}")
         if model.engine is None:
             raise BusyError("The model is still being loaded.", 2)
         return model

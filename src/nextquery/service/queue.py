@@ -298,7 +298,7 @@ class Batcher:
         """Seconds that a batch of this cost is expected to take: those of the next larger known."""
         if not size or not self._seconds:
             return 0.0
-        larger = [known for known in self._seconds if known >= size]
+        larger = [batch_size for batch_size in self._seconds if batch_size >= size]
         return self._seconds[min(larger) if larger else max(self._seconds)]
 
     async def _answer(self, jobs: list[Job]) -> None:

@@ -183,7 +183,9 @@ class ServiceSettings:
         for setting_name, names in in_trials.items():
             for name in names:
                 if name is not None and name not in served:
-                    known = ", ".join(served)
-                    raise InputError(f"`{setting_name}` {name}: is not served; there are: {known}")
+                    served_names = ", ".join(served)
+                    raise InputError(
+                        f"`{setting_name}` {name}: is not served; there are: {served_names}"
+                    )
         if (self.interleave or self.split or self.shadow) and self.feedback is None:
             raise InputError("a trial needs `feedback`, the folder in which it is recorded")

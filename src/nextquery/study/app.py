@@ -209,6 +209,6 @@ async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
     """Say which field is wrong; what was sent is not repeated, since it may not be JSON or text."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    known = [part for part in first["loc"] if part in JudgementIn.model_fields]
-    field = known[0] if known else "The judgement"
+    fields = [part for part in first["loc"] if part in JudgementIn.model_fields]
+    field = fields[0] if fields else "The judgement"
     return JSONResponse({"detail": f"{field}: not valid ({first['type']})."}, 422)

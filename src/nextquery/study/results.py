@@ -241,7 +241,7 @@ def topic_gains(key: Key, judgements: Sequence[Judgement], topic: int) -> list[f
 
 def agreement(grades: Mapping[int, Sequence[int]]) -> Agreement:
     """Fleiss' kappa and Krippendorff's alpha over the items judged at least twice."""
-    ratings = [given for given in grades.values() if len(given) > 1]
+    ratings = [rated for rated in grades.values() if len(rated) > 1]
     return Agreement(fleiss_kappa(ratings), krippendorff_alpha(ratings), len(ratings))
 
 
@@ -387,15 +387,15 @@ class FirstPass:
 
 def first_pass(pool: Pool, key: Key) -> FirstPass:
     """Look at every list of a study without judging any."""
-    given = key.given
-    same = sum(len({frozenset(given[m].get(t.id, ())) for m in given}) == 1 for t in pool.topics)
+    lists = key.given
+    same = sum(len({frozenset(lists[m].get(t.id, ())) for m in lists}) == 1 for t in pool.topics)
     return FirstPass(
         notice=NOTICE,
         judged_by="nobody",
         topics=len(pool.topics),
         items=sum(len(topic.items) for topic in pool.topics),
         same_lists=same,
-        models=tuple(_model_facts(model, pool.topics, key) for model in given),
+        models=tuple(_model_facts(model, pool.topics, key) for model in lists),
     )
 
 

@@ -121,9 +121,9 @@ class Adjacency(CountSuggester[AdjacencySettings]):
         if not context:
             return None
         last = context[-1]
-        known = self.background.id(last)
-        if known is not None:
-            return _Anchor(known, last, shortened=False)
+        query_id = self.background.id(last)
+        if query_id is not None:
+            return _Anchor(query_id, last, shortened=False)
         left = self.background.shortened(last) if self.settings.shorten else None
         return None if left is None else _Anchor(*left, shortened=True)
 
@@ -160,11 +160,11 @@ def _weighed(log: BackgroundLog, ages: Ages) -> pl.DataFrame:
     from nextquery.suggesters.sequences import collected
 
     after = nw.col("query").shift(-1).over("session", order_by="position")
-    known = log.known()
+    known_log = log.known()
     pairs = with_day(log.rows()).with_columns(next=after).drop_nulls(["next"])
     pairs = pairs.select(nw.col("query").alias("anchor"), "next", DAY)
     for side in ("anchor", "next"):
-        table = log.table(known.select(pl.col("query").alias(side)), f"known-{side}")
+        table = log.table(known_log.select(pl.col("query").alias(side)), f"known-{side}")
         pairs = pairs.join(table, on=side, how="semi")
     daily = collected(pairs.group_by("anchor", "next", DAY).agg(nw.len().alias("count")))
     return ages.weigh(daily, ["anchor", "next"])

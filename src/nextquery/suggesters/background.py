@@ -142,13 +142,13 @@ class Followers:
     def count(self, row: int, following: NDArray[Any]) -> NDArray[Any]:
         """How often each of `following` followed."""
         start, stop = self.offsets[row], self.offsets[row + 1]
-        present = self.next[start:stop]
+        followers = self.next[start:stop]
         # Of the same type, or NumPy converts the whole row first.
         following = following.astype(np.int32)
-        indices = np.searchsorted(present, following)
+        indices = np.searchsorted(followers, following)
         counts = np.zeros(len(following), self.totals.dtype)
-        inside = indices < len(present)
-        matching = np.flatnonzero(inside)[present[indices[inside]] == following[inside]]
+        inside = indices < len(followers)
+        matching = np.flatnonzero(inside)[followers[indices[inside]] == following[inside]]
         counts[matching] = self.counts[start + indices[matching]]
         return counts
 
@@ -306,9 +306,9 @@ class Background:
         An unknown query is spelt out: `log(1 / (total + 1))`, then `log(count(word) / symbols)` a
         word, an unknown word counted as one, and `log(total / symbols)` for the end.
         """
-        known = self.id(query)
-        if known is not None:
-            return log(self.prior(known))
+        query_id = self.id(query)
+        if query_id is not None:
+            return log(self.prior(query_id))
         spelt = sum(log(self._word_count(word) / self.symbols) for word in query.split())
         return spelt + log(self.total / self.symbols) - log(self.total + 1)
 

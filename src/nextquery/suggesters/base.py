@@ -306,8 +306,8 @@ class ListMaker:
                 for context in contexts
             ]
         config = config or self._stateful.config
-        given = {name: getattr(options, name) for name in ("diversity", "specificity", "known")}
-        changes = {name: value for name, value in given.items() if value is not None}
+        chosen = {name: getattr(options, name) for name in ("diversity", "specificity", "known")}
+        changes = {name: value for name, value in chosen.items() if value is not None}
         if self._judges and options.usefulness:
             changes["usefulness"] = options.usefulness
         config = config.model_copy(update=changes) if changes else config

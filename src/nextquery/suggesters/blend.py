@@ -131,8 +131,8 @@ class Parts:
         self.mixture = mixture
         words = len(trained.model.vocabulary)
         self._unknown = float(np.log(words))
-        known = trained.guard.tables.queries
-        self._priors = Priors(lambda texts: trained.score((), texts), words, known)
+        query_counts = trained.guard.tables.queries
+        self._priors = Priors(lambda texts: trained.score((), texts), words, query_counts)
 
     def offers(self, queries: Sequence[str], n: int) -> list[list[Suggestion]]:
         """What each count model suggests after a session."""
@@ -397,12 +397,12 @@ class Blend:
         if not scored:
             return []
         values = self.parts.log(queries, self.parts.row(queries), scored).tolist()
-        known = self.guard.tables.queries
+        query_counts = self.guard.tables.queries
         return [
             # What enough people typed can be suggested, whatever the trained model's words are.
             ScoredQuery(query.text, value, query.words, unknown)
             for query, value in zip(scored, values, strict=True)
-            for unknown in [() if normalise_query(query.text) in known else query.unknown]
+            for unknown in [() if normalise_query(query.text) in query_counts else query.unknown]
         ]
 
     def complete(

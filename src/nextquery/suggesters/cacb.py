@@ -199,8 +199,8 @@ class CACB(CountSuggester[CACBSettings]):
         self.tree.check()
 
     def _path(self, context: Sequence[str]) -> list[int]:
-        known = self.background.newest_known(context, shorten=self.settings.shorten)
-        concepts = (int(self.concepts.of_query[query]) for query in known.queries)
+        known_part = self.background.newest_known(context, shorten=self.settings.shorten)
+        concepts = (int(self.concepts.of_query[query]) for query in known_part.queries)
         different = [concept for concept, _ in groupby(concepts)]
         return self.tree.match(different[: self.settings.depth])
 
@@ -299,10 +299,10 @@ def fit_cacb(log: BackgroundLog, settings: CACBSettings) -> CACB:
 
     background = count_background(log.data)
     concepts = _concepts(log.data, settings, background)
-    known = log.known()
-    symbols = concepts.of_query[background.ids(known["query"].to_list())]
+    known_log = log.known()
+    symbols = concepts.of_query[background.ids(known_log["query"].to_list())]
     ages = log.ages(settings)
-    named = known.with_columns(symbol=pl.Series(symbols))
+    named = known_log.with_columns(symbol=pl.Series(symbols))
     rows = without_repeats(log.symbols(named, by_day=settings.ages))
     factors = None
     if settings.useful_weight > 1:

@@ -116,8 +116,8 @@ class KnownCompletion:
         typed = normalise_query(prefix)
         if typed and prefix[-1].isspace():
             typed += " "
-        present = tuple(map(normalise_query, context))
-        shown = self._candidates(present, typed, n) if n else []
+        session_queries = tuple(map(normalise_query, context))
+        shown = self._candidates(session_queries, typed, n) if n else []
         scored = self._model.score(context, shown) if shown else []
         ordered = sorted(scored, key=lambda item: (-item.log_likelihood, item.text))
         completions = [
@@ -126,7 +126,9 @@ class KnownCompletion:
         ]
         if len(completions) < n and self._titles and typed:
             titles = self._titles.beginning_with(typed)
-            return fill_with_titles(completions, titles, present, n, self._guard, self._model)
+            return fill_with_titles(
+                completions, titles, session_queries, n, self._guard, self._model
+            )
         return completions
 
     def _candidates(self, context: tuple[str, ...], typed: str, n: int) -> list[str]:
@@ -143,10 +145,10 @@ class KnownCompletion:
             count *= 4
 
     def _allowed(self, context: tuple[str, ...]) -> Callable[[str], bool]:
-        known, session = self._guard.tables.queries, frozenset(context)
+        query_counts, session = self._guard.tables.queries, frozenset(context)
         return lambda query: (
             # Known queries need no exemption from the K-user rule.
-            query not in session and query in known and bool(self._guard.allows(query))
+            query not in session and query in query_counts and bool(self._guard.allows(query))
         )
 
     def _most_expected(self, context: tuple[str, ...]) -> tuple[str, ...]:
@@ -446,13 +448,13 @@ def _most_frequent(background: Background) -> Iterator[tuple[str, int]]:
 
 def _sharing_words(background: Background, queries: Sequence[str]) -> Iterator[Suggestion]:
     typed = set(queries[-1].split()) if queries else set()
-    known = {word for word in typed if word in background.words}
-    if not known:
+    typed_known = {word for word in typed if word in background.words}
+    if not typed_known:
         return
     for text, count in _most_frequent(background):
         words = set(text.split())
-        if shared := known & words:
-            share = _word_weight(background, shared) / _word_weight(background, known | words)
+        if shared := typed_known & words:
+            share = _word_weight(background, shared) / _word_weight(background, typed_known | words)
             score = background.log_prior(text) + log(share)
             yield Suggestion(text, score, f"shares words with the last query; {seen(count)}")
 

@@ -93,13 +93,13 @@ def _reason(
     if text in context:
         return "it is a query of the session"
     if isinstance(model, CountSuggester):
-        known, own_text = text in model.background.queries, NOTHING_TYPED
+        is_known, own_text = text in model.background.queries, NOTHING_TYPED
     else:
-        known, own_text = not unknown, _guard(model).own_text(context)
+        is_known, own_text = not unknown, _guard(model).own_text(context)
     refused = _guard(model).refusal(text, own_text)
     if refused is not None:
         return f"refused by the guard: {refused.value}"
-    if known:
+    if is_known:
         return None
     if isinstance(model, CountSuggester):
         return _never_seen(_guard(model).tables.min_users)

@@ -110,8 +110,8 @@ def model_class(kind: str) -> Any:
     if kind == Returning.kind:
         return Returning
     if kind not in COUNT_MODELS:
-        known = ", ".join((*COUNT_MODELS, Returning.kind))
-        raise InputError(f"`kind` {kind}: must be one of {known}")
+        kinds = ", ".join((*COUNT_MODELS, Returning.kind))
+        raise InputError(f"`kind` {kind}: must be one of {kinds}")
     return count_model(kind)
 
 

@@ -107,9 +107,9 @@ def _kind_of(artifact: Artifact) -> ModelKind:
             "set `returning` of the service"
         )
     if artifact.kind not in MODEL_KINDS:
-        known = ", ".join(MODEL_KINDS)
+        kinds = ", ".join(MODEL_KINDS)
         raise ArtifactError(
-            f"{artifact.path}: holds {artifact.kind!r}, not a model; models are: {known}"
+            f"{artifact.path}: holds {artifact.kind!r}, not a model; models are: {kinds}"
         )
     return MODEL_KINDS[artifact.kind]
 

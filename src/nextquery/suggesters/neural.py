@@ -334,8 +334,8 @@ class NeuralSuggester:
         """The nearest known queries, or with `words` the nearest words to a word."""
         if words:
             return nearest_words(self.model, text, n)
-        known = self.guard.tables.queries.keys()
-        return nearest_queries(self._predictor.encoder, known, text, n)
+        known_queries = self.guard.tables.queries.keys()
+        return nearest_queries(self._predictor.encoder, known_queries, text, n)
 
     def word_vectors(self) -> Floats:
         """The output vectors of all words (V, d_e), in the order of `model.vocabulary.words`."""

@@ -99,8 +99,8 @@ class Popularity(CountSuggester[PopularitySettings]):
 
     def frequency(self, query: str, count: int) -> float:
         """The weight of the query."""
-        known = self.background.id(query)
-        return 0.0 if known is None else float(self.weights[known])
+        query_id = self.background.id(query)
+        return 0.0 if query_id is None else float(self.weights[query_id])
 
     def log_priors(self, texts: Sequence[str]) -> list[float]:
         """The same as after a session, so that specificity changes no order."""
@@ -111,11 +111,11 @@ class Popularity(CountSuggester[PopularitySettings]):
         return [self._log_probability(candidate) for candidate in candidates]
 
     def _log_probability(self, candidate: str) -> float:
-        known = self.background.id(candidate)
-        if known is None:
+        query_id = self.background.id(candidate)
+        if query_id is None:
             rescale = (self.background.total + 1) / (self.total + 1)
             return self.background.log_prior(candidate) + float(np.log(rescale))
-        weight = max(float(self.weights[known]), _LEAST)
+        weight = max(float(self.weights[query_id]), _LEAST)
         return float(np.log(weight / (self.total + 1)))
 
     def write(self, folder: Path) -> None:
@@ -173,10 +173,12 @@ def _trending(
         raise InputError("`trending_days` goes with neither `half_life_days` nor `window_days`")
     chosen = TrendSettings(settings.trending_days or 1, settings.trending_past_days)
     trends = find_trends(log.data, chosen).trends
-    known = [trend for trend in trends if trend.query in background.queries]
+    known_trends = [trend for trend in trends if trend.query in background.queries]
     weights = np.zeros(len(background.counts))
-    if known:  # on a quiet day nothing rises, and the list is empty
-        weights[background.ids([trend.query for trend in known])] = [trend.users for trend in known]
+    if known_trends:  # on a quiet day nothing rises, and the list is empty
+        weights[background.ids([trend.query for trend in known_trends])] = [
+            trend.users for trend in known_trends
+        ]
     return weights
 
 
@@ -189,9 +191,11 @@ def _weighed(log: BackgroundLog, background: Background, ages: Ages) -> NDArray[
 
     days = with_day(log.searches()).group_by("query", DAY).agg(nw.len().alias("count"))
     totals = ages.weigh(collected(days), ["query"])
-    known = totals.filter(pl.Series([query in background.queries for query in totals["query"]]))
+    known_totals = totals.filter(
+        pl.Series([query in background.queries for query in totals["query"]])
+    )
     weights = np.zeros(len(background.counts))
-    weights[background.ids(known["query"].to_list())] = known["count"].to_numpy()
+    weights[background.ids(known_totals["query"].to_list())] = known_totals["count"].to_numpy()
     return weights
 
 

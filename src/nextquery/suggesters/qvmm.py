@@ -64,8 +64,8 @@ class QVMM(CountSuggester[QVMMSettings]):
 
     def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
         """The most probable followers; none after a last query that nothing is known of."""
-        known = self._known(context)
-        path = self._path(known)
+        known_part = self._known(context)
+        path = self._path(known_part)
         if context and not path:
             return []
         symbols, probabilities = self.tree.best(path, limit)
@@ -73,7 +73,7 @@ class QVMM(CountSuggester[QVMMSettings]):
             Suggestion(
                 self.background.text(query),
                 log(probability),
-                self._source(path, query, known.shortened_to),
+                self._source(path, query, known_part.shortened_to),
             )
             for query, probability in zip(symbols.tolist(), probabilities.tolist(), strict=True)
         ]
@@ -133,10 +133,10 @@ def fit_qvmm(log: BackgroundLog, settings: QVMMSettings) -> QVMM:
     from nextquery.suggesters.sequences import following, useful_factors, weigh_symbols
 
     background = count_background(log.data)
-    known = log.known()
-    ids = pl.Series("symbol", background.ids(known["query"].to_list()))
+    known_log = log.known()
+    ids = pl.Series("symbol", background.ids(known_log["query"].to_list()))
     ages = log.ages(settings)
-    rows = log.symbols(known.with_columns(ids), by_day=settings.ages)
+    rows = log.symbols(known_log.with_columns(ids), by_day=settings.ages)
     levels = following(log, rows, settings.depth, ages)
     tree = grow_tree(
         weigh_symbols(levels, useful_factors(log, background, settings.useful_weight)),

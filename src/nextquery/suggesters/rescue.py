@@ -89,8 +89,8 @@ class Rescue(CountSuggester[RescueSettings]):
 
     def fails(self, query: str) -> bool:
         """Whether a normalised query is one that was seen to find nothing."""
-        known = self.background.id(query)
-        return known is not None and self.followers.total(known) > 0
+        query_id = self.background.id(query)
+        return query_id is not None and self.followers.total(query_id) > 0
 
     def best(self, context: Sequence[str], limit: int) -> list[Suggestion]:
         """What came next, most often first."""
@@ -104,12 +104,12 @@ class Rescue(CountSuggester[RescueSettings]):
     def log_probabilities(self, context: Sequence[str], candidates: Sequence[str]) -> list[float]:
         """The smoothed probability after a failed query, or the prior."""
         counts, total = self._counts(context)
-        known = [self.background.id(candidate) for candidate in candidates]
+        ids = [self.background.id(candidate) for candidate in candidates]
         return [
             self.background.log_prior(candidate) - log(total + 1)
             if query is None
             else self._log(query, counts.get(query, 0.0), total)
-            for query, candidate in zip(known, candidates, strict=True)
+            for query, candidate in zip(ids, candidates, strict=True)
         ]
 
     def write(self, folder: Path) -> None:
@@ -152,9 +152,9 @@ class Rescue(CountSuggester[RescueSettings]):
 
     def _rows(self, last: str) -> list[tuple[int, float]]:
         """The failed query itself, or those like one that nobody typed, with their weights."""
-        known = self.background.id(last)
-        if known is not None:
-            return [(known, 1.0)]
+        query_id = self.background.id(last)
+        if query_id is not None:
+            return [(query_id, 1.0)]
         return self._alike(last)
 
     def _alike(self, query: str) -> list[tuple[int, float]]:
@@ -236,15 +236,15 @@ def _finds_something(log: BackgroundLog, hits: HitsCheck | None) -> pl.DataFrame
     """The known queries, and whether each finds something: query, found."""
     import polars as pl
 
-    known = log.known()
+    known_log = log.known()
     if hits is None:
         rows = log.data.search_rows("background").group_by("query")
         clicked = rows.agg((pl.col("clicks").sum() > 0).alias("found")).collect()
-        return known.join(clicked, on="query", how="left").with_columns(
+        return known_log.join(clicked, on="query", how="left").with_columns(
             pl.col("found").fill_null(value=False)
         )
-    return known.with_columns(
-        pl.Series("found", [hits(query) for query in known["query"]], dtype=pl.Boolean)
+    return known_log.with_columns(
+        pl.Series("found", [hits(query) for query in known_log["query"]], dtype=pl.Boolean)
     )
 
 

@@ -103,8 +103,8 @@ def candidate_features(
     """
     last = context[-1] if context else ""
     in_session = dict.fromkeys(reversed(context[:-1]))  # the most recent first
-    known = {entry.text for entry in history}
-    only_session = [PastQuery(query, now) for query in in_session if query not in known]
+    in_history = {entry.text for entry in history}
+    only_session = [PastQuery(query, now) for query in in_session if query not in in_history]
     entries = [entry for entry in (*only_session, *history) if entry.text != last]
     if not entries:
         return [], np.zeros((0, len(FEATURES)))

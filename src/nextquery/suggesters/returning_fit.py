@@ -122,17 +122,17 @@ def _requests_of(
     """The requests of one user's wanted sessions."""
     past: dict[str, PastQuery] = {}  # the most recent last
     context: list[str] = []
-    present: int | None = None
+    session_now: int | None = None
     known_before = False
     last_query, last_time = "", 0.0
     following = _next_in_sessions(searches)
     for index, (_, time, query, session) in enumerate(searches):
         if query == last_query and time - last_time <= IDLE_SECONDS:
             last_time = time  # a further click, or the next page of results
-            if session is None or session == present:
+            if session is None or session == session_now:
                 continue
-        if session is not None and session != present:
-            context, present, known_before = [], session, bool(past)
+        if session is not None and session != session_now:
+            context, session_now, known_before = [], session, bool(past)
         if session in session_numbers:
             context.append(query)
             upcoming = following[index]

@@ -79,9 +79,9 @@ def read_synonyms(path: Path) -> Synonyms:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         for phrase, synonyms in _rules(line, f"{path}: line {number}"):
-            known = forms.setdefault(phrase, {})
-            known.update(dict.fromkeys(other for other in synonyms if other != phrase))
-            if len(known) > _MOST_FORMS:
+            replacements = forms.setdefault(phrase, {})
+            replacements.update(dict.fromkeys(other for other in synonyms if other != phrase))
+            if len(replacements) > _MOST_FORMS:
                 raise InputError(
                     f"{path}: line {number}: {' '.join(phrase)!r} has more than {_MOST_FORMS} "
                     "synonyms; use a rule with =>"

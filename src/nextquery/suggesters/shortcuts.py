@@ -188,12 +188,12 @@ class Shortcuts(CountSuggester[ShortcutsSettings]):
     def _similar(self, context: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """The documents most similar to a context and their weights, in no particular order."""
         words = {word for query in context[-self.settings.window :] for word in query.split()}
-        known = sorted(
+        known_queries = sorted(
             self.background.words[word] for word in words if word in self.background.words
         )
-        if not known:
+        if not known_queries:
             return np.empty(0, np.intp), np.empty(0)
-        similar = self.index.similarities(known, len(self.endings))
+        similar = self.index.similarities(known_queries, len(self.endings))
         documents = _highest(similar, self.settings.retrieved)
         if not len(documents):
             return documents, np.empty(0)
@@ -249,13 +249,13 @@ def _documents(
 
     from nextquery.suggesters.sequences import collected
 
-    every = _ends(log)
-    clicked = every.filter(nw.col("clicks") > 0)
+    session_ends = _ends(log)
+    clicked = session_ends.filter(nw.col("clicks") > 0)
     ages = log.ages(settings) or Ages(settings, date.max)
-    ends = every if settings.satisfactory is False else clicked
+    ends = session_ends if settings.satisfactory is False else clicked
     endings = _weighed(ends, ages)
     if endings.is_empty() and settings.satisfactory is None:
-        ends, endings = every, _weighed(every, ages)
+        ends, endings = session_ends, _weighed(session_ends, ages)
     if endings.is_empty():
         raise InputError(
             f"{log.data.path}: no session ends in a known query that was clicked; "

@@ -106,17 +106,17 @@ class SuffixTree:
 
     def _look(self, path: Sequence[int], look: int) -> tuple[NDArray[np.int32], float]:
         """The `look` most frequent followers of each node, and the most that another can have."""
-        seen, ceiling, more = [], self._highest_prior, False
+        seen, ceiling, unread = [], self._highest_prior, False
         for node in path:
             symbols, counts = self.followers.most_frequent(node, look)
             seen.append(symbols)
             full = len(symbols) == look
-            more |= full
+            unread |= full
             next_count = float(counts[-1]) if full else 0.0
             ceiling = (next_count + self.escape * ceiling) / (
                 self.followers.total(node) + self.escape
             )
-        return np.unique(np.concatenate(seen)), ceiling if more else 0.0
+        return np.unique(np.concatenate(seen)), ceiling if unread else 0.0
 
     def save(self, folder: Path) -> None:
         """Write the arrays into a model folder; the symbols' counts are their owner's to save."""

@@ -127,9 +127,9 @@ def pack(lengths: Ints) -> Packing:
     """Pack sequences of these lengths, which may be 0."""
     order = np.argsort(-lengths, kind="stable")
     steps = np.arange(lengths.max(initial=0))
-    present = steps[:, None] < lengths[order][None, :]  # (steps, sequences)
-    step, rank = np.nonzero(present)
-    sizes = present.sum(axis=1)
+    is_word = steps[:, None] < lengths[order][None, :]  # (steps, sequences)
+    step, rank = np.nonzero(is_word)
+    sizes = is_word.sum(axis=1)
     starts = np.concatenate([[0], np.cumsum(sizes)])
     last = np.zeros(len(lengths), dtype=np.int64)
     last[order] = starts[lengths[order] - 1] + np.arange(len(lengths))
@@ -214,8 +214,8 @@ def _copy_grid(source: tuple[Ints, Ints, Ints, Ints], target: tuple[Ints, Ints, 
     order = np.lexsort((target[2], target[1], target[0]))
     targets = _grid(order, target[0][order], rows)
     places = np.empty(len(order), dtype=np.int64)
-    present = targets.reshape(-1) >= 0
-    places[targets.reshape(-1)[present]] = np.flatnonzero(present)
+    is_target = targets.reshape(-1) >= 0
+    places[targets.reshape(-1)[is_target]] = np.flatnonzero(is_target)
     return CopyGrid(
         sources=sources,
         source_words=np.where(sources >= 0, words[sources], -1),

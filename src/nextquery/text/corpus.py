@@ -94,8 +94,8 @@ class EncodedSessions:
         counts = np.zeros(self.vocabulary_size, dtype=np.int64)
         for start in range(0, len(self.words), block):
             words = self.words[start : start + block]
-            known = np.where(words < self.vocabulary_size, words, UNKNOWN)
-            counts += np.bincount(known, minlength=self.vocabulary_size)
+            vocabulary_ids = np.where(words < self.vocabulary_size, words, UNKNOWN)
+            counts += np.bincount(vocabulary_ids, minlength=self.vocabulary_size)
         return counts
 
 
@@ -164,9 +164,9 @@ def _encode(
     for query in queries:
         ids = []
         for word in query.split()[:limit]:
-            known = vocabulary.id(word)
-            if known == UNKNOWN:
-                known = len(vocabulary) + outside.setdefault(word, len(outside))
-            ids.append(known)
+            word_id = vocabulary.id(word)
+            if word_id == UNKNOWN:
+                word_id = len(vocabulary) + outside.setdefault(word, len(outside))
+            ids.append(word_id)
         encoded.append([*ids, END_OF_QUERY])
     return encoded

@@ -126,10 +126,10 @@ def take_weights(model: SessionModel, earlier: SessionModel, sessions: EncodedSe
     new = np.flatnonzero(rows.numpy() == UNKNOWN)
     new = new[new != UNKNOWN]
     similar = similar_words(sessions, new)
-    known = dict(earlier.named_parameters())
+    earlier_weights = dict(earlier.named_parameters())
     tables = _word_tables(model)
     for name, parameter in model.named_parameters():
-        source = known.get(name)
+        source = earlier_weights.get(name)
         if source is None and name.startswith("usefulness."):
             continue
         if source is None or source.shape[1:] != parameter.shape[1:]:

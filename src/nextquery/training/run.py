@@ -372,8 +372,8 @@ def _begin_with(model: SessionModel, path: Path, say: Callable[[str], None]) -> 
     vectors = read_word_vectors(path, set(model.vocabulary.words))
     assert model.word_vectors is not None
     take_word_vectors(model.word_vectors, model.vocabulary, vectors)
-    known = len(model.vocabulary) - len(SPECIAL)
-    say(f"word vectors of {len(vectors.words):,} of {known:,} words from {path}")
+    vocabulary_words = len(model.vocabulary) - len(SPECIAL)
+    say(f"word vectors of {len(vectors.words):,} of {vocabulary_words:,} words from {path}")
 
 
 def _feed(

@@ -273,8 +273,8 @@ def measure(
         for batch in _batches(corpus, context, batch_words, processes):
             _, rows = likelihood(batch)
             rows = rows.double().cpu().numpy()
-            known = batch.extended_targets < corpus.vocabulary_size
-            sums += (rows.sum(), len(rows), rows[known].sum(), known.sum())
+            in_vocabulary = batch.extended_targets < corpus.vocabulary_size
+            sums += (rows.sum(), len(rows), rows[in_vocabulary].sum(), in_vocabulary.sum())
     likelihood.train(training)
     total, symbols, known_total, known_symbols = processes.total(sums.tolist())
     return Perplexity(total, int(symbols), known_total, int(known_symbols))
@@ -501,8 +501,8 @@ class Trainer:
         self._move(loss_sum=0.0, loss_words=0)
 
     def _validate_if_due(self, batches: list[NDArray[np.int64]]) -> None:
-        position, every = self.position, self._config.validate_every
-        due = position.step % every == 0 if every else position.batch == len(batches)
+        position, interval = self.position, self._config.validate_every
+        due = position.step % interval == 0 if interval else position.batch == len(batches)
         if due and position.validated_step < position.step:
             self._validate()
 
@@ -532,9 +532,9 @@ class Trainer:
         self._save()
 
     def _save_if_due(self) -> None:
-        every = self._config.checkpoint_every
+        interval = self._config.checkpoint_every
         by_time = time.monotonic() - self._saved > 60 * self._config.checkpoint_minutes
-        if by_time or (every and self.position.step % every == 0):
+        if by_time or (interval and self.position.step % interval == 0):
             self._save()
 
     def _save(self) -> None:

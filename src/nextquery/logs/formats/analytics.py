@@ -111,13 +111,13 @@ class AlgoliaFormat(DocumentFormat, JoinedFormat):
             [query for query in inner if isinstance(query, dict)] if isinstance(inner, list) else []
         )
         for number, (query, token) in enumerate(searches):
-            known = ids[number] if number < len(ids) else {}
-            user = text_of(known.get("user_token")) or token or text_of(entry.get("ip"))
+            session_ids = ids[number] if number < len(ids) else {}
+            user = text_of(session_ids.get("user_token")) or token or text_of(entry.get("ip"))
             yield {
                 "user": user,
                 "time_text": text_of(entry.get("timestamp")),
                 "query": query,
-                "query_id": text_of(known.get("query_id")),
+                "query_id": text_of(session_ids.get("query_id")),
                 "text": query or body,
             }
 
@@ -328,8 +328,8 @@ class MatomoFormat(DocumentFormat):
             return None
         start = "\n".join(sample.lines)
         is_visits = start.lstrip("\ufeff \n")[:1] in ("[", "{") and '"actionDetails"' in start
-        known = is_visits and ('"visitorId"' in start or '"idVisit"' in start)
-        return "it is JSON with visits and their actionDetails" if known else None
+        has_fields = is_visits and ('"visitorId"' in start or '"idVisit"' in start)
+        return "it is JSON with visits and their actionDetails" if has_fields else None
 
     def rows(self, visit: dict[str, Any]) -> Iterator[Row]:
         """The actions of a visit, in their order."""

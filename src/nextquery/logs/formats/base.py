@@ -186,10 +186,10 @@ def guess_columns(names: Sequence[str]) -> dict[str, str]:
     plain = {"".join(filter(str.isalnum, name.casefold())): name for name in reversed(names)}
     columns = {}
     for field, usual in _USUAL.items():
-        known = [plain[name] for name in usual.split() if name in plain]
-        if not known:
+        present_names = [plain[name] for name in usual.split() if name in plain]
+        if not present_names:
             return {}
-        columns[field] = known[0]
+        columns[field] = present_names[0]
     return columns
 
 
@@ -243,9 +243,9 @@ def join_clicks(
     A `query_id` that was logged twice (for a second page of results, say) has its clicks on the
     first.
     """
-    every = engine.scan(staged)
-    queries = every.filter(nw.col("click").is_null())
-    clicks = every.filter(~nw.col("click").is_null())
+    all_rows = engine.scan(staged)
+    queries = all_rows.filter(nw.col("click").is_null())
+    clicks = all_rows.filter(~nw.col("click").is_null())
     rejected = []
     if find_typed:
         typed = find_typed(engine, queries, clicks).select("row")

@@ -90,9 +90,9 @@ def check_settings(settings: ReadSettings) -> None:
 def choose_format(samples: Sequence[Sample], settings: ReadSettings) -> FormatChoice:
     """The format that was given, or the one that all files which are not empty have."""
     if settings.format != "auto":
-        given = format_named(settings.format)
-        _check_where(given, settings)
-        return FormatChoice(given, "the format was given, not guessed")
+        named = format_named(settings.format)
+        _check_where(named, settings)
+        return FormatChoice(named, "the format was given, not guessed")
     choice = _detect(samples, settings)
     _check_where(choice.format, settings)
     return choice

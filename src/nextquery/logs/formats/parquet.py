@@ -435,9 +435,9 @@ def _decode(batch: pl.DataFrame) -> pl.DataFrame:
         elif isinstance(kind, pl.Datetime):
             # Polars does not have a name for every zone; the numbers are UTC anyway.
             most = _LATEST_SECOND * _UNITS_PER_SECOND[kind.time_unit]
-            known = column.to_physical().clip(-most, most).cast(pl.Datetime(kind.time_unit))
+            in_range = column.to_physical().clip(-most, most).cast(pl.Datetime(kind.time_unit))
             zone = None if kind.time_zone is None else "UTC"
-            column = known.cast(pl.Datetime("us")).dt.replace_time_zone(zone)
+            column = in_range.cast(pl.Datetime("us")).dt.replace_time_zone(zone)
         columns.append(column)
     return batch.select(columns)
 

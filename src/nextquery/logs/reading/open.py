@@ -151,8 +151,8 @@ class LogFile:
             beginnings[size] = self._hash.hexdigest()
         while self._read(_CHUNK):
             pass
-        known = {size: digest for size, digest in beginnings.items() if size < self._size}
-        return ContentHash(self._hash.hexdigest(), self._size, known)
+        shorter = {size: digest for size, digest in beginnings.items() if size < self._size}
+        return ContentHash(self._hash.hexdigest(), self._size, shorter)
 
     def _read(self, size: int) -> bytes:
         try:
@@ -247,16 +247,16 @@ def take_sample(path: Path, encoding: str = UTF_8) -> Sample:
     binary = mark.startswith((b"PAR1", *WORKBOOKS))
     with LogFile(path) as file:
         chunks = file.text(_SAMPLE_BYTES, UTF_8 if binary else encoding)
-        start = more = next(chunks, b"")
-        while more and _too_little(start):
-            more = next(chunks, b"")
-            start += more
+        start = chunk = next(chunks, b"")
+        while chunk and _too_little(start):
+            chunk = next(chunks, b"")
+            start += chunk
     if b"\r" in start.rstrip(b"\r") and b"\n" not in start and not binary:
         raise LogError(f"{path}: its lines end in CR alone; turn every CR into LF first")
     text = start.decode("utf-8-sig", "replace")
     lines = tuple(line.removesuffix("\r") for line in text.split("\n"))
     # The last line may be cut off, unless the whole file fits.
-    whole = lines if not more or len(lines) == 1 else lines[:-1]
+    whole = lines if not chunk or len(lines) == 1 else lines[:-1]
     filled = whole[:-1] if whole[-1] == "" else whole
     return Sample(path, filled[:_SAMPLE_LINES], mark)
 

@@ -191,9 +191,9 @@ class DrawnLog:
 
 def check_satisfaction(text: str) -> Satisfaction:
     """The kind of satisfaction of that name."""
-    for known in get_args(Satisfaction):
-        if text == known:
-            return cast(Satisfaction, known)
+    for choice in get_args(Satisfaction):
+        if text == choice:
+            return cast(Satisfaction, choice)
     raise InputError(f"`satisfaction` {text}: must be one of {', '.join(get_args(Satisfaction))}")
 
 

@@ -189,12 +189,12 @@ def parse_lexicon(document: dict[str, Any], extra_words: int = 0) -> Lexicon:
     """
     domains = {name: part for name, part in document.items() if isinstance(part, dict)}
     kinds: dict[str, list[str]] = {"navigational": list(document["navigational"])}
-    more = -(-extra_words // (FAMILIES * len(domains)))  # of each family
+    words_per_family = -(-extra_words // (FAMILIES * len(domains)))  # of each family
     names = made_up_names()
     for name, domain in domains.items():
         phrases = _phrase_lists(domain)
         _check(name, phrases)
-        phrases["entities"] += islice(names, more * FAMILIES)
+        phrases["entities"] += islice(names, words_per_family * FAMILIES)
         for kind, texts in phrases.items():
             kinds.setdefault(kind, []).extend(texts)
     laid_out, starts = [""], {}
@@ -207,7 +207,7 @@ def parse_lexicon(document: dict[str, Any], extra_words: int = 0) -> Lexicon:
         domains=tuple(domains),
         intents=tuple(intent for domain in domains.values() for intent in domain["intents"]),
         navigational=len(document["navigational"]),
-        members=MEMBERS + more,
+        members=MEMBERS + words_per_family,
     )
 
 
@@ -351,10 +351,10 @@ def draw_sessions(draws: Draws, domains: int, count: int) -> Hidden:
     favourites = draws.below(INTENTS, users * 3).reshape(users, 3)
     user = draws.weighted(zipf(users, users // 4 + 1), count)
     interest = draws.weighted(np.array([50, 28, 12, 10]), count)  # the last: anything
-    known = np.minimum(interest, 2)
-    domain = np.where(interest < 3, interests[user, known], draws.weighted(zipf(domains, 2), count))
+    level = np.minimum(interest, 2)
+    domain = np.where(interest < 3, interests[user, level], draws.weighted(zipf(domains, 2), count))
     faithful = (interest < 3) & draws.chance(60, count)
-    intent = np.where(faithful, favourites[user, known], draws.below(INTENTS, count))
+    intent = np.where(faithful, favourites[user, level], draws.below(INTENTS, count))
     return Hidden(user, domain, intent)
 
 
