@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nextquery.cli.main import in_options
+from nextquery.cli.options import with_settings
 from nextquery.errors import InputError
+from nextquery.logs.settings import TrendSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,18 +143,10 @@ def _facts_text(facts: "LogFacts") -> str:
     return "\n".join(lines)
 
 
+@with_settings
 def trends(
     data: Annotated[Path, typer.Argument(help="A folder that `nextquery prepare` made.")],
-    days: Annotated[int, typer.Option("--days", help="The last days, compared with the past.")] = 7,
-    past_days: Annotated[
-        int, typer.Option("--past-days", help="How many days before them are the past.")
-    ] = 28,
-    rate: Annotated[
-        float, typer.Option("--rate", help="Expected share of false trends among those named.")
-    ] = 0.05,
-    min_users: Annotated[
-        int | None, typer.Option("--min-users", help="Users of the last days that a query needs.")
-    ] = None,
+    settings: TrendSettings,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show trending queries: more users than in their own past, and not by chance.
@@ -160,9 +154,8 @@ def trends(
     Example: `nextquery trends data/ --days 7 --past-days 28`
     """
     from nextquery.logs.data_folder import read_data
-    from nextquery.logs.trends import TrendSettings, find_trends
+    from nextquery.logs.trends import find_trends
 
-    settings = TrendSettings(days, past_days, rate, min_users)
     report = read_data(data, lambda prepared: find_trends(prepared, settings))
     if as_json:
         typer.echo(json.dumps(asdict(report), indent=2, default=str))

@@ -1,4 +1,4 @@
-"""Settings of `prepare` and of reading raw logs."""
+"""Settings of `prepare`, of reading raw logs and of trends."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nextquery.errors import InputError
 from nextquery.logs.reading.encodings import check_encoding
-from nextquery.settings import TUNING, Option, setting
+from nextquery.settings import TUNING, Option, check_limits, setting
 
 if TYPE_CHECKING:
     from nextquery.logs.privacy import Recogniser
@@ -85,25 +85,16 @@ class ReadSettings:
             raise InputError(f"`max_rejected` {self.max_rejected}: give a share from 0 to 1")
 
 
-_LIMITS = {
-    "idle_minutes": (1, 1_000_000),
-    "max_session_queries": (2, 100_000),
-    "vocabulary_size": (1, 10**9),
-    "min_users": (1, 10**9),
-    "max_user_repeats": (1, 10**9),
-}
-
-
 @dataclass(frozen=True)
 class PrepareSettings:
     """Everything that decides what the data folder holds."""
 
     read: ReadSettings = field(default_factory=ReadSettings, metadata={"option": Option(flag=None)})
-    idle_minutes: int = 30
+    idle_minutes: int = setting(30, least=1, most=1_000_000)
     """A pause of more minutes ends a session."""
     # A program that searches every minute never pauses; the longest session of a person in the logs
     # at hand had 269 queries.
-    max_session_queries: int = setting(500, panel=TUNING)
+    max_session_queries: int = setting(500, least=2, most=100_000, panel=TUNING)
     """A session of more queries is cut into several."""
     split_at: str | None = setting(None, metavar="T1,T2,T3")
     """Three times that end background, training and validation; by default the log's time is cut in
@@ -113,9 +104,9 @@ class PrepareSettings:
     folders that `nextquery update` extends."""
     holdout_users: float = 0.0
     """Share of users kept for evaluation only."""
-    vocabulary_size: int = setting(90_000, panel=TUNING)
+    vocabulary_size: int = setting(90_000, least=1, most=10**9, panel=TUNING)
     """How many of the most frequent words are kept."""
-    min_users: int = 3
+    min_users: int = setting(3, least=1, most=10**9)
     """K: a word or query of fewer users is never counted, learnt or suggested."""
     spelling: bool = setting(True, flag="--no-spelling")
     """False: do not correct spelling."""
@@ -129,7 +120,7 @@ class PrepareSettings:
     """Users whose rows do not count, as the log names them, or `pseudonym:NUMBER` as the data
     folder does."""
     # In the AOL log this leaves out 0.9% of the searches.
-    max_user_repeats: int = setting(5, panel=TUNING)
+    max_user_repeats: int = setting(5, least=1, most=10**9, panel=TUNING)
     """Searches of one query by one user on one day that count in the background."""
     max_user_share: float = setting(0.01, panel=TUNING)
     """Largest share of the background's searches that one user may have; the newest count, and 20
@@ -148,9 +139,7 @@ class PrepareSettings:
 
     def __post_init__(self) -> None:
         """Refuse values that make no sense before hours of work."""
-        for name, (least, most) in _LIMITS.items():
-            if not least <= getattr(self, name) <= most:
-                raise InputError(f"`{name}`: must be {least} or more, and at most {most:,}")
+        check_limits(self)
         if self.split_at and self.split_days:
             raise InputError("`split_at` and `split_days` exclude each other; choose one")
         if not 0 < self.max_user_share <= 1:
@@ -166,3 +155,24 @@ class PrepareSettings:
             from nextquery.logs.privacy import check_recogniser
 
             check_recogniser(self.recogniser, repr(self.recogniser))
+
+
+@dataclass(frozen=True)
+class TrendSettings:
+    """What counts as a trend."""
+
+    days: int = setting(7, least=1, most=3660)
+    """The last days, which are compared with those before them."""
+    past_days: int = setting(28, least=1, most=3660)
+    """How many days before them."""
+    rate: float = 0.05
+    """The expected share of false trends among those named."""
+    min_users: int | None = setting(None, least=1)
+    """Users of the last days that a query needs; K of the data folder by default, and never
+    fewer."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that make no sense."""
+        check_limits(self)
+        if not 0 < self.rate < 1:
+            raise InputError(f"`rate` {self.rate}: give a share between 0 and 1")

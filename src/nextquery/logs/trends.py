@@ -16,34 +16,8 @@ from math import exp, lgamma, log, log1p
 
 import polars as pl
 
-from nextquery.errors import InputError
 from nextquery.logs.data_folder import PreparedData
-
-_LONGEST = 3660
-
-
-@dataclass(frozen=True)
-class TrendSettings:
-    """What counts as a trend."""
-
-    days: int = 7
-    """The last days, which are compared with those before them."""
-    past_days: int = 28
-    """How many days before them."""
-    rate: float = 0.05
-    """The expected share of false trends among those named."""
-    min_users: int | None = None
-    """Users of the last days that a query needs; None: K of the data folder, and never fewer."""
-
-    def __post_init__(self) -> None:
-        """Refuse values that make no sense."""
-        for name in ("days", "past_days"):
-            if not 1 <= getattr(self, name) <= _LONGEST:
-                raise InputError(f"`{name}`: must be 1 or more, and at most {_LONGEST:,}")
-        if not 0 < self.rate < 1:
-            raise InputError(f"`rate` {self.rate}: give a share between 0 and 1")
-        if self.min_users is not None and self.min_users < 1:
-            raise InputError("`min_users`: must be 1 or more")
+from nextquery.logs.settings import TrendSettings
 
 
 @dataclass(frozen=True)

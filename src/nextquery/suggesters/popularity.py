@@ -25,6 +25,7 @@ from pydantic import Field
 from nextquery.artifacts import Artifact
 from nextquery.artifacts.arrays import check_length, check_range, require
 from nextquery.errors import InputError
+from nextquery.logs.settings import TrendSettings
 from nextquery.records import Suggestion
 from nextquery.suggesters.background import (
     DAY,
@@ -53,7 +54,7 @@ class PopularitySettings(AgingSettings):
     trending_days: int | None = Field(default=None, ge=1, le=3660)
     """Only queries trending in the last N days of the log, as in `nextquery trends`, by the
     users of these days; none: all queries of the background."""
-    trending_past_days: int = Field(default=28, ge=1, le=3660)
+    trending_past_days: int = Field(default=TrendSettings.past_days, ge=1, le=3660)
     """The days before them, which they are compared with."""
 
 
@@ -167,7 +168,7 @@ def _trending(
 
     What is not known to the background, and so to the guard, is left out.
     """
-    from nextquery.logs.trends import TrendSettings, find_trends
+    from nextquery.logs.trends import find_trends
 
     if settings.ages:
         raise InputError("`trending_days` goes with neither `half_life_days` nor `window_days`")

@@ -58,10 +58,11 @@ def test_an_error_is_one_line_in_the_words_of_the_command_line(
 ) -> None:
     log = tmp_path / "log.tsv"
     log.write_text("user\ttime\tquery\n")
-    code = run(monkeypatch, "prepare", str(log), "--out", str(tmp_path / "d"), "--min-users", "0")
+    options = ["--out", str(tmp_path / "d"), "--holdout-users", "1"]
+    code = run(monkeypatch, "prepare", str(log), *options)
     said = capsys.readouterr().err
     assert code == 2
-    assert said == "error: --min-users: must be 1 or more, and at most 1,000,000,000\n"
+    assert said == "error: --holdout-users 1.0: give a share below 1\n"
 
 
 def test_a_missing_extra_is_named(

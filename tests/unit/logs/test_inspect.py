@@ -26,8 +26,8 @@ from nextquery.logs.inspect import (
 )
 from nextquery.logs.prepare import prepare
 from nextquery.logs.privacy import pseudonym
-from nextquery.logs.settings import PrepareSettings, ReadSettings
-from nextquery.logs.trends import TrendSettings, at_least, find_trends, step_up
+from nextquery.logs.settings import PrepareSettings, ReadSettings, TrendSettings
+from nextquery.logs.trends import at_least, find_trends, step_up
 
 SESSIONS_BY_DAY = {
     "2024-01-01": ["a b", "a b c a", "d a", "a b c d e", "x", "b"],

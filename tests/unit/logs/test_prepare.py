@@ -53,12 +53,12 @@ def test_a_failed_job_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"idle_minutes": 0}, "`idle_minutes`: must be 1 or more"),
-        ({"idle_minutes": 10**30}, "`idle_minutes`: must be 1 or more, and at most 1,000,000"),
-        ({"max_session_queries": 1}, "`max_session_queries`: must be 2 or more"),
-        ({"vocabulary_size": 0}, "`vocabulary_size`: must be 1 or more"),
-        ({"min_users": -1}, "`min_users`: must be 1 or more"),
-        ({"max_user_repeats": 0}, "`max_user_repeats`: must be 1 or more"),
+        ({"idle_minutes": 0}, "`idle_minutes` 0: must be at least 1"),
+        ({"idle_minutes": 10**30}, "`idle_minutes` 10+: must be at most 1,000,000"),
+        ({"max_session_queries": 1}, "`max_session_queries` 1: must be at least 2"),
+        ({"vocabulary_size": 0}, "`vocabulary_size` 0: must be at least 1"),
+        ({"min_users": -1}, "`min_users` -1: must be at least 1"),
+        ({"max_user_repeats": 0}, "`max_user_repeats` 0: must be at least 1"),
         ({"max_user_share": 0.0}, "`max_user_share` 0.0: give a share above 0"),
         ({"holdout_users": 1.0}, "`holdout_users` 1.0: give a share below 1"),
     ],
