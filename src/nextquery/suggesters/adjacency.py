@@ -27,7 +27,6 @@ from nextquery.suggesters.background import (
     Background,
     Followers,
     count_background,
-    frequency_ranks,
     with_day,
 )
 from nextquery.suggesters.count_suggester import CountSuggester, seen
@@ -130,26 +129,20 @@ class Adjacency(CountSuggester[AdjacencySettings]):
 
 def fit_adjacency(log: BackgroundLog, settings: AdjacencySettings) -> Adjacency:
     """Number the pairs that `prepare` counted, or those of each day by their age."""
-    from nextquery.suggesters.sequences import useful_factors
+    from nextquery.suggesters.sequences import count_followers
 
     background = count_background(log.data)
     ages = log.ages(settings)
     pairs = _counted(log) if ages is None else _weighed(log, ages)
-    following = background.ids(pairs["next"].to_list())
-    counts = pairs["count"].to_numpy()
-    factors = useful_factors(log, background, settings.useful_weight)
-    followers = Followers.from_counts(
-        background.ids(pairs["anchor"].to_list()),
-        following,
-        counts if factors is None else counts * factors[following],
-        len(background.counts),
-        frequency_ranks(background),
-    )
+    followers = count_followers(log, background, pairs, settings.useful_weight)
     return Adjacency(settings, background, followers)
 
 
 def _counted(log: BackgroundLog) -> pl.DataFrame:
-    return log.data.counts("followers").select("anchor", "next", "count").collect()
+    import polars as pl
+
+    pairs = log.data.counts("followers")
+    return pairs.select(pl.col("anchor").alias("query"), "next", "count").collect()
 
 
 def _weighed(log: BackgroundLog, ages: Ages) -> pl.DataFrame:
@@ -162,9 +155,9 @@ def _weighed(log: BackgroundLog, ages: Ages) -> pl.DataFrame:
     after = nw.col("query").shift(-1).over("session", order_by="position")
     known_log = log.known()
     pairs = with_day(log.rows()).with_columns(next=after).drop_nulls(["next"])
-    pairs = pairs.select(nw.col("query").alias("anchor"), "next", DAY)
-    for side in ("anchor", "next"):
+    pairs = pairs.select("query", "next", DAY)
+    for side in ("query", "next"):
         table = log.table(known_log.select(pl.col("query").alias(side)), f"known-{side}")
         pairs = pairs.join(table, on=side, how="semi")
-    daily = collected(pairs.group_by("anchor", "next", DAY).agg(nw.len().alias("count")))
-    return ages.weigh(daily, ["anchor", "next"])
+    daily = collected(pairs.group_by("query", "next", DAY).agg(nw.len().alias("count")))
+    return ages.weigh(daily, ["query", "next"])

@@ -35,7 +35,6 @@ from nextquery.suggesters.background import (
     Followers,
     build_trie,
     count_background,
-    frequency_ranks,
     load_record,
     load_trie,
     save_record,
@@ -214,20 +213,11 @@ def fit_rescue(
     log: BackgroundLog, settings: RescueSettings, hits: HitsCheck | None = None
 ) -> Rescue:
     """Count what came next; whether a query finds something is the check's word, or a click's."""
-    from nextquery.suggesters.sequences import useful_factors
+    from nextquery.suggesters.sequences import count_followers
 
     background = count_background(log.data)
     pairs = _next_found(log, _finds_something(log, hits), log.ages(settings))
-    following = background.ids(pairs["next"].to_list())
-    counts = pairs["count"].to_numpy()
-    factors = useful_factors(log, background, settings.useful_weight)
-    followers = Followers.from_counts(
-        background.ids(pairs["query"].to_list()),
-        following,
-        counts if factors is None else counts * factors[following],
-        len(background.counts),
-        frequency_ranks(background),
-    )
+    followers = count_followers(log, background, pairs, settings.useful_weight)
     failed = pairs["query"].unique().sort().to_list()
     return Rescue(settings, background, followers, *_index(background, failed))
 

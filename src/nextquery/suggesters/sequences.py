@@ -17,7 +17,15 @@ from nextquery.logs.counting import NO_CLICKS, UNDECIDED, USEFUL, undecided_shar
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.engines import open_engine
 from nextquery.logs.engines.base import Engine, Frame
-from nextquery.suggesters.background import DAY, Ages, AgingSettings, Background, with_day
+from nextquery.suggesters.background import (
+    DAY,
+    Ages,
+    AgingSettings,
+    Background,
+    Followers,
+    frequency_ranks,
+    with_day,
+)
 
 
 @dataclass(frozen=True)
@@ -183,6 +191,22 @@ def useful_counts(log: BackgroundLog, background: Background) -> UsefulCounts:
 def useful_factors(log: BackgroundLog, background: Background, weight: float) -> Floats | None:
     """What a count of each known query is multiplied by; None where all are the same."""
     return None if weight == 1 else useful_counts(log, background).factors(weight)
+
+
+def count_followers(
+    log: BackgroundLog, background: Background, pairs: pl.DataFrame, useful_weight: float
+) -> Followers:
+    """Followers of counted pairs (query, next, count); useful queries weigh more."""
+    following = background.ids(pairs["next"].to_list())
+    counts = pairs["count"].to_numpy()
+    factors = useful_factors(log, background, useful_weight)
+    return Followers.from_counts(
+        background.ids(pairs["query"].to_list()),
+        following,
+        counts if factors is None else counts * factors[following],
+        len(background.counts),
+        frequency_ranks(background),
+    )
 
 
 def weigh_symbols(levels: Sequence[pl.DataFrame], factors: Floats | None) -> list[pl.DataFrame]:

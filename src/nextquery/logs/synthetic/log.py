@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, Literal, cast, get_args
+from typing import BinaryIO, Literal, TypedDict, Unpack, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -197,6 +197,15 @@ def check_satisfaction(text: str) -> Satisfaction:
     raise InputError(f"`satisfaction` {text}: must be one of {', '.join(get_args(Satisfaction))}")
 
 
+class LogOptions(TypedDict, total=False):
+    """Options of `draw_log` that functions pass on."""
+
+    shuffled: bool
+    satisfaction: Satisfaction
+    extra_words: int
+    domains: Sequence[str]
+
+
 def draw_log(
     sessions: int,
     seed: int,
@@ -361,24 +370,9 @@ class LogSummary:
     last: str
 
 
-def make_log(
-    sessions: int,
-    seed: int,
-    *,
-    shuffled: bool = False,
-    satisfaction: Satisfaction = "none",
-    extra_words: int = 0,
-    domains: Sequence[str] = (),
-) -> SyntheticLog:
+def make_log(sessions: int, seed: int, **options: Unpack[LogOptions]) -> SyntheticLog:
     """A log in memory, with what no file says; the options are those of `draw_log`."""
-    log = draw_log(
-        sessions,
-        seed,
-        shuffled=shuffled,
-        satisfaction=satisfaction,
-        extra_words=extra_words,
-        domains=domains,
-    )
+    log = draw_log(sessions, seed, **options)
     pieces, texts, address = query_pieces(log.lexicon).places(log.queries)
     queries = log.queries.drop("first", "second", "third", "slip_number").with_columns(
         text=pieces.joined(texts),
@@ -393,11 +387,8 @@ def write_log(
     sessions: int,
     seed: int,
     *,
-    shuffled: bool = False,
     titles: Path | None = None,
-    satisfaction: Satisfaction = "none",
-    extra_words: int = 0,
-    domains: Sequence[str] = (),
+    **options: Unpack[LogOptions],
 ) -> LogSummary:
     """Write a synthetic log, gzipped if the name ends in `.gz`.
 
@@ -406,14 +397,7 @@ def write_log(
     """
     if out.is_dir():
         raise InputError(f"{out}: a folder; give the name of a file")
-    log = draw_log(
-        sessions,
-        seed,
-        shuffled=shuffled,
-        satisfaction=satisfaction,
-        extra_words=extra_words,
-        domains=domains,
-    )
+    log = draw_log(sessions, seed, **options)
     pieces = query_pieces(log.lexicon)
     texts = _different_texts(log, pieces)
     if titles is not None:
