@@ -207,7 +207,7 @@ def write_note(key: str, text: str) -> None:
 
 
 def _opened(path: str, shown: Path) -> io.BufferedReader:
-    """Open without following a link or waiting for a pipe that came there a moment ago."""
+    """Open a file without following a link or waiting for a pipe."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         stream = os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb")

@@ -250,7 +250,9 @@ def _approximate_line(path: Path) -> str:
 
     entry = open_artifact(path).manifest.get("data")
     users = approximately_forgotten(entry) if entry else 0
-    return f"{path}: the removal of {users:,} users is approximate; train anew" if users else ""
+    return (
+        f"{path}: the removal of {users:,} users is approximate; train a new model" if users else ""
+    )
 
 
 def _summary(revision: "Revision", requested: int, out: Path) -> str:

@@ -124,7 +124,8 @@ def guard(
     ],
     bounds: Bounds,
     alpha: Annotated[
-        float, typer.Option(help="How often it may be switched off though it is not worse.")
+        float,
+        typer.Option(help="Maximum probability of switching it off although it is not worse."),
     ] = CompareSettings.alpha,
     as_json: AsJson = False,
 ) -> None:

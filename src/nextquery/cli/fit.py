@@ -43,7 +43,7 @@ def fit(
     ] = PrepareSettings.spark_master,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a count model, or what returning visitors search for again (returning).
+    """Fit a count model, or a model of returning visitors (`--kind returning`).
 
     Example: `nextquery fit DATA --kind adjacency --out models/adjacency`
     """

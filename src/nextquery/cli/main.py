@@ -66,14 +66,14 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
     "try --columns 'user=Visitor ID'"
     """
 
-    def spoken(match: re.Match[str]) -> str:
+    def as_option(match: re.Match[str]) -> str:
         name, value = match[1], match[2]
         option = options.get(name)
         if value is None:
             return option or name
         return f"{option} {shlex.quote(value)}" if option else f"--set {name}={value}"
 
-    return _SETTING.sub(spoken, message)
+    return _SETTING.sub(as_option, message)
 
 
 def option_names(app: typer.Typer) -> dict[str, str]:

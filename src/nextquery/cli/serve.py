@@ -95,7 +95,8 @@ def serve(
     interleave: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME[=MODEL]", help="Show the lists of two models as one, in turns; twice."
+            metavar="NAME[=MODEL]",
+            help="Interleave the lists of two models into one; give it twice.",
         ),
     ] = None,
     split: Annotated[

@@ -29,9 +29,7 @@ Blocklist = Annotated[
 ]
 SynonymsFile = Annotated[
     Path | None,
-    typer.Option(
-        "--synonyms", help="A file of synonyms in Solr's format, for queries that are not known."
-    ),
+    typer.Option("--synonyms", help="A file of synonyms in Solr's format, for unknown queries."),
 ]
 Correct = Annotated[
     bool,
@@ -44,8 +42,8 @@ Beam = Annotated[
     typer.Option(
         min=1,
         rich_help_panel=TUNING,
-        help="HRED: prefixes kept at every step; 10 by default, and at least 30 where a list is "
-        "ranked by more than likelihood.",
+        help="Neural models: prefixes kept at every step; 10 by default, and at least 30 where a "
+        "list is ranked by more than likelihood.",
     ),
 ]
 Diversity = Annotated[
@@ -59,8 +57,8 @@ Specificity = Annotated[
     typer.Option(
         min=0.0,
         max=1.0,
-        help="How much lower globally popular queries are ranked; by default 0.3 with HRED, "
-        "0.25 with a blend, 0 with others.",
+        help="How much lower globally popular queries are ranked; by default 0.3 with neural "
+        "models, 0.25 with a blend, 0 with others.",
     ),
 ]
 Usefulness = Annotated[
@@ -73,25 +71,29 @@ Usefulness = Annotated[
 ]
 Known = Annotated[
     str | None,
-    typer.Option(help="HRED: free, prefer (default) or only queries that at least K users typed."),
+    typer.Option(
+        help="Neural models: free, prefer (default) or only queries that at least K users typed."
+    ),
 ]
 Mode = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=TUNING,
-        help="HRED: the output layer: exact, fast (8 bits) or auto, by size.",
+        help="Neural models: the output layer: exact, fast (8 bits) or auto, by size.",
     ),
 ]
 Preset = Annotated[
     str | None,
-    typer.Option(help="HRED: paper makes lists as in the paper, ranked by likelihood alone."),
+    typer.Option(
+        help="Neural models: paper makes lists as in the paper, ranked by likelihood alone."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         rich_help_panel=TUNING,
-        help="HRED: a decode setting as key=value, e.g. max_words=8; repeatable.",
+        help="Neural models: a decode setting as key=value, e.g. max_words=8; repeatable.",
     ),
 ]
 

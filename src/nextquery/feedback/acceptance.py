@@ -203,20 +203,22 @@ def _count(impressions: Sequence[Impression]) -> _Counts:
             cell[0] += 1
             cell[1] += position in impression.taken
     # Suggestions that were never accepted carry no information about positions.
-    telling = [
+    informative = [
         cell_counts
         for cell_counts in cells.values()
         if len({position for _, position in cell_counts}) > 1
         and any(hits for _, hits in cell_counts.values())
     ]
-    telling.sort(key=lambda cell_counts: -sum(hits for _, hits in cell_counts.values()))
-    return _as_arrays(telling[:MOST_PAIRS])
+    informative.sort(key=lambda cell_counts: -sum(hits for _, hits in cell_counts.values()))
+    return _as_arrays(informative[:MOST_PAIRS])
 
 
-def _as_arrays(telling: Sequence[dict[tuple[int, int], list[int]]]) -> _Counts:
-    positions = _comparable([{position for _, position in cell_counts} for cell_counts in telling])
-    shown, taken = np.zeros((2, GROUPS, len(telling), positions))
-    for pair, cell_counts in enumerate(telling):
+def _as_arrays(informative: Sequence[dict[tuple[int, int], list[int]]]) -> _Counts:
+    positions = _comparable(
+        [{position for _, position in cell_counts} for cell_counts in informative]
+    )
+    shown, taken = np.zeros((2, GROUPS, len(informative), positions))
+    for pair, cell_counts in enumerate(informative):
         for (group, position), (seen, hits) in cell_counts.items():
             if position < positions:
                 shown[group, pair, position] = seen

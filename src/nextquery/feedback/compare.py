@@ -78,7 +78,7 @@ class VoteTest:
         return Evidence(p, float(wins[-1] / len(votes)), low, high, crossed)
 
     def _interval(self, wins: float, losses: float) -> tuple[float, float]:
-        """All preferences that the evidence does not speak against."""
+        """All preferences that the evidence does not exclude."""
         shares = np.linspace(0.0005, 0.9995, 2000)
         mixture = betaln(self._weight + wins, self._weight + losses)
         under = wins * np.log(shares) + losses * np.log1p(-shares)
@@ -153,7 +153,7 @@ class DifferenceTest:
 
 
 def _smallest(enough: Callable[[int], bool]) -> int:
-    """The smallest number for which `enough` holds, which then holds for all larger ones."""
+    """The smallest number that satisfies `enough`; all larger numbers must satisfy it, too."""
     high = 1
     while high < MOST and not enough(high):
         high *= 2
@@ -187,7 +187,7 @@ class ArmResult:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The state of a trial between two models. `estimate` speaks of the second.
+    """The state of a trial between two models. `estimate` is about the second.
 
     Interleaving: which share of those who prefer one prefer the second; 1/2 is equality. Split: the
     difference of the shares of lists taken from, second less first; 0 is equality.
@@ -321,7 +321,7 @@ class _Visitors:
     shown: Floats
 
     def difference(self, end: int) -> tuple[float, float]:
-        """Second less first among the first `end` visitors, and its variance."""
+        """The second arm minus the first among the first `end` visitors, and its variance."""
         values = []
         for arm in (0, 1):
             of_arm = np.flatnonzero(self.arm[:end] == arm)

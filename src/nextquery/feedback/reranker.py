@@ -148,7 +148,7 @@ TIE = 1e-9
 
 
 class Reranker:
-    """A base model whose lists are ordered anew."""
+    """A base model with re-ranked lists."""
 
     kind = KIND
 
@@ -216,7 +216,7 @@ class Reranker:
         diversity: float = 0.0,
         known: Known | None = None,
     ) -> list[Suggestion]:
-        """At most `n` suggestions, those first that visitors would rather take."""
+        """At most `n` suggestions, those first that visitors are likelier to accept."""
         length = max(n, POOL) if n > 0 and self.enabled else n
         if isinstance(self.base, Decoding):
             options = {"diversity": diversity, "specificity": specificity, "known": known}

@@ -395,7 +395,7 @@ class Blocklist:
         self._tails |= _tails(ends)
 
     def _add(self, phrase: Sequence[Reading], word: Reading) -> None:
-        """Take in an entry: its words, and all of them as one."""
+        """Add an entry: its words, and the words joined."""
         self._merged.add(word.merged)
         self._longest = max(self._longest, len(word.letters))
         for index, key in ((self._drawn, word.squeezed), (self._stems, word.stem)):

@@ -227,7 +227,7 @@ class Guard:
 
     @property
     def judges_text(self) -> bool:
-        """Whether it tells texts that read like typed queries from others."""
+        """Whether it can recognise texts that read like typed queries."""
         return self._enforced and self.tables.typed_text is not None
 
     # The same rules in the form that a decoder asks them: many words at once, as keys.

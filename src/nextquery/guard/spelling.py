@@ -149,9 +149,11 @@ class QuerySpeller:
             return split
         before = words[position - 1].split(" ")[-1] if position else None
         after = words[position + 1] if position + 1 < len(words) else None
-        own_count = self._seen_with(before, word, after, telling=False)
+        own_count = self._seen_with(before, word, after, significant=False)
         return choose(
-            candidates, own_count, lambda text: self._seen_with(before, text, after, telling=True)
+            candidates,
+            own_count,
+            lambda text: self._seen_with(before, text, after, significant=True),
         )
 
     def _candidates(self, word: str, count: int) -> Iterator[Candidate]:
@@ -197,15 +199,18 @@ class QuerySpeller:
                     best, most = f"{first} {second}", seen
         return best
 
-    def _seen_with(self, before: str | None, word: str, after: str | None, *, telling: bool) -> int:
-        count = 0 if before is None else self._pair(before, word, telling=telling)
-        return count + (0 if after is None else self._pair(word, after, telling=telling))
+    def _seen_with(
+        self, before: str | None, word: str, after: str | None, *, significant: bool
+    ) -> int:
+        count = 0 if before is None else self._pair(before, word, significant=significant)
+        return count + (0 if after is None else self._pair(word, after, significant=significant))
 
-    def _pair(self, first: str, second: str, *, telling: bool = False) -> int:
-        """How often K users typed `second` after `first`; `telling`: 0 if that may be by chance."""
+    def _pair(self, first: str, second: str, *, significant: bool = False) -> int:
+        """How often K users typed both; with `significant` 0 if that may be by chance."""
         secret = self._tables.secret
         key = pair_key(text_key(first, secret), text_key(second, secret))
         count = self._tables.pair_count(key)
-        if telling and count * self._total < PAIR_LIFT * self.count(first) * self.count(second):
+        product = self.count(first) * self.count(second)
+        if significant and count * self._total < PAIR_LIFT * product:
             return 0
         return count

@@ -62,12 +62,12 @@ def folding_key(text: str, language: str = AUTO) -> tuple[str, ...]:
     True
     """
     words = text.split()
-    spoken = detect_language(text) if language == AUTO else language
-    idle = _STOP_WORDS.get(spoken, frozenset())
-    carrying = [word for word in words if word not in idle] or words
-    if spoken == ENGLISH:
-        return tuple(sorted({_singular(word) for word in carrying}))
-    return tuple(sorted(set(_stems(spoken, carrying))))
+    language = detect_language(text) if language == AUTO else language
+    stop_words = _STOP_WORDS.get(language, frozenset())
+    content = [word for word in words if word not in stop_words] or words
+    if language == ENGLISH:
+        return tuple(sorted({_singular(word) for word in content}))
+    return tuple(sorted(set(_stems(language, content))))
 
 
 def content_words(text: str) -> list[str]:

@@ -215,7 +215,7 @@ class Predictor:
     def _generate_all(
         self, contexts: Contexts, config: DecodeConfig, pool_size: int
     ) -> list[list[FinishedQuery]]:
-        """The queries generated for each context, the best `wanted` for sure, in bounded memory."""
+        """Generate queries for each context, at least the best `pool_size`, in bounded memory."""
         rows = MOST_LOGITS // len(self.model.vocabulary)  # prefixes that are decoded together
         together = max(1, rows // config.beam)
         lists: list[list[FinishedQuery]] = []

@@ -199,7 +199,7 @@ class FinishedQuery:
 class Results:
     """The finished queries of one context, and what a prefix must beat to become one of the best.
 
-    A search is over when no prefix can become one of the best `wanted`.
+    A search is over when no prefix can become one of the best `pool_size`.
     """
 
     def __init__(self, config: DecodeConfig, pool_size: int) -> None:
@@ -245,7 +245,7 @@ class BeamSearch:
     ) -> None:
         """With `known`, only these queries are looked for.
 
-        `wanted` is the beam's width unless fewer are enough, since nothing will order them anew.
+        `pool_size` is the beam's width unless fewer are enough, since nothing re-orders them.
         """
         self._decoder = decoder
         self._config = config
@@ -286,7 +286,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """A query in the making."""
+    """An unfinished query."""
 
     words: tuple[int, ...]
     log_likelihood: float
@@ -317,7 +317,7 @@ class Sampler:
         return self.resume(start)
 
     def resume(self, start: SearchStart) -> list[FinishedQuery]:
-        """The same from some prefixes of the one context, which are drawn by their likelihood."""
+        """Continue from prefixes of one context, drawn by their likelihood."""
         [rules], state, live = start
         if not len(live):
             return []

@@ -35,7 +35,7 @@ COUNT_KEYS = {
     "followers": ["query_id", "next_id"],
     "clicks": ["query_id", "url_id"],
 }
-"""What tells the rows of a count table apart."""
+"""The columns that identify a row of a count table."""
 
 
 @dataclass(frozen=True)

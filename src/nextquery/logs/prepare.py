@@ -303,7 +303,7 @@ def read_counts(read: ReadResult) -> dict[str, Any]:
 
 
 def settings_entry(settings: PrepareSettings, read: ReadResult, rule: SplitRule) -> dict[str, Any]:
-    """What the manifest says of the settings; `split_by` tells by what it was cut."""
+    """What the manifest says of the settings; `split_by` says how it was split."""
     # Without the recogniser, which may hold what cannot be copied, such as a lock.
     values = asdict(replace(settings, recogniser=None))
     del values["recogniser"]

@@ -51,7 +51,7 @@ def _is_valid(standard: str, number: str) -> bool:
 
 _SHORTEST_IBAN = 15
 _WITH_SEPARATORS = ("fi.hetu", "se.personnummer")
-"""Numbers whose separator is a part of them: it tells the century."""
+"""Numbers whose separator is a part of them: it gives the century."""
 _FORMS = (
     (r"(?:\d[ .-]?){12,18}\d", "luhn"),  # cards
     (r"[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{2,4}){3,9}", "iban"),

@@ -21,7 +21,7 @@ FORMAT_NAMES = (
 
 @dataclass(frozen=True)
 class Condition:
-    """Which rows are taken: those whose column has this value, or those whose column has not."""
+    """Which rows are read: those whose column equals this value, or those whose column differs."""
 
     column: str
     value: str
@@ -73,7 +73,7 @@ class ReadSettings:
         return tuple(map(Condition.parse, self.where))
 
     def __post_init__(self) -> None:
-        """Refuse values that make no sense."""
+        """Refuse invalid values."""
         self.conditions()
         if self.time_zone != UTC:
             # Imported late: the command line reads the defaults of this class without Polars.
@@ -121,7 +121,7 @@ class PrepareSettings:
     folder does."""
     # In the AOL log this leaves out 0.9% of the searches.
     max_user_repeats: int = setting(5, least=1, most=10**9, panel=TUNING)
-    """Searches of one query by one user on one day that count in the background."""
+    """At most this many searches of one query by one user and day count in the background."""
     max_user_share: float = setting(0.01, panel=TUNING)
     """Largest share of the background's searches that one user may have; the newest count, and 20
     times the mean is always allowed."""
@@ -138,7 +138,7 @@ class PrepareSettings:
     """Master URL for --engine spark."""
 
     def __post_init__(self) -> None:
-        """Refuse values that make no sense before hours of work."""
+        """Refuse invalid values before hours of work."""
         check_limits(self)
         if self.split_at and self.split_days:
             raise InputError("`split_at` and `split_days` exclude each other; choose one")
@@ -172,7 +172,7 @@ class TrendSettings:
     fewer."""
 
     def __post_init__(self) -> None:
-        """Refuse values that make no sense."""
+        """Refuse invalid values."""
         check_limits(self)
         if not 0 < self.rate < 1:
             raise InputError(f"`rate` {self.rate}: give a share between 0 and 1")

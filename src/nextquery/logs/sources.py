@@ -317,7 +317,7 @@ FILES, OPENSEARCH, IR_DATASETS = SOURCES = ("files", "opensearch", "ir_datasets"
 
 
 def check_source(source: str, logs: Sequence[str], indices: Sequence[str]) -> None:
-    """Refuse a source that there is not, and what does not go with it."""
+    """Refuse an unknown source, and options that it does not take."""
     if source not in SOURCES:
         raise InputError(f"`source` {source}: not one of {', '.join(SOURCES)}")
     if source != FILES and len(logs) != 1:

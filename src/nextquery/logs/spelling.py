@@ -79,7 +79,7 @@ class Speller:
     candidates: Mapping[str, tuple[Candidate, ...]]
     pairs: Mapping[tuple[str, str], int]
     """How often two words were seen side by side."""
-    telling: Mapping[tuple[str, str], int]
+    significant: Mapping[tuple[str, str], int]
     """Those of the pairs that are seen more often than by chance."""
 
     def corrections(self, query: str) -> list[tuple[int, str]]:
@@ -99,7 +99,7 @@ class Speller:
         return choose(
             self.candidates[word],
             _seen_with(self.pairs, before, word, after),
-            lambda text: _seen_with(self.telling, before, text, after),
+            lambda text: _seen_with(self.significant, before, text, after),
         )
 
 

@@ -43,7 +43,7 @@ class BlocklistState:
 
 
 class BlocklistWatch:
-    """Looks at one file for one guard."""
+    """Reloads one guard's blocklist when its file changes."""
 
     def __init__(self, guard: Guard, path: Path) -> None:
         self.state = BlocklistState()
@@ -167,7 +167,7 @@ class Engine(ABC):
     kind: str
     version: str
     blocklist = BlocklistState()
-    """The blocklist of the moment."""
+    """The current blocklist."""
     immediate = False
     """Whether it answers an ordinary question in less time than it takes to hand it over."""
     explains = False
@@ -245,7 +245,7 @@ class LocalEngine(Engine):
 
     @property
     def blocklist(self) -> BlocklistState:  # type: ignore[override]
-        """The blocklist of the moment."""
+        """The current blocklist."""
         return self._watch.state if self._watch is not None else BlocklistState()
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Any]:

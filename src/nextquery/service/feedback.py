@@ -239,7 +239,7 @@ class FeedbackLog:
 
 
 def origin(sender: str, moment: datetime) -> str:
-    """What tells floods from visitors without telling addresses, another one every day.
+    """Distinguishes floods from visitors without storing addresses; a new one every day.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> len(origin("address 192.0.2.7", noon))

@@ -50,7 +50,7 @@ class HistoryStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
@@ -95,7 +95,7 @@ class MemoryHistories:
         self._deletions.put(user, (self._deletions.peek(user) or 0) + 1)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def _expire(self, oldest: float) -> None:
         """Drop users without a recent search from the old end."""

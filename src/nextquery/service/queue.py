@@ -169,7 +169,7 @@ class Batcher:
 
     @property
     def _remaining(self) -> float:
-        """Seconds until the model is expected to be free; of a late batch as long as it is late."""
+        """Seconds until the model is expected to be free; for a late batch, its delay so far."""
         return 0.0 if self._free_at is None else abs(self._free_at - self._clock())
 
     def do_between(self, action: Callable[[], None]) -> None:

@@ -288,7 +288,7 @@ async def delete_session(
 
 @router.get("/users/{user_id}/searches", responses=NOT_LEARNT)
 async def export_user(user_id: UserName, request: Request, owner: Owner) -> schemas.UserHistory:
-    """All that is kept of a user of this key; nothing of unknown ones."""
+    """Everything stored about a user of this key; empty for an unknown user."""
     history = await service_of(request).visitors.export(owner, user_id)
     searches = [
         schemas.PastSearch(query=join_words(search.text), time=search.time, count=search.count)

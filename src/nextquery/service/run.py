@@ -267,7 +267,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._unread_timer = None
 
     def timeout_keep_alive_handler(self) -> None:
-        """Nothing was asked for long."""
+        """Close a connection that has been idle for too long."""
         super().timeout_keep_alive_handler()
         self._expect_reading()
 

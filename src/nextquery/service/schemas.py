@@ -303,7 +303,7 @@ class Suggestion(BaseModel):
     )
     group: Literal["refine", "related", "next step"] | None = Field(
         default=None,
-        description="What it does to the last query: adds terms, keeps some, or starts anew; "
+        description="What it does to the last query: adds terms, keeps some, or is a new topic; "
         "null for completions.",
     )
 

@@ -85,7 +85,7 @@ class ServedModel:
                 engine.close()
 
     async def _open_apart(self) -> Engine:
-        """A model that computes, in a process of its own; ended if nobody wants it any more."""
+        """Open a neural model in its own process, which ends if the model is not needed."""
         engine = IsolatedEngine(Opening(self._path, self._blocklist, self._hits))
         try:
             await asyncio.to_thread(engine.start, low_priority=self.engine is not None)

@@ -162,7 +162,7 @@ class NoSessions:
         return 0
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
 
 class MemorySessions:
@@ -205,7 +205,7 @@ class MemorySessions:
         return len(self._sessions)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def _expire(self) -> None:
         """Drop idle sessions from the old end; each is dropped once, so the cost is constant."""

@@ -113,7 +113,7 @@ class ServiceSettings:
     cors_origins: tuple[str, ...] = setting((), flag="--cors-origin")
     """Origin whose pages may call the API; repeatable."""
     interleave: tuple[str, ...] = setting((), flag=None)
-    """Two served models whose lists are shown as one, in turns."""
+    """Two served models whose lists are interleaved into one."""
     split: tuple[Share, ...] = setting((), flag=None)
     """The models among which sessions are divided."""
     shadow: str | None = setting(None, flag=None)

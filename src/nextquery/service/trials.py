@@ -270,7 +270,7 @@ def _draft(
 
 
 def _is_failure(error: BaseException) -> bool:
-    """Whether a model is to blame that there is no list, not the request or who left."""
+    """Whether the model failed; a bad request or a client that left does not count."""
     if isinstance(error, ProblemError):
         return error.status >= 500
     return isinstance(error, Exception) and not isinstance(error, ClientLeftError)

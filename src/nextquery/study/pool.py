@@ -271,7 +271,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def read_pool(study: Path) -> Pool:
-    """The pool of a study folder; the key stays closed."""
+    """The pool of a study folder, without its key."""
     values = json.loads(open_artifact(study, "study").file(POOL).read_text(encoding="utf-8"))
     return Pool(values["seed"], tuple(_topic(value) for value in values["topics"]))
 

@@ -58,7 +58,7 @@ CASES_OF_ALL = 20.0
 
 @dataclass(frozen=True)
 class Mixture:
-    """The weights of a mixture, whose first member always speaks."""
+    """The weights of a mixture, whose first member always has candidates."""
 
     weights: Floats
     """(rows, members): a row for each combination of further members, and one for no session."""
@@ -69,7 +69,7 @@ class Mixture:
         members = learnt.shape[1]
         return cls(np.concatenate([learnt, np.full((1, members), 1.0 / members)]))
 
-    def row(self, queries: Sequence[str], speaks: Sequence[bool]) -> int:
+    def row(self, queries: Sequence[str], have_candidates: Sequence[bool]) -> int:
         """The row of a session in which these of the further members have candidates.
 
         >>> mixture = Mixture.of(np.full((4, 3), 1 / 3))
@@ -80,7 +80,9 @@ class Mixture:
         """
         if not queries:
             return len(self.weights) - 1
-        return sum(1 << index for index, has_candidates in enumerate(speaks) if has_candidates)
+        return sum(
+            1 << index for index, has_candidates in enumerate(have_candidates) if has_candidates
+        )
 
     def log(self, row: int, logs: Floats) -> Floats:
         """The mixture's log-probabilities (n,) from those of the members (members, n).
@@ -240,9 +242,9 @@ class Blend:
         by_members = {}
         *rows, _ = self.parts.mixture.weights.tolist()
         for row, weights in enumerate(rows):
-            speaking = [name for index, name in enumerate(members) if row >> index & 1]
-            label = " and ".join(speaking) or "no count model"
-            label += " have candidates" if len(speaking) > 1 else " has candidates"
+            with_candidates = [name for index, name in enumerate(members) if row >> index & 1]
+            label = " and ".join(with_candidates) or "no count model"
+            label += " have candidates" if len(with_candidates) > 1 else " has candidates"
             by_members[label] = dict(zip(names, weights, strict=True))
         return by_members
 

@@ -223,10 +223,10 @@ def unit_vectors(
     import polars as pl
 
     share = pl.col("weight") / pl.col("weight").sum().over("rank")
-    telling = edges.filter(
+    informative = edges.filter(
         share >= min_share, pl.len().over("dimension") <= max_queries
     ).with_columns(pl.col("weight") / (pl.col("weight") ** 2).sum().over("rank").sqrt())
-    by_query = telling.sort("rank", "dimension").group_by("rank", maintain_order=True)
+    by_query = informative.sort("rank", "dimension").group_by("rank", maintain_order=True)
     return list(by_query.agg("dimension", "weight").iter_rows())
 
 

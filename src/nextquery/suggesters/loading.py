@@ -19,7 +19,7 @@ from nextquery.suggesters.base import Suggester
 
 @dataclass(frozen=True)
 class ModelKind:
-    """What opens a kind of model, and how it wants to be treated."""
+    """What opens a kind of model, and how it is served."""
 
     loader: str
     """`module:class`; the class has `load(folder, guard)`."""

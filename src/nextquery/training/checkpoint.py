@@ -221,5 +221,5 @@ def _refuse_other_run(path: Path, stored: Mapping[str, Any], given: Mapping[str,
             was, now = (json.dumps(side, sort_keys=True) for side in (stored.get(key), value))
             raise ArtifactError(
                 f"{path}: was trained with another {key} ({was}, now {now}); "
-                "go back to it, or train anew with another `out`"
+                "go back to it, or train a new model with another `out`"
             )

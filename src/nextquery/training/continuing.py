@@ -67,7 +67,7 @@ class Continuation:
         """The settings of the earlier run, as a config file would have them."""
         settings = self.manifest.get("settings")
         if not isinstance(settings, dict) or not isinstance(settings.get("train"), dict):
-            raise ArtifactError(f"{self.path}: does not say how it was trained; train anew")
+            raise ArtifactError(f"{self.path}: does not say how it was trained; train a new model")
         return {**settings, "train": {**settings["train"], **FRESH}}
 
 
@@ -105,7 +105,7 @@ def _are_new(
 ) -> NDArray[np.bool_]:
     if continuation.until is None:
         raise ArtifactError(
-            f"{continuation.path}: does not say which days it was trained on; train anew"
+            f"{continuation.path}: does not say which days it was trained on; train a new model"
         )
     later = data.session_rows("background").filter(pl.col("time") > continuation.until)
     ids = later.select("session").unique().collect()["session"].to_numpy()

@@ -166,7 +166,7 @@ class Optimiser:
         }
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Take up a state that `tensors` gave."""
+        """Restore the state that `tensors` returned."""
         for index, part in enumerate(self._parts):
             state: dict[int, dict[str, Any]] = {}
             for key, value in tensors.items():

@@ -71,7 +71,7 @@ def check_folders(out: Path, *, resume: bool) -> None:
     if folder.exists() and not resume:
         raise ArtifactError(
             f"{folder}: a run that was not finished; add `resume` to continue it, "
-            "or delete that folder to start anew"
+            "or delete that folder to start again"
         )
     if resume and not folder.exists() and out.exists():
         raise ArtifactError(
@@ -82,7 +82,7 @@ def check_folders(out: Path, *, resume: bool) -> None:
 
 
 def remove_finished(out: Path) -> None:
-    """Finish the clean-up of runs that were killed in it."""
+    """Remove folders of runs that were killed while they cleaned up."""
     folder = folder_of_run(out)
     run = _stored(folder).get("run")
     if run and run == _run_of_model(out):
@@ -158,7 +158,7 @@ paper's size all of them take hours."""
 _FREE_TO_CHANGE = {
     "epochs", "max_steps", "patience", "checkpoint_minutes", "checkpoint_every", "report_every"
 }  # fmt: skip
-"""Training keys that a resumed run may be given anew: they do not change what a step does."""
+"""Training keys that may differ in a resumed run: they do not change what a step does."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class Run:
         )
 
     def set_up(self, say: Callable[[str], None]) -> tuple[Trainer, EncodedSessions]:
-        """Encode the sessions, build the model, and take up the newest checkpoint if any."""
+        """Encode the sessions, build the model, and load the newest checkpoint, if any."""
         config = self._config.train
         if self._processes.leads:
             self._id = run_id(self.folder, torch.get_num_threads(), say)

@@ -117,7 +117,7 @@ def dropout_seed(seed: int, step: int, rank: int) -> int:
 
 
 def ahead(items: Iterator[T], depth: int = 4) -> Iterator[T]:
-    """The items, made up to `depth` ahead of time by a thread."""
+    """The items; a thread makes up to `depth` of them in advance."""
     ready: queue.Queue[T | BaseException | None] = queue.Queue(depth)
     leaving = threading.Event()
 
@@ -326,7 +326,7 @@ def _batches(
 
 @dataclass
 class StopRequest:
-    """Set by whoever wants training to stop; the loop looks at it between steps."""
+    """Set to stop training; the loop reads it between steps."""
 
     signal: int = 0
 
@@ -376,7 +376,7 @@ class Trainer:
                 parameter.copy_(weights[name])
 
     def steps_per_epoch(self) -> int:
-        """About how many batches an epoch has: every epoch is cut anew."""
+        """About how many batches an epoch has: every epoch is cut into batches again."""
         return len(self._feed.epoch(self.position.epoch))
 
     def run(self, training_log: TrainingLog | None, stopping: StopListener = never_stop) -> int:
@@ -473,7 +473,7 @@ class Trainer:
             f"step {self.position.step + 1}: loss {loss}, gradient norm {norm}: not finite; "
             f"epoch {self.position.epoch + 1}, batch {self.position.batch + 1} "
             f"(sessions {ids}{more}); the checkpoints before it are kept: "
-            "train anew with a lower train.rate"
+            "train a new model with a lower train.rate"
         )
 
     def _report(self, norm: float) -> None:

@@ -137,7 +137,7 @@ def count_packed(rows: pl.DataFrame, keys: Sequence[str], user: str) -> pl.DataF
     packed = pack(rows, names, [False] * len(names))
     if packed is None:
         return None
-    # Columns of this length are let go as soon as they have served: they decide the peak of memory.
+    # Columns of this length are freed as soon as possible: they decide the peak of memory.
     fields, pairs = packed.fields, packed.values.sort()
     del packed
     fresh = (pairs != pairs.shift(1)).fill_null(True)

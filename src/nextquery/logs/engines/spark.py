@@ -136,7 +136,7 @@ def check_sendable(recogniser: object, name: str) -> None:
 
 
 def _started(builder: SparkSession.Builder) -> SparkSession:
-    """Start Spark from a thread of its own: in the main one it takes Ctrl-C without asking."""
+    """Start Spark in a separate thread: in the main thread it takes over Ctrl-C."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(builder.getOrCreate).result()
 

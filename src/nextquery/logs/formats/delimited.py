@@ -334,7 +334,7 @@ def _common_width(layout: DelimitedLayout, block: LineBlock) -> int | None:
 
 
 def _is_uniform(layout: DelimitedLayout, data: bytes) -> bool:
-    """No quoted field, no other line end, no NUL, no line that is too long, sound UTF-8."""
+    """Whether it is UTF-8 without quoted fields, other line ends, NULs and overlong lines."""
     odd = (b"\0", b"\r", b'"') if layout.quoted else (b"\0", b"\r")
     return not any(map(data.__contains__, odd)) and _lines_are_short(data) and _is_utf8(data)
 

@@ -51,7 +51,7 @@ class Pieces:
         return self._count - len(part)
 
     def copy(self) -> "Pieces":
-        """A table of its own with the same pieces."""
+        """A separate table with the same pieces."""
         other = Pieces()
         other._parts, other._count = list(self._parts), self._count
         return other
@@ -190,7 +190,7 @@ class DrawnLog:
 
 
 def check_satisfaction(text: str) -> Satisfaction:
-    """The kind of satisfaction of that name."""
+    """The kind of satisfaction with this name; others are refused."""
     for choice in get_args(Satisfaction):
         if text == choice:
             return cast(Satisfaction, choice)
@@ -215,7 +215,7 @@ def draw_log(
     extra_words: int = 0,
     domains: Sequence[str] = (),
 ) -> DrawnLog:
-    """Draw a log. `shuffled` gives the control: the same queries, dealt anew to all places.
+    """Draw a log. `shuffled` gives the control: the same queries, dealt to sessions at random.
 
     With `satisfaction` the queries have a column `satisfied`, and clicks and pauses follow from it:
     by the outcome that was searched for, or, as its control, by chance. With `extra_words` invented

@@ -92,7 +92,7 @@ class Draws:
 
 
 class Wheel:
-    """Finds in which of many shares, laid side by side, a number falls."""
+    """Finds which of many adjacent intervals contains a number."""
 
     def __init__(self, weights: Integers) -> None:
         self._bounds = np.cumsum(weights)
@@ -240,7 +240,7 @@ def _phrase_lists(domain: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _check(name: str, phrases: dict[str, list[str]]) -> None:
-    """Refuse another shape, and a word by which the strings alone would tell signal and outcome."""
+    """Refuse another shape, and a word whose string alone reveals signal and outcome."""
     shape = {
         "entities": ENTITIES,
         "families": FAMILIES,
@@ -478,7 +478,7 @@ def _phrases(draws: Draws, count: int, lexicon: Lexicon, open_sessions: _OpenSes
         role,
         [np.where(leads, name, signal), nothing, quality, outcome, neutral, nothing, nothing],
     )
-    speaks = (role == Role.SIGNAL) | (role == Role.OUTCOME)
+    is_topical = (role == Role.SIGNAL) | (role == Role.OUTCOME)
     return {
         "role": role,
         "first": first,
@@ -487,7 +487,7 @@ def _phrases(draws: Draws, count: int, lexicon: Lexicon, open_sessions: _OpenSes
         "entity": np.where(
             role == Role.NAVIGATION, -1, domain * lexicon.entities + open_sessions.entity
         ),
-        "intent": np.where(speaks, intent, -1),
+        "intent": np.where(is_topical, intent, -1),
     }
 
 
