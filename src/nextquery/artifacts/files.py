@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import errno
+import fcntl
 import hashlib
 import os
 import re
@@ -48,10 +49,6 @@ def try_lock(descriptor: int) -> bool | None:
 
     The system releases it when the process ends. All locks of nextquery are of this sort.
     """
-    if sys.platform == "win32":
-        return None
-    import fcntl
-
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -63,11 +60,8 @@ def try_lock(descriptor: int) -> bool | None:
 
 def unlock(descriptor: int) -> None:
     """Close a locked file and release its lock, even if a forked process has it open, too."""
-    if sys.platform != "win32":
-        import fcntl
-
-        with contextlib.suppress(OSError):  # a disk without locks
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    with contextlib.suppress(OSError):  # a disk without locks
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
 
 
@@ -85,12 +79,7 @@ def is_mount_point(path: Path) -> bool:
 
 def sync(path: Path) -> None:
     """Flush a file's content or a folder's names to the disk."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except PermissionError:
-        if sys.platform == "win32" and path.is_dir():
-            return  # Windows opens no folders and writes names through by itself
-        raise
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -125,11 +114,10 @@ def plain_path(folder: Path, descriptor: int) -> Path:
 def exchange(first: Path, second: Path) -> bool:
     """Exchange two names of one disk atomically; False where that is not possible."""
     names = os.fsencode(first), os.fsencode(second)
-    library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    library = ctypes.CDLL(None, use_errno=True)
     if sys.platform == "darwin":
-        failed = library.renamex_np(*names, _RENAME_EXCHANGE) if library else -1
+        failed = library.renamex_np(*names, _RENAME_EXCHANGE)
     elif hasattr(library, "renameat2"):
-        assert library is not None
         current = _CURRENT_FOLDER
         failed = library.renameat2(current, names[0], current, names[1], _RENAME_EXCHANGE)
     else:
@@ -241,8 +229,6 @@ def _locked_file(path: Path, mode: int, missing: list[Path]) -> tuple[Path, int,
             if isinstance(error, OSError):
                 error.filename = str(path)  # the user does not know the other name
             raise
-        if sys.platform == "win32":  # removes and renames no file that is open: no lock is needed
-            return beside, descriptor, -1
         lock = os.dup(descriptor)
         if try_lock(lock) is not False and os.fstat(lock).st_nlink:
             return beside, descriptor, lock
@@ -257,8 +243,7 @@ def _let_go(beside: Path, lock: int) -> None:
         return
     with contextlib.suppress(OSError):
         beside.unlink(missing_ok=True)
-    if lock >= 0:
-        os.close(lock)
+    os.close(lock)
     _being_written.pop(beside, None)
 
 
@@ -267,9 +252,6 @@ def _clear_remains(path: Path) -> None:
     for beside in found_beside(path):
         with contextlib.suppress(OSError):
             if not stat.S_ISREG(beside.lstat().st_mode):
-                continue
-            if sys.platform == "win32":
-                beside.unlink()
                 continue
             descriptor = os.open(beside, os.O_RDONLY)
             try:

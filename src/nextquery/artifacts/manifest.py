@@ -248,8 +248,6 @@ def _key(*parts: object) -> str:
 
 def _notes_folder(*, make: bool) -> Path | None:
     """Where notes are kept: a folder that only this user may write to, or None."""
-    if not hasattr(os, "geteuid"):
-        return None  # Windows: who else may write there cannot be asked so simply
     try:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         folder = Path(base) / "nextquery" / "verified"

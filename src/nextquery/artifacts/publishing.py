@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import stat
-import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -70,11 +69,6 @@ def make_locked(folder: Path) -> int | None:
 
 def claim_remains(folder: Path) -> int | None:
     """The lock of what a killed job left; None where its job runs, or nothing is left."""
-    if sys.platform == "win32":  # removes no file that is open
-        with contextlib.suppress(OSError):
-            (folder / _LOCK).unlink()
-            return os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        return None
     for _ in range(2):
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR)
@@ -98,10 +92,6 @@ def claim_remains(folder: Path) -> int | None:
 
 def remove_locked(folder: Path, lock: int) -> None:
     """Remove a folder and give its lock back."""
-    if sys.platform == "win32":
-        os.close(lock)
-        remove(folder)
-        return
     remove(folder)
     os.close(lock)
 
@@ -145,8 +135,7 @@ def _is_own(folder: Path) -> bool:
         status = folder.lstat()
     except OSError:
         return False
-    is_mine = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
-    return is_mine and stat.S_ISDIR(status.st_mode)
+    return status.st_uid == os.geteuid() and stat.S_ISDIR(status.st_mode)
 
 
 _SORTS = {
@@ -363,12 +352,11 @@ def _swap(staging: Path, target: Path) -> None:
 @contextlib.contextmanager
 def _plain_path(folder: Path) -> Iterator[Path]:
     """A path to `folder` that every engine can write to."""
-    descriptor = os.open(folder, os.O_RDONLY) if os.name == "posix" else -1
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
         yield files.plain_path(folder, descriptor)
     finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

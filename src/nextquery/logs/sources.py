@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -355,9 +354,6 @@ def _locked(folder: Path) -> Iterator[None]:
     """Make the folder and lock it; refuse one that another job is using."""
     while True:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if sys.platform == "win32":  # opens no folders
-            yield
-            return
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             if try_lock(descriptor) is False:
