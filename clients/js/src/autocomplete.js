@@ -16,7 +16,7 @@ export function createNextqueryPlugin({
     const list = { query, query_id: answer.query_id };
     const texts = answer.suggestions.map(({ text }) => text);
     if (feedback && texts.length) client.feedback({ action: "shown", ...list, suggestions: texts });
-    // A row knows its list: another may have been asked for by the time it is taken.
+    // A row has its list: another may have been asked for by the time it is taken.
     return answer.suggestions.map((item, index) => ({ ...item, list: { ...list, position: index + 1 } }));
   }
 

@@ -319,7 +319,7 @@ export class NextqueryBox extends HTMLElement {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) this.#show();
     if (!this.open) return;
-    // Past either end nothing is chosen, and the keys go on from the other one.
+    // Past either end nothing is chosen, and the keys continue from the other one.
     const places = this.#options.length + 1;
     if (step) this.#point(((this.#active + 1 + step + places) % places) - 1);
     else if (event.key === "Escape") this.#tell("dismissed"), this.close();

@@ -40,7 +40,7 @@ export interface CompleteAnswer {
   model: string;
 }
 
-/** Fields of a request; others that the service knows may be given, too. */
+/** Fields of a request; other fields of the service may be given, too. */
 export interface RequestOptions {
   n?: number;
   model?: string;

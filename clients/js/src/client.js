@@ -1,4 +1,4 @@
-// The service's routes as functions. Knows HTTP and nothing of pages. When it gives up: README.md.
+// The service's routes as functions. Independent of pages. Its timeouts: README.md.
 
 const NAME = "nextquery-session";
 const MAX_QUERIES = 20;

@@ -3,7 +3,7 @@ import type { CompleteAnswer, RequestOptions, Session, SuggestAnswer } from "./c
 /** A query as the export has it: as `normalise_query` of the Python package. */
 export function normaliseQuery(text: string): string;
 
-/** Reads what `nextquery export MODEL --to static` wrote; stands in for `NextqueryClient`. */
+/** Reads what `nextquery export MODEL --to static` wrote; replaces `NextqueryClient`. */
 export class StaticClient {
   constructor(settings?: { url?: string; timeoutMs?: number; session?: Session | null });
   url: string;

@@ -1,5 +1,5 @@
 // Suggestions without a server: reads what `nextquery export MODEL --to static` wrote, from any file
-// server. It stands in for NextqueryClient: `box.client = new StaticClient({ url: "/suggestions" })`.
+// server. It replaces NextqueryClient: `box.client = new StaticClient({ url: "/suggestions" })`.
 
 import { NextqueryError, Session } from "./client.js";
 
@@ -73,7 +73,7 @@ export class StaticClient {
     return this.#shards.get(name);
   }
 
-  /** A shard without lists is not written: its file is missing, and that is no failure. */
+  /** A shard without lists is not written: its file may be missing. */
   async #file(name, signal) {
     const limit = AbortSignal.timeout(this.timeoutMs);
     let response;

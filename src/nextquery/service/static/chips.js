@@ -1,4 +1,4 @@
-// The session as a row of chips, each with a bar for its weight. Knows nothing of the service.
+// The session as a row of chips, each with a bar for its weight. Independent of the service.
 
 import { bar, element } from "./elements.js";
 

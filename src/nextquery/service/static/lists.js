@@ -1,4 +1,4 @@
-// The suggestions of one model, or of several side by side. Knows nothing of the service.
+// The suggestions of one model, or of several side by side. Independent of the service.
 
 import { bar, element } from "./elements.js";
 
@@ -26,7 +26,7 @@ export class Lists {
     this.place.replaceChildren(...columns.map((column) => this.#column(column, columns.length > 1)));
   }
 
-  /** Say under each suggestion of a column why it stands there; `reasons`: lines by text. */
+  /** Say under each suggestion of a column the reason for its position; `reasons`: lines by text. */
   explain(index, reasons) {
     for (const button of this.place.children[index]?.querySelectorAll(TAKE) ?? []) {
       const said = reasons.get(button.dataset.text);

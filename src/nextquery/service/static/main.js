@@ -120,7 +120,7 @@ function showDefaults() {
   if ($("specificity-value").textContent === "auto") $("specificity").value = chosenModel()?.specificity ?? 0;
 }
 
-/** Only what was chosen is sent: everything else is as the model has it. */
+/** Only what was chosen is sent: everything else is the model's default. */
 function settings() {
   const specificity = $("specificity-value").textContent === "auto" ? {} : { specificity: Number($("specificity").value) };
   const known = $("known").value ? { known: $("known").value } : {};
@@ -147,7 +147,7 @@ async function askList(options) {
   const answer = await client.suggest(state.queries.at(-1) ?? "", { context, ...options });
   const ms = Math.round(performance.now() - begin);
   if (!state.queries.length && !answer.suggestions.length) {
-    // A model that needs a last query still knows how queries begin.
+    // A model that needs a last query can still complete the first one.
     const { model, signal } = options;
     answer.suggestions = (await client.complete("", { model, signal, n: N })).completions;
   }
@@ -155,7 +155,7 @@ async function askList(options) {
   return { ...answer, name: options.model, note, id: answer.query_id };
 }
 
-/** Bars of the model that explains itself; they are an extra, and missing ones are no failure. */
+/** Bars of the model that explains itself; they are an extra and may be missing. */
 async function askWeights(signal) {
   const model = state.models.find((each) => each.explains && each === chosenModel())
     ?? (comparing() && state.models.find((each) => each.explains));
@@ -254,7 +254,7 @@ startTheme($("theme"));
 const admin = Object.fromEntries(["form", "query", "key", "block", "answer", "status"].map((id) => [id, $(`admin-${id}`)]));
 startAdministration(admin, () => state.queries, {
   onReady: letBlock,
-  onBlocked: () => setTimeout(update, 1000), // when every worker knows
+  onBlocked: () => setTimeout(update, 1000), // when every worker has read it
 });
 $("form").addEventListener("submit", (event) => event.preventDefault());
 box.addEventListener("nextquery-search", (event) => add(event.detail.query));

@@ -1,4 +1,4 @@
-// Why a suggestion stands where it stands, in words. Knows nothing of the service.
+// The reasons for a suggestion and its position, in words. Independent of the service.
 
 const COUNT = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
 

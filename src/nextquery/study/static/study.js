@@ -87,7 +87,7 @@ function make(tag, text = "", className = "") {
   return created;
 }
 
-/** Text that somebody typed or a model made: its direction never changes what stands beside it. */
+/** Text that somebody typed or a model made: its direction never changes the text next to it. */
 function makeText(tag, text) {
   const created = make(tag, text);
   created.dir = "auto";
