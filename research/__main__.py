@@ -21,6 +21,7 @@ Synthetic logs:
     synthetic-earlier WORK       with the user's earlier queries before the context
     grids WORK                   rankers by the grid that features are rounded to
     softmax WORK                 exact and sampled loss on the same sessions
+    audit WORK                   planted secrets and fake users (docs/explanation/privacy.md)
     reproduction WORK [NAME...]  the paper's pipeline on 2 million sessions: time and memory
 
 AOL logs, which you must have:
@@ -122,6 +123,7 @@ def _plots(arguments: list[str]) -> None:
 def _study(name: str, work: Path, rest: list[str]) -> None:
     from research import (
         aol,
+        audit,
         commands,
         earlier,
         grids,
@@ -132,6 +134,7 @@ def _study(name: str, work: Path, rest: list[str]) -> None:
     )
 
     synthetic: dict[str, Callable[[Path], None]] = {
+        "audit": audit.study,
         "synthetic": commands.synthetic,
         "control": commands.control,
         "copying": commands.copying,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from research import (
+    audit,
     earlier,
     gains,
     list_tables,
@@ -24,6 +25,7 @@ PAGES: tuple[Path, ...] = (
         for name in ("index", "aol", "synthetic", "lists", "speed", "tested")
     ),
     tables.ROOT / "docs" / "how-to" / "reproduce-the-paper.md",
+    tables.ROOT / "docs" / "explanation" / "privacy.md",
     tables.ROOT / "docs" / "explanation" / "synthetic-log.md",
 )
 _BLOCK = re.compile(r"(<!-- table: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -64,6 +66,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "experiment time": measured_tables.experiment_time,
     "grids": measured_tables.grids,
     "data": measured_tables.data,
+    "audit exposures": audit.exposures,
+    "audit poisoning": audit.poisoning,
     "headroom": measured_tables.headroom,
     "returning": list_tables.returning,
 }
