@@ -43,6 +43,10 @@ Any log:
                                  aol (with LOGs), synthetic-60000, shuffled-60000, or
                                  synthetic-N with N 3000, 15000, 50000 or 220000
 
+    first-lists WORK NAME [LOG...]
+                                 lists before and after the text gate (docs/results/lists.md); NAME:
+                                 aol, site, sessions-1000 (AOL's LOGs), excite (its LOG), synthetic
+
 Single tables, printed as JSON; `rescue`, `new_days` and `synthetic_log` write docs/results. --quick
 takes small sizes and prints:
 
@@ -85,6 +89,10 @@ def main(arguments: list[str]) -> None:
             named = dict(model.split("=", 1) for model in models)
             folders = {name: Path(folder) for name, folder in named.items()}
             returning_visitors.study(Path(returning), Path(data), folders)
+        case ["first-lists", work, study, *logs]:
+            from research import first_lists
+
+            first_lists.study(Path(work), study, [Path(log) for log in logs])
         case ["transformer", work, study, *logs]:
             from research import transformer
 

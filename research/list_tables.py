@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from research.tables import read, table
+from research.tables import p_value, read, table
 
 Document = Mapping[str, Any]
 VISITORS = {
@@ -38,3 +38,58 @@ def share(measured: Document) -> str:
     '20.2% (17.3 to 23.2)'
     """
     return f"{measured['value']:.1%} ({measured['low'] * 100:.1f} to {measured['high'] * 100:.1f})"
+
+
+LOGS = {
+    "aol": "AOL",
+    "site": "AOL, clicks on one site",
+    "sessions-1000": "AOL, 1,000 sessions",
+    "excite": "Excite",
+    "synthetic": "synthetic",
+}
+SPLITS = {"test": "", "unseen_users": ", held-out users"}
+JUNK = ("repeated_word", "dangling", "fragment", "disfluent", "misspelt")
+
+
+def first_lists() -> str:
+    """Every system on every log, HRED and blends before and after."""
+    heads = ["log", "known queries", "requests", "system", "coverage", "places of 5", "hit@5"]
+    heads += [
+        "MRR",
+        "MRR (i)",
+        "p",
+        "not typed by K",
+        "shortened",
+        "junk",
+        "100 most frequent",
+        "ms",
+    ]
+    rows = []
+    for name, title in LOGS.items():
+        study = read("first_lists").get(name, {"visitors": {}})
+        for split, measured in study["visitors"].items():
+            known = f"{study['log']['known_queries']:,}"
+            first = [title + SPLITS[split], known, f"{measured['requests']:,}"]
+            for system, quality in measured["systems"].items():
+                rows.append([*first, system, *_cells(system, quality, measured)])
+                first = [""] * len(first)
+    return table(heads, rows)
+
+
+def _cells(system: str, quality: Document, measured: Document) -> list[str]:
+    """The figures of one system."""
+    model, _, when = system.partition(", ")
+    p = p_value(measured["after_less_before"][model]["mrr_p"]) if when == "after" else ""
+    milliseconds = measured["cpu_ms"].get(system)
+    return [
+        f"{quality['coverage']:.0%}",
+        f"{quality['places']:.1f}",
+        f"{quality['hit_5']:.3f}",
+        f"{quality['mrr']:.4f}",
+        f"{quality['mrr_informational']:.4f}",
+        p,
+        *(f"{quality[share]:.0%}" for share in ("unknown", "shortened")),
+        f"{sum(quality[flaw] for flaw in JUNK):.0%}",
+        f"{quality['frequent']:.0%}",
+        "" if milliseconds is None else f"{milliseconds:.1f}",
+    ]

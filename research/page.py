@@ -70,5 +70,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "audit poisoning": audit.poisoning,
     "headroom": measured_tables.headroom,
     "returning": list_tables.returning,
+    "first lists": list_tables.first_lists,
 }
 """Every table by name."""

@@ -37,8 +37,11 @@ MOST_SHORTENED = 2
 """At most this many of the first places go to queries with words of the session only."""
 ACCEPTED = -6.5
 """The log-odds from which on a query is shown."""
-FREQUENT_ACCEPTED = -3.8
+FREQUENT_ACCEPTED = -3.5
 """The same for a frequent query in the first places: most are typed often and useful seldom."""
+
+LIKELIER = 2.0
+"""What the session must add to the log-likelihood of a query that has none of its words."""
 
 
 def most_frequent(tables: Tables, most: int = FREQUENT) -> frozenset[str]:
@@ -60,7 +63,10 @@ class Candidate:
     log_odds: float
     """That it is typed later in the session."""
     related: bool
-    """Whether it has a word of the session, or the session makes it likelier."""
+    """Whether it has a word of the session, or the session makes it likelier by `LIKELIER`.
+
+    A frequent query must only be likelier: its log-odds have a threshold of their own.
+    """
     frequent: bool
     shortened: bool
     loses_topic: bool
@@ -73,7 +79,8 @@ class Candidate:
         frequent, shortened, loses_topic, keeps_words = (
             bool(features[FEATURES.index(kind)]) for kind in KINDS
         )
-        likelier = query.log_likelihood > (query.log_prior or 0.0)
+        added = query.log_likelihood - (query.log_prior or 0.0)
+        likelier = added > (0.0 if frequent else LIKELIER)
         belongs = shortened or keeps_words or likelier or query.text in related
         return cls(query, log_odds, belongs, frequent, shortened, loses_topic)
 

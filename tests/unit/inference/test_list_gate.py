@@ -19,6 +19,7 @@ from nextquery.inference.gate import (
     ACCEPTED,
     FIRST_PLACES,
     FREQUENT_ACCEPTED,
+    LIKELIER,
     MOST_SHORTENED,
     Candidate,
     ListGate,
@@ -86,10 +87,14 @@ def test_what_is_hardly_ever_typed_takes_no_place_unless_other_evidence_relates_
     assert [query.text for query in kept] == ["louvre"]
 
 
-def test_what_the_session_makes_no_likelier_must_have_one_of_its_words(gate: ListGate) -> None:
-    assert shown(gate, ["paris"], finished("louvre", -3.0, -3.1)) == ["louvre"]
-    assert shown(gate, ["paris"], finished("louvre", -3.0, -2.9)) == []
+def test_the_session_must_make_what_has_none_of_its_words_likelier(gate: ListGate) -> None:
+    less, more = LIKELIER - 0.1, LIKELIER + 0.1
+    assert shown(gate, ["paris"], finished("louvre", -3.0, -3.0 - more)) == ["louvre"]
+    assert shown(gate, ["paris"], finished("louvre", -3.0, -3.0 - less)) == []
     assert shown(gate, ["paris"], finished("paris map", -3.0, -2.9)) == ["paris map"]
+    # a frequent query has a threshold of its own, and must only be likelier
+    assert shown(gate, ["paris"], finished("google", -2.0, -2.1)) == ["google"]
+    assert shown(gate, ["paris"], finished("google", -2.0, -1.9)) == []
 
 
 def test_what_was_typed_is_not_shown_in_another_form(gate: ListGate) -> None:
