@@ -33,8 +33,10 @@ from research.aol import LAST_WEEKS
 from research.commands import make, save
 from research.tables import RESULTS, read
 
-REQUESTS = 1000
+REQUESTS = 500
 TIMED = 40
+FIRST_ROWS = 6200
+"""Of AOL's logs about 1,000 sessions of two or more queries."""
 ROUNDS = 3
 RULE = "drop words"
 SYSTEMS = ("hred", "blend")
@@ -89,7 +91,7 @@ def _logs(folder: Path, name: str, logs: Sequence[Path]) -> Sequence[Path]:
     if name == "site" and not log.exists():
         _of_largest_domain(logs).write_csv(log, separator="\t")
     if name == "sessions-1000" and not log.exists():
-        _of_few_users(folder, logs, 1000).write_csv(log, separator="\t")
+        _first_rows(logs, FIRST_ROWS).write_csv(log, separator="\t")
     return [log] if log.exists() else logs
 
 
@@ -108,16 +110,9 @@ def _of_largest_domain(logs: Sequence[Path]) -> pl.DataFrame:
     return rows.filter(pl.col("domain") == largest["domain"][0]).drop("domain")
 
 
-def _of_few_users(folder: Path, logs: Sequence[Path], sessions: int) -> pl.DataFrame:
-    """The rows of users drawn at random who have about this number of sessions together."""
-    data = folder / "every-user"
-    make(data, ["prepare", *map(str, logs), "--out", str(data), "--no-spelling"])
-    prepared = PreparedData(data)
-    rows = pl.concat([prepared.search_rows(split).collect() for split in prepared.splits])
-    sizes = rows.group_by("user", "session").len().filter(pl.col("len") > 1)
-    by_user = sizes.group_by("user").len().sort("user").sample(fraction=1, shuffle=True, seed=1)
-    some = by_user.filter(pl.col("len").cum_sum() <= sessions)["user"].to_list()
-    return _rows(logs).filter(pl.col("AnonID").is_in(some))
+def _first_rows(logs: Sequence[Path], rows: int) -> pl.DataFrame:
+    """The rows of the first hours of logs."""
+    return _rows(logs).sort("QueryTime", maintain_order=True).head(rows)
 
 
 def _models(
