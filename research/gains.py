@@ -9,7 +9,7 @@ from scipy import stats
 
 from nextquery.evaluation.comparison import users_needed
 from nextquery.evaluation.paper import PAPER
-from research.tables import RESULTS, TITLES, p_value, read, signed, table, test_cases
+from research.tables import RESULTS, TITLES, number_of_cases, p_value, read, signed, table
 
 Document = Mapping[str, Any]
 HELD_OUT = "held_out_users"
@@ -149,7 +149,7 @@ def error_by_user(gain: Document, users: int) -> float:
 def _cells(result: Document, model: str = "hred") -> list[str]:
     gain = result["gains"][f"baseline+{model} over baseline"]
     only = result["gains"][f"baseline+{model}:sum over baseline"]
-    cells = [f"{test_cases(result):,}", f"{result['users']:,}", f"{gain['relative']:+.1%}"]
+    cells = [f"{number_of_cases(result):,}", f"{result['users']:,}", f"{gain['relative']:+.1%}"]
     cells += [interval_by_user(gain, result["users"]), _p(gain)]
     return [*cells, f"{only['relative']:+.1%} ({_p(only)})"]
 

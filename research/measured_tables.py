@@ -1,6 +1,7 @@
 """Tables of docs/results about time, memory and data."""
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 from research.tables import mrr_text, read, table
@@ -46,6 +47,19 @@ def reproduction() -> str:
     return table(["command", "CPU time, one thread", "peak memory"], rows)
 
 
+def reproduction_training() -> str:
+    """How far the training of the reproduction came, and in which time."""
+    document = read("reproduction")
+    curve = document["training"]
+    validations = [f"{value:,.0f} after {step:,}" for step, value in curve["validation"]]
+    parts = [
+        f"{duration(record['elapsed_s'])} ({duration(record['cpu_s'])})" if record else "not kept"
+        for record in (document["commands"].get(name) for name in ("train", "resume"))
+    ]
+    heads = ["until Ctrl-C: clock (CPU time)", "resumed", "steps", "validation perplexity"]
+    return table(heads, [[*parts, f"{curve['steps']:,}", "; ".join(validations)]])
+
+
 def duration(seconds: float) -> str:
     """Seconds as a reader wants them.
 
@@ -61,10 +75,16 @@ def duration(seconds: float) -> str:
 
 
 def experiment_time() -> str:
-    """CPU seconds of an experiment by step, the most expensive first."""
-    steps = read("experiment_time")["steps"]
-    ordered = sorted(steps.items(), key=lambda item: -item[1])
-    return table(["step", "CPU seconds"], [[name, f"{seconds:.0f}"] for name, seconds in ordered])
+    """The time of an experiment as a whole, and CPU seconds by step, the most expensive first."""
+    document = read("experiment_time")
+    day = date.fromisoformat(document["date"])
+    whole = (
+        f"**{duration(document['elapsed_s'])} on two cores, {document['cpu_s']:,} CPU seconds, "
+        f"{document['peak_gb']} GB** ({day.day} {day:%B %Y}). CPU seconds by step:"
+    )
+    ordered = sorted(document["steps"].items(), key=lambda item: -item[1])
+    rows = [[name, f"{seconds:.0f}"] for name, seconds in ordered]
+    return f"{whole}\n\n{table(['step', 'CPU seconds'], rows)}"
 
 
 def growth() -> str:

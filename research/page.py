@@ -63,6 +63,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "serving": measured_tables.serving,
     "softmax": measured_tables.softmax,
     "reproduction": measured_tables.reproduction,
+    "reproduction training": measured_tables.reproduction_training,
     "experiment time": measured_tables.experiment_time,
     "grids": measured_tables.grids,
     "data": measured_tables.data,

@@ -22,7 +22,7 @@ from typing import Any
 from nextquery.errors import InputError
 from nextquery.training.trainer import read_metrics
 from research.commands import save
-from research.tables import ROOT
+from research.tables import RESULTS, ROOT, read
 
 SYNTH = ("--sessions", "2000000", "--extra-words", "200000", "--seed", "1")
 OFTEN = ("--set", "train.validate_every=100", "--set", "train.validation_sessions=200")
@@ -48,6 +48,8 @@ def study(work: Path, names: Sequence[str] = NAMES) -> None:
             raise InputError(f"{name!r}: must be one of {', '.join(commands)}")
         if name == "end":
             _copy_training(work)
+        if name == "train" and (work / "paper-model.training").exists():  # was killed
+            commands[name].append("--resume")
         measure(work, name, commands[name], MINUTES.get(name))
     save("reproduction", collect(work))
 
@@ -96,17 +98,25 @@ def measure(work: Path, name: str, arguments: Sequence[str], minutes: int | None
 
 
 def collect(work: Path) -> dict[str, Any]:
-    """Time and memory of every command that ran, and the curve of the training."""
+    """Time and memory of every command, and the curve of the training.
+
+    What was not run in this folder keeps the figures of an earlier run.
+    """
     records = {name: work / f"{name}.time" for name in NAMES}
-    texts = {name: path.read_text() for name, path in records.items() if path.exists()}
+    measured = {name: read_time(path.read_text()) for name, path in records.items()
+                if path.exists()}  # fmt: skip
+    earlier = read("reproduction") if (RESULTS / "reproduction.json").exists() else {}
     manifest = json.loads((work / "data" / "manifest.json").read_text())
-    metrics = work / "paper-model.training" / "metrics.jsonl"
+    training = earlier.get("training")
+    if training is None or "train" in measured:
+        metrics = read_metrics(work / "paper-model.training" / "metrics.jsonl")
+        training = training_curve(list(metrics))
     return {
         "date": date.today().isoformat(),
-        "commands": {name: read_time(text) for name, text in texts.items() if text},
+        "commands": {**earlier.get("commands", {}), **measured},
         "counts": {key: manifest["counts"][key] for key in ("rows_read", "users", "sessions")},
         "words": sum(1 for _ in (work / "data" / "vocabulary.txt").open()),
-        "training": training_curve(list(read_metrics(metrics))),
+        "training": training,
     }
 
 

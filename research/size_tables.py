@@ -5,7 +5,7 @@ from typing import Any
 
 from research.gains import HELD_OUT
 from research.log_sizes import FEATURE, committed
-from research.tables import TITLES, gain, interval, mrr_text, p_value, read, table, test_cases
+from research.tables import TITLES, gain, interval, mrr_text, number_of_cases, p_value, read, table
 
 Document = Mapping[str, Any]
 TITLES_OF_CURVES = {"copying": "with copying", "plain": "without copying"}
@@ -77,6 +77,6 @@ def positions() -> str:
 def _position_cells(result: Document) -> list[str]:
     gains = result["gains"]
     chosen = gains["baseline+hred over baseline"]
-    cells = [f"{test_cases(result):,}", mrr_text(result["mrr"]["baseline"])]
+    cells = [f"{number_of_cases(result):,}", mrr_text(result["mrr"]["baseline"])]
     cells.append(gain(gains["baseline+hred:sum over baseline"]))
     return [*cells, gain(chosen), interval(chosen), p_value(chosen["p_by_user"])]

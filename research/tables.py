@@ -174,13 +174,13 @@ _VISITOR_HEADS = ("scenario", "cases", "users", "ADJ", "QVMM", "HRED alone", "Ba
 def _visitor_row(copying: str, name: str, result: Document) -> list[str]:
     gains, mrr = result["gains"], result["mrr"]
     only, chosen = (gains[f"baseline+hred{form} over baseline"] for form in (":sum", ""))
-    cells = [copying, TITLES[name], f"{test_cases(result):,}", f"{result['users']:,}"]
+    cells = [copying, TITLES[name], f"{number_of_cases(result):,}", f"{result['users']:,}"]
     cells += [*(mrr_text(mrr[system]) for system in ALONE), gain(only), gain(chosen)]
     authors = gains["baseline_authors+hred:sum over baseline_authors"]
     return [*cells, p_value(chosen["p_by_user"]), gain(authors)]
 
 
-def test_cases(result: Document) -> int:
+def number_of_cases(result: Document) -> int:
     """The test cases of a scenario, or the cases of its held-out users."""
     cases: int | Document = result["cases"]
     return cases if isinstance(cases, int) else int(cases["test"])
