@@ -17,12 +17,13 @@ from research import (
     presentations,
     size_tables,
     tables,
+    transformer_tables,
 )
 
 PAGES: tuple[Path, ...] = (
     *(
         tables.RESULTS / f"{name}.md"
-        for name in ("index", "aol", "synthetic", "lists", "speed", "tested")
+        for name in ("index", "aol", "synthetic", "lists", "transformer", "speed", "tested")
     ),
     tables.ROOT / "docs" / "how-to" / "reproduce-the-paper.md",
     tables.ROOT / "docs" / "explanation" / "privacy.md",
@@ -72,5 +73,11 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "headroom": measured_tables.headroom,
     "returning": list_tables.returning,
     "first lists": list_tables.first_lists,
+    "transformer training": transformer_tables.training,
+    "transformer gains": transformer_tables.gains,
+    "transformer lengths": transformer_tables.lengths,
+    "transformer queries seen": transformer_tables.queries_seen,
+    "transformer lists": transformer_tables.lists,
+    "transformer cost": transformer_tables.cost,
 }
 """Every table by name."""

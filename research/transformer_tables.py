@@ -17,17 +17,19 @@ LOGS = {
     "synthetic-50000": "synthetic, 50,000",
     "synthetic-220000": "synthetic, 220,000",
 }
+COMPARED = ("aol", "synthetic-60000", "shuffled-60000")
+"""Logs on which the networks are also compared by an experiment."""
 CURVE = ("synthetic-3000", "synthetic-15000", "synthetic-50000", "synthetic-220000")
 
 
 def training() -> str:
     """What each network learnt in its CPU time."""
     rows = []
-    for name, title in _studies(LOGS):
-        study, first = title, read("transformer")[name]
-        heads = [study, f"{first['config']}, {first['cpu_seconds']:g} s"]
+    for name, title in _studies(COMPARED):
+        study = read("transformer")[name]
+        heads = [title, f"{study['config']}, {study['cpu_seconds']:g} s"]
         for kind, label in KINDS.items():
-            runs = _of_kind(first["training"], kind)
+            runs = _of_kind(study["training"], kind)
             words = sum(run["words_per_cpu_second"] for run in runs) / len(runs)
             cells = [
                 label,
@@ -62,8 +64,11 @@ def gains() -> str:
 def lengths() -> str:
     """The gain of each network by the number of queries before the one to be ranked."""
     rows = []
-    for name, result in _entries():
-        for scenario, splits in result["scenarios"].items():
+    for name, _ in _studies(COMPARED[:2]):
+        scenarios = read("transformer")[name]["scenarios"]
+        for scenario, splits in scenarios.items():
+            if scenario not in ("next_query", "every_context"):
+                continue
             for length, queries in zip(LENGTHS, ("1", "2 or 3", "4 and more"), strict=True):
                 part = splits["test"][length]
                 if "gains" in part:
@@ -76,19 +81,17 @@ def lengths() -> str:
 
 
 def queries_seen() -> str:
-    """The rankers on long sessions by the number of queries that the network is given."""
+    """Rankers on long sessions, next query, by the number of queries that the network is given."""
     rows = []
-    for name, result in _entries():
-        for scenario, models in result["queries_seen"].items():
-            for kind, label in KINDS.items():
-                runs = _of_kind(models, kind)
-                if runs:
-                    cells = [LOGS[name], TITLES[scenario], f"{runs[0]['cases']:,}", label]
-                    for seen in ("1", "2", "3", "all"):
-                        cells.append(_spread([run[seen] for run in runs], mrr_text))
-                    rows.append(cells)
-    heads = ["log", "scenario", "cases", "network", "1 query", "2", "3", "all"]
-    return table(heads, rows)
+    for name, title in _studies(COMPARED[:2]):
+        models = read("transformer")[name]["queries_seen"]["next_query"]
+        for kind, label in KINDS.items():
+            if runs := _of_kind(models, kind):
+                cells = [title, f"{runs[0]['cases']:,}", label]
+                for seen in ("1", "2", "3", "all"):
+                    cells.append(_spread([run[seen] for run in runs], mrr_text))
+                rows.append(cells)
+    return table(["log", "cases", "network", "1 query", "2", "3", "all"], rows)
 
 
 def curve() -> str:
@@ -110,7 +113,7 @@ def curve() -> str:
 
 def intents() -> str:
     """The probability of the hidden intent by training step, mean of the seeds."""
-    runs = read("transformer")["synthetic-60000"]["training"]
+    runs = dict(_entries())["synthetic-60000"]["training"]
     by_kind = {kind: [run["intent_by_step"] for run in _of_kind(runs, kind)] for kind in KINDS}
     every = sorted({int(step) for seeds in by_kind.values() for run in seeds for step in run})
     steps = [step for step in every if step % 400 == 0]
