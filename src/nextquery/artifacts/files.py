@@ -174,7 +174,7 @@ def replaced_file(
             error.filename = str(path)
         raise
     finally:
-        _let_go(beside, lock)
+        _release(beside, lock)
         remove_empty(missing)
     sync(path.parent)
 
@@ -194,12 +194,12 @@ def remove_empty(folders: list[Path]) -> None:
             folder.rmdir()
 
 
-def name_beside(target: Path) -> Path:
-    """A new name next to `target` that `found_beside` finds."""
+def temporary_name(target: Path) -> Path:
+    """A new name next to `target` that `temporary_files` finds."""
     return target.with_name(f".{_stem(target)}.{uuid.uuid4().hex[:8]}.partial")
 
 
-def found_beside(target: Path) -> list[Path]:
+def temporary_files(target: Path) -> list[Path]:
     """The files and folders next to `target` that were made for exactly this name."""
     pattern = re.compile(re.escape(f".{_stem(target)}.") + r"[0-9a-f]{8}\.partial")
     try:
@@ -220,7 +220,7 @@ def _locked_file(path: Path, mode: int, missing: list[Path]) -> tuple[Path, int,
     Another job may take it for remains until it is locked.
     """
     while True:
-        beside = name_beside(path)
+        beside = temporary_name(path)
         _being_written[beside] = missing
         try:
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -237,7 +237,7 @@ def _locked_file(path: Path, mode: int, missing: list[Path]) -> tuple[Path, int,
         os.close(descriptor)
 
 
-def _let_go(beside: Path, lock: int) -> None:
+def _release(beside: Path, lock: int) -> None:
     """Remove the file, if it was not renamed, and its lock."""
     if beside not in _being_written:
         return
@@ -249,7 +249,7 @@ def _let_go(beside: Path, lock: int) -> None:
 
 def _clear_remains(path: Path) -> None:
     """Remove what killed jobs left of this file."""
-    for beside in found_beside(path):
+    for beside in temporary_files(path):
         with contextlib.suppress(OSError):
             if not stat.S_ISREG(beside.lstat().st_mode):
                 continue

@@ -166,7 +166,7 @@ def publish(target: Path, kind: str, entries: dict[str, Any]) -> Iterator[Path]:
     """
     check_target(target, kind)
     real_target = Path(os.path.realpath(target))  # `Path.resolve` has no words for a link to itself
-    with _staging(real_target) as staging, _naming(target):
+    with _staging(real_target) as staging, _with_path(target):
         content = staging / "content"
         content.mkdir()
         with _plain_path(content) as folder:
@@ -192,7 +192,7 @@ def check_target(target: Path, kind: str, *, in_place: bool = False) -> None:
         elif _is_foreign(target):
             raise ArtifactError(f"{target}: a folder that is not an artifact; choose another `out`")
         else:
-            _check_sort(target, kind)
+            _check_kind_of_target(target, kind)
         if not in_place:
             _check_replaceable(target)
     except (OSError, ValueError) as error:
@@ -235,8 +235,8 @@ def _check_replaceable(target: Path) -> None:
         raise ArtifactError(f"{target}: {above} cannot be written to; choose another `out`")
 
 
-def _check_sort(target: Path, kind: str) -> None:
-    """Refuse to put a model where data are, and the like; what cannot be read may be made again."""
+def _check_kind_of_target(target: Path, kind: str) -> None:
+    """Refuse to replace an artifact of another kind; an unreadable one may be replaced."""
     try:
         old_kind = json.loads((target / MANIFEST).read_text(encoding="utf-8"))["kind"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -251,7 +251,7 @@ def _check_sort(target: Path, kind: str) -> None:
 
 def remains(target: Path) -> list[Path]:
     """The folders next to `target` that jobs with exactly this target made, running or killed."""
-    beside = files.found_beside(target)
+    beside = files.temporary_files(target)
     folders = [path for path in beside if path.is_dir() and not path.is_symlink()]
     return [path for path in folders if not (path / MANIFEST).exists()]
 
@@ -264,8 +264,8 @@ def abandon() -> None:
     """
     for staging, (target, created) in list(_active.items()):
         with contextlib.suppress(OSError):
-            staging = staging.rename(files.name_beside(target))
-        _bring_back(staging, target)
+            staging = staging.rename(files.temporary_name(target))
+        _restore_old(staging, target)
         remove(staging)
         files.remove_empty(created)
     files.remove_unfinished()
@@ -287,7 +287,7 @@ def _staging(target: Path) -> Iterator[Path]:
         yield staging
     finally:
         if lock is not None:
-            _bring_back(staging, target)
+            _restore_old(staging, target)
             remove_locked(staging, lock)
             _active.pop(staging, None)
         files.remove_empty(missing)
@@ -296,7 +296,7 @@ def _staging(target: Path) -> Iterator[Path]:
 def _locked_folder(target: Path, created: list[Path]) -> tuple[Path, int]:
     """A new folder and its lock; another job may take it for remains until it is locked."""
     for remaining in reversed(range(_TRIES)):
-        staging = files.name_beside(target)
+        staging = files.temporary_name(target)
         _active[staging] = target, created
         try:
             target.parent.mkdir(parents=True, exist_ok=True)  # a job that failed removes its own
@@ -311,7 +311,7 @@ def _locked_folder(target: Path, created: list[Path]) -> tuple[Path, int]:
     raise OSError(errno.EBUSY, "other jobs remove what is made there", str(target))
 
 
-def _bring_back(staging: Path, target: Path) -> None:
+def _restore_old(staging: Path, target: Path) -> None:
     """Put an artifact back that is between two renames."""
     if (staging / "old" / MANIFEST).is_file() and not target.exists():
         with contextlib.suppress(OSError):  # a job with the same target was faster
@@ -323,7 +323,7 @@ def _clear_remains(target: Path) -> None:
     for staging in remains(target):
         lock = claim_remains(staging)
         if lock is not None:
-            _bring_back(staging, target)
+            _restore_old(staging, target)
             remove_locked(staging, lock)
 
 
@@ -339,7 +339,7 @@ def _swap(staging: Path, target: Path) -> None:
                 content.replace(target)
             elif not files.exchange(content, target):
                 shutil.rmtree(old, ignore_errors=True)
-                target.replace(old)  # whatever comes now, `_bring_back` brings it back
+                target.replace(old)  # whatever comes now, `_restore_old` brings it back
                 content.replace(target)
             break
         except OSError as error:
@@ -360,7 +360,7 @@ def _plain_path(folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _naming(target: Path) -> Iterator[None]:
+def _with_path(target: Path) -> Iterator[None]:
     """Say which artifact was being written where the error does not."""
     try:
         yield

@@ -135,7 +135,7 @@ def report_on(feedback: Feedback, settings: ReportSettings) -> FeedbackReport:
         by_day=_sorted(_lists_by(shown, lambda impression: impression.day)),
         by_query=_most_shown(by_query, settings),
         queries=len(by_query),
-        never_taken=_never_taken(shown, by_query, settings),
+        never_taken=_never_accepted(shown, by_query, settings),
         position_bias=estimate_position_bias(shown),
         excluded={str(reason): n for reason, n in feedback.excluded.items() if n},
         settings=settings,
@@ -180,7 +180,7 @@ def _most_shown(
     return {query: by_query[query].acceptance() for query in order[: settings.queries]}
 
 
-def _never_taken(
+def _never_accepted(
     shown: Sequence[Impression],
     by_query: Mapping[str, AcceptanceCount],
     settings: ReportSettings,

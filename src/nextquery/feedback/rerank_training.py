@@ -138,7 +138,7 @@ def train_reranker(
         )
     bias = estimate_position_bias(impressions)
     rates = [
-        count_taken(
+        count_accepted(
             (impression for impression in impressions if _fold(impression) != fold),
             bias,
             settings.min_visitors,
@@ -151,7 +151,7 @@ def train_reranker(
     trees = ranker.to_trees()
     return TrainedReranker(
         trees=trees,
-        rates=count_taken(impressions, bias, settings.min_visitors),
+        rates=count_accepted(impressions, bias, settings.min_visitors),
         bias=bias,
         gain=_gain(parts[-2], trees),
         impressions=len(own_impressions),
@@ -160,7 +160,7 @@ def train_reranker(
     )
 
 
-def count_taken(
+def count_accepted(
     impressions: Iterable[Impression], bias: PositionBias, min_visitors: int
 ) -> TakenRates:
     """The rates of all suggestions that at least `min_visitors` were shown."""

@@ -57,7 +57,7 @@ class RareSet:
             np.bitwise_or.at(bits, byte, bit)
         return cls(bits)
 
-    def is_sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether it has the bytes of a filter: at least those of an empty one."""
         return self.bits.dtype == np.uint8 and len(self.bits) >= _EMPTY_BITS // 8
 

@@ -170,7 +170,7 @@ class QuerySpeller:
     def _known_query(
         self, words: Sequence[str], position: int, candidates: Sequence[Candidate]
     ) -> str | None:
-        """The candidate that makes a query which K users typed, the most frequent one.
+        """The candidate that makes a query that K users typed, the most frequent one.
 
         For a short word, a word that K users typed and one without another, the query must be very
         frequent, and a hundred times as frequent as what was typed.

@@ -160,7 +160,7 @@ class Workspace:
         ]
         self._predicted = [address(self.contexts), *map(address, self._floats)]
         self.record = SearchRecord()
-        self._make_room(3 * rows + 64)
+        self._grow(3 * rows + 64)
 
     def fits(self, sizes: Sizes) -> bool:
         """Whether a search of these sizes fits in here."""
@@ -187,11 +187,11 @@ class Workspace:
 
     def grow(self) -> None:
         """Four times the capacity for extensions; nothing else changes."""
-        self._make_room(4 * self.record.room)
+        self._grow(4 * self.record.room)
         for name, value in self._room.items():
             setattr(self.record, name, value)
 
-    def _make_room(self, room: int) -> None:
+    def _grow(self, room: int) -> None:
         contexts, _, longest, _ = self.sizes
         sizes = (contexts + 1, room, room, room, room * longest)
         self.first, self.extension_rows, self.extension_words, *ended = _arrays(np.int64, *sizes)

@@ -273,7 +273,7 @@ class ContextRules:
         """The words of a prefix, joined."""
         return self.session_words.text(words)
 
-    def takes(self, text: str) -> bool:
+    def allows_text(self, text: str) -> bool:
         """Whether a finished query may be shown in this session."""
         if text in self._queries:
             return False

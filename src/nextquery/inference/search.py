@@ -268,7 +268,7 @@ class BeamSearch:
         while (ended := steps.next([result.bound for result in results])) is not None:
             for context, words, log_likelihood in ended:
                 text = rules[context].text(words)
-                if rules[context].takes(text):
+                if rules[context].allows_text(text):
                     results[context].add(FinishedQuery(text, log_likelihood, len(words) + 1))
             raise_if_cancelled()
         return [result.ranked() for result in results]
@@ -362,7 +362,7 @@ class Sampler:
             if word != END_OF_QUERY:
                 live.append(Hypothesis((*hypothesis.words, word), total))
                 parents.append(row)
-            elif rules.takes(rules.text(hypothesis.words)):
+            elif rules.allows_text(rules.text(hypothesis.words)):
                 text = rules.text(hypothesis.words)
                 finished.append(FinishedQuery(text, total, len(hypothesis.words) + 1))
         return SampleState(tuple(live), tuple(finished)), parents

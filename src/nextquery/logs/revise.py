@@ -39,7 +39,7 @@ class Removal:
     users: frozenset[str] = frozenset()
     before: datetime | None = None
 
-    def goes(self) -> pl.Expr:
+    def is_removed(self) -> pl.Expr:
         """Whether a row with `user` and `time` is removed; a row without them stays."""
         goes = pl.col("user").is_in(sorted(self.users)).fill_null(False)
         if self.before is not None:
@@ -93,9 +93,9 @@ def find_places(
     rows: pl.LazyFrame, rejected: pl.DataFrame, files: Sequence[FileRows], removal: Removal
 ) -> Places:
     """The places of accepted `rows` and of `rejected` ones (place, user, time) to remove."""
-    accepted = rows.filter(removal.goes()).select("place").collect(engine="streaming")
+    accepted = rows.filter(removal.is_removed()).select("place").collect(engine="streaming")
     dated = rejected if removal.before is None else _dated(rejected, rows, files)
-    rejected_places = dated.filter(removal.goes())["place"]
+    rejected_places = dated.filter(removal.is_removed())["place"]
     removed = np.sort(np.concatenate([accepted["place"].to_numpy(), rejected_places.to_numpy()]))
     return Places(removed, files)
 
@@ -349,7 +349,7 @@ def _write_part(
     rows: pl.LazyFrame, removal: Removal, places: Places, folder: Path, settings: PrepareSettings
 ) -> None:
     folder.mkdir()
-    kept = rows.filter(~removal.goes()).with_columns(
+    kept = rows.filter(~removal.is_removed()).with_columns(
         pl.col("place").map_batches(places.moved, return_dtype=pl.Int64)
     )
     joined = isinstance(format_named(settings.read.format), JoinedFormat)

@@ -172,14 +172,14 @@ def _replay(message: Message, receive: Receive) -> Receive:
     """A `receive` that starts with a message that was already received."""
     replayed = False
 
-    async def receive_again() -> Message:
+    async def receive_first() -> Message:
         nonlocal replayed
         if replayed:
             return await receive()
         replayed = True
         return message
 
-    return receive_again
+    return receive_first
 
 
 async def _refuse(
@@ -425,12 +425,12 @@ async def _watch(service: Service) -> None:
         reloads.add(task := asyncio.create_task(service.load()))
         task.add_done_callback(reloads.discard)
 
-    def on_look() -> None:
+    def on_check() -> None:
         service.models.refresh()
         service.metrics.share()
 
     reloads: set[asyncio.Task[None]] = set()
-    await service.control.watch(on_reload, on_look)
+    await service.control.watch(on_reload, on_check)
 
 
 async def _expire(service: Service) -> None:

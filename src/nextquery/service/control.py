@@ -130,7 +130,7 @@ class Control:
         self._reload_wanted = False
         self._problem: str | None = None
         """What was wrong at the last look; the same is logged once."""
-        self._look_at_switch()
+        self._check_switch()
 
     def switch(self, on: bool) -> None:
         """Turn the kill switch on or off for every worker.
@@ -140,7 +140,7 @@ class Control:
         """
         if on:
             self.killed = self._untold = True
-            self._tell_on()
+            self._write_on()
         else:
             if self._kill_switch is None or _read(self._switch) == ON:
                 _write(self._switch, OFF)
@@ -152,25 +152,25 @@ class Control:
     def ask_reload(self) -> bool:
         """Ask every worker to load its models again; returns whether the others could be told."""
         self._reload_wanted = True
-        return self._tell_reload()
+        return self._write_reload()
 
     def announce_reload(self) -> bool:
         """Ask every worker but this one, which has done it; returns whether they could be told."""
-        announced = self._tell_reload()
+        announced = self._write_reload()
         self._seen_reload = _read(self._reload)
         return announced
 
-    async def watch(self, on_reload: Callable[[], None], on_look: Callable[[], None]) -> None:
-        """Look at the files for ever; `on_look` is called every time."""
+    async def watch(self, on_reload: Callable[[], None], on_check: Callable[[], None]) -> None:
+        """Look at the files for ever; `on_check` is called every time."""
         while True:
-            self._look(on_reload, on_look)
+            self._check_once(on_reload, on_check)
             await asyncio.sleep(CONTROL_POLL_INTERVAL)
 
-    def _look(self, on_reload: Callable[[], None], on_look: Callable[[], None]) -> None:
-        """Look once. No error ends the watch: the kill switch would not be seen any more."""
+    def _check_once(self, on_reload: Callable[[], None], on_check: Callable[[], None]) -> None:
+        """Check once. No error ends the watch: the kill switch would not be noticed any more."""
         problem: Exception | None = None
         try:
-            self._look_at_switch()
+            self._check_switch()
         except OSError as error:
             problem = error
         try:
@@ -178,17 +178,17 @@ class Control:
             if self._reload_wanted or (token is not None and token != self._seen_reload):
                 self._reload_wanted, self._seen_reload = False, token
                 on_reload()
-            on_look()
+            on_check()
         except Exception as error:
             problem = error
         if problem is not None and str(problem) != self._problem:
             monitoring.log_failure("the control files cannot be looked at", problem)
         self._problem = str(problem) if problem is not None else None
 
-    def _look_at_switch(self) -> None:
-        """The operator's file says on by being there; the own one says what was decided last."""
+    def _check_switch(self) -> None:
+        """On if the operator's file exists; the service's own file has the last decision."""
         if self._untold:
-            self._tell_on()
+            self._write_on()
             return
         decided = _read(self._switch)
         if self._kill_switch is None:
@@ -205,7 +205,7 @@ class Control:
         elif was_on:  # another worker turned it off
             self.killed = False
 
-    def _tell_on(self) -> None:
+    def _write_on(self) -> None:
         """Write that the switch is on: to the operator's file, or else to the control folder."""
         if self._kill_switch is not None:
             try:
@@ -218,7 +218,7 @@ class Control:
             _write(self._switch, ON)
         self._untold = False
 
-    def _tell_reload(self) -> bool:
+    def _write_reload(self) -> bool:
         try:
             _write(self._reload, uuid.uuid4().hex)
         except OSError as error:

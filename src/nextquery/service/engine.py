@@ -61,8 +61,8 @@ class BlocklistWatch:
         """Stop looking."""
         self._ending.set()
 
-    def look(self) -> None:
-        """Take a changed file; one that cannot be taken leaves the old list and is tried later."""
+    def reload_if_changed(self) -> None:
+        """Reload a changed file; if that fails, keep the old list and try again later."""
         stamp = file_stamp(self._path)
         if stamp == self._seen and time.monotonic() < self._retry_at:
             return
@@ -77,7 +77,7 @@ class BlocklistWatch:
 
     def _run(self) -> None:
         while not self._ending.wait(BLOCKLIST_POLL_INTERVAL):
-            self.look()
+            self.reload_if_changed()
 
 
 Context = tuple[str, ...]

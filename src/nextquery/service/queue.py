@@ -194,7 +194,7 @@ class Batcher:
         self, key: Hashable, questions: Sequence[Any], costs: Sequence[float] = ()
     ) -> list[Job]:
         """Queue questions, all or none: `QueueFullError` if there is no place for the first."""
-        if not self._has_room():
+        if not self._has_capacity():
             self._refused_at = self._clock()
             raise QueueFullError(self.expected_wait)
         loop = asyncio.get_running_loop()
@@ -203,12 +203,12 @@ class Batcher:
             for question, cost in zip(questions, costs or [1.0] * len(questions), strict=True)
         ]
         for job in jobs:
-            job.answer.add_done_callback(_look)
+            job.answer.add_done_callback(_consume_error)
         self._waiting.extend(jobs)
         self._arrival.set()
         return jobs
 
-    def _has_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         """Whether one more may wait now."""
         if len(self._waiting) >= self._queue_size:
             return False
@@ -280,11 +280,11 @@ class Batcher:
         self._waiting = deque(waiting)
         for job in batch:
             job.started = True
-        self._look_behind()
+        self._check_backlog()
         return batch
 
-    def _look_behind(self) -> None:
-        """Notice when batches leave a whole one waiting for too long, and not fewer and fewer."""
+    def _check_backlog(self) -> None:
+        """Notice a whole batch that waits for too long while the backlog does not shrink."""
         now, number = self._clock(), len(self._waiting)
         if number < self._batch_size:
             self._behind_since = None
@@ -335,7 +335,7 @@ def _total(jobs: Iterable[Job]) -> int:
     return math.ceil(sum(job.cost for job in jobs))
 
 
-def _look(answer: asyncio.Future[Any]) -> None:
+def _consume_error(answer: asyncio.Future[Any]) -> None:
     """Read an error that nobody waits for any more, so that asyncio does not report it."""
     if not answer.cancelled():
         answer.exception()

@@ -65,7 +65,7 @@ class ServedModel:
             if self._needs_check and self.engine is not None and not self._is_served():
                 require_check(self._path)
             if model_kind(self._path).neural:
-                engine = await self._open_apart()
+                engine = await self._open_in_process()
             else:
                 files = self._blocklist, self._hits
                 engine = await asyncio.to_thread(open_engine, self._path, *files)
@@ -84,7 +84,7 @@ class ServedModel:
             if engine is not None:  # refused after it was opened
                 engine.close()
 
-    async def _open_apart(self) -> Engine:
+    async def _open_in_process(self) -> Engine:
         """Open a neural model in its own process, which ends if the model is not needed."""
         engine = IsolatedEngine(Opening(self._path, self._blocklist, self._hits))
         try:
@@ -162,14 +162,14 @@ class ServedModel:
         """Notice a changed blocklist, and pass on what the engine has counted."""
         if self.engine is None:
             return
-        self._look_at_blocklist(self.engine)
+        self._report_blocklist(self.engine)
         for reason, count in self.engine.blocked().items():
             self._metrics.blocked.labels(self.name, reason).inc(self._more(reason, count))
         restarts = self._metrics.model_restarts.labels(self.name)
         restarts.inc(self._more("restarts", self.engine.restarts))
         self._metrics.queue.labels(self.name).set(len(self.batcher))
 
-    def _look_at_blocklist(self, engine: Engine) -> None:
+    def _report_blocklist(self, engine: Engine) -> None:
         """Log a changed blocklist, or what is wrong with its file."""
         new, old = engine.blocklist, self._blocklist_state
         if new == old:

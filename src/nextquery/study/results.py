@@ -405,7 +405,7 @@ def _model_facts(model: str, topics: Sequence[PooledTopic], key: Key) -> ModelFa
         texts = {item.id: normalise_query(item.text) for item in topic.items}
         session = {normalise_query(query) for query in (*topic.topic.context, topic.topic.query)}
         words = set(normalise_query(topic.topic.query).split())
-        other_models = _of_others(model, topic.id, key.given)
+        other_models = _from_other_models(model, topic.id, key.given)
         for item in key.given[model].get(topic.id, ()):
             suggestions += 1
             repeats += texts[item] in session
@@ -422,7 +422,7 @@ def _model_facts(model: str, topics: Sequence[PooledTopic], key: Key) -> ModelFa
     )
 
 
-def _of_others(
+def _from_other_models(
     model: str, topic: int, given: Mapping[str, Mapping[int, tuple[int, ...]]]
 ) -> set[int]:
     return {item for name in given if name != model for item in given[name].get(topic, ())}

@@ -154,9 +154,9 @@ class Rescue(CountSuggester[RescueSettings]):
         query_id = self.background.id(last)
         if query_id is not None:
             return [(query_id, 1.0)]
-        return self._alike(last)
+        return self._similar_queries(last)
 
-    def _alike(self, query: str) -> list[tuple[int, float]]:
+    def _similar_queries(self, query: str) -> list[tuple[int, float]]:
         query_trigrams = trigrams(query)
         numbers = [self.names[gram] for gram in query_trigrams if gram in self.names]
         if not numbers or not self.settings.similar:

@@ -47,8 +47,8 @@ class PastQuery:
     count: int = 1
 
 
-def merge_history(entries: Iterable[PastQuery], most: int = MAX_HISTORY) -> tuple[PastQuery, ...]:
-    """The `most` recent different queries, newest first; the counts of equal ones are added.
+def merge_history(entries: Iterable[PastQuery]) -> tuple[PastQuery, ...]:
+    """The most recent different queries, newest first; the counts of equal ones are added.
 
     >>> merged = merge_history([PastQuery("rome", 5), PastQuery("paris", 9), PastQuery("rome", 7)])
     >>> [(entry.text, entry.time, entry.count) for entry in merged]
@@ -63,7 +63,7 @@ def merge_history(entries: Iterable[PastQuery], most: int = MAX_HISTORY) -> tupl
             else PastQuery(entry.text, max(entry.time, other.time), entry.count + other.count)
         )
     newest_first = sorted(merged.values(), key=lambda entry: (-entry.time, entry.text))
-    return tuple(newest_first[:most])
+    return tuple(newest_first[:MAX_HISTORY])
 
 
 FEATURES = (

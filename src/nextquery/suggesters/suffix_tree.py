@@ -89,7 +89,7 @@ class SuffixTree:
             return symbols, self.probabilities(path, symbols)
         look = max(_FIRST_LOOK, 2 * limit)
         while True:
-            symbols, ceiling = self._look(path, look)
+            symbols, ceiling = self._top_followers(path, look)
             probabilities = self.probabilities(path, symbols)
             best = np.lexsort((self.ranks[symbols], -probabilities))[:limit]
             if ceiling == 0 or (len(best) == limit and probabilities[best[-1]] > ceiling):
@@ -104,7 +104,7 @@ class SuffixTree:
                 return length, count
         return 0, float(self.symbol_counts[symbol])
 
-    def _look(self, path: Sequence[int], look: int) -> tuple[NDArray[np.int32], float]:
+    def _top_followers(self, path: Sequence[int], look: int) -> tuple[NDArray[np.int32], float]:
         """The `look` most frequent followers of each node, and the most that another can have."""
         seen, ceiling, unread = [], self._highest_prior, False
         for node in path:

@@ -94,7 +94,7 @@ class Feed:
     ) -> Iterator[TrainingStep]:
         """The batches from number `start` on, the first being step number `step`."""
         numbered = enumerate(batches[start:], start=step)
-        return ahead(self._step(members, number) for number, members in numbered)
+        return prefetched(self._step(members, number) for number, members in numbered)
 
     def _step(self, members: NDArray[np.int64], step: int) -> TrainingStep:
         own_members = members[self._rank :: self._processes]
@@ -116,7 +116,7 @@ def dropout_seed(seed: int, step: int, rank: int) -> int:
     return int(np.random.SeedSequence((seed, _DROPOUT, step, rank)).generate_state(1)[0])
 
 
-def ahead(items: Iterator[T], depth: int = 4) -> Iterator[T]:
+def prefetched(items: Iterator[T], depth: int = 4) -> Iterator[T]:
     """The items; a thread makes up to `depth` of them in advance."""
     ready: queue.Queue[T | BaseException | None] = queue.Queue(depth)
     leaving = threading.Event()

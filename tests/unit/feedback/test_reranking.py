@@ -18,7 +18,7 @@ from nextquery.errors import ArtifactError, ChecksumError, InputError
 from nextquery.feedback.acceptance import Examination, PositionBias
 from nextquery.feedback.compare import guard_reranker
 from nextquery.feedback.impressions import Feedback, join_events
-from nextquery.feedback.rerank_training import count_taken, make_reranker, train_reranker
+from nextquery.feedback.rerank_training import count_accepted, make_reranker, train_reranker
 from nextquery.feedback.reranker import (
     FEATURES,
     PRIOR,
@@ -61,7 +61,7 @@ LISTS = [shown(n, taken=1 if n < 5 else None) for n in range(10)]
 
 def test_rates_by_hand() -> None:
     """Boots stood first ten times, never taken; socks second, five times taken."""
-    rates = count_taken(LISTS, BIAS, min_visitors=3)
+    rates = count_accepted(LISTS, BIAS, min_visitors=3)
     overall = (5 + 1) / (10 + 10 * 0.5 + 2)
     assert rates.overall == pytest.approx(overall)
     assert rates.exposed("shoes", "boots") == 10
@@ -73,13 +73,13 @@ def test_rates_by_hand() -> None:
 
 
 def test_what_few_visitors_were_shown_is_not_remembered() -> None:
-    assert len(count_taken(LISTS, BIAS, min_visitors=6).keys) == 0
-    assert len(count_taken(LISTS, BIAS, min_visitors=5).keys) == 4
+    assert len(count_accepted(LISTS, BIAS, min_visitors=6).keys) == 0
+    assert len(count_accepted(LISTS, BIAS, min_visitors=5).keys) == 4
 
 
 def test_queries_are_known_as_models_know_them() -> None:
     typed = [shown(n, query="  RED Shoes!") for n in range(5)]
-    assert count_taken(typed, BIAS, 3).exposed("red shoes", "boots") == 5
+    assert count_accepted(typed, BIAS, 3).exposed("red shoes", "boots") == 5
 
 
 def test_hostile_tables_are_refused() -> None:

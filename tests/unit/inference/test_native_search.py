@@ -136,13 +136,13 @@ def test_extensions_may_be_more_than_there_is_room_for(
     make_model: ModelMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rooms = []
-    make_room = Workspace._make_room
+    make_room = Workspace._grow
 
     def little(self: Workspace, room: int) -> None:
         rooms.append(room)
         make_room(self, 3 if len(rooms) == 1 else room)
 
-    monkeypatch.setattr(Workspace, "_make_room", little)
+    monkeypatch.setattr(Workspace, "_grow", little)
     checked = [guard(tmp_path, blocklist=True) for _ in range(2)]
     assert_same(*both(make_model(words=150, seed=2, copy=True), checked, seen=False, longer=False))
     assert rooms[1:3] == [12, 48]

@@ -177,19 +177,19 @@ def test_a_changed_file_is_taken_and_a_bad_one_leaves_the_old(tmp_path: Path) ->
     path.write_text("one\n")
     guard = Guard(blocklist=path)
     watch = BlocklistWatch(guard, path)
-    watch.look()
+    watch.reload_if_changed()
     assert watch.state == BlocklistState(0)
     path.write_text("one\ntwo\n")
-    watch.look()
+    watch.reload_if_changed()
     assert watch.state == BlocklistState(1)
     assert not guard.allows("two")
     path.write_text("")
-    watch.look()
+    watch.reload_if_changed()
     assert watch.state.generation == 1
     assert "has no entry" in str(watch.state.problem)
     assert not guard.allows("two")
     path.write_text("two\nthree\n")
-    watch.look()
+    watch.reload_if_changed()
     assert watch.state == BlocklistState(2)
 
 
@@ -200,7 +200,7 @@ def test_a_bad_file_is_read_once(tmp_path: Path) -> None:
     watch = BlocklistWatch(guard, path)
     path.write_text("# nothing\n")
     for _ in range(5):
-        watch.look()
+        watch.reload_if_changed()
     assert guard.reloads == 2, "when it was opened, and when it changed"
 
 
@@ -216,15 +216,15 @@ def test_a_bad_file_that_looks_the_same_is_read_again_later(
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
     try:
-        watch.look()
+        watch.reload_if_changed()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert "Too many open files" in str(watch.state.problem)
-    watch.look()
+    watch.reload_if_changed()
     assert guard.allows("two"), "not at once"
     later = time.monotonic() + SECONDS_BETWEEN_RETRIES
     monkeypatch.setattr(time, "monotonic", lambda: later)
-    watch.look()
+    watch.reload_if_changed()
     assert watch.state == BlocklistState(1)
     assert not guard.allows("two")
 
@@ -238,9 +238,9 @@ def test_another_file_of_the_same_size_and_time_is_taken(tmp_path: Path) -> None
         os.utime(file, (1_000_000_000, 1_000_000_000))
     guard = Guard(blocklist=path)
     watch = BlocklistWatch(guard, path)
-    watch.look()
+    watch.reload_if_changed()
     new.rename(path)
-    watch.look()
+    watch.reload_if_changed()
     assert guard.allows("one")
     assert not guard.allows("two")
 
@@ -252,12 +252,12 @@ def test_a_folder_in_its_place_leaves_the_list_until_there_is_a_file(tmp_path: P
     watch = BlocklistWatch(guard, path)
     path.unlink()
     path.mkdir()
-    watch.look()
+    watch.reload_if_changed()
     assert "a folder" in str(watch.state.problem)
     assert not guard.allows("one")
     path.rmdir()
     path.write_text("two\n")
-    watch.look()
+    watch.reload_if_changed()
     assert watch.state == BlocklistState(1)
     assert not guard.allows("two")
 

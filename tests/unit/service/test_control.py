@@ -18,14 +18,14 @@ def looks(control: Control, count: int) -> int:
     seen = 0
 
     async def scenario() -> None:
-        def on_look() -> None:
+        def on_check() -> None:
             nonlocal seen
             seen += 1
             if seen == count:
                 raise asyncio.CancelledError
 
         try:
-            await control.watch(lambda: reloads.append(None), on_look)
+            await control.watch(lambda: reloads.append(None), on_check)
         except asyncio.CancelledError:
             return
 

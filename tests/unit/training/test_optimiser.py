@@ -13,7 +13,7 @@ from nextquery.errors import InputError
 from nextquery.model.likelihood import CandidateSampler
 from nextquery.training.distributed import Processes, choose_device, needs_gloo, processes
 from nextquery.training.optimiser import DECAY, EPSILON, MOMENTUM, Optimiser, RMSProp, RowAdam
-from nextquery.training.trainer import Feed, Order, TrainingStep, ahead, dropout_seed
+from nextquery.training.trainer import Feed, Order, TrainingStep, dropout_seed, prefetched
 
 from .conftest import random_sessions
 
@@ -173,7 +173,7 @@ def test_an_error_in_the_input_reaches_the_loop() -> None:
         yield 1
         raise ValueError("broken input")
 
-    result = ahead(items())
+    result = prefetched(items())
     assert next(result) == 1
     with pytest.raises(ValueError, match="broken input"):
         next(result)
@@ -239,7 +239,7 @@ def test_only_a_few_items_are_made_ahead() -> None:
             made.append(number)
             yield number
 
-    result = ahead(items(), depth=3)
+    result = prefetched(items(), depth=3)
     assert [next(result) for _ in range(5)] == [0, 1, 2, 3, 4]
     result.close()  # type: ignore[attr-defined]
     # Five taken, three in the queue, one in the thread's hands.

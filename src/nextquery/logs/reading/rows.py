@@ -188,12 +188,12 @@ Row = dict[str, str | None]
 def rows_frame(rows: list[Row], fields: tuple[str, ...], first: int) -> pl.DataFrame:
     """Rows as a table of texts, numbered from `first`, with reasons for malformed texts."""
     names = (*fields, "text", "reason")
-    sound = [_sound({name: row.get(name) for name in names}) for row in rows]
+    sound = [_valid({name: row.get(name) for name in names}) for row in rows]
     frame = pl.DataFrame(sound, schema=dict.fromkeys(names, pl.String))
     return frame.with_row_index("line", first).cast({"line": pl.Int64})
 
 
-def _sound(row: Row) -> Row:
+def _valid(row: Row) -> Row:
     """The row, with a reason if a text has a lone surrogate or a NUL, or is far too long."""
     joined = "".join(filter(None, row.values()))
     if joined.isascii() and "\0" not in joined and len(joined) <= LONGEST_LINE:
