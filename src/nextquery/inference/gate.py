@@ -63,10 +63,7 @@ class Candidate:
     log_odds: float
     """That it is typed later in the session."""
     related: bool
-    """Whether it has a word of the session, or the session makes it likelier by `LIKELIER`.
-
-    A frequent query must only be likelier: its log-odds have a threshold of their own.
-    """
+    """Whether it has a word of the session, or the session makes it likelier by `LIKELIER`."""
     frequent: bool
     shortened: bool
     loses_topic: bool
@@ -79,15 +76,14 @@ class Candidate:
         frequent, shortened, loses_topic, keeps_words = (
             bool(features[FEATURES.index(kind)]) for kind in KINDS
         )
-        added = query.log_likelihood - (query.log_prior or 0.0)
-        likelier = added > (0.0 if frequent else LIKELIER)
+        likelier = query.log_likelihood - (query.log_prior or 0.0) > LIKELIER
         belongs = shortened or keeps_words or likelier or query.text in related
         return cls(query, log_odds, belongs, frequent, shortened, loses_topic)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is popular rather than called for by this session."""
-        return not self.related or (self.frequent and self.log_odds < FREQUENT_ACCEPTED)
+        """Whether this session does not call for it."""
+        return self.log_odds < FREQUENT_ACCEPTED if self.frequent else not self.related
 
 
 class ListGate:

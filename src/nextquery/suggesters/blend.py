@@ -352,8 +352,8 @@ class Blend:
             fine = [query for query in ranked if query.text in seen]
             ranked = appended(fine, [query for query in ranked if query.text not in seen], config)
         if ask.gated:
-            # People typed it after the last query, or the trained model's gate let it pass.
-            ranked = self._gate.select(ranked, queries, config, related=pool.keys())
+            followers = {suggestion.text for some in offers for suggestion in some}
+            ranked = self._gate.select(ranked, queries, config, related=followers)
         return choose(ranked, ask.n, config, pool.__getitem__, self._trained.query_vectors)
 
     @property

@@ -92,9 +92,9 @@ def test_the_session_must_make_what_has_none_of_its_words_likelier(gate: ListGat
     assert shown(gate, ["paris"], finished("louvre", -3.0, -3.0 - more)) == ["louvre"]
     assert shown(gate, ["paris"], finished("louvre", -3.0, -3.0 - less)) == []
     assert shown(gate, ["paris"], finished("paris map", -3.0, -2.9)) == ["paris map"]
-    # a frequent query has a threshold of its own, and must only be likelier
-    assert shown(gate, ["paris"], finished("google", -2.0, -2.1)) == ["google"]
-    assert shown(gate, ["paris"], finished("google", -2.0, -1.9)) == []
+    # a frequent query has a threshold of its own
+    assert shown(gate, ["paris"], finished("google", -1.0, -1.0)) == ["google"]
+    assert shown(gate, ["paris"], finished("google", -6.0, -9.0)) == []
 
 
 def test_what_was_typed_is_not_shown_in_another_form(gate: ListGate) -> None:
