@@ -137,6 +137,7 @@ def test_an_open_quote_takes_no_other_row_with_it() -> None:
 FIELD = st.text(st.sampled_from('ab,"\t\0é \r'), max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(
     st.lists(st.lists(FIELD, max_size=7).map("\t".join).map(str.encode) | st.binary(max_size=20))

@@ -99,6 +99,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(VALUES.map(json.dumps) | st.text(max_size=10), max_size=8))
 def test_every_line_is_accepted_or_rejected_once(texts: list[str]) -> None:
@@ -179,6 +180,7 @@ BAD_LINES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(JSON_LINES | BAD_LINES, max_size=12))
 def test_lines_have_the_same_fields_together_and_one_by_one(lines: list[str]) -> None:

@@ -95,6 +95,7 @@ def test_bad_row_is_listed_with_file_line_and_reason(
     assert result.rows_read == 204
 
 
+@pytest.mark.slow
 def test_hundred_megabyte_line_is_skipped_in_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
     with gzip.open(path, "wb", compresslevel=1) as stream:
@@ -179,6 +180,7 @@ LINES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(lines=LINES, ended=st.booleans(), block=st.integers(1, 300))
 def test_accepted_and_rejected_are_the_rows_read(

@@ -225,6 +225,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(rows=ROWS, most=st.integers(2, 6) | st.just(500))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_rows_give_what_a_plain_loop_finds(

@@ -35,6 +35,7 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_everywhere(tmp_path: Path) -> None:
     out = tmp_path / "log.tsv"
     command = f"-m nextquery synth {out} --sessions 500 --seed 7".split()
@@ -43,6 +44,7 @@ def test_the_same_seed_gives_the_same_bytes_everywhere(tmp_path: Path) -> None:
     assert _sha256(out) == SHA256_OF_500_SESSIONS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("satisfaction", "shuffled", "extra_words", "right"),
     [

@@ -75,6 +75,7 @@ def _start_and_block_many(start: Barrier, path: Path, name: str) -> None:
     _block_many(path, name)
 
 
+@pytest.mark.slow
 def test_threads_and_processes_lose_no_entry(tmp_path: Path) -> None:
     path = tmp_path / "blocklist"
     path.write_text("# ours\nfirst")
