@@ -167,18 +167,6 @@ def test_the_image_installs_what_serving_needs(
     assert all(line.endswith(call) for line, call in zip(printed, calls, strict=True)), printed
 
 
-def test_nothing_heavy_is_in_the_core() -> None:
-    core = {name.split(">")[0] for name in PROJECT["dependencies"]}
-    heavy = {"torch", "lightgbm", "scikit-learn", "scipy", "matplotlib", "fastapi", "numba"}
-    assert not core & heavy
-
-
-def test_torch_is_a_range_in_the_metadata_and_pinned_in_the_constraints() -> None:
-    assert PROJECT["optional-dependencies"]["neural"] == ["torch>=2.13"]
-    constraints = (ROOT / "constraints.txt").read_text("utf-8")
-    assert "\ntorch==2.13.0\n" in constraints
-
-
 def test_a_module_that_belongs_to_no_extra() -> None:
     assert extra_of("polars") is None
     assert missing_message("no_such_module") is None
