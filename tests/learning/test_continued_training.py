@@ -130,7 +130,7 @@ def test_a_day_of_new_words_is_learnt_as_well_as_by_training_anew(tmp_path: Path
         settings = PrepareSettings(spelling=False, min_users=2, split_at=split_at)
         prepare([tmp_path / "log.tsv"], tmp_path / name, settings)
         folders.append(PreparedData(tmp_path / name))
-    config = load_config(RunConfig, "tiny", ("model.copy=false",))
+    config = load_config(RunConfig, "tiny", ("model.copy=false", "train.epochs=4"))
     train(folders[0], tmp_path / "model", config, ALONE, say=print)
     earlier = Continuation(tmp_path / "model")
     again = changed_config(RunConfig, earlier.settings(), [])

@@ -22,6 +22,7 @@ from nextquery.cli.main import app
 from nextquery.config import load_config
 from nextquery.evaluation.experiment import run_experiment
 from nextquery.evaluation.probes.likelihood import KneserNey
+from nextquery.evaluation.scenario_run import ScenarioResult
 from nextquery.evaluation.scenarios import SCENARIOS, Rules, Scenario, every_context_cases
 from nextquery.evaluation.settings import ExperimentSettings
 from nextquery.evaluation.steps import FOLDER
@@ -176,11 +177,21 @@ def test_the_whole_context_beats_the_last_query(report: Path) -> None:
     assert p < 0.001
 
 
-def test_without_context_structure_hred_gains_nothing(
-    control: Learnt, no_projections: None
-) -> None:
-    models, out = {"hred": control.model}, control.folder / "report"
-    result = run_experiment(control.data, out, models, settings=FEW).scenarios["every_context"]
+def few_cases(learnt: Learnt, name: str) -> ScenarioResult:
+    """A quick experiment."""
+    models, out = {"hred": learnt.model}, learnt.folder / name
+    return run_experiment(learnt.data, out, models, settings=FEW).scenarios["every_context"]
+
+
+@pytest.fixture(scope="module")
+def control_result(control: Learnt) -> ScenarioResult:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nextquery.evaluation.probes.gates.POINTS", 1)
+        return few_cases(control, "report")
+
+
+def test_without_context_structure_hred_gains_nothing(control_result: ScenarioResult) -> None:
+    result = control_result
     assert result.cases["test"] > 300
     [difference] = [
         each.difference
@@ -314,20 +325,16 @@ def test_a_system_and_a_scenario_can_be_added_and_too_few_cases_are_reported(
 
 
 def test_rankers_are_the_same_with_and_without_compiled_kernels(
-    small: PreparedData,
-    learnt: Learnt,
-    tmp_path: Path,
+    control: Learnt,
+    control_result: ScenarioResult,
     monkeypatch: pytest.MonkeyPatch,
     no_projections: None,
 ) -> None:
     """HRED's scores differ in their last bits; trees, choices and MRRs of the rankers do not."""
     if native_library() is None:
         pytest.skip("nextquery-native is not installed")
-    models = {"hred": learnt.model}
-    compiled = run_experiment(small, tmp_path / "1", models, settings=FEW)
     monkeypatch.setattr("nextquery.inference.hred_network.native_library", lambda: None)
-    arrays = run_experiment(small, tmp_path / "2", models, settings=FEW)
-    first, second = compiled.scenarios["every_context"], arrays.scenarios["every_context"]
+    first, second = control_result, few_cases(control, "arrays")
     assert first.rankers == second.rankers
     assert first.form_choices == second.form_choices
     for system in ("baseline", "baseline+hred:sum", "baseline+hred", "baseline_authors+hred:sum"):

@@ -24,12 +24,8 @@ def small_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-SLOW = {"nextquery.api"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in MODULES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_a_module_are_true(
     name: str, small_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -345,6 +345,7 @@ for number in range(20):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["exchange", "renames"])
 def test_jobs_with_the_same_target_do_not_disturb_each_other(tmp_path: Path, way: str) -> None:
     jobs = [

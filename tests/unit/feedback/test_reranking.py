@@ -277,6 +277,7 @@ def trial(base: Lister, served: Lister, reranker_folder: Path, visitors: int = 1
     return join_events(events, Bounds(per_origin=0))
 
 
+@pytest.mark.slow
 def test_a_good_one_stays_on(reranker_folder: Path, models: Path) -> None:
     base = lister(models / "adjacency")
     result = guard_reranker(

@@ -166,6 +166,7 @@ def test_query_text_survives_unchanged(queries: list[str]) -> None:
     assert kept == [query for query in queries if query.strip()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quoting", [csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC])
 @pytest.mark.parametrize("separator", [",", ";", "|"])
 @settings(max_examples=20)

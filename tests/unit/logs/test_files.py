@@ -308,6 +308,7 @@ def test_the_right_encoding_is_taken_whole(tmp_path: Path, encoding: str, word: 
     assert (read.rows_accepted, read.rows_rejected) == (90, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("position", [200, 201, 4000, 4001, -1, -2])
 @pytest.mark.parametrize("added", [b"", b"xy"])

@@ -190,6 +190,7 @@ def test_errors_of_other_files_are_left_as_they_are(tmp_path: Path, error: OSErr
     assert caught.value is error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [0, 7])
 def test_epochs_are_those_of_the_metrics_after_early_stopping(
     data: PreparedData, tmp_path: Path, every: int
