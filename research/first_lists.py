@@ -2,7 +2,7 @@
 
 `python -m research first-lists WORK NAME LOG...` prepares one log, trains HRED, fits adjacency,
 blends both and measures the lists of all of them for requests that no model has seen. NAME is one
-of `STUDIES`; `synthetic` takes no LOG, `site` and `sessions-1000` take their part of AOL's logs.
+of `STUDIES`; `synthetic` takes no LOG, `sessions-1000` takes the first hours of AOL's logs.
 `before` is `quality=false`. It keeps what is finished in WORK/NAME and replaces the entry NAME of
 docs/results/first_lists.json. Only aggregates are written.
 """
@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 import polars as pl
@@ -58,7 +57,6 @@ class Study:
 STUDIES: Mapping[str, Study] = {
     "aol": Study("small", 4, HELD_OUT, ("test", "unseen_users")),
     "excite": Study("tiny", 10),
-    "site": Study("tiny", 10),
     "sessions-1000": Study("tiny", 10),
     "synthetic": Study("tiny", 6, synth=("--sessions", "20000", "--seed", "3")),
 }
@@ -88,8 +86,6 @@ def _logs(folder: Path, name: str, logs: Sequence[Path]) -> Sequence[Path]:
         return [log]
     if not logs:
         raise SystemExit(f"{name}: which LOGs?")
-    if name == "site" and not log.exists():
-        _of_largest_domain(logs).write_csv(log, separator="\t")
     if name == "sessions-1000" and not log.exists():
         _first_rows(logs, FIRST_ROWS).write_csv(log, separator="\t")
     return [log] if log.exists() else logs
@@ -99,15 +95,6 @@ def _rows(logs: Sequence[Path]) -> pl.DataFrame:
     """The rows of logs in AOL's format."""
     tables = [pl.read_csv(log, separator="\t", quote_char=None, infer_schema=False) for log in logs]
     return pl.concat(tables)
-
-
-def _of_largest_domain(logs: Sequence[Path]) -> pl.DataFrame:
-    """The rows whose click went to the domain with the most different queries."""
-    rows = _rows(logs).filter(pl.col("ClickURL").is_not_null())
-    domains = rows["ClickURL"].map_elements(lambda url: urlsplit(url).netloc, pl.String)
-    rows = rows.with_columns(domain=domains)
-    largest = rows.group_by("domain").agg(pl.col("Query").n_unique()).sort("Query", "domain")[-1]
-    return rows.filter(pl.col("domain") == largest["domain"][0]).drop("domain")
 
 
 def _first_rows(logs: Sequence[Path], rows: int) -> pl.DataFrame:

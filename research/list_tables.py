@@ -42,7 +42,6 @@ def share(measured: Document) -> str:
 
 LOGS = {
     "aol": "AOL",
-    "site": "AOL, clicks on one site",
     "sessions-1000": "AOL, 1,000 sessions",
     "excite": "Excite",
     "synthetic": "synthetic",
