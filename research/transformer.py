@@ -97,7 +97,6 @@ STUDIES = {
             "last": (
                 *LAST_QUERY,
                 "--scenario=long_tail",
-                "--scenario=every_context",
                 "--test-users=1500",
                 "--generation-contexts=100",
             ),

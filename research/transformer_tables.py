@@ -19,7 +19,6 @@ LOGS = {
 }
 COMPARED = ("aol", "synthetic-60000", "shuffled-60000")
 """Logs on which the networks are also compared by an experiment."""
-CURVE = ("synthetic-3000", "synthetic-15000", "synthetic-50000", "synthetic-220000")
 
 
 def training() -> str:
@@ -62,21 +61,19 @@ def gains() -> str:
 
 
 def lengths() -> str:
-    """The gain of each network by the number of queries before the one to be ranked."""
+    """The gain of each network in next query, by the number of queries before it."""
     rows = []
-    for name, _ in _studies(COMPARED[:2]):
+    for name, title in _studies(COMPARED[:2]):
         scenarios = read("transformer")[name]["scenarios"]
-        for scenario, splits in scenarios.items():
-            if scenario not in ("next_query", "every_context"):
-                continue
-            for length, queries in zip(LENGTHS, ("1", "2 or 3", "4 and more"), strict=True):
-                part = splits["test"][length]
-                if "gains" in part:
-                    cells = [LOGS[name], TITLES[scenario], queries, f"{part['cases']:,}"]
-                    cells += [_gain_of_kind(part, kind) for kind in KINDS]
-                    compared = part["gains"]["baseline+transformer over baseline+hred"]
-                    rows.append([*cells, _difference(compared)])
-    heads = ["log", "scenario", "context queries", "cases", "gain with HRED"]
+        parts = scenarios["next_query"]["test"]
+        for length, queries in zip(LENGTHS, ("1", "2 or 3", "4 and more"), strict=True):
+            part = parts[length]
+            if "gains" in part:
+                cells = [title, queries, f"{part['cases']:,}"]
+                cells += [_gain_of_kind(part, kind) for kind in KINDS]
+                compared = part["gains"]["baseline+transformer over baseline+hred"]
+                rows.append([*cells, _difference(compared)])
+    heads = ["log", "context queries", "cases", "gain with HRED"]
     return table([*heads, "gain with the Transformer", "Transformer less HRED"], rows)
 
 
@@ -94,40 +91,19 @@ def queries_seen() -> str:
     return table(["log", "cases", "network", "1 query", "2", "3", "all"], rows)
 
 
-def curve() -> str:
-    """Perplexity and MRR alone by the size of the log."""
-    rows = []
-    for name, title in _studies(CURVE):
-        study = read("transformer")[name]
-        cells = [title, f"{study['sessions']['background']:,}", f"{study['cpu_seconds']:g}"]
-        cells.append(str(len(_of_kind(study["training"], "hred"))))
-        for measure in (_perplexity, _next_query, _robust, _intent):
-            digits = "{:.2f}".format if measure is _perplexity else mrr_text
-            cells += [_spread(measure(study, kind), digits) for kind in KINDS]
-        rows.append(cells)
-    heads = ["log", "sessions to learn from", "CPU s", "seeds"]
-    for measure_title in ("perplexity", "MRR alone, next query", "robust", "hidden intent"):
-        heads += [f"{measure_title}: {label}" for label in KINDS.values()]
-    return table(heads, rows)
-
-
 def intents() -> str:
-    """The probability of the hidden intent by training step, mean of the seeds."""
+    """The probability of the hidden intent by training step of every seed."""
     runs = dict(_entries())["synthetic-60000"]["training"]
-    by_kind = {kind: [run["intent_by_step"] for run in _of_kind(runs, kind)] for kind in KINDS}
-    every = sorted({int(step) for seeds in by_kind.values() for run in seeds for step in run})
-    steps = [step for step in every if step % 400 == 0]
+    steps = [400, 800, 1200, 1600, 2000]
     rows = []
     for kind, label in KINDS.items():
-        cells = [
-            _spread(values, mrr_text)
-            if len(values := [run[str(step)] for run in by_kind[kind] if str(step) in run])
-            == len(by_kind[kind])
-            else ""
-            for step in steps
-        ]
-        rows.append([label, *cells])
-    return table(["steps", *(f"{step:,}" for step in steps)], rows)
+        for seed, run in enumerate(_of_kind(runs, kind), start=1):
+            by_step = run["intent_by_step"]
+            cells = [mrr_text(by_step[str(step)]) if str(step) in by_step else "" for step in steps]
+            last = max(map(int, by_step))
+            rows.append([label, str(seed), *cells, f"{mrr_text(by_step[str(last)])} ({last:,})"])
+    heads = [f"{step:,} steps" for step in steps]
+    return table(["network", "seed", *heads, "last step"], rows)
 
 
 def lists() -> str:
@@ -153,7 +129,7 @@ def lists() -> str:
 def cost() -> str:
     """Time of a list, memory and training speed."""
     rows = []
-    for name, title in _studies(("aol", "synthetic-60000")):
+    for name, title in _studies(COMPARED[:1]):
         study = read("transformer")[name]
         speed = {
             kind: sum(run["words_per_cpu_second"] for run in runs) / len(runs)
@@ -193,22 +169,6 @@ def _scenarios() -> list[tuple[str, str, str, Document]]:
 
 def _of_kind(models: Mapping[str, Any], kind: str) -> list[Any]:
     return [entry for name, entry in models.items() if name.startswith(f"{kind}-")]
-
-
-def _perplexity(study: Document, kind: str) -> list[float]:
-    return [run["perplexity"]["all"] for run in _of_kind(study["training"], kind)]
-
-
-def _next_query(study: Document, kind: str) -> list[float]:
-    return [mrr["next_query"] for mrr in _of_kind(study["mrr_alone"], kind)]
-
-
-def _robust(study: Document, kind: str) -> list[float]:
-    return [mrr["robust"] for mrr in _of_kind(study["mrr_alone"], kind)]
-
-
-def _intent(study: Document, kind: str) -> list[float]:
-    return [probe["intent"] for probe in _of_kind(study["hidden_intent"], kind) if probe]
 
 
 def _gain_of_kind(part: Document, kind: str) -> str:
