@@ -318,7 +318,7 @@ class RankerProcesses:
 
     def train(self, job: RankerJob) -> "Future[TrainedRankers]":
         """Begin to train, in this process only if there is little to learn from."""
-        if job.training.cases.rows < WORTH_A_PROCESS or sys.platform == "win32":
+        if job.training.cases.rows < WORTH_A_PROCESS:
             return train_here(job)
         return self._waiting.submit(self._train_apart, job)
 
