@@ -318,7 +318,6 @@ def test_a_user_is_written_as_a_pseudonym(tmp_path: Path) -> None:
     [
         (["--engine", "abacus"], "--engine abacus"),
         (["hdfs://host/log.tsv"], "need --engine spark"),
-        (["--min-users", "0"], "--min-users"),
         (["--holdout-users", "1.5"], "--holdout-users"),
         (["--split-at", "2024-01-01"], "--split-at"),
         (["--split-at", "1999-01-01,1999-01-02,1999-01-03"], "--split-at or --split-days leave"),
@@ -334,6 +333,16 @@ def test_bad_options_are_one_clear_error(options: list[str], message: str, tmp_p
     assert message in in_options(str(raised.value), option_names(app))
     assert raised.value.exit_code == 2
     assert not (tmp_path / "data").exists()
+
+
+def test_an_option_out_of_range_is_refused_with_its_range(tmp_path: Path) -> None:
+    log = _write(tmp_path / "log.tsv", _session("a", "2024-01-05", "red shoes", "red boots"))
+    out = tmp_path / "data"
+    result = CliRunner().invoke(app, ["prepare", str(log), "--out", str(out), "--min-users", "0"])
+    assert result.exit_code == 2
+    assert "'--min-users'" in result.output
+    assert "greater than or equal to 1" in " ".join(result.output.split())
+    assert not out.exists()
 
 
 def test_inspect_shows_the_log(reference: Path, tmp_path: Path) -> None:
