@@ -79,7 +79,7 @@ class Tables:
         require(pairs.dtype == np.uint64, "common_pairs are not keys")
         require(bool((pairs[1:] >= pairs[:-1]).all()), "common_pairs are out of order")
         for name, filter_ in (("pairs", self.rare_pairs), ("queries", self.rare_queries)):
-            require(filter_.is_valid(), f"rare_{name} is no filter")
+            require(filter_.is_valid(), f"rare_{name} is not a filter")
         if self.typed_text is not None:
             self.typed_text.check()
 

@@ -151,8 +151,8 @@ def test_settings_that_make_no_sense(
     [
         ("common_pairs__npy", np.array([5, 3], np.uint64), "common_pairs are out of order"),
         ("common_pairs__npy", np.array([3, 5], np.uint32), "common_pairs are not keys"),
-        ("rare_pairs__npy", np.zeros(0, np.uint8), "rare_pairs is no filter"),
-        ("rare_queries__npy", np.zeros(0, np.uint8), "rare_queries is no filter"),
+        ("rare_pairs__npy", np.zeros(0, np.uint8), "rare_pairs is not a filter"),
+        ("rare_queries__npy", np.zeros(0, np.uint8), "rare_queries is not a filter"),
     ],
 )
 def test_arrays_that_contradict_what_they_are(
