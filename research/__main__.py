@@ -33,6 +33,7 @@ AOL logs, which you must have:
     aol-contexts WORK LOG...     the same, every context
     aol-plain WORK LOG...        the same for HRED without copying
     aol-earlier WORK LOG...      the same with the user's earlier queries before the context
+    list-variants WORK LOG...    lists of HRED's variants for visitors whom no model knows
     returning RETURNING DATA NAME=MODEL...
                                  own earlier queries of visitors (docs/how-to/visitors-history.md)
 
@@ -93,6 +94,10 @@ def main(arguments: list[str]) -> None:
             from research import first_lists
 
             first_lists.study(Path(work), study, [Path(log) for log in logs])
+        case ["list-variants", work, *logs] if logs:
+            from research import list_variants
+
+            list_variants.study(Path(work), [Path(log) for log in logs])
         case ["transformer", work, study, *logs]:
             from research import transformer
 

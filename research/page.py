@@ -77,6 +77,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "transformer gains": transformer_tables.gains,
     "transformer lengths": transformer_tables.lengths,
     "transformer queries seen": transformer_tables.queries_seen,
+    "transformer curve": transformer_tables.curve,
     "transformer intents": transformer_tables.intents,
     "transformer lists": transformer_tables.lists,
     "transformer cost": transformer_tables.cost,

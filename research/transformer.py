@@ -86,8 +86,16 @@ class Study:
 STUDIES = {
     "aol": Study(
         "small",
-        150,
-        reports={"last": (*LAST_QUERY, "--generation-contexts=100")},
+        300,
+        reports={
+            "last": (*LAST_QUERY, "--generation-contexts=100"),
+            "every": (
+                f"--min-followers={MIN_FOLLOWERS}",
+                "--scenario=every_context",
+                "--test-users=100",
+                "--generation-contexts=0",
+            ),
+        },
     ),
     "synthetic-60000": Study(
         "tiny",
@@ -113,8 +121,7 @@ STUDIES = {
     **{
         f"synthetic-{sessions}": Study(
             "tiny",
-            20,
-            seeds=(1, 2),
+            40,
             synth=(f"--sessions={sessions}", "--seed=2"),
             tested_on="synthetic-60000",
         )
@@ -122,7 +129,7 @@ STUDIES = {
     },
     "synthetic-220000": Study(
         "tiny",
-        60,
+        120,
         seeds=(1,),
         synth=("--sessions=220000", "--seed=2"),
         tested_on="synthetic-60000",
@@ -138,13 +145,7 @@ def study(work: Path, name: str, logs: Sequence[Path] = ()) -> None:
     models = {
         f"{kind}-{seed}": folder / f"{kind}-{seed}" for seed in chosen.seeds for kind in KINDS
     }
-    training = {}
-    for model, out in models.items():
-        record = out.with_suffix(".json")
-        if not record.exists():
-            facts = train_for(chosen, model, data, out)
-            record.write_text(json.dumps(facts, indent=1) + "\n")
-        training[model] = json.loads(record.read_text())
+    training = {model: trained(chosen, data, out) for model, out in models.items()}
     named = [f"--model={model}={out}" for model, out in models.items()]
     reports = {
         report: report_of(folder / f"report-{report}", [str(counts), *named, *EXPERIMENT, *options])
@@ -232,14 +233,22 @@ class KeptCheckpoints(CPUBudget):
         return super().signal
 
 
-def train_for(chosen: Study, name: str, data: Path, out: Path) -> dict[str, Any]:
-    """Train a network for the CPU time of its study, and say how far it came."""
+def trained(chosen: Study, data: Path, out: Path, options: Sequence[str] = ()) -> Any:
+    """How far the training of a network came, which is done unless it was before."""
+    record = out.with_suffix(".json")
+    if not record.exists():
+        record.write_text(json.dumps(train_for(chosen, data, out, options), indent=1) + "\n")
+    return json.loads(record.read_text())
+
+
+def train_for(chosen: Study, data: Path, out: Path, options: Sequence[str]) -> dict[str, Any]:
+    """Train the network KIND-SEED for the CPU time of its study, and say how far it came."""
     torch.set_num_threads(1)
     copies = out.with_suffix(".checkpoints")
     for unfinished in (out, folder_of_run(out), copies):  # it would get more than its CPU time
         shutil.rmtree(unfinished, ignore_errors=True)
-    kind, seed = name.split("-")
-    sets = [f"train.seed={seed}", *VALIDATION]
+    kind, *_, seed = out.name.split("-")
+    sets = [f"train.seed={seed}", *VALIDATION, *options]
     budgets: list[CPUBudget] = []
 
     @contextmanager

@@ -19,6 +19,8 @@ LOGS = {
 }
 COMPARED = ("aol", "synthetic-60000", "shuffled-60000")
 """Logs on which the networks are also compared by an experiment."""
+CURVE = tuple(name for name in LOGS if name not in COMPARED)
+"""Logs whose models are asked about the sessions of another."""
 
 
 def training() -> str:
@@ -89,6 +91,28 @@ def queries_seen() -> str:
                     cells.append(_spread([run[seen] for run in runs], mrr_text))
                 rows.append(cells)
     return table(["log", "cases", "network", "1 query", "2", "3", "all"], rows)
+
+
+def curve() -> str:
+    """Perplexity, MRR alone and the hidden intent by the size of the log."""
+    rows = []
+    for name, _ in _studies(CURVE):
+        study = read("transformer")[name]
+        heads = [f"{study['sessions']['background']:,}", f"{study['cpu_seconds']:g}"]
+        for kind, label in KINDS.items():
+            runs, alone = _of_kind(study["training"], kind), _of_kind(study["mrr_alone"], kind)
+            intents = _of_kind(study["hidden_intent"], kind)
+            cells = [label, str(len(runs))]
+            cells.append(_spread([run["steps"] for run in runs], "{:,.0f}".format))
+            cells.append(_spread([run["perplexity"]["all"] for run in runs], "{:.2f}".format))
+            for scenario in ("next_query", "robust"):
+                cells.append(_spread([model[scenario] for model in alone], mrr_text))
+            cells.append(_spread([probed["intent"] for probed in intents], mrr_text))
+            rows.append([*heads, *cells])
+            heads = ["", ""]
+    heads = ["sessions to learn from", "CPU s", "network", "seeds", "steps"]
+    heads += ["validation perplexity", "MRR alone, next query", "robust", "hidden intent"]
+    return table(heads, rows)
 
 
 def intents() -> str:
