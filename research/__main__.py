@@ -33,7 +33,7 @@ AOL logs, which you must have:
     aol-contexts WORK LOG...     the same, every context
     aol-plain WORK LOG...        the same for HRED without copying
     aol-earlier WORK LOG...      the same with the user's earlier queries before the context
-    list-variants WORK LOG...    lists of HRED's variants for visitors whom no model knows
+    list-variants WORK LOG...    lists of HRED's variants for held-out visitors
     returning RETURNING DATA NAME=MODEL...
                                  own earlier queries of visitors (docs/how-to/visitors-history.md)
 
