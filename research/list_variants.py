@@ -58,11 +58,13 @@ class Fused:
     def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
         """The best of both lists."""
         values: dict[str, float] = {}
+        suggestions: dict[str, Suggestion] = {}
         for model in self.models:
             for rank, suggestion in enumerate(model.suggest(context, n), start=1):
+                suggestions[suggestion.text] = suggestion
                 values[suggestion.text] = values.get(suggestion.text, 0.0) + 1 / (FUSION + rank)
         best = sorted(values, key=lambda text: (-values[text], text))
-        return [Suggestion(text, values[text]) for text in best[:n]]
+        return [suggestions[text] for text in best[:n]]
 
 
 def study(work: Path, logs: Sequence[Path]) -> None:
