@@ -8,8 +8,8 @@ are chosen by the first; the second is looked at once. It writes docs/results/li
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,13 @@ import numpy as np
 from nextquery.evaluation.comparison import paired_t_test_by_user
 from nextquery.evaluation.lists import LISTED, SHOWN, ListMaker, suggest_all, text_quality
 from nextquery.guard.guard import Guard
+from nextquery.inference.context import ContextState
 from nextquery.inference.gate import most_frequent
+from nextquery.inference.hred_network import HREDMemory
+from nextquery.inference.near_duplicates import content_words
 from nextquery.logs.data_folder import PreparedData
 from nextquery.records import Session, Suggestion
+from nextquery.suggesters.neural import NeuralSuggester
 from research.aol import MINILM
 from research.commands import make, save
 from research.first_lists import Configured
@@ -33,17 +37,19 @@ HALVES = ("chosen by", "looked at once")
 REQUESTS = 800
 """Of each half."""
 NGRAMS = "model.character_ngrams=20000"
-TRAINED = ("character n-grams", "encoder vectors", "both")
+TRAINED = ("character n-grams", "encoder vectors", "both", "sessions of every length")
 DECODED: Mapping[str, Mapping[str, Any]] = {
     "beam 60": {"beam": 60},
     "prior not subtracted": {"specificity": 0.0},
     "half the prior subtracted": {"specificity": 0.15},
     "twice the prior subtracted": {"specificity": 0.6},
+    "ranked by lift": {"specificity": 1.0},
     "known queries only": {"known": "only"},
     "known queries no better": {"known": "free"},
     "diverse": {"diversity": 0.3},
 }
 """Other settings of decoding, with the models of `BASE`."""
+CONTENT = "content words copied only"
 FUSED = "two seeds together"
 FUSION = 60.0
 """Constant of reciprocal rank fusion."""
@@ -67,6 +73,47 @@ class Fused:
         return [suggestions[text] for text in best[:n]]
 
 
+@dataclass(frozen=True)
+class ContentCopied:
+    """A model that copies no stop words."""
+
+    model: NeuralSuggester
+
+    def suggest(self, context: Sequence[str], n: int = 5) -> list[Suggestion]:
+        """The model's list."""
+        return self.suggest_many([context], n)[0]
+
+    def suggest_many(self, contexts: Sequence[Sequence[str]], n: int = 5) -> list[list[Suggestion]]:
+        """The model's lists."""
+        states = self.model.encode_many(contexts)
+        return self.model.suggest_after([without_stop_words(state) for state in states], n)
+
+
+def without_stop_words(state: ContextState[HREDMemory]) -> ContextState[HREDMemory]:
+    """The same session; only content words can be copied."""
+    words = iter(state.copied_words)
+    copied: list[str] = []
+    vectors = []
+    for of_query in state.memory.word_states:
+        query = [next(words) for _ in of_query]
+        content = set(content_words(" ".join(query)))
+        vectors.append(of_query[[word in content for word in query]])
+        copied += [word for word in query if word in content]
+    memory = replace(state.memory, word_states=tuple(vectors))
+    return replace(state, memory=memory, copied_words=tuple(copied))
+
+
+class EveryLength(PreparedData):
+    """A data folder whose background sessions include those of one query."""
+
+    def _rows(self, split: str) -> Iterator[tuple[int, str, str]]:
+        if split != "background":
+            yield from super()._rows(split)
+            return
+        rows = self.search_rows(split).select("session", "user", "query")
+        yield from rows.collect(engine="streaming").iter_rows()
+
+
 def study(work: Path, logs: Sequence[Path]) -> None:
     """Train the variants, measure the lists of all and write the result."""
     folder = work / "aol"
@@ -78,10 +125,12 @@ def study(work: Path, logs: Sequence[Path]) -> None:
         TRAINED[0]: (NGRAMS,),
         TRAINED[1]: (f"train.word_vectors={vectors}",),
         TRAINED[2]: (NGRAMS, f"train.word_vectors={vectors}"),
+        TRAINED[3]: (),
     }
     folders = {name: [folder / f"{_stem(name)}-{seed}" for seed in STUDY.seeds] for name in options}
+    views = {name: PreparedData(data) for name in options} | {TRAINED[3]: EveryLength(data)}
     training = {
-        name: [trained(STUDY, data, out, options[name]) for out in folders[name]]
+        name: [trained(STUDY, views[name], out, options[name]) for out in folders[name]]
         for name in options
     }
     sessions = halves(PreparedData(data))
@@ -128,6 +177,7 @@ def measured(folders: Mapping[str, Sequence[Path]], sessions: Sequence[Session])
         makers[name] = [
             Configured(model, model.config.model_copy(update=settings)) for model in base
         ]
+    makers[CONTENT] = [ContentCopied(model) for model in base]
     makers[FUSED] = [Fused((model, base[index - 1])) for index, model in enumerate(base)]
     guard = Guard.open(folders[BASE][0])
     frequent = most_frequent(guard.tables)

@@ -32,7 +32,7 @@ FEW = ("--visitors", "known", "--scenario", "next_query", "--scenario", "robust"
        "--generation-contexts", "20", "--completion-contexts", "10")  # fmt: skip
 """The part of the experiment that an unfinished model deserves."""
 CONTEXT = ("sofa cover", "sofa stain remover")
-MINUTES = {"train": 40, "resume": 80}
+MINUTES = {"train": 25, "resume": 97}
 """The training is stopped by Ctrl-C after these minutes."""
 STOPPED = 124
 """The exit code of `timeout` when it has stopped a command."""

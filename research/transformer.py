@@ -86,7 +86,7 @@ class Study:
 STUDIES = {
     "aol": Study(
         "small",
-        300,
+        200,
         reports={
             "last": (*LAST_QUERY, "--generation-contexts=100"),
             "every": (
@@ -145,7 +145,8 @@ def study(work: Path, name: str, logs: Sequence[Path] = ()) -> None:
     models = {
         f"{kind}-{seed}": folder / f"{kind}-{seed}" for seed in chosen.seeds for kind in KINDS
     }
-    training = {model: trained(chosen, data, out) for model, out in models.items()}
+    prepared_data = PreparedData(data)
+    training = {model: trained(chosen, prepared_data, out) for model, out in models.items()}
     named = [f"--model={model}={out}" for model, out in models.items()]
     reports = {
         report: report_of(folder / f"report-{report}", [str(counts), *named, *EXPERIMENT, *options])
@@ -157,7 +158,7 @@ def study(work: Path, name: str, logs: Sequence[Path] = ()) -> None:
         "date": date.today().isoformat(),
         "config": chosen.config,
         "cpu_seconds": chosen.seconds,
-        "sessions": PreparedData(data).artifact.manifest["counts"]["sessions"],
+        "sessions": prepared_data.artifact.manifest["counts"]["sessions"],
         "training": training,
         "mrr_alone": {}
         if reports
@@ -233,7 +234,7 @@ class KeptCheckpoints(CPUBudget):
         return super().signal
 
 
-def trained(chosen: Study, data: Path, out: Path, options: Sequence[str] = ()) -> Any:
+def trained(chosen: Study, data: PreparedData, out: Path, options: Sequence[str] = ()) -> Any:
     """How far the training of a network came, which is done unless it was before."""
     record = out.with_suffix(".json")
     if not record.exists():
@@ -241,7 +242,9 @@ def trained(chosen: Study, data: Path, out: Path, options: Sequence[str] = ()) -
     return json.loads(record.read_text())
 
 
-def train_for(chosen: Study, data: Path, out: Path, options: Sequence[str]) -> dict[str, Any]:
+def train_for(
+    chosen: Study, data: PreparedData, out: Path, options: Sequence[str]
+) -> dict[str, Any]:
     """Train the network KIND-SEED for the CPU time of its study, and say how far it came."""
     torch.set_num_threads(1)
     copies = out.with_suffix(".checkpoints")
@@ -261,15 +264,14 @@ def train_for(chosen: Study, data: Path, out: Path, options: Sequence[str]) -> d
         yield budgets[0]
 
     settings = partial(load_config, RunConfig, config_of(kind, chosen.config))
-    prepared_data = PreparedData(data)
     with processes("cpu") as group, claimed(folder_of_run(out)):
         learning = settings([*sets, "train.epochs=1000"])
-        run = Run(prepared_data, out, learning, group, None)
+        run = Run(data, out, learning, group, None)
         trainer, _ = run.set_up(print)
         run.take_steps(trainer, listen)
         used, position = budgets[0].used, trainer.position
         ended = settings([*sets, f"train.max_steps={position.step}"])
-        run = Run(prepared_data, out, ended, group, None)  # validates the last step
+        run = Run(data, out, ended, group, None)  # validates the last step
         trainer, validation = run.set_up(print)
         run.take_steps(trainer, never_stop)
         measured = run.publish(trainer, validation.sample(VALIDATION_SESSIONS))
@@ -281,7 +283,7 @@ def train_for(chosen: Study, data: Path, out: Path, options: Sequence[str]) -> d
         "perplexity": measured.entries()["validation_perplexity_by_context"],
     }
     if chosen.probed_steps:
-        facts["intent_by_step"] = intent_by_step(settings(sets), prepared_data, copies, out)
+        facts["intent_by_step"] = intent_by_step(settings(sets), data, copies, out)
     return facts
 
 
