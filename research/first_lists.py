@@ -2,7 +2,8 @@
 
 `python -m research first-lists WORK NAME LOG...` prepares one log, trains HRED, fits adjacency,
 blends both and measures the lists of all of them for requests that no model has seen. NAME is one
-of `STUDIES`; `synthetic` takes no LOG, `sessions-1000` takes the first hours of AOL's logs.
+of `STUDIES`; `synthetic` takes no LOG. Of AOL's logs `sessions-1000` takes the first hours, and
+`edu-sites` the searches that led to universities, like those of one site.
 `before` is `quality=false`. It keeps what is finished in WORK/NAME and replaces the entry NAME of
 docs/results/first_lists.json. Only aggregates are written.
 """
@@ -58,6 +59,7 @@ STUDIES: Mapping[str, Study] = {
     "aol": Study("small", 4, HELD_OUT, ("test", "unseen_users")),
     "excite": Study("tiny", 10),
     "sessions-1000": Study("tiny", 10),
+    "edu-sites": Study("tiny", 10),
     "synthetic": Study("tiny", 6, synth=("--sessions", "20000", "--seed", "3")),
 }
 
@@ -86,8 +88,8 @@ def _logs(folder: Path, name: str, logs: Sequence[Path]) -> Sequence[Path]:
         return [log]
     if not logs:
         raise SystemExit(f"{name}: which LOGs?")
-    if name == "sessions-1000" and not log.exists():
-        _first_rows(logs, FIRST_ROWS).write_csv(log, separator="\t")
+    if name in SUBSETS and not log.exists():
+        SUBSETS[name](_rows(logs)).write_csv(log, separator="\t")
     return [log] if log.exists() else logs
 
 
@@ -97,9 +99,18 @@ def _rows(logs: Sequence[Path]) -> pl.DataFrame:
     return pl.concat(tables)
 
 
-def _first_rows(logs: Sequence[Path], rows: int) -> pl.DataFrame:
-    """The rows of the first hours of logs."""
-    return _rows(logs).sort("QueryTime", maintain_order=True).head(rows)
+def first_rows(rows: pl.DataFrame) -> pl.DataFrame:
+    """Those of the first hours."""
+    return rows.sort("QueryTime", maintain_order=True).head(FIRST_ROWS)
+
+
+def clicked_on_universities(rows: pl.DataFrame) -> pl.DataFrame:
+    """Those whose click went to a host under `.edu`."""
+    return rows.filter(pl.col("ClickURL").str.contains(r"^https?://[^/]*\.edu(/|$)"))
+
+
+SUBSETS = {"sessions-1000": first_rows, "edu-sites": clicked_on_universities}
+"""What a study takes of AOL's logs, if not all."""
 
 
 def _models(

@@ -43,6 +43,7 @@ def share(measured: Document) -> str:
 LOGS = {
     "aol": "AOL",
     "sessions-1000": "AOL, 1,000 sessions",
+    "edu-sites": "AOL, clicks on .edu sites",
     "excite": "Excite",
     "synthetic": "synthetic",
 }
