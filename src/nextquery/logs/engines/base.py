@@ -1,17 +1,17 @@
 """The table engine interface: Narwhals over Polars, DuckDB or Spark, and the table schemas."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import narwhals as nw
 import polars as pl
 
 from nextquery.logs.reading.open import LogFile
-from nextquery.logs.reading.rows import PartWriter
+from nextquery.logs.reading.rows import write_parquet
 
 INSTANT = pl.Datetime("us")
 
@@ -85,7 +85,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Packed:
-    """One Int64 a row, which orders the rows as their columns do, the first column first."""
+    """One Int64 per row, which orders the rows as their columns do, the first column first."""
 
     values: pl.Series
     fields: Mapping[str, Field]
@@ -99,7 +99,8 @@ def pack(rows: pl.DataFrame, names: Sequence[str], downwards: Sequence[bool]) ->
         column = rows[name].to_physical()
         if not len(column) or not column.dtype.is_integer() or column.null_count():
             return None
-        fields[name] = _field(column, down)
+        low, high = cast(int, column.min()), cast(int, column.max())
+        fields[name] = Field(low, high - low + 1, down)
         room *= fields[name].size
     if room > _ROOM:
         return None
@@ -109,13 +110,6 @@ def pack(rows: pl.DataFrame, names: Sequence[str], downwards: Sequence[bool]) ->
     # Streamed: the steps of the sum stay in the cache.
     values = rows.lazy().select(packed=packed).collect(engine="streaming").to_series()
     return Packed(values, fields)
-
-
-def _field(column: pl.Series, downwards: bool) -> Field:
-    low, high = column.min(), column.max()
-    assert isinstance(low, int)
-    assert isinstance(high, int)
-    return Field(low, high - low + 1, downwards)
 
 
 def sort_rows(rows: pl.DataFrame, names: Sequence[str], downwards: Sequence[bool]) -> pl.DataFrame:
@@ -149,16 +143,11 @@ def count_packed(rows: pl.DataFrame, keys: Sequence[str], user: str) -> pl.DataF
     counts = by_row.select(
         key="value", count=pl.col("len").cast(pl.Int64), users=by_pair["len"].cast(pl.Int64)
     )
-    return _unpack(counts, fields, keys).cast({key: rows.schema[key] for key in keys})
-
-
-def _unpack(rows: pl.DataFrame, fields: Mapping[str, Field], names: Sequence[str]) -> pl.DataFrame:
-    """Take the columns `names` out of the number that is their `key`."""
-    for name in reversed(names):
-        field = fields[name]
-        column = (pl.col("key") % field.size + field.low).alias(name)
-        rows = rows.with_columns(column, key=pl.col("key") // field.size)
-    return rows.drop("key")
+    for name in reversed(keys):
+        low, size = fields[name].low, fields[name].size
+        column = (pl.col("key") % size + low).cast(rows.schema[name]).alias(name)
+        counts = counts.with_columns(column, key=pl.col("key") // size)
+    return counts.drop("key")
 
 
 Frame: TypeAlias = nw.LazyFrame[Any]
@@ -169,31 +158,30 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 ROW_GROUP = 1 << 18
-NO_TEXTS: Mapping[str, Any] = MappingProxyType({})
 
 
-class Engine(Protocol):
-    """What the stages ask of an engine."""
+class Engine(ABC):
+    """What the stages ask of an engine; what every engine can do in the same way is done here."""
 
     name: str
 
-    @property
-    def write_part(self) -> PartWriter:
-        """Writes a part of a folder that `scan_encoded` reads."""
-        ...
+    def write_part(self, rows: pl.DataFrame, file: Path) -> None:
+        """Write a part of a folder that `scan_encoded` reads, as `file` with a suffix."""
+        write_parquet(rows, file)
 
+    @abstractmethod
     def scan(self, folder: Path) -> Frame:
         """The rows of all Parquet files of a folder."""
-        ...
 
+    @abstractmethod
     def materialise(self, frame: Frame, name: str) -> Frame:
         """The same rows, computed once and then read."""
-        ...
 
+    @abstractmethod
     def apply(self, frame: Frame, function: BatchFunction, schema: pl.Schema, name: str) -> Frame:
         """What `function` makes of the rows, batch by batch, kept."""
-        ...
 
+    @abstractmethod
     def encode(
         self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
     ) -> tuple[Frame, list[Frame]]:
@@ -202,74 +190,66 @@ class Engine(Protocol):
         Returns the rows and a dictionary for each column (id, text). Ids sort as their texts do,
         so that nothing has to be sorted by text later, except those of `unordered` columns.
         """
-        ...
 
     def scan_encoded(
         self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
     ) -> tuple[Frame, list[Frame]]:
         """`encode` of `scan`."""
-        ...
+        return self.encode(self.scan(folder), columns, unordered)
 
     def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
         """Add the other columns of `table`, a dictionary or what `apply` made of one, by id."""
-        ...
+        return frame.join(table, on=key, how="left")
 
     def count_with_users(self, frame: Frame, keys: Sequence[str]) -> Frame:
         """How many rows each combination of ids has (`count`), and of how many users (`users`)."""
-        ...
+        by_user = frame.group_by("user_id", *keys).agg(count=nw.len())
+        return by_user.group_by(*keys).agg(count=nw.col("count").sum(), users=nw.len())
 
     def sort_rows(self, frame: Frame, name: str) -> Rows:
-        """The rows such that `ordered` sees them by user, time and row."""
-        ...
+        """The rows such that `ordered` sees them by user, time and row: here, its windows sort."""
+        return self.materialise(frame, name)
 
     def by_users(
-        self,
-        rows: Rows,
-        function: Callable[[Rows], tuple[Frame, ...]],
-        names: Sequence[str],
+        self, rows: Rows, function: Callable[[Rows], tuple[Frame, ...]], names: Sequence[str]
     ) -> tuple[Frame, ...]:
         """What `function` makes of the rows of `sort_rows`, kept under these names.
 
         It may be given the rows of some users at a time, so it must not look beyond a user.
         """
-        ...
+        frames = function(rows)
+        return tuple(self.materialise(*named) for named in zip(frames, names, strict=True))
 
     def ordered(self, expression: nw.Expr) -> nw.Expr:
         """An expression that looks at earlier or later rows, over the rows of `sort_rows`."""
-        ...
+        return expression.over("user_id", order_by=["time", "row"])
 
+    @abstractmethod
     def write(
         self,
         frame: Frame,
         file: Path,
         schema: pl.Schema,
         by: Sequence[str],
-        texts: Mapping[str, Frame] = NO_TEXTS,
+        texts: Mapping[str, Frame] = {},
     ) -> int:
         """Write the rows sorted by `by` (`-name`: highest first); returns how many there were.
 
         `texts` has tables to `lookup` by their keys, for engines that do so as they write.
         """
-        ...
 
     def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
         """What two jobs give that do not depend on each other."""
-        ...
+        return first(), second()
 
+    @abstractmethod
     def close(self) -> None:
         """Release the engine's resources."""
-        ...
 
 
 def sort_keys(by: Sequence[str]) -> tuple[list[str], list[bool]]:
     """`["-count", "query"]` as column names and which of them go downwards."""
     return [key.removeprefix("-") for key in by], [key.startswith("-") for key in by]
-
-
-def count_rows_with_users(frame: Frame, keys: Sequence[str]) -> Frame:
-    """`Engine.count_with_users` in expressions that every engine has."""
-    by_user = frame.group_by("user_id", *keys).agg(count=nw.len())
-    return by_user.group_by(*keys).agg(count=nw.col("count").sum(), users=nw.len())
 
 
 AUTO = "auto"
@@ -283,8 +263,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
-@dataclass(frozen=True)
-class EngineChoice:
+class EngineChoice(NamedTuple):
     """An engine's name, and why it was chosen."""
 
     name: str
@@ -315,13 +294,12 @@ def unpacked_size(path: Path) -> int:
 
 def free_memory() -> int:
     """The memory that the process may still take, in bytes."""
-    limits = [_physical_memory()]
+    limits = [_physical_memory(), *(max(0, limit - used) for limit, used in _cgroup_memory())]
     memory = Path("/proc/meminfo")
     if memory.exists():
         fields = dict(line.split(":") for line in memory.read_text().splitlines())
         if "MemAvailable" in fields:
             limits.append(int(fields["MemAvailable"].split()[0]) * 1024)
-    limits += [max(0, limit - used) for limit, used in _cgroup_memory()]
     return min(limits)
 
 

@@ -10,15 +10,14 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from nextquery.logs.engines.base import (
-    NO_TEXTS,
     ROW_GROUP,
     BatchFunction,
+    Engine,
     Frame,
     Rows,
     T,
     U,
     count_packed,
-    count_rows_with_users,
     sort_keys,
     sort_rows,
 )
@@ -29,7 +28,7 @@ _PART_ROWS = 1 << 21
 """Rows that are taken together where it can be done by user, and those of one more user."""
 
 
-class PolarsEngine:
+class PolarsEngine(Engine):
     """Polars: for a log whose ids fit in memory."""
 
     name = "polars"
@@ -118,7 +117,7 @@ class PolarsEngine:
         parts = [count_packed(part, keys, "user_id") for part in _user_parts(rows)]
         counted = [part for part in parts if part is not None]
         if len(counted) < len(parts):
-            return count_rows_with_users(frame, keys)
+            return super().count_with_users(frame, keys)
         if len(counted) == 1:
             return nw.from_native(counted[0].lazy())
         del rows
@@ -126,14 +125,13 @@ class PolarsEngine:
 
     def sort_rows(self, frame: Frame, name: str) -> Rows:
         """The rows sorted in memory, so that an expression over them needs no window."""
-        rows = sort_rows(_in_memory(frame), ["row"], [False])
+        # The frame is kept, so that this engine of Polars does not copy it.
+        kept: pl.DataFrame = frame.to_native().collect(engine="in-memory")
+        rows = sort_rows(kept, ["row"], [False])
         return nw.from_native(sort_rows(rows, ["user_id", "time"], [False] * 2), eager_only=True)
 
     def by_users(
-        self,
-        rows: Rows,
-        function: Callable[[Rows], tuple[Frame, ...]],
-        names: Sequence[str],
+        self, rows: Rows, function: Callable[[Rows], tuple[Frame, ...]], names: Sequence[str]
     ) -> tuple[Frame, ...]:
         """Some users at a time, so that intermediate results are small."""
         parts = []
@@ -153,7 +151,7 @@ class PolarsEngine:
         file: Path,
         schema: pl.Schema,
         by: Sequence[str],
-        texts: Mapping[str, Frame] = NO_TEXTS,
+        texts: Mapping[str, Frame] = {},
     ) -> int:
         """Write the rows sorted; texts are looked up for one row group after the other."""
         rows = sort_rows(_collect(frame), *sort_keys(by))
@@ -191,12 +189,6 @@ def _collect(frame: Frame) -> pl.DataFrame:
     return native.collect(engine="streaming")
 
 
-def _in_memory(frame: Frame) -> pl.DataFrame:
-    """The rows of a frame that is kept: they are not copied."""
-    native: pl.LazyFrame = frame.to_native()
-    return native.collect(engine="in-memory")
-
-
 def _user_parts(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """The rows in parts without a common user, if they are sorted by user; else all at once."""
     users = rows["user_id"]
@@ -230,15 +222,11 @@ def _number(
         numbers, texts = encoded[name]
         ids, texts = numbers.cast(pl.Int32).alias(key), texts.alias(name)
         if name not in unordered:
-            ids, texts = _in_text_order(ids, texts)
+            order = texts.arg_sort()
+            ranks = np.empty(len(order), dtype=np.int32)
+            ranks[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
+            ids, texts = pl.Series(key, ranks).gather(ids), texts.gather(order)
         codes.append(ids)
         index = pl.int_range(len(texts), dtype=pl.Int32, eager=True).alias(key)
         dictionaries.append(nw.from_native(pl.DataFrame([index, texts]).lazy()))
     return nw.from_native(rows.with_columns(codes).lazy()), dictionaries
-
-
-def _in_text_order(ids: pl.Series, texts: pl.Series) -> tuple[pl.Series, pl.Series]:
-    order = texts.arg_sort()
-    ranks = np.empty(len(order), dtype=np.int32)
-    ranks[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
-    return pl.Series(ids.name, ranks).gather(ids), texts.gather(order)

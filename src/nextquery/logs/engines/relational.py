@@ -3,10 +3,10 @@
 With DuckDB every intermediate table is a file, and sorts and joins spill to disk.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import narwhals as nw
 import polars as pl
@@ -14,21 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nextquery.logs.engines.base import (
-    NO_TEXTS,
     ROW_GROUP,
     BatchFunction,
+    Engine,
     Frame,
-    Rows,
-    T,
-    U,
     allowed_memory,
-    count_rows_with_users,
     sort_keys,
 )
-from nextquery.logs.reading.rows import PartWriter, write_parquet
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
 
 _ARROW_TYPES: Mapping[pl.DataType, pa.DataType] = {
     pl.Int64(): pa.int64(),
@@ -76,18 +68,12 @@ def _regroup(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
         yield pending
 
 
-class RelationalEngine(ABC):
-    """An `Engine` but for reading, keeping, numbering and writing tables."""
-
-    write_part: PartWriter = staticmethod(write_parquet)
+class RelationalEngine(Engine):
+    """What is common to engines whose tables are files."""
 
     @abstractmethod
-    def scan(self, folder: Path) -> Frame:
-        """The rows of all Parquet files of a folder."""
-
-    @abstractmethod
-    def materialise(self, frame: Frame, name: str) -> Frame:
-        """The same rows, in files of their own."""
+    def keep(self, rows: Any, name: str) -> Frame:
+        """Write the rows of a query to files, and scan them."""
 
     @abstractmethod
     def number(self, frame: Frame, column: str, key: str, in_text_order: bool) -> Frame:
@@ -96,6 +82,10 @@ class RelationalEngine(ABC):
     @abstractmethod
     def write_rows(self, frame: Frame, file: Path, schema: pl.Schema) -> int:
         """Write rows that have an order; returns how many there were."""
+
+    def materialise(self, frame: Frame, name: str) -> Frame:
+        """The same rows, in files."""
+        return self.keep(frame.to_native(), name)
 
     def encode(
         self, frame: Frame, columns: Mapping[str, str], unordered: Collection[str] = ()
@@ -109,45 +99,13 @@ class RelationalEngine(ABC):
             frame = frame.join(dictionary, on=column, how="left").drop(column)
         return self.materialise(frame, "-".join(["encoded", *columns.values()])), dictionaries
 
-    def scan_encoded(
-        self, folder: Path, columns: Mapping[str, str], unordered: Collection[str] = ()
-    ) -> tuple[Frame, list[Frame]]:
-        """`encode` of `scan`."""
-        return self.encode(self.scan(folder), columns, unordered)
-
-    def lookup(self, frame: Frame, table: Frame, key: str) -> Frame:
-        """Join the other columns of `table`."""
-        return frame.join(table, on=key, how="left")
-
-    def count_with_users(self, frame: Frame, keys: Sequence[str]) -> Frame:
-        """Group by user and ids, then by ids."""
-        return count_rows_with_users(frame, keys)
-
-    def sort_rows(self, frame: Frame, name: str) -> Rows:
-        """The rows as they are: the windows of `ordered` sort them."""
-        return self.materialise(frame, name)
-
-    def by_users(
-        self,
-        rows: Rows,
-        function: Callable[[Rows], tuple[Frame, ...]],
-        names: Sequence[str],
-    ) -> tuple[Frame, ...]:
-        """All rows at once: the engine keeps its memory in bounds itself."""
-        frames = function(rows)
-        return tuple(self.materialise(*named) for named in zip(frames, names, strict=True))
-
-    def ordered(self, expression: nw.Expr) -> nw.Expr:
-        """The expression over a user's rows by time and row."""
-        return expression.over("user_id", order_by=["time", "row"])
-
     def write(
         self,
         frame: Frame,
         file: Path,
         schema: pl.Schema,
         by: Sequence[str],
-        texts: Mapping[str, Frame] = NO_TEXTS,
+        texts: Mapping[str, Frame] = {},
     ) -> int:
         """Join the texts, sort the rows and write them."""
         for key, table in texts.items():
@@ -155,10 +113,6 @@ class RelationalEngine(ABC):
         names, downwards = sort_keys(by)
         rows = frame.sort(names, descending=downwards).select(*schema.names())
         return self.write_rows(rows, file, schema)
-
-    def side_by_side(self, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
-        """Run them one after the other: each uses all cores."""
-        return first(), second()
 
 
 _MOST_MEMORY = 2048
@@ -186,10 +140,6 @@ class DuckdbEngine(RelationalEngine):
         files = [str(file) for file in sorted(folder.glob("*.parquet"))]
         return nw.from_native(self._connection.read_parquet(files))
 
-    def materialise(self, frame: Frame, name: str) -> Frame:
-        """The same rows, in a file of their own."""
-        return self._keep(frame.to_native(), name)
-
     def apply(self, frame: Frame, function: BatchFunction, schema: pl.Schema, name: str) -> Frame:
         """What `function` makes of the rows, batch by batch."""
         batches = frame.to_native().to_arrow_reader(ROW_GROUP)
@@ -206,12 +156,13 @@ class DuckdbEngine(RelationalEngine):
         self._connection.close()
 
     def number(self, frame: Frame, column: str, key: str, in_text_order: bool) -> Frame:
-        """Distinct texts with an id each, kept."""
+        """Distinct texts, numbered by a window."""
         order = f"order by {column}" if in_text_order else ""
         rows = frame.to_native().project(f"*, row_number() over ({order}) as {key}")
-        return self._keep(rows, f"dictionary-{key}")
+        return self.keep(rows, f"dictionary-{key}")
 
-    def _keep(self, rows: "DuckDBPyRelation", name: str) -> Frame:
+    def keep(self, rows: Any, name: str) -> Frame:
+        """Write the rows of a query to one file, and scan it."""
         file = self._file(name)
         rows.write_parquet(str(file))
         return self.scan(file.parent)

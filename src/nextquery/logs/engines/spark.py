@@ -89,10 +89,6 @@ class SparkEngine(RelationalEngine):
         # Not resolved: a link with a plain name may lead to a folder whose name Spark cannot open.
         return nw.from_native(self.session.read.parquet(folder.absolute().as_uri()))
 
-    def materialise(self, frame: Frame, name: str) -> Frame:
-        """The same rows, in files of their own."""
-        return self._keep(frame.to_native(), name)
-
     def apply(self, frame: Frame, function: BatchFunction, schema: pl.Schema, name: str) -> Frame:
         """What `function` makes of the rows, batch by batch, on the workers."""
 
@@ -100,13 +96,17 @@ class SparkEngine(RelationalEngine):
             return apply_to_batches(batches, function, schema)
 
         rows = frame.to_native().mapInArrow(run, from_arrow_schema(arrow_schema(schema)))
-        return self._keep(rows, name)
+        return self.keep(rows, name)
 
     def write_rows(self, frame: Frame, file: Path, schema: pl.Schema) -> int:
         """Sort on the workers, then copy the sorted parts into one file."""
         name = "-".join(["sorted", *file.with_suffix("").parts[-3:]])
         self.materialise(frame, name)
-        return write_batches(_read_in_order(self._work / name), file, schema)
+        parts = sorted((self._work / name).glob("part-*.parquet"))
+        batches = (
+            batch for part in parts for batch in pq.ParquetFile(part).iter_batches(ROW_GROUP)
+        )
+        return write_batches(batches, file, schema)
 
     def close(self) -> None:
         """End the Spark application."""
@@ -116,9 +116,10 @@ class SparkEngine(RelationalEngine):
         """Distinct texts with an id each, kept."""
         rows = frame.sort(column).to_native() if in_text_order else frame.to_native()
         rows = rows.withColumn(key, monotonically_increasing_id())
-        return self._keep(rows, f"dictionary-{key}")
+        return self.keep(rows, f"dictionary-{key}")
 
-    def _keep(self, rows: DataFrame, name: str) -> Frame:
+    def keep(self, rows: Any, name: str) -> Frame:
+        """Write the rows of a query to files, and scan them."""
         folder = self._work / name
         rows.write.parquet(folder.absolute().as_uri())
         return self.scan(folder)
@@ -139,11 +140,6 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
     """Start Spark in a separate thread: in the main thread it takes over Ctrl-C."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(builder.getOrCreate).result()
-
-
-def _read_in_order(folder: Path) -> Iterator[pa.RecordBatch]:
-    for file in sorted(folder.glob("part-*.parquet")):
-        yield from pq.ParquetFile(file).iter_batches(ROW_GROUP)
 
 
 _SAMPLE_LINES = 100
@@ -194,13 +190,12 @@ def _take_samples(numbered: DataFrame, files: Sequence[FileRows]) -> dict[str, S
     first = numbered.filter(sql.col("line") <= _SAMPLE_LINES)
     for row in first.select("file", "line", sql.substring("text", 1, LONGEST_LINE)).collect():
         lines_of_file[row[0]].append((row[1], bytes(row[2])))
-    return {file: _sample(file, sorted(lines)) for file, lines in lines_of_file.items()}
-
-
-def _sample(file: str, lines: Sequence[tuple[int, bytes]]) -> Sample:
-    texts = [text.decode("utf-8", "replace").removesuffix("\r") for _, text in lines]
-    texts[:1] = [text.removeprefix("\ufeff") for text in texts[:1]]
-    return Sample(Path(file), tuple(texts))
+    samples = {}
+    for name, lines in lines_of_file.items():
+        texts = [text.decode("utf-8", "replace").removesuffix("\r") for _, text in sorted(lines)]
+        texts[:1] = [text.removeprefix("\ufeff") for text in texts[:1]]
+        samples[name] = Sample(Path(name), tuple(texts))
+    return samples
 
 
 def _numbered(
@@ -220,15 +215,12 @@ def _numbered(
     )
     joined = lines.withColumn("part", part).join(sql.broadcast(offsets), ["file", "part"])
     line = sql.col("id") + sql.col("shift")
-    row = line + sql.col("before")
-    return joined.select("text", "file", line.alias("line"), row.alias("row")), _file_rows(counted)
-
-
-def _file_rows(sizes: Sequence[Any]) -> tuple[FileRows, ...]:
+    number = line + sql.col("before")
     rows: Counter[str] = Counter()
-    for size in sizes:
+    for size in counted:
         rows[size["file"]] += size["n"]
-    return tuple(FileRows(file, rows[file]) for file in sorted(rows))
+    files = tuple(FileRows(file, rows[file]) for file in sorted(rows))
+    return joined.select("text", "file", line.alias("line"), number.alias("row")), files
 
 
 def _offsets(sizes: Sequence[Any]) -> list[tuple[str, int, int, int]]:
