@@ -15,9 +15,7 @@ import pytest
 from nextquery.errors import LogError
 from nextquery.logs.formats.analytics import (
     ElasticFormat,
-    ElasticLayout,
     Ga4Format,
-    Ga4Layout,
     describe_report,
 )
 from nextquery.logs.formats.detection import choose_format
@@ -180,7 +178,7 @@ CLICK = SEARCH | {"event": {"action": "search_click"}, "document": {"id": "9", "
 def parse(*objects: Any) -> ParsedRows:
     texts = [item if isinstance(item, str) else json.dumps(item) for item in objects]
     lines = pl.DataFrame({"line": range(1, len(texts) + 1), "text": texts})
-    return parse_lines(ElasticLayout(), lines)
+    return parse_lines(ElasticFormat(), lines)
 
 
 def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -293,7 +291,7 @@ def test_only_searches_become_rows() -> None:
     lines = pl.DataFrame(
         {"line": range(1, len(LINES) + 1), "text": LINES}, {"line": pl.Int64, "text": pl.String}
     )
-    parsed = parse_lines(Ga4Layout(), lines)
+    parsed = parse_lines(Ga4Format(), lines)
     assert parsed.accepted.select("line", "user", "query", "click").rows() == [
         (1, "2131450.1704067", "rote schuhe", None),
         (3, "2131450.1704067", "1984", None),
@@ -334,7 +332,7 @@ def test_a_faulty_parameter_hides_no_other() -> None:
     frame = pl.DataFrame(
         {"line": range(1, len(lines) + 1), "text": lines}, {"line": pl.Int64, "text": pl.String}
     )
-    parsed = parse_lines(Ga4Layout(), frame)
+    parsed = parse_lines(Ga4Format(), frame)
     assert parsed.accepted["query"].to_list() == ["rote schuhe"] * len(faulty)
     assert set(parsed.rejected["reason"]) == {rejects.EMPTY_QUERY}
 

@@ -26,7 +26,6 @@ from nextquery.logs.formats.delimited import (
     HeaderLine,
     TsvFormat,
     likely_header,
-    parse_delimited,
     split_uniform,
 )
 from nextquery.logs.reading import open, rejects
@@ -192,7 +191,7 @@ def _block(*lines: str | bytes, first: int = 1) -> LineBlock:
 
 
 def _same(layout: DelimitedLayout, block: LineBlock) -> None:
-    by_block = parse_delimited(layout, "UTC", block)
+    by_block = layout.parse("UTC", block)
     by_line = parse_lines(layout, block.frame())
     assert by_block.accepted.select("line", "user", "time", "query", "click").equals(
         by_line.accepted.select("line", "user", "time", "query", "click")

@@ -16,8 +16,7 @@ from nextquery.logs.formats.base import LineFormat
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.encodings import UTF_8, decode_bytes
 from nextquery.logs.reading.open import Sample
-from nextquery.logs.reading.rows import HeaderlessLayout
-from nextquery.logs.reading.times import USUAL
+from nextquery.logs.reading.rows import Layout
 from nextquery.logs.settings import ReadSettings
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -49,13 +48,12 @@ class AccessFormat(LineFormat):
 
 
 @dataclass(frozen=True)
-class AccessLayout(HeaderlessLayout):
+class AccessLayout(Layout):
     """The query is the value of one parameter of the address."""
 
     parameter: str
     encoding: str = UTF_8
     """What escapes such as `%E9` are in where they are not UTF-8."""
-    time_pattern: str = USUAL
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
@@ -69,37 +67,27 @@ class AccessLayout(HeaderlessLayout):
             .when(value.is_null() | ~answered)
             .then(pl.lit(rejects.NOT_A_SEARCH))
         )
-        query = _decoded(value, self.encoding)
+        query = value.str.replace_all("+", " ", literal=True)
+        escaped = query.str.contains("%", literal=True).fill_null(False).arg_true()
+        decoded = [_unquoted(text, self.encoding) for text in query.gather(escaped)]
+        query = query.scatter(escaped, decoded) if decoded else query
         malformed = pl.when(query.is_null() & value.is_not_null())
+        moment = pl.col("time").str.to_datetime(_TIME, time_unit="us", strict=False)
+        iso = moment.dt.strftime("%Y-%m-%dT%H:%M:%S") + pl.col("offset")
         has_nul = query.str.contains("\0", literal=True).fill_null(False)
         nul = pl.when(has_nul).then(pl.lit(rejects.NUL_BYTE))
         return parts.select(
             *lines.columns[:-1],
             pl.coalesce("reason", fault, malformed.then(pl.lit(rejects.MALFORMED_TEXT)), nul),
             user=pl.concat_str("host", "agent", separator=" ", ignore_nulls=True),
-            time_text=_iso_time(),
+            time_text=pl.coalesce(iso, "time"),  # another text stays as it is
             query=query,
             click=pl.lit(None, pl.String),
         )
 
 
-def _iso_time() -> pl.Expr:
-    """`01/Mar/2006:07:17:12` and `+0100` as ISO 8601; other text stays as it is."""
-    moment = pl.col("time").str.to_datetime(_TIME, time_unit="us", strict=False)
-    iso = moment.dt.strftime("%Y-%m-%dT%H:%M:%S") + pl.col("offset")
-    return pl.coalesce(iso, "time")
-
-
-def _decoded(values: pl.Series, encoding: str) -> pl.Series:
-    """Values of a parameter as they were typed; null where their bytes are in no known encoding."""
-    spaced = values.str.replace_all("+", " ", literal=True)
-    escaped = spaced.str.contains("%", literal=True).fill_null(False).arg_true()
-    if escaped.is_empty():
-        return spaced
-    return spaced.scatter(escaped, [_unquoted(text, encoding) for text in spaced.gather(escaped)])
-
-
 def _unquoted(text: str, encoding: str) -> str | None:
+    """A value as it was typed; None where its bytes are in no known encoding."""
     try:
         return decode_bytes(unquote_to_bytes(text), encoding)
     except UnicodeDecodeError:

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,7 @@ import narwhals as nw
 import polars as pl
 
 from nextquery.logs.engines.base import Engine, Frame
-from nextquery.logs.formats.base import (
-    STAGED_COLUMNS,
-    JoinedFormat,
-    JoinedRows,
-    LineFormat,
-    join_clicks,
-    stage_clicks,
-    stage_queries,
-)
+from nextquery.logs.formats.base import JoinedFormat, JoinedRows, LineFormat, join_clicks, stage
 from nextquery.logs.formats.json import (
     DocumentFormat,
     extract_fields,
@@ -31,8 +22,7 @@ from nextquery.logs.formats.json import (
 )
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.open import Sample
-from nextquery.logs.reading.rows import HeaderlessLayout, ParsedRows, Row, describe_rejected
-from nextquery.logs.reading.times import USUAL
+from nextquery.logs.reading.rows import Layout, ParsedRows, Row
 from nextquery.logs.settings import ReadSettings
 
 _SEARCH_URL = re.compile(r"^/1/indexes/[^/?]+/(?:queries|query)(?:$|\?)")
@@ -83,7 +73,6 @@ class AlgoliaFormat(DocumentFormat, JoinedFormat):
     name = "algolia"
     list_name = "logs"
     fields = ("user", "time_text", "query", "click", "query_id")
-    staged_columns = STAGED_COLUMNS
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
         """Objects with the fields of a logged request, or of a click event."""
@@ -99,7 +88,17 @@ class AlgoliaFormat(DocumentFormat, JoinedFormat):
     def rows(self, entry: dict[str, Any]) -> Iterator[Row]:
         """The queries of a request, or the clicks of an event."""
         if "eventType" in entry:
-            yield from _click_rows(entry)
+            items = entry.get("objectIDs")
+            is_click = text_of(entry.get("eventType")) == "click" and isinstance(items, list)
+            for item in (items if is_click else None) or [None]:
+                click = text_of(item)
+                yield {
+                    "text": text_of(entry.get("eventName")) or "",
+                    "user": text_of(entry.get("userToken")),
+                    "click": click,
+                    "query_id": text_of(entry.get("queryID")),
+                    "reason": None if click else rejects.NOT_A_CLICK,
+                }
             return
         url, body = text_of(entry.get("url")) or "", text_of(entry.get("query_body")) or ""
         searches = _searches(body)
@@ -107,9 +106,7 @@ class AlgoliaFormat(DocumentFormat, JoinedFormat):
             yield {"text": f"{url} {body}", "reason": rejects.NOT_A_SEARCH}
             return
         inner = entry.get("inner_queries")
-        ids = (
-            [query for query in inner if isinstance(query, dict)] if isinstance(inner, list) else []
-        )
+        ids = [ids for ids in (inner if isinstance(inner, list) else ()) if isinstance(ids, dict)]
         for number, (query, token) in enumerate(searches):
             session_ids = ids[number] if number < len(ids) else {}
             user = text_of(session_ids.get("user_token")) or token or text_of(entry.get("ip"))
@@ -125,31 +122,12 @@ class AlgoliaFormat(DocumentFormat, JoinedFormat):
         """Tell clicks from queries; accepted rows have a `query_id`, clicks what was clicked."""
         is_click = pl.col("click").is_not_null() & pl.col("reason").is_null()
         queries = super().parse_frame(frame.filter(~is_click), settings)
-        clicks = frame.filter(is_click)
         fault = pl.when(pl.col("query_id").is_null()).then(pl.lit(rejects.NO_QUERY_ID))
-        clicks = clicks.with_columns(fault.alias("reason"))
-        staged = stage_clicks(clicks.filter(pl.col("reason").is_null()))
-        refused = describe_rejected(clicks.filter(pl.col("reason").is_not_null()))
-        return ParsedRows(
-            pl.concat([stage_queries(queries.accepted), staged]).sort("line"),
-            pl.concat([queries.rejected, refused]).sort("line"),
-        )
+        return stage(queries, frame.filter(is_click).with_columns(reason=fault))
 
     def join(self, engine: Engine, staged: Path, rows: Path) -> JoinedRows:
         """Write the searches, each followed by its clicks, without those typed further."""
         return join_clicks(engine, staged, rows, find_typed)
-
-
-def _click_rows(event: dict[str, Any]) -> Iterator[Row]:
-    items = event.get("objectIDs")
-    is_click = text_of(event.get("eventType")) == "click" and isinstance(items, list) and items
-    for item in items if is_click and isinstance(items, list) else [None]:
-        shown = text_of(event.get("eventName")) or ""
-        user = text_of(event.get("userToken"))
-        row: Row = {"text": shown, "user": user, "click": text_of(item)}
-        query_id = text_of(event.get("queryID"))
-        reason = None if row["click"] else rejects.NOT_A_CLICK
-        yield row | {"query_id": query_id, "reason": reason}
 
 
 def _searches(body: str) -> list[tuple[str, str | None]]:
@@ -183,8 +161,8 @@ _ELASTIC_PATHS = {
 }
 
 
-class ElasticFormat(LineFormat):
-    """One event per line; a click carries its query and its own time."""
+class ElasticFormat(LineFormat, Layout):
+    """One event of behavioural analytics per line; a click carries its query and its own time."""
 
     name = "elastic"
 
@@ -198,19 +176,12 @@ class ElasticFormat(LineFormat):
             )
         return None
 
-    def layout(self, sample: Sample, settings: ReadSettings) -> "ElasticLayout":
+    def layout(self, sample: Sample, settings: ReadSettings) -> Layout:
         """The same for every file."""
-        return ElasticLayout()
-
-
-@dataclass(frozen=True)
-class ElasticLayout(HeaderlessLayout):
-    """Events of behavioural analytics: searches and clicks are rows, page views are excluded."""
-
-    time_pattern: str = USUAL
+        return self
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """Add the fields and reasons; only a click event keeps its document."""
+        """Searches and clicks are rows, page views are excluded; only a click has its document."""
         events = extract_fields(lines, _ELASTIC_PATHS)
         action = pl.col("action").str.to_lowercase()
         fault = (
@@ -234,7 +205,7 @@ _SEARCHES = ("view_search_results", "search")
 _MICROSECONDS = r"^(\d{13})(\d{3})$"
 
 
-class Ga4Format(LineFormat):
+class Ga4Format(LineFormat, Layout):
     """One event per line; searches carry their text among their parameters."""
 
     name = "ga4"
@@ -246,19 +217,12 @@ class Ga4Format(LineFormat):
             return "its lines are JSON objects with event_name and event_params, as GA4 has them"
         return None
 
-    def layout(self, sample: Sample, settings: ReadSettings) -> "Ga4Layout":
+    def layout(self, sample: Sample, settings: ReadSettings) -> Layout:
         """The same for every file."""
-        return Ga4Layout()
-
-
-@dataclass(frozen=True)
-class Ga4Layout(HeaderlessLayout):
-    """Events of GA4: searches are rows, other events are excluded."""
-
-    time_pattern: str = USUAL
+        return self
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
+        """Searches are rows, other events are excluded."""
         events = extract_fields(lines, _GA4_PATHS)
         is_search = events["event"].is_in(_SEARCHES).fill_null(False)
         indices = is_search.arg_true()
@@ -353,32 +317,16 @@ class MatomoFormat(DocumentFormat):
                 yield row | {"reason": rejects.NOT_A_SEARCH}
 
 
+_GA4_ADVICE = "export events to BigQuery and extract them as JSON (format ga4)"
+_MATOMO_ADVICE = "export the visits log, Live.getLastVisitsDetails as JSON (format matomo)"
+_ALGOLIA_ADVICE = "save the logs of requests, GET /1/logs (format algolia)"
+_CONSOLE_ADVICE = "use a log of the site's own search"
 _REPORTS = (
-    (
-        {"searchterm", "eventcount"},
-        "GA4",
-        "export events to BigQuery and extract them as JSON (format ga4)",
-    ),
-    (
-        {"label", "nbvisits"},
-        "Matomo",
-        "export the visits log, Live.getLastVisitsDetails as JSON (format matomo)",
-    ),
-    (
-        {"keyword", "searches", "searchexits"},
-        "Matomo",
-        "export the visits log, Live.getLastVisitsDetails as JSON (format matomo)",
-    ),
-    (
-        {"search", "count", "nbhits"},
-        "Algolia",
-        "save the logs of requests, GET /1/logs (format algolia)",
-    ),
-    (
-        {"topqueries", "clicks", "impressions"},
-        "the Google Search Console",
-        "use a log of the site's own search",
-    ),
+    ({"searchterm", "eventcount"}, "GA4", _GA4_ADVICE),
+    ({"label", "nbvisits"}, "Matomo", _MATOMO_ADVICE),
+    ({"keyword", "searches", "searchexits"}, "Matomo", _MATOMO_ADVICE),
+    ({"search", "count", "nbhits"}, "Algolia", _ALGOLIA_ADVICE),
+    ({"topqueries", "clicks", "impressions"}, "the Google Search Console", _CONSOLE_ADVICE),
 )
 _VISITS = {"idvisit", "visitorid"}
 _MOST_LINES = 30

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple
 
 import narwhals as nw
 import polars as pl
@@ -13,9 +13,8 @@ import polars as pl
 from nextquery.errors import LogError
 from nextquery.logs.engines.base import Engine, Frame
 from nextquery.logs.reading import rejects
-from nextquery.logs.reading.encodings import UTF_8
 from nextquery.logs.reading.open import BLOCK_BYTES, LineBlock, LogFile, Sample, line_blocks
-from nextquery.logs.reading.rows import CANONICAL, Layout, ParsedRows, parse_lines, with_owner
+from nextquery.logs.reading.rows import CANONICAL, Layout, ParsedRows, describe_rejected, with_owner
 from nextquery.logs.settings import Condition, ReadSettings
 
 
@@ -58,13 +57,8 @@ class LineFormat(LogFormat):
 
     def blocks(self, file: LogFile, sample: Sample, settings: ReadSettings) -> Iterator[FileBlock]:
         """The lines of the file."""
-        layout = self.layout(sample, settings)
-        parse = partial(self.parse, layout, settings.time_zone)
+        parse = partial(self.layout(sample, settings).parse, settings.time_zone)
         return read_line_blocks(file, parse, settings.encoding)
-
-    def parse(self, layout: Layout, time_zone: str, block: LineBlock) -> ParsedRows:
-        """The rows of a block."""
-        return parse_lines(layout, block.frame(), time_zone)
 
 
 class JoinedRows(NamedTuple):
@@ -76,18 +70,15 @@ class JoinedRows(NamedTuple):
 
 
 class JoinedFormat(LogFormat):
-    """A format whose rows are put together from several: they are staged first, then joined."""
+    """A format of queries and clicks in separate rows: they are staged first, then joined."""
 
-    staged_columns: ClassVar[tuple[str, ...]]
-    """The columns of accepted rows that the join needs."""
-
-    @abstractmethod
     def join(self, engine: Engine, staged: Path, rows: Path) -> JoinedRows:
         """Write the rows of the folder `staged`, joined, into the folder `rows`."""
+        return join_clicks(engine, staged, rows)
 
 
 def read_line_blocks(
-    file: LogFile, parse: Callable[[LineBlock], ParsedRows], encoding: str = UTF_8
+    file: LogFile, parse: Callable[[LineBlock], ParsedRows], encoding: str
 ) -> Iterator[FileBlock]:
     """A text file, plain or compressed, in blocks of whole lines."""
     for block in line_blocks(file.text(BLOCK_BYTES, encoding)):
@@ -186,10 +177,10 @@ def guess_columns(names: Sequence[str]) -> dict[str, str]:
     plain = {"".join(filter(str.isalnum, name.casefold())): name for name in reversed(names)}
     columns = {}
     for field, usual in _USUAL.items():
-        present_names = [plain[name] for name in usual.split() if name in plain]
-        if not present_names:
+        name = next((name for name in usual.split() if name in plain), None)
+        if name is None:
             return {}
-        columns[field] = present_names[0]
+        columns[field] = plain[name]
     return columns
 
 
@@ -218,8 +209,13 @@ _JOINED = pl.Schema(
     }
 )
 
-FindTyped: TypeAlias = Callable[[Engine, Frame, Frame], Frame]
-"""Finds, among queries and clicks, the queries (`row`) that the visitor was still typing."""
+
+def stage(queries: ParsedRows, clicks: pl.DataFrame) -> ParsedRows:
+    """Queries and clicks in one table: accepted queries, and clicks without a `reason`, staged."""
+    is_sound = pl.col("reason").is_null()
+    staged = [stage_queries(queries.accepted), stage_clicks(clicks.filter(is_sound))]
+    rejected = [queries.rejected, describe_rejected(clicks.filter(~is_sound))]
+    return ParsedRows(pl.concat(staged).sort("line"), pl.concat(rejected).sort("line"))
 
 
 def stage_queries(queries: pl.DataFrame) -> pl.DataFrame:
@@ -236,12 +232,16 @@ def stage_clicks(clicks: pl.DataFrame) -> pl.DataFrame:
 
 
 def join_clicks(
-    engine: Engine, staged: Path, rows: Path, find_typed: FindTyped | None = None
+    engine: Engine,
+    staged: Path,
+    rows: Path,
+    find_typed: Callable[[Engine, Frame, Frame], Frame] | None = None,
 ) -> JoinedRows:
-    """Write the staged queries, each followed by its clicks, without those that `find_typed` finds.
+    """Write the staged queries, each followed by its clicks.
 
-    A `query_id` that was logged twice (for a second page of results, say) has its clicks on the
-    first.
+    `find_typed` finds, among queries and clicks, the queries (`row`) that the visitor was still
+    typing, which are rejected. A `query_id` that was logged twice (for a second page of results,
+    say) has its clicks on the first.
     """
     all_rows = engine.scan(staged)
     queries = all_rows.filter(nw.col("click").is_null())
@@ -265,8 +265,7 @@ def join_clicks(
     joined = nw.concat(
         [asked.select(columns), clicked.with_columns(is_click=nw.lit(1, nw.Int64)).select(columns)]
     )
-    order = ["query_row", "is_click", "place"]
-    number = nw.col("place").cum_count().over(order_by=order)
+    number = nw.col("place").cum_count().over(order_by=["query_row", "is_click", "place"])
     numbered = joined.with_columns(row=number.cast(nw.Int64))
     written = engine.write(numbered, rows / "part-00000.parquet", _JOINED, ["row"])
     unknown = clicks.join(searches.select("query_id"), on="query_id", how="anti")

@@ -4,7 +4,6 @@ import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -78,7 +77,7 @@ _WIDEST_PATTERN = 100
 
 
 @dataclass(frozen=True)
-class DelimitedLayout:
+class DelimitedLayout(Layout):
     """The positions of the fields of a row. `click` is None in a log without clicks."""
 
     separator: str
@@ -96,6 +95,28 @@ class DelimitedLayout:
     time_pattern: str = USUAL
     where: tuple[tuple[Condition, int], ...] = ()
     """Conditions, and the position of each one's column."""
+
+    def parse(self, time_zone: str, block: LineBlock) -> ParsedRows:
+        """The rows of a block, the quick way where its lines are uniform."""
+        fields = split_uniform(self, block)
+        if fields is None:
+            return super().parse(time_zone, block)
+        rows = fields.with_columns(parse_times(fields["time_text"], time_zone, self.time_pattern))
+        # A text that starts with a visible ASCII character is not blank: quick to see, and mostly
+        # true of all rows.
+        visible = pl.col("user", "query").is_between(pl.lit("!"), pl.lit("~"), closed="left")
+        seen = pl.all_horizontal(pl.col("time").is_not_null(), visible.fill_null(False))
+        complete = rows.select(seen).to_series()
+        if not complete.all():
+            complete = rows.select(is_complete()).to_series()
+        complete &= rows["line"] >= self.header_line
+        accepted = rows.filter(complete).select(_FIELDS)
+        # A header is such a line, too: its time cannot be parsed.
+        lines = _NO_LINES if complete.all() else block.frame().filter(~complete)
+        odd = parse_lines(self, lines, time_zone)
+        if len(odd.accepted):
+            accepted = pl.concat([accepted, odd.accepted.select(_FIELDS)]).sort("line")
+        return ParsedRows(accepted, odd.rejected)
 
     def is_header(self, text: pl.Expr) -> pl.Expr:
         """Whether a line is the header."""
@@ -115,10 +136,8 @@ class DelimitedLayout:
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
-        if not self.quoted:
-            return self._unquoted_fields(lines)
         has_quote = lines["text"].str.contains('"', literal=True)
-        if not has_quote.any():
+        if not self.quoted or not has_quote.any():
             return self._unquoted_fields(lines)
         unquoted = self._unquoted_fields(lines.filter(~has_quote))
         return pl.concat([unquoted, self._quoted_fields(lines.filter(has_quote))]).sort("line")
@@ -134,11 +153,8 @@ class DelimitedLayout:
         }
         # A rejected row still belongs to a user, who may ask for its removal.
         values[self.user] = pl.when(fits).then(values[self.user]).otherwise(self._likely_user())
-        return self._named(
-            lines.with_columns(split),
-            values,
-            pl.when(~fits).then(pl.lit(rejects.WRONG_COLUMNS)),
-        )
+        fault = pl.when(~fits).then(pl.lit(rejects.WRONG_COLUMNS))
+        return self._named(lines.with_columns(split), values, fault)
 
     def _likely_user(self) -> pl.Expr:
         """The field in the place of the user, in a row of any width above one field."""
@@ -159,7 +175,8 @@ class DelimitedLayout:
         groups = pl.col("text").str.extract_groups(self._row_pattern()).alias("fields")
         values = {}
         for number, position in enumerate(positions):
-            inside, bare = _group(2 * number + 1), _group(2 * number + 2)
+            inside = pl.col("fields").struct.field(str(2 * number + 1))
+            bare = pl.col("fields").struct.field(str(2 * number + 2))
             values[position] = pl.coalesce(inside.str.replace_all('""', '"', literal=True), bare)
         rows = lines.with_columns(groups)
         missed = rows.select(values[self.user].is_null()).to_series()
@@ -187,18 +204,15 @@ class DelimitedLayout:
         self, rows: pl.DataFrame, values: Mapping[int, pl.Expr], fault: pl.Expr
     ) -> pl.DataFrame:
         click = pl.lit(None, pl.String) if self.click is None else values[self.click]
+        conditions = [(condition, values[position]) for condition, position in self.where]
+        excluded = filtered(conditions) if conditions else pl.lit(None, pl.String)
         return rows.with_columns(
             values[self.user].alias("user"),
             values[self.time].alias("time_text"),
             values[self.query].alias("query"),
             pl.when(click != "").then(click).alias("click"),
-            pl.coalesce("reason", fault, self._filtered(values)),
+            pl.coalesce("reason", fault, excluded),
         ).drop("fields")
-
-    def _filtered(self, values: Mapping[int, pl.Expr]) -> pl.Expr:
-        if not self.where:
-            return pl.lit(None, pl.String)
-        return filtered([(condition, values[position]) for condition, position in self.where])
 
     @property
     def positions(self) -> set[int]:
@@ -228,21 +242,8 @@ class DelimitedLayout:
             return None
 
 
-def _group(number: int) -> pl.Expr:
-    return pl.col("fields").struct.field(str(number))
-
-
 _FIELDS = ("line", "user", "time", "query", "click")
 _NO_LINES = pl.DataFrame(schema={"line": pl.Int64, "text": pl.String})
-
-
-class DelimitedFormat(LineFormat):
-    """A format whose lines are fields between separators."""
-
-    def parse(self, layout: Layout, time_zone: str, block: LineBlock) -> ParsedRows:
-        """The rows of a block, the quick way where its lines are uniform."""
-        assert isinstance(layout, DelimitedLayout)
-        return parse_delimited(layout, time_zone, block)
 
 
 def most_rows_match(
@@ -267,36 +268,13 @@ def check_order(sample: Sample, expected: Sequence[str]) -> None:
         )
 
 
-def parse_delimited(layout: DelimitedLayout, time_zone: str, block: LineBlock) -> ParsedRows:
-    """The rows of a block, as `parse_lines` finds them."""
-    fields = split_uniform(layout, block)
-    if fields is None:
-        return parse_lines(layout, block.frame(), time_zone)
-    rows = fields.with_columns(parse_times(fields["time_text"], time_zone, layout.time_pattern))
-    complete = _find_complete(rows) & (rows["line"] >= layout.header_line)
-    accepted = rows.filter(complete).select(_FIELDS)
-    # A header is such a line, too: its time cannot be parsed.
-    lines = _NO_LINES if complete.all() else block.frame().filter(~complete)
-    odd = parse_lines(layout, lines, time_zone)
-    if len(odd.accepted):
-        accepted = pl.concat([accepted, odd.accepted.select(_FIELDS)]).sort("line")
-    return ParsedRows(accepted, odd.rejected)
-
-
-def _find_complete(rows: pl.DataFrame) -> pl.Series:
-    """Whether each row is complete; a text that starts with a visible ASCII character is not blank.
-
-    That is quick to see, and mostly true of all rows.
-    """
-    visible = pl.col("user", "query").is_between(pl.lit("!"), pl.lit("~"), closed="left")
-    seen = pl.all_horizontal(pl.col("time").is_not_null(), visible.fill_null(False))
-    surely = rows.select(seen).to_series()
-    return surely if surely.all() else rows.select(is_complete()).to_series()
-
-
 def split_uniform(layout: DelimitedLayout, block: LineBlock) -> pl.DataFrame | None:
     """Columns line, user, time_text, query and click; None if lines may differ."""
-    width = _common_width(layout, block)
+    # The CSV parser refuses lines with more fields; no line can then have fewer, since the block
+    # has as many separators as if none had.
+    separators = block.data.count(layout.separator.encode())
+    widths = (width for width in layout.widths if separators == (width - 1) * block.count)
+    width = next(widths, None)
     if layout.where or width is None or not _is_uniform(layout, block.data):
         return None
     names = [f"field_{position}" for position in range(width)]
@@ -323,99 +301,95 @@ def split_uniform(layout: DelimitedLayout, block: LineBlock) -> pl.DataFrame | N
     )
 
 
-def _common_width(layout: DelimitedLayout, block: LineBlock) -> int | None:
-    """The width of all lines, if there is one: the CSV parser refuses lines with more fields.
-
-    No line can then have fewer, since the block has as many separators as if none had.
-    """
-    separators = block.data.count(layout.separator.encode())
-    widths = (width for width in layout.widths if separators == (width - 1) * block.count)
-    return next(widths, None)
-
-
 def _is_uniform(layout: DelimitedLayout, data: bytes) -> bool:
     """Whether it is UTF-8 without quoted fields, other line ends, NULs and overlong lines."""
     odd = (b"\0", b"\r", b'"') if layout.quoted else (b"\0", b"\r")
-    return not any(map(data.__contains__, odd)) and _lines_are_short(data) and _is_utf8(data)
-
-
-def _lines_are_short(data: bytes) -> bool:
-    """Whether every window of half the limit has a line end, so that no line passes the limit."""
+    if any(map(data.__contains__, odd)):
+        return False
+    # Every window of half the limit has a line end, so that no line passes the limit.
     step = LONGEST_LINE // 2
     starts = range(0, len(data) - step, step)
-    return all(data.find(b"\n", start, start + step) >= 0 for start in starts)
-
-
-def _is_utf8(data: bytes) -> bool:
-    if data.isascii():
-        return True
+    if not all(data.find(b"\n", start, start + step) >= 0 for start in starts):
+        return False
     try:
-        data.decode()
+        return data.isascii() or bool(data.decode())
     except UnicodeDecodeError:
         return False
-    return True
 
 
 _SEPARATORS = (",", ";", "|")
 _NUMBER = re.compile("[0-9]{1,9}")
 
 
-class CsvFormat(DelimitedFormat):
+class CsvFormat(LineFormat):
     """Lines of fields between commas, semicolons or bars, as the first line has it."""
 
     name = "csv"
     takes_columns = True
     takes_where = True
+    tabs = False
 
     def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
-        """Chosen columns and no tab in the header, or a header with the names of the fields."""
-        if "\t" in sample.lines[_header_index(sample, settings.columns)]:
+        """Chosen columns and a header with tabs or without, or the names of the fields in it."""
+        index = _header_index(sample, settings.columns)
+        line = sample.lines[index]
+        if ("\t" in line) != self.tabs:
             return None
-        return _recognise(sample, settings, "has no tabs")
+        if settings.columns is not None:
+            if sample_objects(sample):
+                return None
+            where = f"line {index + 1}" if index else "its first line"
+            return f"{where} has {'tabs' if self.tabs else 'no tabs'} and the columns were given"
+        where = f"the header on line {index + 1}" if index else "its header"
+        named = _plain_names(line) >= set(REQUIRED)
+        return f"{where} names user, time and query" if named else None
 
     def layout(self, sample: Sample, settings: ReadSettings) -> DelimitedLayout:
         """The separator that the header has most of, and its columns."""
-        index = _header_index(sample, settings.columns)
+        columns, file = settings.columns, sample.file
+        index = _header_index(sample, columns)
         first = sample.lines[index] if sample.lines else ""
-        separator = max(_SEPARATORS, key=first.count)
+        separator = "\t" if self.tabs else max(_SEPARATORS, key=first.count)
         try:
-            names = next(csv.reader([first], delimiter=separator), [])
+            fields = csv.reader([first], delimiter=separator)
+            names = first.split("\t") if self.tabs else next(fields, [])
         except csv.Error as error:
             where = f"line {index + 1}" if index else "its first line"
-            raise LogError(f"{sample.file}: {where} is not CSV ({error})") from None
-        return _layout(sample, settings, separator, names, quoted=True)
+            raise LogError(f"{file}: {where} is not CSV ({error})") from None
+        names = names if sample.lines else []
+        by_number = bool(columns) and all(map(_NUMBER.fullmatch, (columns or {}).values()))
+        if columns and by_number:
+            positions = {field: int(number) - 1 for field, number in columns.items()}
+            for field, position in positions.items():
+                if not 0 <= position < len(names):
+                    raise LogError(
+                        f"{file}: `columns` has {field}={position + 1}, but its first line has "
+                        f"{len(names)} columns"
+                    )
+            where_names = [str(number) for number in range(1, len(names) + 1)]
+        else:
+            names_by_field = find_columns(file, columns, names) if sample.lines else {}
+            positions = {field: names.index(name) for field, name in names_by_field.items()}
+            where_names = [name.strip() for name in names]
+        return DelimitedLayout(
+            separator=separator,
+            widths=(max(len(names), 1),),
+            user=positions.get("user", 0),
+            time=positions.get("time", 0),
+            query=positions.get("query", 0),
+            click=positions.get("click"),
+            header=None if by_number else first,
+            header_line=1 if by_number else index + 1,
+            quoted=not self.tabs,
+            where=_placed(sample, settings, where_names),
+        )
 
 
-class TsvFormat(DelimitedFormat):
+class TsvFormat(CsvFormat):
     """Lines of fields between tabs."""
 
     name = "tsv"
-    takes_columns = True
-    takes_where = True
-
-    def recognise(self, sample: Sample, settings: ReadSettings) -> str | None:
-        """Chosen columns and a tab in the header, or a header with the names of the fields."""
-        if "\t" not in sample.lines[_header_index(sample, settings.columns)]:
-            return None
-        return _recognise(sample, settings, "has tabs")
-
-    def layout(self, sample: Sample, settings: ReadSettings) -> DelimitedLayout:
-        """The columns of the header."""
-        index = _header_index(sample, settings.columns)
-        names = sample.lines[index].split("\t") if sample.lines else []
-        return _layout(sample, settings, "\t", names, quoted=False)
-
-
-def _recognise(sample: Sample, settings: ReadSettings, seen: str) -> str | None:
-    index = _header_index(sample, settings.columns)
-    if settings.columns is not None:
-        if sample_objects(sample):
-            return None
-        where = f"line {index + 1}" if index else "its first line"
-        return f"{where} {seen} and the columns were given"
-    where = f"the header on line {index + 1}" if index else "its header"
-    named = _plain_names(sample.lines[index]) >= set(REQUIRED)
-    return f"{where} names user, time and query" if named else None
+    tabs = True
 
 
 def _header_index(sample: Sample, columns: Mapping[str, str] | None) -> int:
@@ -427,12 +401,11 @@ def _header_index(sample: Sample, columns: Mapping[str, str] | None) -> int:
     columns_sought = set(columns.values()) if columns else set(REQUIRED)
     if all(map(_NUMBER.fullmatch, columns_sought)):
         return 0
-    lines = sample.lines[:LONGEST_PREAMBLE]
     names = _names if columns else _plain_names
-    first = next((index for index, line in enumerate(lines) if names(line) >= columns_sought), None)
-    if first is not None or not columns:
-        return first or 0
-    header = likely_header(sample.lines)
+    for index, line in enumerate(sample.lines[:LONGEST_PREAMBLE]):
+        if names(line) >= columns_sought:
+            return index
+    header = likely_header(sample.lines) if columns else None
     return header.position if header else 0
 
 
@@ -445,38 +418,6 @@ def _plain_names(line: str) -> set[str]:
     return {name.casefold() for name in _names(line)}
 
 
-def _layout(
-    sample: Sample,
-    settings: ReadSettings,
-    separator: str,
-    names: Sequence[str],
-    quoted: bool,
-) -> DelimitedLayout:
-    columns = settings.columns
-    index = _header_index(sample, columns)
-    by_number = bool(columns) and all(map(_NUMBER.fullmatch, (columns or {}).values()))
-    if columns and by_number:
-        positions = {field: int(number) - 1 for field, number in columns.items()}
-        _check_positions(sample.file, positions, len(names))
-    else:
-        names_by_field = find_columns(sample.file, columns, names) if sample.lines else {}
-        positions = {field: names.index(name) for field, name in names_by_field.items()}
-    return DelimitedLayout(
-        separator=separator,
-        widths=(max(len(names), 1),),
-        user=positions.get("user", 0),
-        time=positions.get("time", 0),
-        query=positions.get("query", 0),
-        click=positions.get("click"),
-        header=None if by_number else "".join(sample.lines[index : index + 1]),
-        header_line=1 if by_number else index + 1,
-        quoted=quoted,
-        where=_placed(sample, settings, list(map(str, range(1, len(names) + 1))))
-        if by_number
-        else _placed(sample, settings, [name.strip() for name in names]),
-    )
-
-
 def _placed(
     sample: Sample, settings: ReadSettings, names: Sequence[str]
 ) -> tuple[tuple[Condition, int], ...]:
@@ -484,15 +425,6 @@ def _placed(
     conditions = settings.conditions() if sample.lines else ()
     check_conditions(sample.file, conditions, names)
     return tuple((condition, names.index(condition.column)) for condition in conditions)
-
-
-def _check_positions(file: Path, positions: Mapping[str, int], width: int) -> None:
-    for field, position in positions.items():
-        if not 0 <= position < width:
-            raise LogError(
-                f"{file}: `columns` has {field}={position + 1}, but its first line has {width} "
-                "columns"
-            )
 
 
 HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL"
@@ -503,7 +435,7 @@ _ORDER = ("user", "query", "time")
 _AOL_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 
 
-class AolFormat(DelimitedFormat):
+class AolFormat(LineFormat):
     """Lines of 5 fields, or of 3 where nothing was clicked; the header may be missing."""
 
     name = "aol"
@@ -516,9 +448,9 @@ class AolFormat(DelimitedFormat):
         first = sample.lines[0]
         if first.lower() == HEADER.lower():
             return f"its first line is the header {', '.join(first.split(chr(9)))}"
-        if {*map(str.casefold, first.split("\t"))} >= set(REQUIRED):
-            return None  # a header of names that tsv has, perhaps in another order
-        if in_other_order(first, _ORDER):
+        # Not a header of names that tsv has, perhaps in another order.
+        is_tsv = {*map(str.casefold, first.split("\t"))} >= set(REQUIRED)
+        if is_tsv or in_other_order(first, _ORDER):
             return None
         if most_rows_match(sample.lines, (3, 5), lambda fields: _AOL_TIME.match(fields[2])):
             return "most of its first lines are user, query and time, between tabs"
@@ -539,7 +471,7 @@ EXCITE_LAYOUT = DelimitedLayout(
 _EXCITE_TIME = re.compile(r"\d{12}")
 
 
-class ExciteFormat(DelimitedFormat):
+class ExciteFormat(LineFormat):
     """Lines of 3 fields, no clicks, no header."""
 
     name = "excite"

@@ -23,8 +23,8 @@ from nextquery.logs.formats.base import (
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.encodings import UTF_8, scan_objects
 from nextquery.logs.reading.open import LogFile, Sample
-from nextquery.logs.reading.rows import HeaderlessLayout, ParsedRows, Row, rows_frame, validate_rows
-from nextquery.logs.reading.times import USUAL, parse_times
+from nextquery.logs.reading.rows import Layout, ParsedRows, Row, rows_frame, validate_rows
+from nextquery.logs.reading.times import parse_times
 from nextquery.logs.settings import Condition, ReadSettings
 
 _DEEPEST = 8
@@ -269,14 +269,13 @@ class NdjsonFormat(LineFormat):
 
 
 @dataclass(frozen=True)
-class JsonLayout(HeaderlessLayout):
+class JsonLayout(Layout):
     """The paths of the fields; several paths joined by `|` are tried in turn."""
 
     user: str
     time: str
     query: str
     click: str | None
-    time_pattern: str = USUAL
     where: tuple[Condition, ...] = ()
 
     def fields(self, lines: pl.DataFrame) -> pl.DataFrame:

@@ -7,12 +7,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
 from nextquery.logs.engines.base import Engine
 from nextquery.logs.engines.polars import PolarsEngine
-from nextquery.logs.formats.base import JoinedFormat, LogFormat
+from nextquery.logs.formats.base import STAGED_COLUMNS, JoinedFormat, LogFormat
 from nextquery.logs.formats.detection import FormatChoice, check_settings, choose_format
 from nextquery.logs.reading.open import LogFile, Sample, stamp, take_sample
 from nextquery.logs.reading.rejects import (
@@ -24,7 +25,7 @@ from nextquery.logs.reading.rejects import (
     printable,
     refuse_other_header,
 )
-from nextquery.logs.reading.rows import CANONICAL, ParsedRows, PartWriter, write_parquet
+from nextquery.logs.reading.rows import CANONICAL, ParsedRows, write_parquet
 from nextquery.logs.settings import ReadSettings
 
 _WORKERS = 2
@@ -58,8 +59,7 @@ class ReadResult:
     """The files that have rows, in order."""
 
 
-@dataclass(frozen=True)
-class _PlacedBlock:
+class _PlacedBlock(NamedTuple):
     """A block of the log, still to be parsed; `rows_before` counts the rows of earlier files."""
 
     file: Path
@@ -67,37 +67,17 @@ class _PlacedBlock:
     parse: Callable[[], ParsedRows]
 
 
-@dataclass(frozen=True)
-class _Outcome:
+class _Outcome(NamedTuple):
     file: Path
     accepted: int
     rejected: pl.DataFrame
-
-
-@dataclass(frozen=True)
-class _PartFolder:
-    """Where accepted rows go, which of their columns, and in which file format."""
-
-    path: Path
-    columns: Sequence[str]
-    write: PartWriter
-
-    def add(self, number: int, block: _PlacedBlock) -> _Outcome:
-        """Parse a block and write its accepted rows."""
-        file = pl.lit(printable(block.file)).alias("file")
-        row_number = pl.col("line") + block.rows_before
-        accepted, rejected = block.parse()
-        if len(accepted):
-            rows = accepted.with_columns(file, row=row_number).select(self.columns)
-            self.write(rows, self.path / f"part-{number:05}")
-        return _Outcome(block.file, len(accepted), rejected.with_columns(file, place=row_number))
 
 
 def read_logs(
     paths: Sequence[Path],
     settings: ReadSettings,
     work: Path,
-    progress: Progress | None = None,
+    progress: Progress = lambda done, total: None,
     engine: Engine | None = None,
 ) -> ReadResult:
     """Read all files into `work`; `progress` is called with bytes read and bytes in all.
@@ -109,15 +89,14 @@ def read_logs(
     samples = [take_sample(path, settings.encoding) for path in paths]
     choice = choose_format(samples, settings)
     files: list[FileRows] = []
-    blocks = _blocks(samples, choice.format, settings, progress or _silent, files)
+    blocks = _blocks(samples, choice.format, settings, progress, files)
     work.mkdir(parents=True, exist_ok=True)
     with RejectedRows(work / REJECTED, settings.excerpts) as rejected:
         if isinstance(choice.format, JoinedFormat):
             accepted = _read_and_join(blocks, choice.format, work, rejected, settings, engine)
         else:
             write = engine.write_part if engine else write_parquet
-            folder = _PartFolder(work / "rows", CANONICAL, write)
-            accepted = _read(blocks, folder, rejected, settings)
+            accepted = _read(blocks, work / "rows", CANONICAL, write, rejected, settings)
     return read_result(choice, accepted, rejected, settings, files)
 
 
@@ -143,10 +122,6 @@ def read_result(
     )
 
 
-def _silent(done: int, total: int) -> None:
-    """Report no progress."""
-
-
 def _blocks(
     samples: Sequence[Sample],
     format: LogFormat,
@@ -166,26 +141,36 @@ def _blocks(
                 progress(sum(sizes[:number]) + block.position, sum(sizes))
             rows_before += rows
             if rows:
-                files.append(_file_rows(file, rows, before))
-
-
-def _file_rows(file: LogFile, rows: int, before: tuple[int, ...]) -> FileRows:
-    content, name = file.content(), printable(file.path)
-    if stamp(file.path) != before:
-        return FileRows(name, rows)
-    return FileRows(name, rows, content.sha256, content.size)
+                content, name = file.content(), printable(sample.file)
+                changed = stamp(sample.file) != before
+                digest, size = ("", 0) if changed else (content.sha256, content.size)
+                files.append(FileRows(name, rows, digest, size))
 
 
 def _read(
     blocks: Iterable[_PlacedBlock],
-    folder: _PartFolder,
+    folder: Path,
+    columns: Sequence[str],
+    write: Callable[[pl.DataFrame, Path], None],
     rejected: RejectedRows,
     settings: ReadSettings,
 ) -> int:
     """Write the accepted rows of all blocks to a new folder, and return their number."""
-    folder.path.mkdir()
+
+    def add(number: int, block: _PlacedBlock) -> _Outcome:
+        """Parse a block and write its accepted rows."""
+        file = pl.lit(printable(block.file)).alias("file")
+        row_number = pl.col("line") + block.rows_before
+        parsed = block.parse()
+        if len(parsed.accepted):
+            rows = parsed.accepted.with_columns(file, row=row_number).select(columns)
+            write(rows, folder / f"part-{number:05}")
+        placed = parsed.rejected.with_columns(file, place=row_number)
+        return _Outcome(block.file, len(parsed.accepted), placed)
+
+    folder.mkdir()
     accepted = 0
-    for file, outcomes in groupby(_side_by_side(folder.add, blocks), lambda result: result.file):
+    for file, outcomes in groupby(_side_by_side(add, blocks), lambda result: result.file):
         start = FileStart(settings.max_rejected)
         for outcome in outcomes:
             accepted += outcome.accepted
@@ -210,8 +195,7 @@ def _read_and_join(
     staged, rows = work / "staged", work / "rows"
     rows.mkdir()
     try:
-        folder = _PartFolder(staged, format.staged_columns, write_parquet)
-        if not _read(blocks, folder, rejected, settings):
+        if not _read(blocks, staged, STAGED_COLUMNS, write_parquet, rejected, settings):
             return 0
         # The staged rows are on this machine, so that Spark has nothing to distribute.
         on_disk = engine is not None and engine.name == "duckdb"

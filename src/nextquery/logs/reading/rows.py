@@ -1,17 +1,14 @@
 """Parsed lines and texts become rows of the canonical table, or rejected rows with a reason."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple
 
 import polars as pl
 
 from nextquery.logs.reading import rejects
-from nextquery.logs.reading.open import LONGEST_LINE
-from nextquery.logs.reading.times import parse_times
-
-PartWriter: TypeAlias = Callable[[pl.DataFrame, Path], None]
-"""Writes rows to a file whose name it completes."""
+from nextquery.logs.reading.open import LONGEST_LINE, LineBlock
+from nextquery.logs.reading.times import USUAL, parse_times
 
 
 def write_parquet(rows: pl.DataFrame, file: Path) -> None:
@@ -24,41 +21,6 @@ _OWNER: dict[str, pl.DataType] = {"user": pl.String(), "time": pl.Datetime("us")
 _WORKING = ("text", "reason", "fault", "time_text")
 
 
-class Layout(Protocol):
-    """Where a format keeps its fields."""
-
-    @property
-    def time_pattern(self) -> str:
-        """How the format usually writes times."""
-
-    @property
-    def header_line(self) -> int:
-        """The line on which a header is expected; lines above it are not rows."""
-
-    def is_header(self, text: pl.Expr) -> pl.Expr:
-        """Whether a line is a header and not a row."""
-
-    def is_other_header(self, text: pl.Expr) -> pl.Expr:
-        """Whether a line is a header with the columns in another order."""
-
-    def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
-
-
-class HeaderlessLayout:
-    """The part of a layout that says that every line is a row."""
-
-    header_line = 1
-
-    def is_header(self, text: pl.Expr) -> pl.Expr:
-        """No line is a header."""
-        return pl.lit(False)
-
-    def is_other_header(self, text: pl.Expr) -> pl.Expr:
-        """No line is a header."""
-        return pl.lit(False)
-
-
 class ParsedRows(NamedTuple):
     """Every row of the input once: taken with its fields, or rejected with its reason."""
 
@@ -66,6 +28,31 @@ class ParsedRows(NamedTuple):
     """line, user, time, query, click"""
     rejected: pl.DataFrame
     """line, reason, excerpt, and as far as they are known, user and time"""
+
+
+class Layout(ABC):
+    """Where a format keeps its fields; without headers unless said otherwise."""
+
+    time_pattern: str = USUAL
+    """How the format usually writes times."""
+    header_line: int = 1
+    """The line on which a header is expected; lines above it are not rows."""
+
+    def is_header(self, text: pl.Expr) -> pl.Expr:
+        """Whether a line is a header and not a row."""
+        return pl.lit(False)
+
+    def is_other_header(self, text: pl.Expr) -> pl.Expr:
+        """Whether a line is a header with the columns in another order."""
+        return pl.lit(False)
+
+    @abstractmethod
+    def fields(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Add user, time_text, query and click to rows of `text`, and reasons to `reason`."""
+
+    def parse(self, time_zone: str, block: LineBlock) -> ParsedRows:
+        """The rows of a block."""
+        return parse_lines(self, block.frame(), time_zone)
 
 
 def parse_lines(layout: Layout, lines: pl.DataFrame, time_zone: str = "UTC") -> ParsedRows:
