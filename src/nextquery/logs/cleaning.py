@@ -9,16 +9,16 @@ from pathlib import Path
 import narwhals as nw
 import polars as pl
 
-from nextquery.logs.counting import count_word_pairs, count_words, find_words
+from nextquery.logs.counting import count_word_pairs, find_words
 from nextquery.logs.engines import base
-from nextquery.logs.engines.base import Engine, Frame
+from nextquery.logs.engines.base import Engine, Frame, count_rows
 from nextquery.logs.privacy import (
-    Recogniser,
     mark_personal,
     mark_personal_typed,
     pseudonym,
     pseudonyms,
 )
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.spelling import (
     MIN_PAIR_USERS,
     Counted,
@@ -61,24 +61,15 @@ _URL_TYPED = r"https?:|www\.|[a-z0-9]\.(?:com|net|org|edu|gov|mil|info|biz|tv|us
 _URL_NORMALISED = r"^(?:https? )?www\b| (?:com|net|org|edu|gov)$"
 
 
-@dataclass(frozen=True)
-class CleaningRules:
-    """Which queries are dropped."""
-
-    keep_personal_data: bool = False
-    drop_urls: bool = False
-    recogniser: Recogniser | None = None
-    """What a site drops in addition to what this package recognises."""
-
-
-def clean_texts(batch: pl.DataFrame, rules: CleaningRules) -> pl.DataFrame:
+def clean_texts(batch: pl.DataFrame, settings: PrepareSettings) -> pl.DataFrame:
     """Normalise a batch of `query`; `drop` names why it is left out, and its text goes too."""
     raw, query = batch["query"], normalise_texts(batch["query"])
     reasons = {EMPTY: query == ""}
-    if not rules.keep_personal_data:
-        reasons[PERSONAL] = mark_personal_typed(raw, rules.recogniser) | mark_personal(query)
-    if rules.drop_urls:
-        reasons[URL] = _looks_like_url(raw, query)
+    if not settings.keep_personal_data:
+        reasons[PERSONAL] = mark_personal_typed(raw, settings.recogniser) | mark_personal(query)
+    if settings.drop_urls:
+        typed = raw.str.to_lowercase().str.contains(_URL_TYPED)
+        reasons[URL] = typed | query.str.contains(_URL_NORMALISED)
     drop = pl.coalesce(pl.when(holds).then(pl.lit(name)) for name, holds in reasons.items())
     texts = batch.select("raw_id", query, drop.alias("drop"))
     return texts.with_columns(query=pl.when(pl.col("drop").is_null()).then("query").otherwise(None))
@@ -99,18 +90,13 @@ def normalise_texts(texts: pl.Series) -> pl.Series:
     return plain.scatter(other, [normalise_query(text) for text in texts.gather(other).to_list()])
 
 
-def _looks_like_url(raw: pl.Series, query: pl.Series) -> pl.Series:
-    typed = raw.str.to_lowercase().str.contains(_URL_TYPED)
-    return typed | query.str.contains(_URL_NORMALISED)
-
-
 PSEUDONYM = "pseudonym:"
 """Before the pseudonym of a user, where users are otherwise named as in the log."""
 
 
 @dataclass(frozen=True)
 class ExcludedCounts:
-    """How many of the users to be excluded had rows, and how many rows."""
+    """How many users were left out, and how many rows with them."""
 
     users: int = 0
     rows: int = 0
@@ -140,8 +126,8 @@ def exclude_users(
     ids = engine.materialise(named.select("user_id"), "excluded_users")
     excluded_rows = events.rows.join(ids, on="user_id", how="semi")
     left = engine.materialise(events.rows.join(ids, on="user_id", how="anti"), "included")
-    counts = ExcludedCounts(_count(excluded_rows.select("user_id").unique()), _count(excluded_rows))
-    return replace(events, rows=left), counts
+    users_excluded = count_rows(excluded_rows.select("user_id").unique())
+    return replace(events, rows=left), ExcludedCounts(users_excluded, count_rows(excluded_rows))
 
 
 @dataclass(frozen=True)
@@ -168,36 +154,29 @@ ROBOTS = RobotRule()
 """The rule that `prepare` uses."""
 
 
-@dataclass(frozen=True)
-class RobotCounts:
-    """How many likely bots were left out, and how many rows with them."""
-
-    users: int = 0
-    rows: int = 0
-
-
-def leave_out_robots(engine: Engine, events: Events, rule: RobotRule) -> tuple[Events, RobotCounts]:
+def leave_out_robots(
+    engine: Engine, events: Events, rule: RobotRule
+) -> tuple[Events, ExcludedCounts]:
     """The events without those of likely bots."""
     rows = events.rows
     fewest = min(rule.queries_per_hour, rule.queries)
     sizes = rows.group_by("user_id").agg(rows=nw.len()).filter(nw.col("rows") > fewest)
     busy = engine.materialise(sizes, "busy_users")
-    if not _count(busy):
-        return events, RobotCounts()
+    if not count_rows(busy):
+        return events, ExcludedCounts()
     typed = rows.join(busy.select("user_id"), on="user_id", how="semi")
     typed = typed.select("user_id", "query_id", hour=nw.col("time").dt.truncate("1h")).unique()
     typed = engine.materialise(typed, "busy_hours")
     bots = _more_than(typed, ["user_id", "hour"], rule.queries_per_hour)
     bots = nw.concat([bots, _more_than(typed, ["user_id"], rule.queries)]).unique()
     bots = engine.materialise(bots.join(busy, on="user_id"), "robots")
-    users = _count(bots)
+    users = count_rows(bots)
     if not users:
-        return events, RobotCounts()
+        return events, ExcludedCounts()
     left = rows.join(bots.select("user_id"), on="user_id", how="anti")
     dropped = bots.select(nw.col("rows").sum()).collect("polars").item()
-    return replace(events, rows=engine.materialise(left, "people")), RobotCounts(
-        users, int(dropped)
-    )
+    people = replace(events, rows=engine.materialise(left, "people"))
+    return people, ExcludedCounts(users, int(dropped))
 
 
 def _more_than(typed: Frame, keys: list[str], most: int) -> Frame:
@@ -205,10 +184,6 @@ def _more_than(typed: Frame, keys: list[str], most: int) -> Frame:
     different = typed.select(*keys, "query_id").unique()
     counts = different.group_by(*keys).agg(queries=nw.len())
     return counts.filter(nw.col("queries") > most).select("user_id").unique()
-
-
-def _count(frame: Frame) -> int:
-    return int(frame.select(nw.len()).collect("polars").item())
 
 
 ROWS = "journal/rows.parquet"
@@ -247,16 +222,14 @@ def read_journal(
     rows = coded.filter(nw.col("drop").is_null())
     rows = engine.lookup(rows, known.select("user_id", "held_out"), "user_id")
     rows = rows.select("user_id", "held_out", "time", "row", "query_id", "url_id")
-    counts = RowCounts(int(users.select(nw.len()).collect("polars").item()), _dropped(coded))
+    counts = RowCounts(count_rows(users), _count_dropped(coded))
     return Events(engine.materialise(rows, "events"), texts), counts
 
 
-def _dropped(rows: Frame) -> dict[str, int]:
-    dropped = rows.filter(~nw.col("drop").is_null())
-    dropped_rows = (
-        dropped.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("polars")
-    )
-    counts = dict(dropped_rows.rows())
+def _count_dropped(rows: Frame) -> dict[str, int]:
+    """How many rows were dropped for each reason."""
+    dropped = rows.filter(~nw.col("drop").is_null()).group_by("drop").agg(rows=nw.len())
+    counts = dict(dropped.select("drop", "rows").collect("polars").rows())
     return {reason: int(counts.get(reason, 0)) for reason in DROP_REASONS}
 
 
@@ -278,7 +251,7 @@ class SpellingReport:
 
 
 def read_events(
-    engine: Engine, folder: Path, held_out: nw.Expr, rules: CleaningRules, journal: Path | None
+    engine: Engine, folder: Path, held_out: nw.Expr, settings: PrepareSettings, journal: Path | None
 ) -> tuple[Events, RowCounts]:
     """Put integers into the rows of a folder and clean the distinct queries.
 
@@ -287,59 +260,51 @@ def read_events(
     ids = {"query": "raw_id", "user": "user_id", "click": "url_id"}
     coded, (raw_queries, raw_users, urls) = engine.scan_encoded(folder, ids, ("query", "user"))
     (texts, queries), users = engine.side_by_side(
-        partial(_clean, engine, raw_queries, rules),
+        partial(_clean, engine, raw_queries, settings),
         partial(engine.apply, raw_users, pseudonyms, base.USERS, "users"),
     )
     users = engine.materialise(users.with_columns(held_out=held_out), "known_users")
     rows = engine.lookup(coded, texts.select("raw_id", "query_id"), "raw_id")
-    dropped = _count_dropped(engine, rows, texts)
+    # A dropped query has no id.
+    without_id = rows.filter(nw.col("query_id").is_null()).select("raw_id")
+    dropped = _count_dropped(engine.lookup(without_id, texts.select("raw_id", "drop"), "raw_id"))
     names = engine.materialise(
         users.select("user_id", nw.col("user").cast(nw.String)), "pseudonyms"
     )
     known = Texts(names, queries, urls)
     if journal:
-        write_journal(engine, _placed(rows), known, journal, texts.select("raw_id", "drop"))
+        # The place of a row in the log is its number, unless a format has joined rows.
+        joined = "place" in rows.collect_schema().names()
+        placed = rows if joined else rows.with_columns(place=nw.col("row"))
+        write_journal(engine, placed, known, journal, texts.select("raw_id", "drop"))
     cleaned = rows.filter(~nw.col("query_id").is_null())
     cleaned = engine.lookup(cleaned, users.select("user_id", "held_out"), "user_id")
     cleaned = cleaned.select("user_id", "held_out", "time", "row", "query_id", "url_id")
     events = Events(engine.materialise(cleaned, "events"), known)
-    return events, RowCounts(_count_users(users), dropped)
+    return events, RowCounts(count_rows(users), dropped)
 
 
-def _placed(rows: Frame) -> Frame:
-    """Rows with their place in the log: it is their number, unless a format has joined rows."""
-    joined = "place" in rows.collect_schema().names()
-    return rows if joined else rows.with_columns(place=nw.col("row"))
-
-
-def _clean(engine: Engine, raw_queries: Frame, rules: CleaningRules) -> tuple[Frame, Frame]:
+def _clean(engine: Engine, raw_queries: Frame, settings: PrepareSettings) -> tuple[Frame, Frame]:
     """What raw queries become (raw_id, query_id, drop), and the texts of the query ids."""
-    clean = partial(clean_texts, rules=rules)
+    clean = partial(clean_texts, settings=settings)
     texts = engine.apply(raw_queries, clean, base.TEXTS, "texts")
     texts, (queries,) = engine.encode(texts, {"query": "query_id"})
     return texts, queries
-
-
-def _count_users(users: Frame) -> int:
-    return int(users.select(nw.len()).collect("polars").item())
-
-
-def _count_dropped(engine: Engine, rows: Frame, texts: Frame) -> dict[str, int]:
-    """How many rows were dropped for each reason: a dropped query has no id."""
-    dropped = rows.filter(nw.col("query_id").is_null()).select("raw_id")
-    reasons = engine.lookup(dropped, texts.select("raw_id", "drop"), "raw_id")
-    dropped_rows = (
-        reasons.group_by("drop").agg(rows=nw.len()).select("drop", "rows").collect("polars")
-    )
-    counts = dict(dropped_rows.rows())
-    return {reason: int(counts.get(reason, 0)) for reason in DROP_REASONS}
 
 
 def correct_spelling(
     engine: Engine, events: Events, background: nw.Expr, min_users: int
 ) -> tuple[Events, SpellingReport]:
     """Correct the distinct queries by the counts of the `background` rows."""
-    speller, counts = _learn(engine, events, background)
+    words = find_words(engine, events.texts.queries, "spelling")
+    seen = events.rows.filter(background).select("user_id", "query_id")
+    typed = words.of(seen, "spelling_typed")
+    by_word = words.spell(engine.count_with_users(typed, ["word_id"]), word_id="word")
+    counts = {word: counted for (word,), counted in _counted(by_word, "word")}
+    by_pair = _counted(count_word_pairs(words, typed, MIN_PAIR_USERS), "first", "second")
+    pairs = {(first, second): counted for (first, second), counted in by_pair}
+    typed_words = words.texts.select("word").collect("polars")["word"].to_list()
+    speller = learn_spelling(sorted(typed_words), counts, pairs)
     correct = partial(correct_texts, speller=speller)
     corrected = engine.apply(events.texts.queries, correct, base.CORRECTED, "corrected")
     mapping, (queries,) = engine.encode(corrected, {"query": "corrected_id"})
@@ -367,17 +332,6 @@ def correct_texts(batch: pl.DataFrame, speller: Speller) -> pl.DataFrame:
         pl.Series("query", corrected, dtype=pl.String),
         pl.Series("changes", changes, dtype=pl.String),
     )
-
-
-def _learn(engine: Engine, events: Events, background: nw.Expr) -> tuple[Speller, WordCounts]:
-    seen = events.rows.filter(background)
-    words = find_words(engine, events.texts.queries, "spelling")
-    typed = words.of(seen.select("user_id", "query_id"), "spelling_typed")
-    counts = {word: counted for (word,), counted in _counted(count_words(words, typed, 1), "word")}
-    pairs = _counted(count_word_pairs(words, typed, MIN_PAIR_USERS), "first", "second")
-    by_pair = {(first, second): counted for (first, second), counted in pairs}
-    typed_words = words.texts.select("word").collect("polars")["word"].to_list()
-    return learn_spelling(sorted(typed_words), counts, by_pair), counts
 
 
 def _counted(table: Frame, *texts: str) -> list[tuple[tuple[str, ...], Counted]]:

@@ -72,25 +72,21 @@ def count_background(
     word_counts = engine.count_with_users(typed, ["word_id"]).filter(nw.col("users") >= min_users)
     word_counts = _with_sessions(engine, word_counts, typed, "word_id")
     ids = known.select("query_id")
-    clicks = _count_clicks(engine, sessions.clicks.filter(background), ids)
+    clicked = sessions.clicks.filter(background).join(ids, on="query_id", how="semi")
+    clicks = engine.count_with_users(clicked, ["query_id", "url_id"])
+    clicks = _with_text(engine, clicks, queries, "query", query_id="query")
+    pairs = rows.filter(~nw.col("next_id").is_null()).join(ids, on="query_id", how="semi")
+    pairs = pairs.join(ids.rename({"query_id": "next_id"}), on="next_id", how="semi")
+    followers = engine.count_with_users(pairs, ["query_id", "next_id"])
     return CountTables(
         queries=_with_text(engine, known, queries, "query", query_id="query"),
         words=words.spell(word_counts, word_id="word"),
         # All pairs: the guard tells a pair that few users typed from one that nobody typed.
         word_pairs=count_word_pairs(words, typed, 1),
         followers=_with_text(
-            engine,
-            _count_followers(engine, rows, ids),
-            *(queries, "query"),
-            query_id="anchor",
-            next_id="next",
+            engine, followers, queries, "query", query_id="anchor", next_id="next"
         ),
-        clicks=_with_text(
-            engine,
-            _with_text(engine, clicks, queries, "query", query_id="query"),
-            *(urls, "click"),
-            url_id="url",
-        ),
+        clicks=_with_text(engine, clicks, urls, "click", url_id="url"),
     )
 
 
@@ -120,31 +116,12 @@ def split_words(batch: pl.DataFrame) -> pl.DataFrame:
     return words.with_columns(next_word=pl.when(follows).then(pl.col("word").shift(-1)))
 
 
-def count_words(words: Words, typed: Frame, min_users: int) -> Frame:
-    """The words of `typed` (see `Words.of`) that enough users typed."""
-    counts = words.engine.count_with_users(typed, ["word_id"]).filter(nw.col("users") >= min_users)
-    return words.spell(counts, word_id="word")
-
-
 def count_word_pairs(words: Words, typed: Frame, min_users: int) -> Frame:
-    """The same for adjacent words: first, second."""
+    """The pairs of adjacent words of `typed` (see `Words.of`) that enough users typed."""
     pairs = typed.filter(~nw.col("next_id").is_null())
     counts = words.engine.count_with_users(pairs, ["word_id", "next_id"])
     counts = counts.filter(nw.col("users") >= min_users)
     return words.spell(counts, word_id="first", next_id="second")
-
-
-def _count_followers(engine: Engine, rows: Frame, ids: Frame) -> Frame:
-    pairs = rows.filter(~nw.col("next_id").is_null())
-    known_pairs = pairs.join(ids, on="query_id", how="semi").join(
-        ids.rename({"query_id": "next_id"}), on="next_id", how="semi"
-    )
-    return engine.count_with_users(known_pairs, ["query_id", "next_id"])
-
-
-def _count_clicks(engine: Engine, clicked: Frame, ids: Frame) -> Frame:
-    known_clicks = clicked.join(ids, on="query_id", how="semi")
-    return engine.count_with_users(known_clicks, ["query_id", "url_id"])
 
 
 def _with_text(engine: Engine, rows: Frame, texts: Frame, text: str, **names: str) -> Frame:
@@ -184,14 +161,6 @@ def undecided_share(useful: int, clicked_and_followed: int) -> float:
 
 def usefulness(data: PreparedData, split: str) -> Iterator[float]:
     """How useful each query of a split was, from 0 to 1, in the order of `data.sessions`."""
-    share = _background_share(data)
-    marked = with_usefulness(nw.from_native(data.session_rows(split)))
-    rows: pl.LazyFrame = marked.to_native()
-    value = pl.col(USEFUL).cast(pl.Float64) + pl.col(UNDECIDED).cast(pl.Float64) * share
-    yield from rows.sort("session", "position").select(value).collect().to_series()
-
-
-def _background_share(data: PreparedData) -> float:
     rows: pl.LazyFrame = with_usefulness(
         nw.from_native(data.session_rows("background"))
     ).to_native()
@@ -200,7 +169,11 @@ def _background_share(data: PreparedData) -> float:
     useful, undecided, clicks = sums.row(0)
     if not clicks:
         raise InputError(f"{data.path}: {NO_CLICKS}; leave out what learns from clicks")
-    return undecided_share(useful, clicks - undecided)
+    share = undecided_share(useful, clicks - undecided)
+    marked = with_usefulness(nw.from_native(data.session_rows(split)))
+    rows = marked.to_native()
+    value = pl.col(USEFUL).cast(pl.Float64) + pl.col(UNDECIDED).cast(pl.Float64) * share
+    yield from rows.sort("session", "position").select(value).collect().to_series()
 
 
 NO_CLICKS = "no query was clicked, so that none can be said to have been useful"

@@ -21,9 +21,8 @@ from nextquery.logs.cleaning import (
     REJECTED_OWNERS,
     ROBOTS,
     ROWS,
-    CleaningRules,
     Events,
-    RobotCounts,
+    ExcludedCounts,
     RowCounts,
     SpellingReport,
     Texts,
@@ -74,11 +73,18 @@ def prepare(
         parse_cuts(settings.split_at, settings.read.time_zone)
     if settings.split_days:
         parse_days(settings.split_days)
-    rules = CleaningRules(settings.keep_personal_data, settings.drop_urls, settings.recogniser)
-    titles = read_titles(settings.titles, rules) if settings.titles else []
-    settings, engine_reason = _with_engine(settings, logs)
+    titles = read_titles(settings.titles, settings) if settings.titles else []
+    engine_reason = {}
+    if settings.engine == AUTO:
+        local = [Path(log) for log in logs if "://" not in str(log)]
+        choice = choose_engine(find_files(local))
+        settings = replace(settings, engine=choice.name)
+        engine_reason = {"engine_reason": choice.reason}
     if settings.engine == "spark":
-        _check_name(out)
+        try:
+            str(out.absolute()).encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{out}: Spark opens UTF-8 names only; choose another `out`") from None
     entries: dict[str, Any] = {}
     with publish(out, "data", entries) as folder:
         work = folder / "work"
@@ -90,7 +96,7 @@ def prepare(
             split = split_rule(engine.scan(rows), settings)
             progress("cleaning", 0)
             journal = folder / ROWS if settings.journal else None
-            cleaned = partial(read_events, engine, rows, split.held_out(), rules, journal)
+            cleaned = partial(read_events, engine, rows, split.held_out(), settings, journal)
             entries |= write_tables(engine, folder, settings, split, cleaned, progress)
         finally:
             engine.close()
@@ -100,7 +106,14 @@ def prepare(
         if settings.journal:
             (work / OWNERS).replace(folder / REJECTED_OWNERS)
         shutil.rmtree(work)
-        entries["counts"] = {**read_counts(read), **entries["counts"], "titles": len(titles)}
+        entries["counts"] = {
+            "rows_read": read.rows_read,
+            "rows_accepted": read.rows_accepted,
+            "rows_rejected": read.rows_rejected,
+            "rejected": dict(read.reasons),
+            **entries["counts"],
+            "titles": len(titles),
+        }
         entries["settings"] = settings_entry(settings, read, split) | engine_reason
         entries["logs"] = [asdict(file) for file in read.files]
     return entries
@@ -120,7 +133,7 @@ def write_tables(
     """
     events, row_counts = read()
     events, excluded = exclude_users(engine, events, settings.exclude_users)
-    bots = RobotCounts()
+    bots = ExcludedCounts()
     if not settings.keep_robots:
         events, bots = leave_out_robots(engine, events, ROBOTS)
     corrections = SpellingReport()
@@ -169,25 +182,6 @@ def split_rule(rows: Frame, settings: PrepareSettings) -> SplitRule:
     return SplitRule(cuts, settings.holdout_users)
 
 
-def _with_engine(
-    settings: PrepareSettings, logs: Sequence[str | Path]
-) -> tuple[PrepareSettings, dict[str, str]]:
-    """The settings with an engine's name for `auto`, and what the manifest says of it."""
-    if settings.engine != AUTO:
-        return settings, {}
-    local = [Path(log) for log in logs if "://" not in str(log)]
-    choice = choose_engine(find_files(local))
-    return replace(settings, engine=choice.name), {"engine_reason": choice.reason}
-
-
-def _check_name(out: Path) -> None:
-    """Refuse a place that Spark cannot open."""
-    try:
-        str(out.absolute()).encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{out}: Spark opens UTF-8 names only; choose another `out`") from None
-
-
 def read_into(
     engine: Engine,
     logs: Sequence[str | Path],
@@ -203,13 +197,11 @@ def read_into(
     addresses = [str(log) for log in logs if "://" in str(log)]
     if not addresses:
         paths = find_files([Path(log) for log in logs])
-        return read_logs(
-            paths,
-            settings.read,
-            work,
-            lambda done, total: progress("reading", done / total),
-            engine,
-        )
+
+        def report(done: int, total: int) -> None:
+            progress("reading", done / total)
+
+        return read_logs(paths, settings.read, work, report, engine)
     if settings.engine != "spark" or len(addresses) < len(logs):
         raise InputError(f"{addresses[0]}: addresses need `engine=spark`, without files")
     from nextquery.logs.engines.spark import SparkEngine, read_addresses
@@ -237,8 +229,8 @@ def _split_sizes(rows: Frame, splits: Sequence[str]) -> dict[str, Any]:
         queries=nw.len(),
         too_long=nw.col("too_long").cast(nw.Int64).sum(),
     )
-    columns = groups.select("split", "single", "sessions", "queries", "too_long").collect("polars")
-    counted = columns.rows()
+    columns = groups.select("split", "single", "sessions", "queries", "too_long")
+    counted = columns.collect("polars").rows()
     sizes = {(split, single): counts for split, single, *counts in counted}
     several = {name: sizes.get((SPLIT_CODES[name], False), (0, 0)) for name in splits}
     single = {name: sizes.get((SPLIT_CODES[name], True), (0, 0)) for name in splits}
@@ -274,10 +266,8 @@ def _write_counts(
     for name, schema in base.COUNTS.items():
         file = folder / "counts" / f"{name}.parquet"
         engine.write(getattr(counts, name), file, schema, ["-count", *COUNT_KEYS[name]])
-    words = pl.scan_parquet(folder / "counts" / "words.parquet", glob=False).head(
-        settings.vocabulary_size
-    )
-    vocabulary = words.select("word").collect()["word"].to_list()
+    words = pl.scan_parquet(folder / "counts" / "words.parquet", glob=False).select("word")
+    vocabulary = words.head(settings.vocabulary_size).collect()["word"].to_list()
     write_text(folder / "vocabulary.txt", "".join(f"{word}\n" for word in vocabulary))
 
 
@@ -285,21 +275,6 @@ def write_titles(folder: Path, titles: Sequence[str]) -> None:
     """Write the titles into a data folder, if there are any."""
     if titles:
         write_text(folder / TITLES, "".join(f"{title}\n" for title in titles))
-
-
-def _split_by(settings: PrepareSettings) -> str:
-    """What decides the cuts: given `times`, `days` at the end, or the paper's `proportions`."""
-    return "times" if settings.split_at else "days" if settings.split_days else "proportions"
-
-
-def read_counts(read: ReadResult) -> dict[str, Any]:
-    """What the manifest says of the rows that were read."""
-    return {
-        "rows_read": read.rows_read,
-        "rows_accepted": read.rows_accepted,
-        "rows_rejected": read.rows_rejected,
-        "rejected": dict(read.reasons),
-    }
 
 
 def settings_entry(settings: PrepareSettings, read: ReadResult, rule: SplitRule) -> dict[str, Any]:
@@ -315,9 +290,10 @@ def settings_entry(settings: PrepareSettings, read: ReadResult, rule: SplitRule)
     reading = {**values.pop("read"), "format": read.format, "format_reason": read.reason}
     if not settings.keep_robots:
         values["robots"] = str(ROBOTS)
+    days = settings.split_days
     return {
         **reading,
         **values,
         "split_at": [time.isoformat() for time in rule.cuts],
-        "split_by": _split_by(settings),
+        "split_by": "times" if settings.split_at else "days" if days else "proportions",
     }

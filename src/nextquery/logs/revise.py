@@ -15,7 +15,7 @@ import polars as pl
 
 from nextquery.artifacts import publish
 from nextquery.errors import ArtifactError, InputError, LogError
-from nextquery.logs.cleaning import REJECTED_OWNERS, ROWS, CleaningRules, read_events, read_journal
+from nextquery.logs.cleaning import REJECTED_OWNERS, ROWS, read_events, read_journal
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.engines import open_engine
 from nextquery.logs.formats.base import JoinedFormat
@@ -255,9 +255,8 @@ def _read_new(
     try:
         read = read_into(engine, logs, settings, work, progress)
         progress("cleaning", 0)
-        rules = CleaningRules(settings.keep_personal_data, settings.drop_urls, settings.recogniser)
         nobody = SplitRule((datetime.min, datetime.min, datetime.min)).held_out()
-        read_events(engine, work / "rows", nobody, rules, work / "rows.parquet")
+        read_events(engine, work / "rows", nobody, settings, work / "rows.parquet")
     finally:
         engine.close()
     return read

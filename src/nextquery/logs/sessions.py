@@ -5,13 +5,14 @@ What one user adds to the background is limited, so that nobody decides alone wh
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from zoneinfo import ZoneInfo
 
 import narwhals as nw
 
 from nextquery.errors import InputError
 from nextquery.logs.data_folder import SPLITS, UNSEEN_USERS
-from nextquery.logs.engines.base import Engine, Frame, Rows
+from nextquery.logs.engines.base import Engine, Frame, Rows, count_rows
 from nextquery.logs.privacy import USER_BITS
 
 _MARKED = (
@@ -170,12 +171,14 @@ def limit_users(
     background = nw.col("split") == SPLIT_CODES["background"]
     rows = sessions.queries.filter(background).with_columns(day=nw.col("time").dt.date())
     sizes = engine.materialise(rows.group_by("user_id").agg(searches=nw.len()), "user_sizes")
-    most = limit.searches(*_totals(sizes))
+    totals = sizes.select(searches=nw.col("searches").sum(), users=nw.len()).collect("polars")
+    ((searches_in_all, users_in_all),) = totals.rows()
+    most = limit.searches(int(searches_in_all or 0), int(users_in_all))
     by_day = rows.group_by("user_id", "query_id", "day").agg(searches=nw.len())
     repeating = by_day.filter(nw.col("searches") > limit.repeats).select("user_id")
     busy = sizes.filter(nw.col("searches") > most).select("user_id")
     limited = engine.materialise(nw.concat([repeating, busy]).unique(), "limited_users")
-    users = _count(limited)
+    users = count_rows(limited)
     if not users:
         return sessions, LimitCounts()
     searches = engine.materialise(rows.join(limited, on="user_id", how="semi"), "their_searches")
@@ -186,14 +189,16 @@ def limit_users(
         limited_searches.filter(nw.col("number") <= most), "their_newest_searches"
     )
     closed = engine.materialise(_close_up(limited_searches), "their_sessions")
-    columns = sessions.queries.collect_schema().names()
-    unlimited = sessions.queries.join(limited, on="user_id", how="anti")
-    later = sessions.queries.filter(~background).join(limited, on="user_id", how="semi")
-    queries = nw.concat([frame.select(*columns) for frame in (unlimited, later, closed)])
-    clicks = _limit_clicks(sessions.clicks, limited, limited_searches, limit)
-    counts = LimitCounts(users, _count(searches) - _count(closed))
+    # Clicks of limited users count from their first kept search on, and few per day.
+    since = limited_searches.group_by("user_id").agg(since=nw.col("time").min())
+    clicks = sessions.clicks.filter(background).join(since, on="user_id")
+    clicks = clicks.filter(nw.col("time") >= nw.col("since"))
+    clicks = clicks.with_columns(day=nw.col("time").dt.date())
+    clicks = _first(clicks, limit.repeats, ["user_id", "query_id", "url_id", "day"], ["time"])
+    counts = LimitCounts(users, count_rows(searches) - count_rows(closed))
     return SessionRows(
-        engine.materialise(queries, "limited_queries"), engine.materialise(clicks, "limited_clicks")
+        engine.materialise(_replace(sessions.queries, limited, closed), "limited_queries"),
+        engine.materialise(_replace(sessions.clicks, limited, clicks), "limited_clicks"),
     ), counts
 
 
@@ -224,30 +229,13 @@ def _close_up(rows: Frame) -> Frame:
     )
 
 
-def _limit_clicks(clicks: Frame, limited: Frame, kept: Frame, limit: UserLimit) -> Frame:
-    """The clicks, those of limited users from their first kept search on, and few per day."""
-    background = nw.col("split") == SPLIT_CODES["background"]
-    columns = clicks.collect_schema().names()
-    since = kept.group_by("user_id").agg(since=nw.col("time").min())
-    their_clicks = clicks.filter(background).join(since, on="user_id")
-    their_clicks = their_clicks.filter(nw.col("time") >= nw.col("since"))
-    their_clicks = their_clicks.with_columns(day=nw.col("time").dt.date())
-    their_clicks = _first(
-        their_clicks, limit.repeats, ["user_id", "query_id", "url_id", "day"], ["time"]
-    )
-    unlimited = clicks.join(limited, on="user_id", how="anti")
-    later = clicks.filter(~background).join(limited, on="user_id", how="semi")
-    return nw.concat([frame.select(*columns) for frame in (unlimited, later, their_clicks)])
-
-
-def _totals(sizes: Frame) -> tuple[int, int]:
-    totals = sizes.select(searches=nw.col("searches").sum(), users=nw.len()).collect("polars")
-    ((searches, users),) = totals.rows()
-    return int(searches or 0), int(users)
-
-
-def _count(frame: Frame) -> int:
-    return int(frame.select(nw.len()).collect("polars").item())
+def _replace(rows: Frame, limited: Frame, kept: Frame) -> Frame:
+    """The rows with `kept` in the place of the background rows of limited users."""
+    columns = rows.collect_schema().names()
+    unlimited = rows.join(limited, on="user_id", how="anti")
+    later = rows.filter(nw.col("split") != SPLIT_CODES["background"])
+    later = later.join(limited, on="user_id", how="semi")
+    return nw.concat([frame.select(*columns) for frame in (unlimited, later, kept)])
 
 
 PAPER_DAYS = (61, 14, 8, 9)
@@ -299,12 +287,10 @@ def parse_cuts(text: str, zone: str) -> tuple[datetime, datetime, datetime]:
 def paper_cuts(first: datetime, last: datetime) -> tuple[datetime, datetime, datetime]:
     """Cut the time from the first to the last row in the paper's proportions, at full seconds."""
     span = last - first
-    days, total = 0, sum(PAPER_DAYS)
-    cuts = []
-    for length in PAPER_DAYS[:-1]:
-        days += length
-        cuts.append(first + timedelta(seconds=span * days // total // timedelta(seconds=1)))
-    return cuts[0], cuts[1], cuts[2]
+    second, total = timedelta(seconds=1), sum(PAPER_DAYS)
+    starts = list(accumulate(PAPER_DAYS))
+    one, two, three = (first + span * days // total // second * second for days in starts[:-1])
+    return one, two, three
 
 
 def parse_days(text: str) -> tuple[float, float, float]:
@@ -336,11 +322,9 @@ def last_days_cuts(
     >>> [f"{cut:%d %Hh}" for cut in last_days_cuts(datetime(2026, 5, 9, 18), (2, 1, 0.5))]
     ['06 06h', '08 06h', '09 06h']
     """
-    ends = [
-        timedelta(seconds=round(86400 * sum(days[first_split:])))
-        for first_split in range(len(days))
-    ]
-    first, second, third = (last.replace(microsecond=0) - end for end in ends)
+    lengths = [round(86400 * sum(days[split:])) for split in range(len(days))]
+    end = last.replace(microsecond=0)
+    first, second, third = (end - timedelta(seconds=length) for length in lengths)
     return first, second, third
 
 

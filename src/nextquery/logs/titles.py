@@ -17,7 +17,8 @@ import polars as pl
 
 from nextquery.artifacts.files import check_plain_file, read_plain_text
 from nextquery.errors import InputError
-from nextquery.logs.cleaning import CleaningRules, clean_texts
+from nextquery.logs.cleaning import clean_texts
+from nextquery.logs.settings import PrepareSettings
 
 LONGEST = 100
 """Characters of a normalised title that can be shown as a suggestion; longer ones are left out."""
@@ -26,7 +27,7 @@ _LARGEST = 200_000_000
 _SEPARATORS = (",", ";", "\t", "|")
 
 
-def read_titles(source: str, rules: CleaningRules) -> list[str]:
+def read_titles(source: str, settings: PrepareSettings) -> list[str]:
     """The normalised titles of FILE or FILE:column, each once, in their order.
 
     A file that begins as XML is a sitemap, with a column it is CSV, else it has one title per line.
@@ -35,7 +36,7 @@ def read_titles(source: str, rules: CleaningRules) -> list[str]:
     check_plain_file(file)
     raw = _csv_column(file, column) if column else _lines_or_sitemap(file)
     texts = pl.DataFrame({"query": raw}, schema={"query": pl.String}).with_row_index("raw_id")
-    cleaned = clean_texts(texts, rules)["query"].drop_nulls().unique(maintain_order=True)
+    cleaned = clean_texts(texts, settings)["query"].drop_nulls().unique(maintain_order=True)
     titles = cleaned.filter(cleaned.str.len_chars() <= LONGEST).to_list()
     if not titles:
         raise InputError(

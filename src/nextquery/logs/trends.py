@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from math import exp, lgamma, log, log1p
+from typing import cast
 
 import polars as pl
 
-from nextquery.logs.data_folder import PreparedData
+from nextquery.logs.data_folder import UNSEEN_USERS, PreparedData
 from nextquery.logs.settings import TrendSettings
 
 
@@ -60,9 +61,11 @@ def find_trends(data: PreparedData, settings: TrendSettings | None = None) -> Tr
     True
     """
     chosen = settings or TrendSettings()
-    daily = _users_by_day(data)
-    last = daily["day"].max()
-    assert isinstance(last, date)
+    # Each user's queries, once a day.
+    rows = pl.concat([data.search_rows(name) for name in data.splits if name != UNSEEN_USERS])
+    days = rows.select("user", "query", day=pl.col("time").dt.date())
+    daily = days.unique().collect(engine="streaming")
+    last = cast(date, daily["day"].max())
     first = last - timedelta(days=chosen.days - 1)
     past = first - timedelta(days=chosen.past_days)
     recent = daily.filter(pl.col("day") >= first)
@@ -72,24 +75,10 @@ def find_trends(data: PreparedData, settings: TrendSettings | None = None) -> Tr
     if before.is_empty() or tested.is_empty():
         return TrendReport(first, last, past, 0, ())
     share = len(recent) / (len(recent) + len(before))
-    days_before = (first - max(past, _first_day(daily))).days
+    days_before = (first - max(past, cast(date, daily["day"].min()))).days
     trends = _trends(tested, share, days_before / chosen.days)
     named = tuple(trend for trend in trends if trend.q <= chosen.rate and trend.growth > 1)
     return TrendReport(first, last, past, len(tested), named)
-
-
-def _first_day(daily: pl.DataFrame) -> date:
-    first = daily["day"].min()
-    assert isinstance(first, date)
-    return first
-
-
-def _users_by_day(data: PreparedData) -> pl.DataFrame:
-    """Each user's queries, once a day: user, query, day."""
-    splits = [split for split in data.splits if split != "unseen_users"]
-    rows = pl.concat([data.search_rows(split) for split in splits])
-    days = rows.select("user", "query", day=pl.col("time").dt.date())
-    return days.unique().collect(engine="streaming")
 
 
 def _tested(recent: pl.DataFrame, before: pl.DataFrame, least: int) -> pl.DataFrame:
@@ -97,10 +86,8 @@ def _tested(recent: pl.DataFrame, before: pl.DataFrame, least: int) -> pl.DataFr
     lately = recent.group_by("query").agg(pl.col("user").n_unique().alias("users"), recent=pl.len())
     enough_users = lately.filter(pl.col("users") >= least)
     past = before.group_by("query").agg(before=pl.len())
-    joined = enough_users.join(past, on="query", how="left").with_columns(
-        pl.col("before").fill_null(0)
-    )
-    return joined.sort("query")
+    joined = enough_users.join(past, on="query", how="left")
+    return joined.with_columns(pl.col("before").fill_null(0)).sort("query")
 
 
 def _trends(tested: pl.DataFrame, share: float, periods: float) -> list[Trend]:
@@ -123,9 +110,7 @@ def at_least(successes: int, trials: int, chance: float) -> float:
     >>> at_least(0, 10, 0.5)
     1.0
     """
-    if successes <= 0:
-        return 1.0
-    if chance >= 1:
+    if successes <= 0 or chance >= 1:
         return 1.0
     fixed = lgamma(trials + 1)
     logs = [

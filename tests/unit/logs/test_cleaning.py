@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextquery.logs.cleaning import (
-    CleaningRules,
     Events,
-    RobotCounts,
+    ExcludedCounts,
     RobotRule,
     RowCounts,
     Texts,
@@ -25,6 +24,7 @@ from nextquery.logs.cleaning import (
     read_events,
 )
 from nextquery.logs.engines.base import Engine, Frame
+from nextquery.logs.settings import PrepareSettings
 from nextquery.logs.spelling import Counted, Speller, inflected, learn_spelling
 from nextquery.normalise import normalise_query
 
@@ -37,16 +37,16 @@ def test_the_vector_rule_is_the_one_rule(texts: list[str]) -> None:
     assert normalise_texts(series).to_list() == [normalise_query(text) for text in texts]
 
 
-def _drops(rules: CleaningRules, *queries: str) -> list[str | None]:
+def _drops(rules: PrepareSettings, *queries: str) -> list[str | None]:
     batch = pl.DataFrame({"raw_id": range(len(queries)), "query": queries})
     return clean_texts(batch, rules)["drop"].to_list()
 
 
 def test_each_query_is_dropped_for_its_reason() -> None:
     queries = ("!?", "call 555-123-4567", "www.example.com", "red shoes")
-    assert _drops(CleaningRules(), *queries) == ["empty", "personal", None, None]
-    assert _drops(CleaningRules(drop_urls=True), *queries) == ["empty", "personal", "url", None]
-    assert _drops(CleaningRules(keep_personal_data=True), *queries) == ["empty", None, None, None]
+    assert _drops(PrepareSettings(), *queries) == ["empty", "personal", None, None]
+    assert _drops(PrepareSettings(drop_urls=True), *queries) == ["empty", "personal", "url", None]
+    assert _drops(PrepareSettings(keep_personal_data=True), *queries) == ["empty", None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_each_query_is_dropped_for_its_reason() -> None:
     ],
 )
 def test_addresses(query: str, dropped: bool) -> None:
-    (drop,) = _drops(CleaningRules(drop_urls=True), query)
+    (drop,) = _drops(PrepareSettings(drop_urls=True), query)
     assert (drop == "url") == dropped
 
 
-RULES = CleaningRules()
+RULES = PrepareSettings()
 
 
 def _read(engine: Engine, folder: Path, typed: list[tuple[str, str]]) -> tuple[Events, RowCounts]:
@@ -150,7 +150,7 @@ def test_who_asks_too_much_in_an_hour_or_in_all(engine: Engine, tmp_path: Path) 
     ]
     left, counts = leave_out_robots(engine, events_of(engine, tmp_path, typed), RULE)
     assert users_left(left.rows) == [2, 3, 5, 6]
-    assert counts == RobotCounts(2, 42)
+    assert counts == ExcludedCounts(2, 42)
     assert left.rows.select(nw.len()).collect("polars").item() == len(typed) - 42
 
 
@@ -161,7 +161,7 @@ def test_without_likely_bots_the_rows_are_the_same(
     events = events_of(engine, tmp_path, visits(1, queries, 5, timedelta(seconds=1)))
     left, counts = leave_out_robots(engine, events, RULE)
     assert left is events
-    assert counts == RobotCounts()
+    assert counts == ExcludedCounts()
 
 
 WORDS = {

@@ -10,7 +10,7 @@ import pytest
 
 from nextquery.errors import InputError, LogError
 from nextquery.guard.guard import Guard, TitleHits
-from nextquery.logs.cleaning import REJECTED_OWNERS, ROWS, CleaningRules
+from nextquery.logs.cleaning import REJECTED_OWNERS, ROWS
 from nextquery.logs.data_folder import PreparedData
 from nextquery.logs.prepare import prepare
 from nextquery.logs.privacy import pseudonym
@@ -136,7 +136,7 @@ def test_titles_are_read_and_cleaned_as_queries_are(tmp_path: Path, name: str) -
     content = FILES[name.removesuffix(".gz")].encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     source = str(tmp_path / name) + (":title" if name.endswith(".csv") else "")
-    assert read_titles(source, CleaningRules()) == ["red shoes", "blue hats"]
+    assert read_titles(source, PrepareSettings()) == ["red shoes", "blue hats"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_file_without_titles_is_refused_by_what_it_lacks(
 ) -> None:
     (tmp_path / "titles").write_text(content)
     with pytest.raises(InputError, match=message):
-        read_titles(f"{tmp_path / 'titles'}{column}", CleaningRules())
+        read_titles(f"{tmp_path / 'titles'}{column}", PrepareSettings())
 
 
 HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"

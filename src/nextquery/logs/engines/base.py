@@ -247,6 +247,11 @@ class Engine(ABC):
         """Release the engine's resources."""
 
 
+def count_rows(frame: Frame) -> int:
+    """The number of rows."""
+    return int(frame.select(nw.len()).collect("polars").item())
+
+
 def sort_keys(by: Sequence[str]) -> tuple[list[str], list[bool]]:
     """`["-count", "query"]` as column names and which of them go downwards."""
     return [key.removeprefix("-") for key in by], [key.startswith("-") for key in by]
