@@ -123,19 +123,17 @@ class PreparedData:
         """The rows of all searches of a split: those of its sessions, then single searches."""
         files = self.session_files(split)
         if self.counts_single_searches:
-            files += [self._folder / name for name in self.artifact.files(self._single(split))]
+            files += [
+                self._folder / name for name in self.artifact.files(f"{SINGLE_SEARCHES}/{split}")
+            ]
         return pl.scan_parquet(files)
 
     def search_folders(self, split: str) -> list[Path]:
         """The folders with all searches of a split, for an engine that reads whole folders."""
         folders = [self.session_folder(split)]
         if self.counts_single_searches:
-            folders.append(self._own_folder(self._single(split)))
+            folders.append(self._own_folder(f"{SINGLE_SEARCHES}/{split}"))
         return folders
-
-    @staticmethod
-    def _single(split: str) -> str:
-        return f"{SINGLE_SEARCHES}/{split}"
 
     def sessions(self, split: str) -> Iterator[Session]:
         """The sessions of a split in order, read some rows at a time."""
@@ -157,7 +155,10 @@ class PreparedData:
         if not self._within_sessions or not self.artifact.files(SINGLE_SEARCHES):
             return table
         if name in _TEXT_OF_TABLE:
-            return self._session_counts(table, _TEXT_OF_TABLE[name])
+            text = _TEXT_OF_TABLE[name]
+            counts = table.select(text, count="session_count", users="session_users")
+            enough_users = counts.filter(pl.col("users") >= self.min_users)
+            return enough_users.sort(["count", text], descending=[True, False])
         queries = self.counts("queries").select("query")
         if name == "clicks":
             return table.join(queries, on="query", how="semi", maintain_order="left")
@@ -166,11 +167,6 @@ class PreparedData:
                 renamed = queries.rename({"query": side})
                 table = table.join(renamed, on=side, how="semi", maintain_order="left")
         return table
-
-    def _session_counts(self, table: pl.LazyFrame, text: str) -> pl.LazyFrame:
-        counts = table.select(text, count="session_count", users="session_users")
-        enough_users = counts.filter(pl.col("users") >= self.min_users)
-        return enough_users.sort(["count", text], descending=[True, False])
 
     def words(self) -> list[str]:
         """The vocabulary's words, most frequent first."""
@@ -230,11 +226,10 @@ def _check_table(file: Path, name: str, columns: Sequence[str]) -> None:
         missing = [column for column in columns if column not in schema]
         if missing:
             raise ArtifactError(f"{name} has no column {missing[0]!r}")
-        all_columns = pl.all()
         years = [pl.col(c).dt.year() for c, kind in schema.items() if isinstance(kind, pl.Datetime)]
         facts = rows.select(
-            all_columns.hash().sum(),
-            all_columns.null_count().name.suffix(" nulls"),
+            pl.all().hash().sum(),
+            pl.all().null_count().name.suffix(" nulls"),
             *(year.min().name.suffix(" first") for year in years),
             *(year.max().name.suffix(" last") for year in years),
         )

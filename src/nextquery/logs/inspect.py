@@ -155,28 +155,49 @@ class Advice:
 
 def advise(data: PreparedData, facts: LogFacts) -> tuple[Advice, ...]:
     """What to know and do about a prepared log."""
-    return (*problems(data, facts), *_models(data, facts))
+    sessions = facts.counts["sessions"]["background"]
+    clicks = " that ended in a click" if has_clicks(data) else ""
+    if sessions >= HRED_SESSIONS:
+        neural = Advice(
+            f"{sessions:,} background sessions are enough to train HRED, which suggests for "
+            "queries and sessions that counts have never seen.",
+            "train DATA --out model --config small",
+        )
+    else:
+        neural = Advice(
+            f"{sessions:,} background sessions are few for HRED (about {HRED_SESSIONS:,} are "
+            "needed); try the smallest config and compare.",
+            "train DATA --out model --config tiny",
+        )
+    return (
+        *problems(data, facts),
+        Advice(
+            "Adjacency shows what usually follows a query: at once, from any log.",
+            "fit DATA --kind adjacency --out adjacency",
+        ),
+        Advice(
+            f"Search Shortcuts finds similar sessions{clicks}, and so helps where a query was "
+            "never seen.",
+            "fit DATA --kind shortcuts --out shortcuts",
+        ),
+        neural,
+    )
 
 
 def problems(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
     """What is wrong with a prepared log or missing in it, and what to do about it."""
     yield from dominance(data)
     tested = facts.counts["sessions"].get("test", 0)
-    yield from _too_little_known(data, "test" if tested and "test" in data.splits else "background")
+    yield from emptiness(data, "test" if tested and "test" in data.splits else "background")
     if tested < EXPERIMENT_SESSIONS:
         yield Advice(
             f"{tested:,} test sessions are too few to tell models apart; "
-            "collect more days before you trust an experiment.",
+            "collect more days before you trust an experiment."
         )
     if not has_clicks(data):
         yield Advice(
             "The log has no clicks: Search Shortcuts takes every session's end for a good one.",
         )
-
-
-def emptiness(data: PreparedData) -> Iterator[Advice]:
-    """Why a count model of this log would be empty or nearly so; quickly found."""
-    yield from _too_little_known(data, "background")
 
 
 def dominance(data: PreparedData) -> Iterator[Advice]:
@@ -185,7 +206,11 @@ def dominance(data: PreparedData) -> Iterator[Advice]:
     Visitors are named by the pseudonyms that `exclude_users` takes, queries only if at least K
     users typed them.
     """
-    rows = _all_rows(data)
+    # Every accepted row, before bots and repeats are left out.
+    if ROWS in data.artifact.manifest["files"]:
+        rows = pl.scan_parquet(data.file(ROWS), glob=False).filter(pl.col("drop").is_null())
+    else:
+        rows = pl.concat([data.search_rows(split) for split in data.splits])
     sizes = rows.group_by("user").agg(rows=pl.len().cast(pl.Int64)).collect(engine="streaming")
     total, users = int(sizes["rows"].sum()), len(sizes)
     if total >= _ENOUGH_ROWS and users > _ALL_DIFFERENT * total:
@@ -232,17 +257,16 @@ def _one_visitor_queries(data: PreparedData, rows: pl.LazyFrame) -> Iterator[Adv
         .head(_NAMED)
         .collect(engine="streaming")
     )
-    column = _query_column(data)
+    settings = data.artifact.entry("settings")
+    columns = settings.get("columns") or {}
+    column = columns.get("query", "Query" if settings.get("format") == "aol" else "query")
     for query, count, user, users, top in queries.iter_rows():
-        placeholder = query in PLACEHOLDERS
-        judgement = (
-            "looks like the label of a search box" if placeholder else "is mostly one visitor's"
-        )
-        advice = (
-            f"`where={column}!={query}` leaves it out"
-            if placeholder
-            else f"{PSEUDONYM}{user} in a file for `exclude_users` leaves that visitor out"
-        )
+        if query in PLACEHOLDERS:
+            judgement = "looks like the label of a search box"
+            advice = f"`where={column}!={query}` leaves it out"
+        else:
+            judgement = "is mostly one visitor's"
+            advice = f"{PSEUDONYM}{user} in a file for `exclude_users` leaves that visitor out"
         yield Advice(
             f"The query {query!r} {judgement}: {count:,} rows of {users:,} users, {top:,} of them "
             f"by one visitor. {advice}.",
@@ -262,29 +286,16 @@ _NAMED = 3
 _FREQUENT, _MOSTLY = 20, 0.5
 
 
-def _all_rows(data: PreparedData) -> pl.LazyFrame:
-    """User and query of every accepted row, before bots and repeats are left out."""
-    if ROWS in data.artifact.manifest["files"]:
-        rows = pl.scan_parquet(data.file(ROWS), glob=False).filter(pl.col("drop").is_null())
-    else:
-        rows = pl.concat([data.search_rows(split) for split in data.splits])
-    return rows.select("user", "query")
-
-
-def _query_column(data: PreparedData) -> str:
-    """What the log calls the column of the query."""
-    settings = data.artifact.entry("settings")
-    columns = settings.get("columns") or {}
-    return str(columns.get("query", "Query" if settings.get("format") == "aol" else "query"))
-
-
 def has_clicks(data: PreparedData) -> bool:
     """Whether anything was clicked in the background."""
     return not data.counts("clicks").head(1).collect().is_empty()
 
 
-def _too_little_known(data: PreparedData, split: str) -> Iterator[Advice]:
-    """Whether too few searches of a split are of known queries, and what a lower K would change."""
+def emptiness(data: PreparedData, split: str = "background") -> Iterator[Advice]:
+    """Whether too few searches of a split are of known queries, and what a lower K would change.
+
+    A count model of such a log would be empty or nearly so.
+    """
     k = data.min_users
     shares = known_shares(data, split, range(1, k + 1))
     lower = [
@@ -318,34 +329,3 @@ def known_shares(data: PreparedData, split: str, levels: Iterable[int]) -> dict[
         .collect(engine="streaming")
     )
     return {int(name): float(value) for name, value in shares.row(0, named=True).items()}
-
-
-def _models(data: PreparedData, facts: LogFacts) -> Iterator[Advice]:
-    background = facts.counts["sessions"]["background"]
-    yield Advice(
-        "Adjacency shows what usually follows a query: at once, from any log.",
-        "fit DATA --kind adjacency --out adjacency",
-    )
-    if has_clicks(data):
-        yield Advice(
-            "Search Shortcuts finds similar sessions that ended in a click, and so helps where a "
-            "query was never seen.",
-            "fit DATA --kind shortcuts --out shortcuts",
-        )
-    else:
-        yield Advice(
-            "Search Shortcuts finds similar sessions, and so helps where a query was never seen.",
-            "fit DATA --kind shortcuts --out shortcuts",
-        )
-    if background >= HRED_SESSIONS:
-        yield Advice(
-            f"{background:,} background sessions are enough to train HRED, which suggests for "
-            "queries and sessions that counts have never seen.",
-            "train DATA --out model --config small",
-        )
-    else:
-        yield Advice(
-            f"{background:,} background sessions are few for HRED (about {HRED_SESSIONS:,} are "
-            "needed); try the smallest config and compare.",
-            "train DATA --out model --config tiny",
-        )

@@ -3,6 +3,7 @@
 import gzip
 import io
 import shutil
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, time, timedelta
@@ -24,7 +25,7 @@ from nextquery.logs.prepare import Progress, read_into, split_rule, write_tables
 from nextquery.logs.privacy import find_recogniser, pseudonym
 from nextquery.logs.reading import rejects
 from nextquery.logs.reading.open import find_files, hash_content
-from nextquery.logs.reading.read_logs import FileRows, ReadResult
+from nextquery.logs.reading.read_logs import FileRows
 from nextquery.logs.reading.rejects import OWNERS, REJECTED, RejectedRows, printable
 from nextquery.logs.sessions import SplitRule
 from nextquery.logs.settings import PrepareSettings, ReadSettings
@@ -155,15 +156,15 @@ def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
     return ordered.filter(number < rejects.MOST_LISTED)
 
 
-_READING = ("format", "columns", "time_zone", "max_rejected", "excerpts", "parameter")
+_READING = (
+    *("format", "columns", "time_zone", "max_rejected", "excerpts", "parameter"),
+    *("encoding", "where"),
+)
 _PREPARING = (
     *("idle_minutes", "holdout_users", "vocabulary_size", "min_users", "spelling"),
     *("keep_personal_data", "drop_urls", "keep_robots", "engine", "spark_master"),
 )
-_READING_LATER = ("encoding", "where")
-_PREPARING_LATER = (
-    *("max_session_queries", "max_user_repeats", "max_user_share", "exclude_users"),
-)
+_PREPARING_LATER = ("max_session_queries", "max_user_repeats", "max_user_share", "exclude_users")
 """Settings that folders of earlier versions do not name; these have the defaults."""
 
 
@@ -192,22 +193,16 @@ def recorded_settings(data: PreparedData, with_recogniser: bool) -> PrepareSetti
     recorded = data.artifact.entry("settings")
     cuts = ",".join(f"{time}+00:00" for time in recorded["split_at"])
     location = recorded.get("recogniser")
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in recorded.items()
+    }
     return PrepareSettings(
-        read=ReadSettings(
-            **{name: recorded[name] for name in _READING},
-            **{name: _recorded(recorded[name]) for name in _READING_LATER if name in recorded},
-        ),
+        read=ReadSettings(**{name: values[name] for name in _READING if name in values}),
         split_at=cuts if recorded["split_by"] == "times" else None,
         split_days=recorded.get("split_days"),
         recogniser=find_recogniser(location) if location and with_recogniser else None,
-        **{name: recorded[name] for name in _PREPARING},
-        **{name: _recorded(recorded[name]) for name in _PREPARING_LATER if name in recorded},
+        **{name: values[name] for name in (*_PREPARING, *_PREPARING_LATER) if name in values},
     )
-
-
-def _recorded(value: Any) -> Any:
-    """A setting of a manifest as the settings class has it."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 def gather(
@@ -217,7 +212,7 @@ def gather(
     work: Path,
     progress: Progress,
 ) -> Material:
-    """The folder's own rows, then those of new logs, read and cleaned."""
+    """The rows of the folder, then those of new logs, read and cleaned."""
     manifest = source.artifact.manifest
     old = Material(
         pl.scan_parquet(source.file(ROWS), glob=False),
@@ -226,30 +221,8 @@ def gather(
         manifest["counts"]["rejected"],
         manifest["counts"]["rows_read"],
     )
-    return _with_new(old, _read_new(settings, logs, work, progress), work) if logs else old
-
-
-def _with_new(old: Material, read: ReadResult, work: Path) -> Material:
-    shifted = pl.col("place") + sum(file.rows for file in old.files)
-    rows = pl.scan_parquet(work / "rows.parquet", glob=False).with_columns(shifted)
-    rejected = read_list(work / REJECTED, work / OWNERS).with_columns(shifted)
-    reasons = dict(old.reasons)
-    for reason, count in read.reasons.items():
-        reasons[reason] = reasons.get(reason, 0) + count
-    return Material(
-        pl.concat([old.rows, rows]),
-        pl.concat([old.rejected, rejected]),
-        old.files + read.files,
-        reasons,
-        old.rows_read + read.rows_read,
-        read.rows_read,
-    )
-
-
-def _read_new(
-    settings: PrepareSettings, logs: Sequence[str | Path], work: Path, progress: Progress
-) -> ReadResult:
-    """Read and clean new logs into a journal of their own."""
+    if not logs:
+        return old
     work.mkdir()
     engine = open_engine(settings.engine, work, settings.spark_master)
     try:
@@ -259,7 +232,17 @@ def _read_new(
         read_events(engine, work / "rows", nobody, settings, work / "rows.parquet")
     finally:
         engine.close()
-    return read
+    shifted = pl.col("place") + sum(file.rows for file in old.files)
+    rows = pl.scan_parquet(work / "rows.parquet", glob=False).with_columns(shifted)
+    rejected = read_list(work / REJECTED, work / OWNERS).with_columns(shifted)
+    return Material(
+        pl.concat([old.rows, rows]),
+        pl.concat([old.rejected, rejected]),
+        old.files + read.files,
+        Counter(old.reasons) + Counter(read.reasons),
+        old.rows_read + read.rows_read,
+        read.rows_read,
+    )
 
 
 Choose = Callable[[pl.LazyFrame], Removal]
@@ -284,17 +267,6 @@ class Revision:
     """Which of the users to be removed had no rows."""
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """What is removed, the new places of the rest, and removed rejected rows by reason."""
-
-    removal: Removal
-    places: Places
-    rejected_gone: Mapping[str, int]
-    users_gone: frozenset[str]
-    """Pseudonyms of the users to be removed who had rows."""
-
-
 def revise(
     data: Path,
     out: Path,
@@ -314,34 +286,54 @@ def revise(
         work = folder / "work"
         work.mkdir(mode=0o700)
         material = gather(source, settings, logs, work / "new", progress)
-        kept = _keep(material, choose(material.rows), folder, settings)
-        entries |= _make_tables(folder, settings, progress)
+        removal = choose(material.rows)
+        places = find_places(material.rows, material.rejected, material.files, removal)
+        _write_part(material.rows, removal, places, work / "journal", settings)
+        gone = write_list(material.rejected, places, folder / REJECTED, settings.read.excerpts)
+        users = _users_with_rows(material, removal)
+        tables, split = _make_tables(folder, settings, progress)
         titles = source.titles()
         write_titles(folder, titles)
-        entries["counts"]["titles"] = len(titles)
         (folder / OWNERS).replace(folder / REJECTED_OWNERS)
-        entries |= _whole_log(entries, source, material, kept)
-        entries["revisions"] = _revisions(source, note(len(kept.users_gone)), kept)
+
+        # What the manifest says of the whole log, as `prepare` would.
+        left = {reason: count - gone.get(reason, 0) for reason, count in material.reasons.items()}
+        reasons = sorted(left.items(), key=lambda item: (-item[1], item[0]))
+        rejected, read = sum(left.values()), material.rows_read - len(places.removed)
+        entries["counts"] = {
+            "rows_read": read,
+            "rows_accepted": read - rejected,
+            "rows_rejected": rejected,
+            "rejected": {reason: count for reason, count in reasons if count},
+            **tables["counts"],
+            "titles": len(titles),
+        }
+        entries["settings"] = {
+            **source.artifact.entry("settings"),
+            "split_at": [time.isoformat() for time in split.cuts],
+            **{name: getattr(settings, name) for name in _PREPARING_LATER},
+        }
+        entries["spelling"] = tables["spelling"]
+        files = places.remaining_files()
+        entries["logs"] = [asdict(file) for file in files]
+        # Files of which no row is left are named by their hashes: they are not new, and what was
+        # forgotten must not come back with them.
+        hashes = {file.sha256 for file in material.files if file.sha256}
+        removed = sorted(hashes - {file.sha256 for file in files})
+        revision = {"date": f"{datetime.now(UTC):%Y-%m-%d}", **note(len(users))}
+        revision |= {"removed_files": removed} if removed else {}
+        entries["revisions"] = [*source.artifact.manifest.get("revisions", ()), revision]
         shutil.rmtree(work)
         source.artifact.check_current()
     return Revision(
-        len(kept.places.removed),
+        len(places.removed),
         material.rows_added,
-        len(kept.users_gone),
+        len(users),
         count_unattributed(material.rejected),
         entries["counts"],
         entries["revisions"],
-        tuple(sorted(kept.removal.users - kept.users_gone)),
+        tuple(sorted(removal.users - users)),
     )
-
-
-def _keep(material: Material, removal: Removal, folder: Path, settings: PrepareSettings) -> _Kept:
-    """Write the rows that stay: for the engine, and the list of rejected ones."""
-    places = find_places(material.rows, material.rejected, material.files, removal)
-    _write_part(material.rows, removal, places, folder / "work" / "journal", settings)
-    excerpts = settings.read.excerpts
-    removed = write_list(material.rejected, places, folder / REJECTED, excerpts)
-    return _Kept(removal, places, removed, _users_with_rows(material, removal))
 
 
 def _write_part(
@@ -369,7 +361,9 @@ def _users_with_rows(material: Material, removal: Removal) -> frozenset[str]:
     return frozenset({*accepted["user"], *rejected})
 
 
-def _make_tables(folder: Path, settings: PrepareSettings, progress: Progress) -> dict[str, Any]:
+def _make_tables(
+    folder: Path, settings: PrepareSettings, progress: Progress
+) -> tuple[dict[str, Any], SplitRule]:
     rows = folder / "work" / "journal"
     engine = open_engine(settings.engine, folder / "work", settings.spark_master)
     try:
@@ -379,50 +373,7 @@ def _make_tables(folder: Path, settings: PrepareSettings, progress: Progress) ->
     finally:
         engine.close()
     progress("publishing", 0)
-    return {
-        "counts": tables["counts"],
-        "settings": {
-            "split_at": [time.isoformat() for time in split.cuts],
-            **{name: getattr(settings, name) for name in _PREPARING_LATER},
-        },
-        "spelling": tables["spelling"],
-    }
-
-
-def _whole_log(
-    entries: Mapping[str, Any], source: PreparedData, material: Material, kept: _Kept
-) -> dict[str, Any]:
-    """What the manifest says of the whole log, as `prepare` would."""
-    gone = kept.rejected_gone
-    left = {reason: count - gone.get(reason, 0) for reason, count in material.reasons.items()}
-    rejected, read = sum(left.values()), material.rows_read - len(kept.places.removed)
-    reasons = sorted(left.items(), key=lambda item: (-item[1], item[0]))
-    counts = {
-        "rows_read": read,
-        "rows_accepted": read - rejected,
-        "rows_rejected": rejected,
-        "rejected": {reason: count for reason, count in reasons if count},
-    }
-    return {
-        "counts": counts | entries["counts"],
-        "settings": {**source.artifact.entry("settings"), **entries["settings"]},
-        "logs": [asdict(file) for file in kept.places.remaining_files()],
-    }
-
-
-def _revisions(
-    source: PreparedData, note: Mapping[str, Any], kept: _Kept
-) -> list[Mapping[str, Any]]:
-    """The revisions so far and this one.
-
-    Files of which no row is left are named by their hashes: they are not new, and what was
-    forgotten must not come back with them.
-    """
-    day = f"{datetime.now(UTC):%Y-%m-%d}"
-    left = {file.sha256 for file in kept.places.remaining_files()}
-    gone = {file.sha256 for file in kept.places.files if file.sha256} - left
-    removed = {"removed_files": sorted(gone)} if gone else {}
-    return [*source.artifact.manifest.get("revisions", ()), {"date": day, **note, **removed}]
+    return tables, split
 
 
 def forget(
@@ -494,10 +445,16 @@ def update(
     if new_only:
         logs = _not_added_yet(data, logs)
         if not logs and keep_days is None and out is None:
-            return _unchanged(data)
+            manifest = PreparedData(data).artifact.manifest
+            return Revision(0, 0, 0, 0, manifest["counts"], manifest.get("revisions", ()))
 
     def choose(rows: pl.LazyFrame) -> Removal:
-        return Removal(before=_first_kept(rows, keep_days))
+        if keep_days is None:
+            return Removal()
+        last = rows.select(pl.col("time").max()).collect(engine="streaming").item()
+        midnight = datetime.combine(last, time.min)
+        days = min(keep_days - 1, (midnight - datetime(1900, 1, 1)).days)
+        return Removal(before=midnight - timedelta(days=days))
 
     def note(users: int) -> dict[str, Any]:
         kept = {} if keep_days is None else {"keep_days": keep_days}
@@ -538,17 +495,3 @@ def _not_added_yet(data: Path, logs: Sequence[str | Path]) -> list[str | Path]:
         hashes.add(content.sha256)
         new.append(file)
     return new
-
-
-def _unchanged(data: Path) -> Revision:
-    manifest = PreparedData(data).artifact.manifest
-    return Revision(0, 0, 0, 0, manifest["counts"], manifest.get("revisions", ()))
-
-
-def _first_kept(rows: pl.LazyFrame, keep_days: int | None) -> datetime | None:
-    """The first moment of the days that are kept."""
-    if keep_days is None:
-        return None
-    last = rows.select(pl.col("time").max()).collect(engine="streaming").item()
-    midnight = datetime.combine(last, time.min)
-    return midnight - timedelta(days=min(keep_days - 1, (midnight - datetime(1900, 1, 1)).days))

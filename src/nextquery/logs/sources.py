@@ -92,14 +92,8 @@ _USER, _PASSWORD, _CERTIFICATES = (
 )
 
 _NO_SUCH_ANSWER = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    IndexError,
-    OverflowError,
-    RecursionError,
-)
+    LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError
+)  # fmt: skip
 """What comes of reading an answer, or a note, of another form."""
 
 Progress = Callable[[str, float], None]
@@ -200,10 +194,9 @@ def _fetch(client: Any, address: str, index: str, folder: Path, progress: Progre
 
 
 def _broken(address: str, index: str, state: FetchState, error: Exception) -> LogError:
-    shown = "".join(filter(str.isprintable, str(error)))[:200] or type(error).__name__
     return LogError(
-        f"{address}: {index} could not be read to its end ({shown}); {state.documents:,} documents "
-        "are kept, and the same command continues from there"
+        f"{address}: {index} could not be read to its end ({_shown(error)}); "
+        f"{state.documents:,} documents are kept, and the same command continues from there"
     )
 
 
