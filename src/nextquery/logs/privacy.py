@@ -252,7 +252,6 @@ def mark_personal(texts: "pl.Series") -> "pl.Series":
 
 def mark_personal_typed(texts: "pl.Series", also: Recogniser | None = None) -> "pl.Series":
     """`looks_personal_typed` of every text as typed; `also`, a second rule, is applied to all."""
-
     marks = _marked(texts, f"{SUSPECT}|{CLUES}", looks_personal_typed)
     if also is None:
         return marks
@@ -331,14 +330,11 @@ def _marked(texts: "pl.Series", suspect: str, rule: Recogniser) -> "pl.Series":
     import polars as pl  # not above: a guard that serves needs the patterns alone
 
     suspected = texts.str.contains(suspect) | (texts.str.len_chars() > LONGEST_QUERY)
-    personal = [index for index, text in _numbered(texts, suspected) if rule(text)]
+    indices = suspected.arg_true()
+    suspects = zip(indices.to_list(), texts.gather(indices).to_list(), strict=True)
+    personal = [index for index, text in suspects if rule(text)]
     marks = pl.repeat(False, len(texts), eager=True)
     return marks.scatter(personal, True) if personal else marks
-
-
-def _numbered(texts: "pl.Series", where: "pl.Series") -> list[tuple[int, str]]:
-    indices = where.arg_true()
-    return list(zip(indices.to_list(), texts.gather(indices).to_list(), strict=True))
 
 
 USER_BITS = 63

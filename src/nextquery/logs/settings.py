@@ -16,7 +16,7 @@ FORMAT_NAMES = (
     "aol", "excite", "csv", "tsv", "ndjson", "parquet", "excel", "access", "elastic", "ubi", "ga4",
     "matomo", "algolia",
 )  # fmt: skip
-"""Every format of `formats/table.py`, here so that `--help` can name them without reading it."""
+"""Every format of `formats/detection.py`: `--help` names them without reading that."""
 
 
 @dataclass(frozen=True)

@@ -135,21 +135,22 @@ def learn_spelling(words: Iterable[str], counts: WordCounts, pairs: PairCounts) 
     for word in words:
         if len(word) >= MIN_LENGTH:
             count = counts[word].count if word in counts else 0
-            candidates = _split(word, count, joined) or _slips(word, count, lookup)
+            pair_count, pair = joined.get(word, (0, ""))
+            if pair_count >= SPLIT_RATIO * max(count, 1):
+                candidates: tuple[Candidate, ...] = (Candidate(pair, alone=True),)
+            else:
+                candidates = _slips(word, count, lookup)
             if candidates:
                 suspicious[word] = candidates
     plain = {pair: seen.count for pair, seen in pairs.items()}
-    return Speller(suspicious, plain, _telling(counts, pairs))
-
-
-def _telling(counts: WordCounts, pairs: PairCounts) -> dict[tuple[str, str], int]:
     total = sum(seen.count for seen in counts.values())
-    return {
+    significant = {
         (first, second): seen.count
         for (first, second), seen in pairs.items()
         if seen.count >= PAIR_COUNT
         and seen.count * total >= PAIR_LIFT * counts[first].count * counts[second].count
     }
+    return Speller(suspicious, plain, significant)
 
 
 def _joined_pairs(pairs: PairCounts) -> dict[str, tuple[int, str]]:
@@ -160,13 +161,6 @@ def _joined_pairs(pairs: PairCounts) -> dict[str, tuple[int, str]]:
             word, candidate = first + second, (seen.count, f"{first} {second}")
             joined[word] = max(joined.get(word, candidate), candidate)
     return joined
-
-
-def _split(
-    word: str, count: int, joined: Mapping[str, tuple[int, str]]
-) -> tuple[Candidate, ...] | None:
-    pair_count, text = joined.get(word, (0, ""))
-    return (Candidate(text, alone=True),) if pair_count >= SPLIT_RATIO * max(count, 1) else None
 
 
 def _lookup(counts: WordCounts) -> "SymSpell":
@@ -213,12 +207,9 @@ def inflected(one: str, other: str) -> bool:
     >>> inflected("independant", "independent"), inflected("univeristy", "university")
     (False, False)
     """
-    shared = 0
-    for first, second in zip(one, other, strict=False):
-        if first != second:
+    for stem in range(_STEM, min(len(one), len(other)) + 1):
+        if one[:stem] != other[:stem]:
             break
-        shared += 1
-    for stem in range(_STEM, shared + 1):
         if one[stem - 1] in (one[stem:], other[stem:]):
             continue  # a letter that was typed twice ("yahooo") makes no other word
         endings = _ENDINGS.get(one[stem:]), _ENDINGS.get(other[stem:])

@@ -50,22 +50,17 @@ def write_batches(batches: Iterable[pa.RecordBatch], file: Path, schema: pl.Sche
     file.parent.mkdir(parents=True, exist_ok=True)
     count = 0
     types = arrow_schema(schema)
+    pending = types.empty_table()
     with pq.ParquetWriter(file, types) as writer:
-        for table in _regroup(batches, types):
-            writer.write_table(table, row_group_size=ROW_GROUP)
-            count += len(table)
+        for batch in batches:
+            count += len(batch)
+            pending = pa.concat_tables([pending, pa.Table.from_batches([batch]).cast(types)])
+            while len(pending) >= ROW_GROUP:
+                writer.write_table(pending.slice(0, ROW_GROUP), row_group_size=ROW_GROUP)
+                pending = pending.slice(ROW_GROUP)
+        if len(pending):
+            writer.write_table(pending, row_group_size=ROW_GROUP)
     return count
-
-
-def _regroup(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    pending = schema.empty_table()
-    for batch in batches:
-        pending = pa.concat_tables([pending, pa.Table.from_batches([batch]).cast(schema)])
-        while len(pending) >= ROW_GROUP:
-            yield pending.slice(0, ROW_GROUP)
-            pending = pending.slice(ROW_GROUP)
-    if len(pending):
-        yield pending
 
 
 class RelationalEngine(Engine):

@@ -7,7 +7,7 @@ row there.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from nextquery.errors import LogError
 from nextquery.logs.formats.access_log import AccessFormat
@@ -63,11 +63,7 @@ def format_named(name: str) -> LogFormat:
     return FORMATS[name]
 
 
-_BLANK = "user=...,time=...,query=..."
-
-
-@dataclass(frozen=True)
-class FormatChoice:
+class FormatChoice(NamedTuple):
     """A format and why it was chosen."""
 
     format: LogFormat
@@ -90,18 +86,13 @@ def check_settings(settings: ReadSettings) -> None:
 def choose_format(samples: Sequence[Sample], settings: ReadSettings) -> FormatChoice:
     """The format that was given, or the one that all files which are not empty have."""
     if settings.format != "auto":
-        named = format_named(settings.format)
-        _check_where(named, settings)
-        return FormatChoice(named, "the format was given, not guessed")
-    choice = _detect(samples, settings)
-    _check_where(choice.format, settings)
-    return choice
-
-
-def _check_where(chosen: LogFormat, settings: ReadSettings) -> None:
-    if settings.where and not chosen.takes_where:
+        choice = FormatChoice(format_named(settings.format), "the format was given, not guessed")
+    else:
+        choice = _detect(samples, settings)
+    if settings.where and not choice.format.takes_where:
         takers = ", ".join(name for name, log_format in FORMATS.items() if log_format.takes_where)
-        raise LogError(f"`where` goes with {takers}, not with {chosen.name}")
+        raise LogError(f"`where` goes with {takers}, not with {choice.format.name}")
+    return choice
 
 
 def _detect(samples: Sequence[Sample], settings: ReadSettings) -> FormatChoice:
@@ -127,19 +118,14 @@ def _recognise(sample: Sample, settings: ReadSettings) -> FormatChoice:
     report = describe_report(sample)
     if report:
         raise LogError(f"{sample.file}: {report}")
+    start, header = f"it starts with {sample.lines[0][:60]!r}", likely_header(sample.lines)
+    if header and header.position:
+        names = listed(header.names)
+        start += f", and line {header.position + 1} looks like a header: {names}"
     raise LogError(
-        f"{sample.file}: the format is not recognised ({_seen(sample)}); "
+        f"{sample.file}: the format is not recognised ({start}); "
         f"name it with `format`, or the columns with `columns={_likely_columns(sample)}`"
     )
-
-
-def _seen(sample: Sample) -> str:
-    """What the file starts with, and the header that may follow."""
-    start = f"it starts with {sample.lines[0][:60]!r}"
-    header = likely_header(sample.lines)
-    if header is None or not header.position:
-        return start
-    return f"{start}, and line {header.position + 1} looks like a header: {listed(header.names)}"
 
 
 def _likely_columns(sample: Sample) -> str:
@@ -148,4 +134,5 @@ def _likely_columns(sample: Sample) -> str:
     names: Sequence[str] = header.names if header else re.split("[,;|\t]", sample.lines[0])
     plain = [name.strip('" ') for name in (objects[0] if objects else names)]
     guessed = guess_columns([name for name in plain if re.fullmatch(r"[\w.@ -]{1,40}", name)])
-    return ",".join(f"{field}={name}" for field, name in guessed.items()) or _BLANK
+    columns = ",".join(f"{field}={name}" for field, name in guessed.items())
+    return columns or "user=...,time=...,query=..."

@@ -8,11 +8,10 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nextquery.errors import LogError, MissingDependencyError, missing_message
 from nextquery.logs.formats.base import (
@@ -50,8 +49,7 @@ Where = Sequence[tuple[Condition, int]]
 """Conditions, and the position of each one's column."""
 
 
-@dataclass(frozen=True)
-class _Sheet:
+class _Sheet(NamedTuple):
     """The rows of a sheet: `first` is the number of the first, `header` where the names are."""
 
     rows: Sequence[Cells]
@@ -141,34 +139,26 @@ def _text(cell: Any) -> str | None:
     return str(cell).strip()
 
 
-def _plain_name(cell: Any) -> str:
-    """A name that the user did not choose may be written in capitals."""
-    return (_text(cell) or "").casefold()
-
-
 def _find_sheet(path: Path, columns: Mapping[str, str] | None) -> _Sheet:
     """The first sheet that has the columns; if none has, the first one.
 
     Its header is then the row that looks like one, so that its names can be shown.
     """
     columns_sought = set(columns.values()) if columns else set(REQUIRED)
-    as_named = _text if columns else _plain_name
     sheets = []
     for sheet in _sheets(path):
         for number, cells in enumerate(sheet.rows[:_LONGEST_PREAMBLE]):
-            if columns_sought <= {as_named(cell) for cell in cells}:
-                return replace(sheet, header=number)
+            names = [_text(cell) or "" for cell in cells]
+            # Names that the user did not choose may be written in capitals.
+            if columns_sought <= set(names if columns else map(str.casefold, names)):
+                return sheet._replace(header=number)
         sheets += [sheet] if sheet.rows else []
     if not sheets:
         raise LogError(f"{path}: a workbook without rows")
-    return replace(sheets[0], header=_likely_header(sheets[0].rows))
-
-
-def _likely_header(rows: Sequence[Cells]) -> int:
-    """The first of the top rows with as many names as the widest: titles have one or two."""
-    widths = [sum(isinstance(cell, str) and cell != "" for cell in cells) for cells in rows]
-    top = widths[:_LONGEST_PREAMBLE]
-    return top.index(max(top))
+    # The first of the top rows with the most names: titles have one or two.
+    top = sheets[0].rows[:_LONGEST_PREAMBLE]
+    widths = [sum(isinstance(cell, str) and cell != "" for cell in cells) for cells in top]
+    return sheets[0]._replace(header=widths.index(max(widths)))
 
 
 def _sheets(path: Path) -> Iterator[_Sheet]:
@@ -212,24 +202,20 @@ def _check_size(path: Path) -> None:
 
 
 def _cells(parts: zipfile.ZipFile, name: str) -> int:
-    """How many cells the table of a sheet spans, by the furthest row and column."""
+    """How many cells the table of a sheet spans, by the furthest row and column (`AA` is 27)."""
     furthest, width = 0, 0
     with parts.open(name) as sheet:
         rest = b""
         while chunk := sheet.read(1 << 20):
             cells = _CELL.findall(rest + chunk)
             furthest = max(furthest, max((int(row) for _, row in cells), default=0))
-            width = max(width, max(map(_column, {letters for letters, _ in cells}), default=0))
+            for letters in {letters for letters, _ in cells}:
+                number = 0
+                for letter in letters:
+                    number = 26 * number + letter - ord("A") + 1
+                width = max(width, number)
             rest = chunk[-20:]
     return furthest * width
-
-
-def _column(letters: bytes) -> int:
-    """The number of a column: 1 for `A`, 27 for `AA`."""
-    number = 0
-    for letter in letters:
-        number = 26 * number + letter - ord("A") + 1
-    return number
 
 
 def _unreadable(path: Path, error: BaseException) -> LogError:

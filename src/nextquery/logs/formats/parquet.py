@@ -14,12 +14,11 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -53,8 +52,7 @@ _CHUNK_META = 3
 _PATH, _UNPACKED, _PACKED = 3, 6, 7
 
 
-@dataclass(frozen=True)
-class ColumnChunk:
+class ColumnChunk(NamedTuple):
     """A column of a row group: its path, rows, and bytes before and after compression."""
 
     path: str
@@ -63,8 +61,7 @@ class ColumnChunk:
     packed: int
 
 
-@dataclass(frozen=True)
-class Footer:
+class Footer(NamedTuple):
     """What a Parquet file says of itself."""
 
     names: list[str]
@@ -248,7 +245,12 @@ def read_batches(
         names_by_field |= {
             f"where {number}": condition.column for number, condition in enumerate(conditions)
         }
-        _check_types(path, schema, names_by_field)
+        for meaning, name in names_by_field.items():
+            kind = schema[name]
+            is_moment = isinstance(kind, pl.Datetime | pl.Date)
+            if not (is_value(kind) or (meaning == "time" and is_moment)):
+                kinds = "text, numbers or times" if meaning == "time" else "text or numbers"
+                raise LogError(f"{path}: column {name!r} is a {kind}; {meaning} must be {kinds}")
         return {meaning: pl.col(name) for meaning, name in names_by_field.items()}
 
     for share, frame in read_parts(path, choose):
@@ -265,7 +267,9 @@ def read_parts(
     check_file(path)
     try:
         footer = read_footer(path)
-        _check_names(path, footer)
+        twice = sorted({name for name in footer.names if footer.names.count(name) > 1})
+        if twice:
+            raise LogError(f"{path}: has several columns called {', '.join(map(repr, twice))}")
         with _opened_by_polars(path) as source:
             columns = choose(footer, pl.Schema(pl.read_parquet_schema(source)))
             if not columns:
@@ -325,12 +329,6 @@ def _has_odd_zone(path: Path) -> bool:
     return False
 
 
-def _check_names(path: Path, footer: Footer) -> None:
-    twice = sorted({name for name in footer.names if footer.names.count(name) > 1})
-    if twice:
-        raise LogError(f"{path}: has several columns called {', '.join(map(repr, twice))}")
-
-
 def _rows_per_batch(path: Path, footer: Footer, names: Iterable[str]) -> int:
     """How many rows make up a block, by the size that the file states for its columns."""
     widest = 1.0
@@ -357,19 +355,18 @@ def _bounded(batch: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """The rows of a batch in parts whose texts are together no more than a block of bytes."""
     sizes = np.zeros(len(batch))
     for column in batch.get_columns():
-        if is_text(column.dtype):
-            sizes += _byte_lengths(column).fill_null(0).to_numpy()
+        if not is_text(column.dtype):
+            continue
+        if isinstance(column.dtype, pl.Categorical | pl.Enum):
+            lengths = column.cat.len_bytes()
+        else:
+            lengths = column.bin.size() if column.dtype == pl.Binary else column.str.len_bytes()
+        sizes += lengths.fill_null(0).to_numpy()
     block = np.floor(np.cumsum(sizes) / BLOCK_BYTES)
     cuts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(batch)]
     for start, end in pairwise(cuts):
         if start < end:
             yield batch.slice(start, end - start)
-
-
-def _byte_lengths(texts: pl.Series) -> pl.Series:
-    if isinstance(texts.dtype, pl.Categorical | pl.Enum):
-        return texts.cat.len_bytes()
-    return texts.bin.size() if texts.dtype == pl.Binary else texts.str.len_bytes()
 
 
 def parse_batch(
@@ -401,14 +398,6 @@ def parse_batch(
     return validate_rows(rows, times)
 
 
-def _check_types(path: Path, schema: pl.Schema, names_by_field: Mapping[str, str]) -> None:
-    for meaning, name in names_by_field.items():
-        kind = schema[name]
-        if not (is_value(kind) or (meaning == "time" and is_moment(kind))):
-            kinds = "text, numbers or times" if meaning == "time" else "text or numbers"
-            raise LogError(f"{path}: column {name!r} is a {kind}; {meaning} must be {kinds}")
-
-
 def is_text(kind: pl.DataType) -> bool:
     """Whether a column of this type has texts or bytes."""
     return isinstance(kind, pl.String | pl.Binary | pl.Categorical | pl.Enum)
@@ -418,11 +407,6 @@ def is_value(kind: pl.DataType) -> bool:
     """Whether a column of this type has texts or numbers."""
     number = kind.is_integer() or kind.is_float() or isinstance(kind, pl.Boolean | pl.Null)
     return is_text(kind) or number
-
-
-def is_moment(kind: pl.DataType) -> bool:
-    """Whether a column of this type has times or dates."""
-    return isinstance(kind, pl.Datetime | pl.Date)
 
 
 def _decode(batch: pl.DataFrame) -> pl.DataFrame:

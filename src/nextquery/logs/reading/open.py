@@ -11,10 +11,14 @@ import hashlib
 import stat
 import sys
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, Self, cast
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
 
 from nextquery.errors import LogError
 from nextquery.logs.reading.encodings import UTF_8, text_chunks
@@ -23,11 +27,6 @@ if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
-from collections.abc import Iterable
-from itertools import pairwise
-
-import numpy as np
-import polars as pl
 
 LONGEST_LINE = 1 << 20
 BLOCK_BYTES = 16 << 20
@@ -47,15 +46,12 @@ class LineBlock:
     def frame(self) -> pl.DataFrame:
         """One row per line: `line` is its number, `text` its text, or bytes that are not UTF-8."""
         numbers = pl.int_range(self.first, self.first + self.count, dtype=pl.Int64, eager=True)
-        return pl.DataFrame({"line": numbers, "text": _split_lines(self.data)})
-
-
-def _split_lines(data: bytes) -> pl.Series:
-    try:
-        text = pl.Series([data], dtype=pl.Binary).cast(pl.String)
-    except pl.exceptions.PolarsError:
-        return pl.Series(data.split(b"\n")[:-1], dtype=pl.Binary)
-    return text.str.split("\n").explode()[:-1]
+        try:
+            text = pl.Series([self.data], dtype=pl.Binary).cast(pl.String)
+            lines = text.str.split("\n").explode()[:-1]
+        except pl.exceptions.PolarsError:
+            lines = pl.Series(self.data.split(b"\n")[:-1], dtype=pl.Binary)
+        return pl.DataFrame({"line": numbers, "text": lines})
 
 
 def line_blocks(chunks: Iterable[bytes]) -> Iterator[LineBlock]:
@@ -105,7 +101,11 @@ def _without_mark(chunks: Iterable[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-_MAGIC = ((b"\x1f\x8b", "gzip"), (b"BZh", "bz2"), (b"\x28\xb5\x2f\xfd", "zstd"))
+_COMPRESSIONS = (
+    (b"\x1f\x8b", "gzip", gzip.open),
+    (b"BZh", "bz2", bz2.open),
+    (b"\x28\xb5\x2f\xfd", "zstd", zstd.open),
+)
 
 
 class LogFile:
@@ -118,8 +118,13 @@ class LogFile:
             self._raw = path.open("rb")
         except OSError as error:
             raise LogError(f"{path}: cannot be opened ({error})") from None
-        self.compression = _compression(self._raw)
-        self._stream = _unpacked(self._raw, self.compression)
+        self.compression: str | None = None
+        self._stream: Any = self._raw
+        start = self._raw.read(4)
+        self._raw.seek(0)
+        for magic, name, unpack in _COMPRESSIONS:
+            if start.startswith(magic):
+                self.compression, self._stream = name, unpack(self._raw)
         self._hash, self._size = hashlib.sha256(), 0
 
     def chunks(self, size: int) -> Iterator[bytes]:
@@ -156,7 +161,7 @@ class LogFile:
 
     def _read(self, size: int) -> bytes:
         try:
-            chunk = self._stream.read(size)
+            chunk: bytes = self._stream.read(size)
         except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:
             kind = self.compression or "plain"
             raise LogError(
@@ -183,16 +188,16 @@ def find_files(paths: Sequence[Path]) -> list[Path]:
         if not path.is_dir():
             files.append(path)
             continue
-        inside = [file for file in sorted(path.rglob("*")) if _is_visible_file(file, path)]
+        inside = [
+            file
+            for file in sorted(path.rglob("*"))
+            if not any(part.startswith(".") for part in file.relative_to(path).parts)
+            and not file.is_dir()
+        ]
         if not inside:
             raise LogError(f"{path}: a folder without files")
         files += inside
     return files
-
-
-def _is_visible_file(file: Path, folder: Path) -> bool:
-    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-    return not hidden and not file.is_dir()
 
 
 def check_file(path: Path) -> None:
@@ -207,22 +212,6 @@ def check_file(path: Path) -> None:
         raise LogError(f"{path}: a folder, not a file; name its files, such as {path}/*")
     if not stat.S_ISREG(mode):
         raise LogError(f"{path}: a pipe or device, which may never end; write it to a file first")
-
-
-def _compression(raw: BinaryIO) -> str | None:
-    start = raw.read(4)
-    raw.seek(0)
-    return next((name for magic, name in _MAGIC if start.startswith(magic)), None)
-
-
-def _unpacked(raw: BinaryIO, compression: str | None) -> BinaryIO:
-    if compression == "gzip":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
-    if compression == "bz2":
-        return cast(BinaryIO, bz2.BZ2File(raw))
-    if compression == "zstd":
-        return cast(BinaryIO, zstd.ZstdFile(raw))
-    return raw
 
 
 _SAMPLE_BYTES = 64 << 10

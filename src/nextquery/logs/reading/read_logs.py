@@ -22,6 +22,7 @@ from nextquery.logs.reading.rejects import (
     FileStart,
     RejectedRows,
     check_share,
+    hopeless,
     printable,
     refuse_other_header,
 )
@@ -179,7 +180,7 @@ def _read(
                 raise refuse_other_header(printable(file), other[0])
             rejected.add(outcome.rejected)
             if start.add(outcome.accepted, outcome.rejected["reason"]):
-                raise start.refusal(printable(file))
+                raise hopeless(printable(file), start.bad)
     return accepted
 
 

@@ -67,7 +67,7 @@ class RejectedRows:
 
     def __init__(self, path: Path, excerpts: bool = True) -> None:
         self.counts: Counter[str] = Counter()
-        self._beside = path.with_name(OWNERS)
+        self._owners_file = path.with_name(OWNERS)
         self._owners: list[pl.DataFrame] = []
         self._excerpts = excerpts
         self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
@@ -78,7 +78,11 @@ class RejectedRows:
         """Write rows with the columns file, line, place, reason, excerpt, user and time."""
         if rejected.is_empty():
             return
-        listed = self._below_the_limit(rejected)
+        listed = rejected
+        if self.counts.total() + len(rejected) > MOST_LISTED:
+            before = pl.col("reason").replace_strict(self.counts, default=0, return_dtype=pl.Int64)
+            number = before + pl.int_range(pl.len()).over("reason")
+            listed = rejected.filter(number < MOST_LISTED)
         for reason, count in rejected["reason"].value_counts().iter_rows():
             self.counts[reason] += count
         self.write(_with_pseudonyms(listed))
@@ -94,14 +98,6 @@ class RejectedRows:
         if len(listed):
             self._stream.write(listed.select(columns).write_ndjson().encode())
             self._owners.append(listed.select(_NO_OWNERS.columns).cast(_NO_OWNERS.schema))
-
-    def _below_the_limit(self, rejected: pl.DataFrame) -> pl.DataFrame:
-        """The rows that are still to be listed: all, unless a reason has had very many."""
-        if self.counts.total() + len(rejected) <= MOST_LISTED:
-            return rejected
-        before = pl.col("reason").replace_strict(self.counts, default=0, return_dtype=pl.Int64)
-        number = before + pl.int_range(pl.len()).over("reason")
-        return rejected.filter(number < MOST_LISTED)
 
     def most_common(self) -> dict[str, int]:
         """Reasons and their counts, most common first, equal counts by name."""
@@ -120,10 +116,9 @@ class RejectedRows:
         self._file.close()
         if kind is None:
             owners = pl.concat([_NO_OWNERS, *self._owners], rechunk=True)
-            owners.write_parquet(
-                self._beside, compression="zstd", compression_level=1, statistics=False
-            )
-            self._beside.chmod(0o600)
+            file = self._owners_file
+            owners.write_parquet(file, compression="zstd", compression_level=1, statistics=False)
+            file.chmod(0o600)
 
 
 def _with_pseudonyms(rejected: pl.DataFrame) -> pl.DataFrame:
@@ -145,8 +140,7 @@ def printable(path: Path) -> str:
 def excerpt(text: pl.Expr) -> pl.Expr:
     """The first characters of a row; those that do not print, tabs excepted, are replaced."""
     start = text.str.slice(0, _EXCERPT_CHARACTERS)
-    shown = start.str.replace_all(r"[\p{C}&&[^\t]]", "\ufffd")
-    return shown.alias("excerpt")
+    return start.str.replace_all(r"[\p{C}&&[^\t]]", "\ufffd").alias("excerpt")
 
 
 class FileStart:
@@ -157,19 +151,15 @@ class FileStart:
 
     def __init__(self, max_rejected: float) -> None:
         self._most = max_rejected
-        self._accepted, self._bad = 0, Counter[str]()
+        self._accepted, self.bad = 0, Counter[str]()
 
     def add(self, accepted: int, reasons: pl.Series) -> bool:
         """Add rows; whether the file is hopeless, which it never is if all rows may be bad."""
         self._accepted += accepted
         if not self._accepted:
             counts = dict(reasons.value_counts().iter_rows())
-            self._bad.update({why: n for why, n in counts.items() if why not in _WITHOUT_END})
-        return not self._accepted and self._most < 1 and self._bad.total() > MOST_BEFORE_THE_FIRST
-
-    def refusal(self, file: str) -> LogError:
-        """The error for a hopeless file."""
-        return hopeless(file, self._bad)
+            self.bad.update({why: n for why, n in counts.items() if why not in _WITHOUT_END})
+        return not self._accepted and self._most < 1 and self.bad.total() > MOST_BEFORE_THE_FIRST
 
 
 def hopeless(file: str, reasons: Mapping[str, int]) -> LogError:
@@ -191,6 +181,10 @@ def refuse_other_header(file: str, line: int | None = None) -> LogError:
     )
 
 
+_ADVICE = {MALFORMED_TEXT: "name its own `encoding`, such as utf-8 or cp1252"}
+"""What to check first where most bad rows have this reason."""
+
+
 def check_share(accepted: int, reasons: dict[str, int], most: float) -> None:
     """Stop when too large a share of the rows is bad; excluded rows do not count."""
     bad = {reason: count for reason, count in reasons.items() if reason not in SET_ASIDE}
@@ -198,25 +192,15 @@ def check_share(accepted: int, reasons: dict[str, int], most: float) -> None:
     if accepted == 0 and not reasons:
         raise LogError("the log has no rows; give another file")
     if accepted == 0:
-        advice = (
-            _advice(bad)
-            if next(iter(reasons)) == MALFORMED_TEXT
-            else "check `format` and `columns`"
-        )
+        advice = _ADVICE.get(next(iter(reasons)), "check `format` and `columns`")
         raise LogError(f"no row is usable ({_first_three(reasons)}); {advice}")
     share = faulty / (accepted + faulty)
     if share > most:
+        advice = _ADVICE.get(next(iter(bad)), "check `format`")
         raise LogError(
             f"{faulty} of {accepted + faulty} rows are bad ({share:.1%}, at most {most:.1%} "
-            f"allowed): {_first_three(bad)}; {_advice(bad)}, or raise `max_rejected`"
+            f"allowed): {_first_three(bad)}; {advice}, or raise `max_rejected`"
         )
-
-
-def _advice(bad: dict[str, int]) -> str:
-    """What to check first."""
-    if next(iter(bad)) == MALFORMED_TEXT:
-        return "name its own `encoding`, such as utf-8 or cp1252"
-    return "check `format`"
 
 
 def _first_three(reasons: dict[str, int]) -> str:

@@ -150,18 +150,16 @@ def cast_to_text(values: pl.Series) -> tuple[pl.Series, pl.Series]:
     except pl.exceptions.PolarsError:
         if values.dtype != pl.Binary:
             raise
-    read = [_readable(raw) for raw in values]
-    text = pl.Series(values.name, [shown for shown, _ in read], pl.String)
-    return text, pl.Series([bad for _, bad in read], dtype=pl.Boolean)
-
-
-def _readable(raw: bytes | None) -> tuple[str | None, bool]:
-    if raw is None:
-        return None, False
-    try:
-        return raw.decode(), False
-    except UnicodeDecodeError:
-        return raw.decode(errors="replace"), True
+    texts: list[str | None] = []
+    malformed = []
+    for raw in values:
+        try:
+            texts.append(None if raw is None else raw.decode())
+            malformed.append(False)
+        except UnicodeDecodeError:
+            texts.append(raw.decode(errors="replace"))
+            malformed.append(True)
+    return pl.Series(values.name, texts, pl.String), pl.Series(malformed, dtype=pl.Boolean)
 
 
 def _is_blank(name: str) -> pl.Expr:

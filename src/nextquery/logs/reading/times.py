@@ -100,7 +100,11 @@ def parse_times(texts: pl.Series, time_zone: str, pattern: str = USUAL) -> pl.Da
 def resolve_times(wall: pl.Series, utc: pl.Series, time_zone: str) -> pl.DataFrame:
     """Join times of the wall clock and absolute ones, and say what is wrong."""
     frame = pl.DataFrame({"wall": wall, "utc": utc})
-    joined = frame.select("wall", time=pl.coalesce("utc", _localised(pl.col("wall"), time_zone)))
+    local = pl.col("wall")
+    if time_zone != "UTC":
+        zoned = local.dt.replace_time_zone(time_zone, ambiguous="earliest", non_existent="null")
+        local = zoned.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    joined = frame.select("wall", time=pl.coalesce("utc", local))
     in_range = joined["time"].is_between(_EARLIEST, _LATEST, closed="left").fill_null(False)
     if in_range.all():
         return joined.select("time", fault=pl.lit(None, pl.String))
@@ -114,13 +118,6 @@ def resolve_times(wall: pl.Series, utc: pl.Series, time_zone: str) -> pl.DataFra
         .otherwise(pl.lit(NOT_UNDERSTOOD))
     )
     return joined.select(time=pl.when(in_range).then("time"), fault=fault)
-
-
-def _localised(wall: pl.Expr, time_zone: str) -> pl.Expr:
-    if time_zone == "UTC":
-        return wall
-    zoned = wall.dt.replace_time_zone(time_zone, ambiguous="earliest", non_existent="null")
-    return zoned.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
 
 
 def _other_spellings(texts: pl.Series) -> pl.DataFrame:
