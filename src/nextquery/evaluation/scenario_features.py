@@ -26,23 +26,18 @@ from nextquery.ranking.cases import (
     user_place,
 )
 from nextquery.ranking.features import (
+    SIMILARITY,
     authors_features,
     baseline_features,
     suffix_counts,
     trigram_cosines,
 )
 from nextquery.ranking.lambdamart import RankedPart
-from nextquery.ranking.scoring import BATCH, FORMS, Track, log_likelihoods
+from nextquery.ranking.scoring import BATCH, EARLIER, FORMS, Track, log_likelihoods
 from nextquery.records import Session
 from nextquery.suggesters.base import UsefulnessJudge
 from nextquery.suggesters.fit import fit_model
 from nextquery.suggesters.qvmm import QVMM, QVMMSettings
-
-EARLIER = "earlier_"
-"""Begins the name of a form of a score that is given the earlier queries, too."""
-
-SIMILARITY = "earlier_similarity_"
-"""Begins the name of a feature: trigram cosine with an earlier query, 1 being the latest."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from nextquery.evaluation.comparison import (
 )
 from nextquery.evaluation.rankers import RankerGroup, RankerJob, Train, TrainedRankers, train_here
 from nextquery.evaluation.scenario_features import (
-    EARLIER,
     LEARNING,
     USEFUL,
     EvaluationData,
@@ -58,7 +57,7 @@ from nextquery.ranking.cases import (
 )
 from nextquery.ranking.features import BASELINE_FEATURES, FeatureTable
 from nextquery.ranking.lambdamart import RankedPart, TreeShape
-from nextquery.ranking.scoring import FORMS, CaseScorer, FoldScorer, Track
+from nextquery.ranking.scoring import EARLIER, FORMS, CaseScorer, FoldScorer, Track
 
 
 @dataclass(frozen=True, kw_only=True)

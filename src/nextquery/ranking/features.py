@@ -58,6 +58,9 @@ BASELINE_FEATURES: Mapping[str, str] = {
 """Every baseline feature with its meaning."""
 
 
+SIMILARITY = "earlier_similarity_"
+"""Begins the name of a feature: trigram cosine with an earlier query, 1 being the latest."""
+
 SHARED_TRIGRAMS = tuple(f"shared_trigrams_{back}" for back in range(1, RECENT + 1))
 SUFFIX_COUNT = "suffix_count"
 

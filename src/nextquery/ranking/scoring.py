@@ -27,6 +27,9 @@ FORMS = ("sum", "per_word", "lift", "share")
 log P(candidate | context) - log P(candidate | no context); and the log of the candidate's share of
 the likelihood of all candidates of its case, which frees trees from the level of each context."""
 
+EARLIER = "earlier_"
+"""Begins the name of a form of a score that is given the earlier queries, too."""
+
 Context = tuple[str, ...]
 Track = Callable[[range], Iterable[int]]
 """Passes on the batches' starts and shows how far they are."""
@@ -44,13 +47,13 @@ class CaseScores:
 
     def form(self, name: str) -> Floats:
         """One of `FORMS`, finite."""
-        forms = {
-            "sum": self.log_likelihood,
-            "per_word": self.log_likelihood / np.maximum(self.words, 1.0),
-            "lift": self.log_likelihood - self.without_context,
-            "share": _log_shares(self.log_likelihood, self.owners),
-        }
-        return forms[name]
+        if name == "per_word":
+            return self.log_likelihood / np.maximum(self.words, 1.0)
+        if name == "lift":
+            return self.log_likelihood - self.without_context
+        if name == "share":
+            return _log_shares(self.log_likelihood, self.owners)
+        return self.log_likelihood
 
 
 class CaseScorer:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from multiprocessing.connection import Pipe
 from pathlib import Path
+from threading import Thread
 
 import ir_measures
 import numpy as np
@@ -19,9 +20,8 @@ from nextquery.evaluation.rankers import (
     FORM_SETS,
     RankerJob,
     RankerProcesses,
-    RankerTrainer,
-    train_all,
     train_here,
+    train_rankers,
 )
 from nextquery.evaluation.scenario_features import as_new_visitors, read_evaluation_data
 from nextquery.evaluation.scenario_run import RankingSettings, run_scenario
@@ -128,10 +128,13 @@ def test_an_error_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = Pipe()
     monkeypatch.setattr("sys.argv", ["-c", str(theirs.fileno())])
     monkeypatch.setattr(rankers, "Connection", lambda _: theirs)
-    ours.send("no job")
-    rankers.answer()
-
-    assert isinstance(ours.recv(), AttributeError)
+    thread = Thread(target=rankers.answer)
+    thread.start()
+    for _ in range(2):  # it waits for the next job
+        ours.send("no job")
+        assert isinstance(ours.recv(), AttributeError)
+    ours.close()
+    thread.join()
 
 
 def test_an_asker_that_has_gone_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,10 +164,11 @@ def part_with_lift(cases: int, seed: int) -> RankedPart:
 
 @pytest.mark.slow
 def test_the_forms_that_help_on_the_validation_part_are_chosen() -> None:
-    trainer = RankerTrainer(part_with_lift(150, 1), part_with_lift(80, 2), range(1, 5))
-    trained, choices = train_all(trainer, ["hred"], ["other"])
+    parts = part_with_lift(150, 1), part_with_lift(80, 2)
+    trained = train_rankers(RankerJob(*parts, (1, 2, 3, 4), ("hred",), ("other",)))
 
-    groups = {system.key: group for system, group in trained.items()}
+    choices = trained.choices
+    groups = {system.key: group for system, group in trained.groups.items()}
     assert set(groups) == {"baseline", "baseline+hred:sum", "baseline+hred", "baseline+other"}
     assert "lift" in groups["baseline+hred"].forms
     assert groups["baseline+hred:sum"].forms == ("sum",)
@@ -174,8 +178,8 @@ def test_the_forms_that_help_on_the_validation_part_are_chosen() -> None:
 
 @pytest.mark.slow
 def test_every_system_has_a_ranker_a_seed_and_the_shape_of_the_baseline() -> None:
-    trainer = RankerTrainer(part_with_lift(150, 1), part_with_lift(80, 2), range(1, 5))
-    groups, _ = train_all(trainer, ["hred"], [])
+    parts = part_with_lift(150, 1), part_with_lift(80, 2)
+    groups = train_rankers(RankerJob(*parts, (1, 2, 3, 4), ("hred",), ())).groups
 
     assert {len(group.rankers) for group in groups.values()} == {4}
     assert len({group.shape for group in groups.values()}) == 1
@@ -197,10 +201,11 @@ def test_earlier_queries_are_used_where_validation_gains_by_them(helps: bool) ->
         similar = {"earlier_similarity_1": generator.normal(size=made.cases.rows)}
         return RankedPart(made.cases, made.features.with_columns(columns | similar))
 
-    trainer = RankerTrainer(with_earlier(150, 1), with_earlier(80, 2), [1, 2, 3])
-    trained, choices = train_all(trainer, ["hred"], [])
+    parts = with_earlier(150, 1), with_earlier(80, 2)
+    trained = train_rankers(RankerJob(*parts, (1, 2, 3), ("hred",), ()))
 
-    groups = {system.key: group for system, group in trained.items()}
+    choices = trained.choices
+    groups = {system.key: group for system, group in trained.groups.items()}
     chosen = groups["baseline+hred:earlier"]
     assert ("earlier_lift" in chosen.forms) == helps
     assert (chosen.forms == groups["baseline+hred"].forms) == (not helps)
