@@ -8,14 +8,19 @@ feedback file, a cache or a model.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from nextquery.guard.guard import read_hits
 from nextquery.records import Suggestion
 from nextquery.service import monitoring
 from nextquery.service.engine import BlocklistWatch
 from nextquery.service.schemas import BusyError, OfVisitor, ProblemError, read_history
-from nextquery.service.sessions import LruCache, RedisStore, SessionsUnavailableError, session_key
+from nextquery.service.sessions import (
+    RecentEntries,
+    RedisStore,
+    SessionsUnavailableError,
+    session_key,
+)
 from nextquery.service.settings import ServiceSettings
 from nextquery.suggesters.returning import MAX_HISTORY, PastQuery, Returning, merge_history
 
@@ -34,50 +39,21 @@ class History:
     """How often the stored history had been deleted when it was read."""
 
 
-class HistoryStore(Protocol):
-    """Where the histories of signed-in users are kept."""
-
-    async def read(self, user: str) -> History:
-        """The history of a user; empty if there is none."""
-        ...
-
-    async def append(self, user: str, query: str, deletions: int) -> None:
-        """Add a search, unless the history was deleted since it was read."""
-        ...
-
-    async def delete(self, user: str) -> None:
-        """Forget a user."""
-        ...
-
-    async def close(self) -> None:
-        """Close connections."""
-        ...
-
-
-def open_histories(settings: ServiceSettings) -> HistoryStore | None:
-    """The store next to the sessions; None if no histories are kept."""
-    if settings.user_days is None:
-        return None
-    if settings.sessions == "memory":
-        return MemoryHistories(settings.max_sessions, settings.user_days * DAY)
-    return RedisHistories(settings.sessions, settings.user_days * DAY)
-
-
 class MemoryHistories:
     """Histories in this process; those whose last search is oldest expire and go first."""
 
     def __init__(self, size: int, seconds: float, clock: Callable[[], float] = time.time) -> None:
-        self._users: LruCache[str, tuple[PastQuery, ...]] = LruCache(size)
-        self._deletions: LruCache[str, int] = LruCache(size)
+        self._users: RecentEntries[str, tuple[PastQuery, ...]] = RecentEntries(size)
+        self._deletions: RecentEntries[str, int] = RecentEntries(size)
         self._seconds = seconds
         self._clock = clock
 
     async def read(self, user: str) -> History:
         """The history of a user; empty if there is none."""
         oldest = self._clock() - self._seconds
-        self._expire(oldest)
-        recent = tuple(query for query in self._users.peek(user) or () if query.time > oldest)
-        return History(recent, self._deletions.peek(user) or 0)
+        self._users.expire(lambda queries: queries[0].time <= oldest)
+        recent = tuple(query for query in self._users.get(user, ()) if query.time > oldest)
+        return History(recent, self._deletions.get(user, 0))
 
     async def append(self, user: str, query: str, deletions: int) -> None:
         """Add a search, unless the history was deleted since it was read."""
@@ -87,25 +63,15 @@ class MemoryHistories:
         newest = history.queries[0] if history.queries else None
         repeats = newest and newest.text == query and now - newest.time <= REPEAT_SECONDS
         search = PastQuery(query, now, 0 if repeats else 1)
-        self._users.put(user, merge_history((search, *history.queries)))
+        self._users[user] = merge_history((search, *history.queries))
 
     async def delete(self, user: str) -> None:
         """Forget a user."""
-        self._users.drop(user)
-        self._deletions.put(user, (self._deletions.peek(user) or 0) + 1)
+        self._users.pop(user, None)
+        self._deletions[user] = self._deletions.get(user, 0) + 1
 
     async def close(self) -> None:
         """Nothing to close."""
-
-    def _expire(self, oldest: float) -> None:
-        """Drop users without a recent search from the old end."""
-        stale = []
-        for user, queries in self._users.items():
-            if queries[0].time > oldest:
-                break
-            stale.append(user)
-        for user in stale:
-            self._users.drop(user)
 
 
 _READ = """
@@ -135,29 +101,22 @@ redis.call("PEXPIRE", KEYS[1], keep_ms)
 redis.call("PEXPIRE", KEYS[2], keep_ms)
 return 1
 """
-_DELETE = """
-redis.call("DEL", KEYS[1], KEYS[2])
-redis.call("INCR", KEYS[3])
-redis.call("PEXPIRE", KEYS[3], ARGV[1])
-"""
 
 
 class RedisHistories(RedisStore):
     """Histories in Redis: per user a sorted set of queries by time and a hash of their counts."""
 
     def __init__(self, url: str, seconds: float, clock: Callable[[], float] = time.time) -> None:
-        super().__init__(url)
+        super().__init__(url, _READ, _APPEND)
         self._seconds = seconds
         self._clock = clock
-        self._read = self._client.register_script(_READ)
-        self._append = self._client.register_script(_APPEND)
-        self._delete = self._client.register_script(_DELETE)
 
     async def read(self, user: str) -> History:
         """The history of a user; empty if there is none."""
         oldest = self._clock() - self._seconds
-        answer = await self._ask(self._read(keys=self._names(user), args=[oldest]))
-        deletions, scored, counted = answer
+        deletions, scored, counted = await self._ask(
+            self._read(keys=self._names(user), args=[oldest])
+        )
         counts = dict(zip(counted[::2], map(int, counted[1::2]), strict=True))
         searches = zip(scored[::2], map(float, scored[1::2]), strict=True)
         queries = [PastQuery(text, moment, counts.get(text, 1)) for text, moment in searches]
@@ -171,13 +130,20 @@ class RedisHistories(RedisStore):
         ]  # fmt: skip
         await self._ask(self._append(keys=self._names(user), args=arguments))
 
-    async def delete(self, user: str) -> None:
-        """Forget a user."""
-        await self._ask(self._delete(keys=self._names(user), args=[self.DELETION_MS]))
+    def _names(self, key: str) -> list[str]:
+        return [f"nextquery:user:{key}:{part}" for part in ("times", "counts", "deletions")]
 
-    @staticmethod
-    def _names(user: str) -> list[str]:
-        return [f"nextquery:user:{user}:{part}" for part in ("times", "counts", "deletions")]
+
+HistoryStore = MemoryHistories | RedisHistories
+
+
+def open_histories(settings: ServiceSettings) -> HistoryStore | None:
+    """The store next to the sessions; None if no histories are kept."""
+    if settings.user_days is None:
+        return None
+    if settings.sessions == "memory":
+        return MemoryHistories(settings.max_sessions, settings.user_days * DAY)
+    return RedisHistories(settings.sessions, settings.user_days * DAY)
 
 
 class ReturningVisitors:

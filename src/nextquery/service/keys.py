@@ -18,7 +18,7 @@ from pathlib import Path
 from nextquery.artifacts.files import read_plain_text
 from nextquery.errors import InputError
 from nextquery.service import monitoring
-from nextquery.service.sessions import LruCache
+from nextquery.service.sessions import RecentEntries
 
 KEYS_VARIABLE = "NEXTQUERY_KEYS"
 ADMIN_KEYS_VARIABLE = "NEXTQUERY_ADMIN_KEYS"
@@ -112,7 +112,7 @@ class RateLimit:
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
         self._clock = clock
-        self._buckets: LruCache[str, tuple[float, float]] = LruCache(_CLIENTS_REMEMBERED)
+        self._buckets: RecentEntries[str, tuple[float, float]] = RecentEntries(_CLIENTS_REMEMBERED)
 
     def most(self, visitor: str = "") -> float:
         """The highest cost of one request: a full bucket and the debt of one second."""
@@ -146,13 +146,13 @@ class RateLimit:
         left: dict[str, tuple[float, float]] = {}
         for name, rate, charged, before in buckets:
             burst = _burst(rate)
-            tokens, since = self._buckets.get(name) or (burst, now)
+            tokens, since = self._buckets.get(name, (burst, now))
             tokens = min(burst, tokens + (now - since) * rate)
             missing = min(charged, burst) - before - tokens
             seconds = max(seconds, missing / rate)
             left[name] = tokens, charged - before
         for name, (tokens, due) in left.items():
-            self._buckets.put(name, (tokens if seconds else tokens - due, now))
+            self._buckets[name] = (tokens if seconds else tokens - due, now)
         return seconds
 
 

@@ -1,15 +1,15 @@
 """Sessions that the service keeps: the queries of each, until 30 minutes pass without one.
 
 A store holds queries only, never a model's state: a session therefore survives a change of model,
-a restart (in Redis) and a move to another machine. `LruCache` bounds what is kept in memory.
+a restart (in Redis) and a move to another machine. `RecentEntries` bounds what is kept in memory.
 """
 
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, ItemsView, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from nextquery.errors import MissingDependencyError
 from nextquery.service.settings import (
@@ -19,49 +19,27 @@ from nextquery.service.settings import (
     text_bytes,
 )
 
-Key = TypeVar("Key", bound=Hashable)
+Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class LruCache(Generic[Key, Value]):
-    """At most `size` entries; reading or writing one makes it the most recent. Not thread-safe."""
+class RecentEntries(OrderedDict[Key, Value]):
+    """At most `size` entries: the one that was written longest ago goes first. Not thread-safe."""
 
     def __init__(self, size: int) -> None:
+        super().__init__()
         self._size = size
-        self._entries: OrderedDict[Key, Value] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._entries)
+    def __setitem__(self, key: Key, value: Value) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        while len(self) > self._size:
+            self.popitem(last=False)
 
-    def items(self) -> ItemsView[Key, Value]:
-        """Keys and values, least recently used first."""
-        return self._entries.items()
-
-    def get(self, key: Key) -> Value | None:
-        """The value, now the most recent one."""
-        if key not in self._entries:
-            return None
-        self._entries.move_to_end(key)
-        return self._entries[key]
-
-    def peek(self, key: Key) -> Value | None:
-        """The value without making it recent."""
-        return self._entries.get(key)
-
-    def put(self, key: Key, value: Value) -> None:
-        """Store a value and forget the oldest beyond the size."""
-        self._entries[key] = value
-        self._entries.move_to_end(key)
-        while len(self._entries) > self._size:
-            self._entries.popitem(last=False)
-
-    def drop(self, key: Key) -> bool:
-        """Forget a key; says whether it was there."""
-        return self._entries.pop(key, None) is not None
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._entries.clear()
+    def expire(self, stale: Callable[[Value], bool]) -> None:
+        """Drop entries from the old end while they are `stale`: each is dropped once."""
+        while self and stale(next(iter(self.values()))):
+            self.popitem(last=False)
 
 
 class SessionsUnavailableError(Exception):
@@ -78,49 +56,9 @@ class StoredSession:
     """How often it had been deleted: a request that began before a deletion stores nothing."""
 
 
-class SessionStore(Protocol):
-    """Where sessions live."""
-
-    async def append(
-        self, session: str, query: str, seed: Sequence[str] = (), deletions: int = 0
-    ) -> bool:
-        """Add a query; `seed` is the session's beginning if it is new.
-
-        False, and nothing is stored, if the session was deleted since it was read: `deletions` is
-        what `read` gave.
-        """
-        ...
-
-    async def read(self, session: str) -> StoredSession:
-        """The queries of a session."""
-        ...
-
-    async def delete(self, session: str) -> None:
-        """Forget a session."""
-        ...
-
-    def count(self) -> int:
-        """How many sessions this process holds itself."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        ...
-
-
 def session_key(owner: str, session_id: str) -> str:
     """The name under which a session is stored: one per owner, and not the identifier itself."""
     return hashlib.sha256(f"{owner}\0{session_id}".encode()).hexdigest()[:32]
-
-
-def open_sessions(settings: ServiceSettings) -> SessionStore:
-    """The store that the settings ask for."""
-    idle = settings.idle_minutes * 60
-    if settings.sessions == "none":
-        return NoSessions()
-    if settings.sessions == "memory":
-        return MemorySessions(settings.max_sessions, idle)
-    return RedisSessions(settings.sessions, idle)
 
 
 def joined(queries: Sequence[str]) -> list[str]:
@@ -158,65 +96,58 @@ class NoSessions:
         """Nothing to forget."""
 
     def count(self) -> int:
-        """None."""
+        """How many sessions this process holds itself."""
         return 0
 
     async def close(self) -> None:
         """Nothing to close."""
 
 
-class MemorySessions:
+class MemorySessions(NoSessions):
     """Sessions in this process, ordered by their last query: the oldest expire and go first."""
 
     def __init__(
         self, size: int, idle_seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._sessions: LruCache[str, tuple[float, tuple[str, ...]]] = LruCache(size)
-        self._deletions: LruCache[str, int] = LruCache(size)
+        self._sessions: RecentEntries[str, tuple[float, tuple[str, ...]]] = RecentEntries(size)
+        self._deletions: RecentEntries[str, int] = RecentEntries(size)
         self._idle = idle_seconds
         self._clock = clock
 
     async def append(
         self, session: str, query: str, seed: Sequence[str] = (), deletions: int = 0
     ) -> bool:
-        """Add a query, unless the session was deleted since it was read."""
+        """Add a query; `seed` is the session's beginning if it is new.
+
+        False, and nothing is stored, if the session was deleted since it was read: `deletions` is
+        what `read` gave.
+        """
         stored = await self.read(session)
         if stored.deletions != deletions:
             return False
         queries = tuple(joined([*(stored.queries or seed), query]))
-        self._sessions.put(session, (self._clock(), queries))
+        self._sessions[session] = self._clock(), queries
         return True
 
     async def read(self, session: str) -> StoredSession:
-        """The queries of a session."""
+        """The queries of a session; to read it does not make it younger."""
         self._expire()
-        # Reading makes a session no younger: what orders them is their last query.
-        stored = self._sessions.peek(session)
-        return StoredSession(stored[1] if stored else (), self._deletions.peek(session) or 0)
+        _, queries = self._sessions.get(session, (0.0, ()))
+        return StoredSession(queries, self._deletions.get(session, 0))
 
     async def delete(self, session: str) -> None:
         """Forget a session."""
-        self._sessions.drop(session)
-        self._deletions.put(session, (self._deletions.peek(session) or 0) + 1)
+        self._sessions.pop(session, None)
+        self._deletions[session] = self._deletions.get(session, 0) + 1
 
     def count(self) -> int:
         """How many sessions this process holds itself."""
         self._expire()
         return len(self._sessions)
 
-    async def close(self) -> None:
-        """Nothing to close."""
-
     def _expire(self) -> None:
-        """Drop idle sessions from the old end; each is dropped once, so the cost is constant."""
-        oldest_allowed = self._clock() - self._idle
-        stale = []
-        for session, (last_query, _) in self._sessions.items():
-            if last_query > oldest_allowed:
-                break
-            stale.append(session)
-        for session in stale:
-            self._sessions.drop(session)
+        oldest = self._clock() - self._idle
+        self._sessions.expire(lambda entry: entry[0] <= oldest)
 
 
 _READ = """
@@ -239,9 +170,9 @@ redis.call("PEXPIRE", session, idle)
 return 1
 """
 _DELETE = """
-redis.call("DEL", KEYS[1])
-redis.call("INCR", KEYS[2])
-redis.call("PEXPIRE", KEYS[2], ARGV[1])
+redis.call("DEL", unpack(KEYS, 1, #KEYS - 1))
+redis.call("INCR", KEYS[#KEYS])
+redis.call("PEXPIRE", KEYS[#KEYS], ARGV[1])
 """
 """Each script is one step: whatever another client does at the same time, there is no session
 without an expiry, and none that comes back after its deletion."""
@@ -259,7 +190,7 @@ class RedisStore:
     DELETION_MS = 600_000
     """How long a deletion is remembered: longer than any request takes."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, read: str, append: str) -> None:
         try:
             import redis.asyncio
         except ModuleNotFoundError:
@@ -275,6 +206,17 @@ class RedisStore:
             retry=None,
         )
         self._closed_until = 0.0
+        self._read = self._client.register_script(read)
+        self._append = self._client.register_script(append)
+        self._delete = self._client.register_script(_DELETE)
+
+    def _names(self, key: str) -> list[str]:
+        """The keys in Redis of a session or user; the last one counts how often it was deleted."""
+        raise NotImplementedError
+
+    async def delete(self, key: str) -> None:
+        """Forget a session or user."""
+        await self._ask(self._delete(keys=self._names(key), args=[self.DELETION_MS]))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -295,11 +237,8 @@ class RedisSessions(RedisStore):
     """Sessions in Redis: one list per session, expiring when idle."""
 
     def __init__(self, url: str, idle_seconds: float) -> None:
-        super().__init__(url)
+        super().__init__(url, _READ, _APPEND)
         self._idle_ms = int(idle_seconds * 1000)
-        self._read = self._client.register_script(_READ)
-        self._append = self._client.register_script(_APPEND)
-        self._delete = self._client.register_script(_DELETE)
 
     async def append(
         self, session: str, query: str, seed: Sequence[str] = (), deletions: int = 0
@@ -313,15 +252,22 @@ class RedisSessions(RedisStore):
         deletions, queries = await self._ask(self._read(keys=self._names(session)))
         return StoredSession(tuple(joined(queries)), int(deletions))
 
-    async def delete(self, session: str) -> None:
-        """Forget a session."""
-        await self._ask(self._delete(keys=self._names(session), args=[self.DELETION_MS]))
-
     def count(self) -> int:
         """None: Redis holds them."""
         return 0
 
-    @staticmethod
-    def _names(session: str) -> list[str]:
-        """The list of queries, and how often it was deleted."""
-        return [f"nextquery:session:{session}", f"nextquery:session:{session}:deletions"]
+    def _names(self, key: str) -> list[str]:
+        return [f"nextquery:session:{key}", f"nextquery:session:{key}:deletions"]
+
+
+SessionStore = NoSessions | MemorySessions | RedisSessions
+
+
+def open_sessions(settings: ServiceSettings) -> SessionStore:
+    """The store that the settings ask for."""
+    idle = settings.idle_minutes * 60
+    if settings.sessions == "none":
+        return NoSessions()
+    if settings.sessions == "memory":
+        return MemorySessions(settings.max_sessions, idle)
+    return RedisSessions(settings.sessions, idle)
