@@ -9,6 +9,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -99,82 +100,43 @@ class Metrics:
         self._file = f"worker-{os.getpid()}-{uuid.uuid4().hex[:8]}.json"
         self._copied_at = float("-inf")
         self._problem = ""
-        self._requests()
-        self._models()
-        self._sessions()
-
-    def _requests(self) -> None:
-        self.requests = Counter(
-            "nextquery_requests", "Answers by route and status", ["route", "status"],
-            registry=self.registry,
-        )  # fmt: skip
-        self.latency = Histogram(
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        # fmt: off
+        self.requests = counter(
+            "nextquery_requests", "Answers by route and status", ["route", "status"])
+        self.latency = histogram(
             "nextquery_request_seconds", "From the first byte to the answer", ["route"],
-            buckets=_LATENCY, registry=self.registry,
-        )  # fmt: skip
-        self.in_flight = Gauge(
-            "nextquery_requests_in_flight", "Requests not yet answered",
-            registry=self.registry,
-        )  # fmt: skip
-        self.cancelled = Counter(
-            "nextquery_requests_cancelled", "Clients that left before their answer",
-            registry=self.registry,
-        )  # fmt: skip
-
-        self.feedback_lost = Counter(
-            "nextquery_feedback_lost", "Lists that could not be recorded", registry=self.registry
-        )
-
-    def _models(self) -> None:
-        self.queue = Gauge(
-            "nextquery_queue_length", "Requests waiting for a model", ["model"],
-            registry=self.registry,
-        )  # fmt: skip
-        self.batch = Histogram(
-            "nextquery_batch_size", "Requests answered together", ["model"],
-            buckets=_BATCHES, registry=self.registry,
-        )  # fmt: skip
-        self.model_seconds = Histogram(
+            buckets=_LATENCY)
+        self.in_flight = gauge("nextquery_requests_in_flight", "Requests not yet answered")
+        self.cancelled = counter(
+            "nextquery_requests_cancelled", "Clients that left before their answer")
+        self.feedback_lost = counter("nextquery_feedback_lost", "Lists that could not be recorded")
+        self.queue = gauge("nextquery_queue_length", "Requests waiting for a model", ["model"])
+        self.batch = histogram(
+            "nextquery_batch_size", "Requests answered together", ["model"], buckets=_BATCHES)
+        self.model_seconds = histogram(
             "nextquery_model_seconds", "Time of one batch in the model", ["model"],
-            buckets=_LATENCY, registry=self.registry,
-        )  # fmt: skip
-        self.model_restarts = Counter(
+            buckets=_LATENCY)
+        self.model_restarts = counter(
             "nextquery_model_restarts", "Model processes that ended and were started again",
-            ["model"], registry=self.registry,
-        )  # fmt: skip
-        self.refused = Counter(
-            "nextquery_refused", "Requests refused at once: the queue was full", ["model"],
-            registry=self.registry,
-        )  # fmt: skip
-        self.fallbacks = Counter(
-            "nextquery_fallbacks", "Answers of the fallback model", ["reason"],
-            registry=self.registry,
-        )  # fmt: skip
-        self.arm_failures = Counter(
-            "nextquery_arm_failures", "Lists that a model of a trial could not make", ["model"],
-            registry=self.registry,
-        )  # fmt: skip
-        self.blocked = Counter(
+            ["model"])
+        self.refused = counter(
+            "nextquery_refused", "Requests refused at once: the queue was full", ["model"])
+        self.fallbacks = counter(
+            "nextquery_fallbacks", "Answers of the fallback model", ["reason"])
+        self.arm_failures = counter(
+            "nextquery_arm_failures", "Lists that a model of a trial could not make", ["model"])
+        self.blocked = counter(
             "nextquery_suggestions_blocked", "Suggestions that a guard held back",
-            ["model", "reason"], registry=self.registry,
-        )  # fmt: skip
-        self.reloads = Counter(
-            "nextquery_reloads", "Attempts to load a new model", ["result"],
-            registry=self.registry,
-        )  # fmt: skip
-
-    def _sessions(self) -> None:
-        self.sessions = Gauge(
-            "nextquery_sessions", "Sessions held in memory",
-            registry=self.registry,
-        )  # fmt: skip
-        self.sessions_unavailable = Counter(
-            "nextquery_sessions_unavailable", "Requests answered without the session store",
-            registry=self.registry,
-        )  # fmt: skip
-        self.feedback = Counter(
-            "nextquery_feedback", "Feedback events written", ["action"], registry=self.registry
-        )
+            ["model", "reason"])
+        self.reloads = counter("nextquery_reloads", "Attempts to load a new model", ["result"])
+        self.sessions = gauge("nextquery_sessions", "Sessions held in memory")
+        self.sessions_unavailable = counter(
+            "nextquery_sessions_unavailable", "Requests answered without the session store")
+        self.feedback = counter("nextquery_feedback", "Feedback events written", ["action"])
+        # fmt: on
 
     def render(self) -> bytes:
         """All metrics as text, those of the other workers included."""
