@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Any
 
 from fastapi import Request
 
@@ -77,10 +77,10 @@ async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
 
 
 @dataclass(frozen=True)
-class Answered(Generic[Answer]):
-    """Results with the name of the model that gave them."""
+class Answered:
+    """Lists with the name of the model that made them."""
 
-    results: list[Answer]
+    results: list[list[Suggestion]]
     model: str
     fallback: bool = False
 
@@ -228,7 +228,7 @@ class Service:
         questions: Sequence[SuggestQuestion],
         *,
         in_trial: bool = False,
-    ) -> Answered[list[Suggestion]]:
+    ) -> Answered:
         """Lists, after a query that found nothing led by what the rescue says.
 
         The fallback may answer for the default model and, `in_trial`, for any.
@@ -238,25 +238,16 @@ class Service:
         failed = [index for index, question in enumerate(questions) if question.found_nothing]
         if rescue is None or not failed or self.control.killed:
             return answered
-        rescue_questions = [
-            SuggestQuestion(questions[index].context, SuggestOptions(questions[index].options.n))
-            for index in failed
-        ]
         results = list(answered.results)
         try:
-            for index, suggestions in zip(
-                failed, await self._ask_one_by_one(request, rescue, rescue_questions), strict=True
-            ):
-                results[index] = rescued(results[index], suggestions, questions[index].options.n)
+            for index in failed:
+                context, n = questions[index].context, questions[index].options.n
+                question = SuggestQuestion(context, SuggestOptions(n))
+                [suggestions] = await self.ask(request, rescue, [question])
+                results[index] = rescued(results[index], suggestions, n)
         except BusyError:
             return answered
         return replace(answered, results=results)
-
-    async def _ask_one_by_one(
-        self, request: Request, model: ServedModel, questions: Sequence[SuggestQuestion]
-    ) -> list[list[Suggestion]]:
-        """The lists of questions that may differ in their options."""
-        return [(await self._in_turns(request, model, [question]))[0] for question in questions]
 
     async def _lists(
         self,
@@ -265,7 +256,7 @@ class Service:
         questions: Sequence[SuggestQuestion],
         *,
         in_trial: bool,
-    ) -> Answered[list[Suggestion]]:
+    ) -> Answered:
         """Lists from the model within the budget, or from the fallback."""
         if self.control.killed:
             return Answered([[] for _ in questions], model.name)
@@ -310,7 +301,7 @@ class Service:
         size, results = self.settings.batch_size, list[Answer]()
         for start in range(0, len(questions), size):
             turn = questions[start : start + size]
-            results += (await self.ask(request, model, turn, patient=patient)).results
+            results += await self.ask(request, model, turn, patient=patient)
         return results
 
     async def ask(
@@ -320,7 +311,7 @@ class Service:
         questions: Sequence[Question[Answer]],
         *,
         patient: bool = True,
-    ) -> Answered[Answer]:
+    ) -> list[Answer]:
         """Answers of a model; its lateness or its full queue is a 503."""
         try:
             jobs = model.submit(questions)
@@ -338,7 +329,7 @@ class Service:
             detail = "The model did not come to this request in time."
             raise BusyError(detail, model.batcher.expected_wait, "late")
         try:
-            return Answered([job.answer.result() for job in jobs], model.name)
+            return [job.answer.result() for job in jobs]
         except QueueFullError as full:  # accepted, but the model came to it too late
             raise self._busy(model, full) from None
         except ModelEndedError as error:

@@ -157,10 +157,6 @@ class Served(Suggester, Completer, Guarded, Protocol):
     """A suggester as `load` gives it: every kind completes and has a guard."""
 
 
-class ServedWithStates(Served, Stateful[Any], Protocol):
-    """One that encodes and decodes many contexts together."""
-
-
 class Engine(ABC):
     """A model folder, opened, checked and warmed up."""
 
@@ -226,8 +222,6 @@ class Engine(ABC):
 class LocalEngine(Engine):
     """A model in this process, asked for one list after the other."""
 
-    immediate = True
-
     def __init__(self, suggester: Served, version: str, blocklist: Path | None = None) -> None:
         self.suggester = suggester
         self.kind = suggester.kind
@@ -237,7 +231,10 @@ class LocalEngine(Engine):
             self.judges_usefulness = suggester.judges_usefulness
         self.min_users = suggester.guard.tables.min_users
         self._maker = ListMaker(suggester)
-        if isinstance(suggester, Adjustable):
+        self.immediate = not isinstance(suggester, Stateful)
+        if isinstance(suggester, Stateful):
+            self.specificity = suggester.config.specificity
+        elif isinstance(suggester, Adjustable):
             self.specificity = suggester.specificity
         self._watch = BlocklistWatch(suggester.guard, blocklist) if blocklist else None
         if self._watch is not None:
@@ -250,11 +247,10 @@ class LocalEngine(Engine):
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Any]:
         """An answer to each question of one group."""
-        match questions[0]:
-            case SuggestQuestion(options=options):
-                return self.suggest([question.context for question in questions], options)
-            case _:
-                return [self._answer_one(question) for question in questions]
+        if isinstance(questions[0], SuggestQuestion):
+            contexts = [question.context for question in questions]
+            return self.suggest(contexts, questions[0].options)
+        return [self._answer_one(question) for question in questions]
 
     def _answer_one(self, question: Question[Any]) -> Any:
         match question:
@@ -288,21 +284,6 @@ class LocalEngine(Engine):
             self._watch.stop()
 
 
-class StatefulEngine(LocalEngine):
-    """Contexts are encoded and decoded together."""
-
-    immediate = False
-
-    def __init__(
-        self,
-        suggester: ServedWithStates,
-        version: str,
-        blocklist: Path | None = None,
-    ) -> None:
-        super().__init__(suggester, version, blocklist)
-        self.specificity = suggester.config.specificity
-
-
 def version_of(path: Path) -> str:
     """What a model folder's version is called: it changes with every file of the folder."""
     return sha256(path / MANIFEST)[:12]
@@ -313,13 +294,7 @@ def open_engine(path: Path, blocklist: Path | None, hits: Path | None = None) ->
     open_artifact(path, verify=False).verify()
     check = read_hits(hits) if hits else None
     suggester = cast("Served", load(path, blocklist=blocklist, hits=check))
-    version = version_of(path)
-    engine: LocalEngine
-    if isinstance(suggester, Stateful):
-        stateful = cast("ServedWithStates", suggester)
-        engine = StatefulEngine(stateful, version, blocklist)
-    else:
-        engine = LocalEngine(suggester, version, blocklist)
+    engine = LocalEngine(suggester, version_of(path), blocklist)
     for size in range(1, WARM_UP + 1):
         engine.suggest([("warm up", str(number)) for number in range(size)], SuggestOptions())
     return engine

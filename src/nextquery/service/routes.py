@@ -190,7 +190,8 @@ async def score(body: schemas.ScoreRequest, request: Request, owner: Owner) -> s
     candidates = tuple(await read_many(body.candidates))
     question = ScoreQuestion(await service.context(owner, body), candidates)
     service.charge(request, [question], body.session_id)
-    answered = await service.ask(request, service.model(body.model), [question])
+    model = service.model(body.model)
+    [scored] = await service.ask(request, model, [question])
     scores = [
         schemas.Score(
             text=text,
@@ -198,9 +199,9 @@ async def score(body: schemas.ScoreRequest, request: Request, owner: Owner) -> s
             words=item.words,
             unknown=list(item.unknown),
         )
-        for text, item in zip(body.candidates, answered.results[0], strict=True)
+        for text, item in zip(body.candidates, scored, strict=True)
     ]
-    return schemas.ScoreAnswer(scores=scores, model=answered.model)
+    return schemas.ScoreAnswer(scores=scores, model=model.name)
 
 
 @router.post("/complete", responses=NOT_LEARNT, response_model_exclude_unset=True)
@@ -217,7 +218,7 @@ async def complete(
     suggestions: list[FoundSuggestion] = []
     correction: Correction | None = None
     if not service.control.killed and prefix is not None:
-        suggestions = (await service.ask(request, model, [question])).results[0]
+        [suggestions] = await service.ask(request, model, [question])
         rewriter = model.rewriter if body.correct else None
         if rewriter is not None:
             completions = rewriter.complete(context, prefix, suggestions, question.n)
@@ -243,10 +244,10 @@ async def explain(
     model = service.model(body.model)
     if model.engine is None or not model.engine.explains:
         raise ProblemError(501, "Only a neural model has gates that say how much a query counts.")
-    answered = await service.ask(request, model, [question])
+    [explained] = await service.ask(request, model, [question])
     weights = [
         schemas.QueryWeight(text=join_words(item.query), update=item.update, share=item.share)
-        for item in answered.results[0]
+        for item in explained
     ]
     return schemas.ExplainAnswer(queries=weights, model=model.name)
 
@@ -317,7 +318,7 @@ async def trends(
     service.charge(request, [question])
     suggestions: list[FoundSuggestion] = []
     if not service.control.killed:
-        suggestions = (await service.ask(request, model, [question])).results[0]
+        [suggestions] = await service.ask(request, model, [question])
     return schemas.TrendsAnswer(trends=_suggestions(suggestions), model=model.name)
 
 
@@ -499,7 +500,7 @@ async def why(
     """Whether a query can be suggested after a session, and why not, by every served model."""
     question = WhyQuestion(tuple(read_session(context)), read_query(query))
     return {
-        name: (await service.ask(request, service.model(name), [question])).results[0]
+        name: (await service.ask(request, service.model(name), [question]))[0]
         for name in service.models.served
     }
 

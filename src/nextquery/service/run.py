@@ -318,20 +318,19 @@ SECONDS_KEPT_OPEN = 75
 """Longer than balancers keep idle connections: who closes first may cut off a request."""
 
 
-@dataclass(frozen=True)
-class WorkerRole:
-    """The part that a worker plays in its service."""
+def run_worker(
+    settings: ServiceSettings,
+    listener: socket.socket,
+    *,
+    supervised: bool = False,
+    load_first: bool = False,
+    on_ready: Callable[[], None] | None = None,
+) -> None:
+    """Serve in this process until told to stop; `on_ready` is called when the models are loaded.
 
-    supervised: bool = False
-    """Whether another process watches over it and passes signals on."""
-    load_first: bool = False
-    """Whether others serve meanwhile, so that it need not listen before its models are loaded."""
-    on_ready: Callable[[], None] | None = None
-    """Called when the models are loaded."""
-
-
-def run_worker(settings: ServiceSettings, listener: socket.socket, role: WorkerRole) -> None:
-    """Serve in this process until told to stop."""
+    `supervised`: another process watches over this one and passes signals on. `load_first`: others
+    serve meanwhile, so that it does not listen before its models are loaded.
+    """
     _set_threads(settings)
     # Imported here: a supervisor needs none of it.
     from nextquery.service.answering import build_service
@@ -339,7 +338,7 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, role: WorkerR
 
     monitoring.install()
     service = build_service(settings)
-    service.on_ready = role.on_ready
+    service.on_ready = on_ready
     config = uvicorn.Config(
         build_app(service),
         log_config=None,
@@ -354,7 +353,7 @@ def run_worker(settings: ServiceSettings, listener: socket.socket, role: WorkerR
         timeout_graceful_shutdown=SECONDS_TO_FINISH,
         timeout_keep_alive=SECONDS_KEPT_OPEN,
     )
-    server = Server(config, service, role)
+    server = Server(config, service, supervised=supervised, load_first=load_first)
     server.run(sockets=[listener])
     if service.failure is not None:
         raise service.failure
@@ -376,11 +375,18 @@ def _set_threads(settings: ServiceSettings) -> None:
 class Server(uvicorn.Server):
     """uvicorn's server with a drain before its end."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, role: WorkerRole) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        *,
+        supervised: bool = False,
+        load_first: bool = False,
+    ) -> None:
         super().__init__(config)
         self._service = service
-        self._load_first = role.load_first
-        self._parent = os.getppid() if role.supervised else None
+        self._load_first = load_first
+        self._parent = os.getppid() if supervised else None
         self._drain_until: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -464,7 +470,7 @@ def serve(settings: ServiceSettings) -> None:
     url = f"{address(settings.host, listener)}/"
     monitoring.log_event("serving", url=url, workers=settings.workers)
     if settings.workers == 1:
-        run_worker(settings, listener, WorkerRole())
+        run_worker(settings, listener)
         return
     with tempfile.TemporaryDirectory(prefix="nextquery-", ignore_cleanup_errors=True) as metrics:
         os.environ[DIRECTORY_VARIABLE] = metrics
@@ -513,9 +519,10 @@ class Supervisor:
         # A worker that replaces another takes no connection before its models are loaded, if there
         # is somebody else to take them.
         any_ready = any(worker.ready.is_set() for worker in self._workers)
-        role = WorkerRole(supervised=True, load_first=any_ready, on_ready=ready.set)
         process = self._processes.Process(
-            target=_worker_main, args=(self._settings, self._listener, role), daemon=True
+            target=_worker_main,
+            args=(self._settings, self._listener, any_ready, ready.set),
+            daemon=True,
         )
         process.start()
         return Worker(process, ready)
@@ -550,9 +557,14 @@ class Supervisor:
                 os.kill(worker.process.pid, signal.SIGTERM)
 
 
-def _worker_main(settings: ServiceSettings, listener: socket.socket, role: WorkerRole) -> None:
+def _worker_main(
+    settings: ServiceSettings,
+    listener: socket.socket,
+    load_first: bool,
+    on_ready: Callable[[], None],
+) -> None:
     try:
-        run_worker(settings, listener, role)
+        run_worker(settings, listener, supervised=True, load_first=load_first, on_ready=on_ready)
     except NextqueryError as error:
         monitoring.log_event("worker cannot serve", reason=str(error))
         sys.exit(REFUSED)

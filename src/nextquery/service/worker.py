@@ -1,9 +1,9 @@
 """A neural model in a process of its own, and the protocol between both processes.
 
 The service sends an `Opening` and gets `Facts`, or the error why the folder cannot be used. Then
-it sends one `Batch` or `Check` at a time and gets a `Reply`, a `Failure` or an expected error.
-While a batch is computed it may send `Cancel`: the reply is then `Cancelled`. A `Cancel` that
-comes too late has no reply. The process ends when the connection is closed.
+it sends one `Batch` at a time and gets a `Reply`, a `Failure` or an expected error. While a batch
+is computed it may send `Cancel`: the reply is then `Cancelled`. A `Cancel` that comes too late has
+no reply. The process ends when the connection is closed.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class Facts:
-    """What was opened."""
+    """What was opened: attributes of an `Engine`."""
 
     kind: str
     version: str
@@ -56,7 +56,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Batch:
-    """Questions of one group, to be answered together."""
+    """Questions of one group, to be answered together; none asks for a sign of life."""
 
     questions: tuple[Question[Any], ...]
 
@@ -69,11 +69,6 @@ class Cancel:
 @dataclass(frozen=True)
 class Cancelled:
     """The batch was cancelled."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """A sign of life is asked for: an empty reply."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +89,7 @@ class Failure:
 
 
 Response = Reply | Failure | Cancelled | NextqueryError | None
-Answerer = Callable[[Batch | Check | Cancel], Response]
+Answerer = Callable[[Batch | Cancel], Response]
 """Gives the response to a message; None to a `Cancel` that came too late."""
 
 
@@ -121,14 +116,12 @@ def open_model(connection: "Connection[Any, Any]") -> Answerer | None:
     return partial(_answer, engine, unwanted)
 
 
-def _answer(
-    engine: Engine, unwanted: Callable[[], bool], message: Batch | Check | Cancel
-) -> Response:
+def _answer(engine: Engine, unwanted: Callable[[], bool], message: Batch | Cancel) -> Response:
     if isinstance(message, Cancel):
         return None
     try:
         with cancel_when(unwanted):
-            answers = engine.answer(message.questions) if isinstance(message, Batch) else []
+            answers = engine.answer(message.questions) if message.questions else []
     except DecodingCancelledError:
         return Cancelled()
     except NextqueryError as error:
@@ -238,7 +231,7 @@ class IsolatedEngine(Engine):
                 return
             try:
                 self._start_if_ended()
-                self._exchange(Check())
+                self._exchange(Batch(()))
             except ModelEndedError as error:
                 monitoring.log_failure("the model could not be started again", error)
             except (EOFError, OSError):
@@ -315,16 +308,15 @@ class IsolatedEngine(Engine):
             if isinstance(facts, Failure):
                 raise ModelFailedError(facts.error, *facts.places)
             raise facts
-        self.kind, self.version, self.explains = facts.kind, facts.version, facts.explains
-        self.specificity, self.min_users = facts.specificity, facts.min_users
-        self.judges_usefulness = facts.judges_usefulness
+        for name, value in vars(facts).items():
+            setattr(self, name, value)
 
-    def _exchange(self, message: Batch | Check) -> Reply:
+    def _exchange(self, batch: Batch) -> Reply:
         assert self._connection is not None
         self._asked_at = time.monotonic()
         try:
             with self._sending:
-                self._connection.send(message)
+                self._connection.send(batch)
             reply = self._connection.recv()
         except (EOFError, OSError):
             self._connection.close()  # so that another process is started, even if this one lingers

@@ -15,8 +15,8 @@ from nextquery.errors import ArtifactError
 from nextquery.service.engine import (
     CompleteQuestion,
     ExplainQuestion,
+    LocalEngine,
     ScoreQuestion,
-    StatefulEngine,
     SuggestQuestion,
     WhyQuestion,
     open_engine,
@@ -29,7 +29,6 @@ from nextquery.service.worker import (
     Batch,
     Cancel,
     Cancelled,
-    Check,
     Facts,
     Failure,
     Opening,
@@ -50,9 +49,9 @@ def folder(request: pytest.FixtureRequest, served_models: dict[str, Path]) -> Pa
 
 
 @pytest.fixture
-def network(folder: Path) -> StatefulEngine:
+def network(folder: Path) -> LocalEngine:
     engine = open_engine(folder, None)
-    assert isinstance(engine, StatefulEngine)
+    assert not engine.immediate
     return engine
 
 
@@ -63,9 +62,7 @@ def test_an_altered_file_is_refused_before_it_is_used(
         open_engine(altered(served_models["adjacency"], "query_counts.npy"), None)
 
 
-def test_every_question_reaches_what_the_model_can_do(
-    network: StatefulEngine, folder: Path
-) -> None:
+def test_every_question_reaches_what_the_model_can_do(network: LocalEngine, folder: Path) -> None:
     model = load(folder)
     assert isinstance(model, HREDSuggester | TransformerSuggester)
     options = SuggestOptions(3, diversity=0.9)
@@ -196,7 +193,7 @@ def test_it_opens_answers_and_counts(ends: tuple[Any, Any], served_models: dict[
     reply = answer(Batch((question,)))
     assert isinstance(reply, Reply)
     assert [[item.text for item in result] for result in reply.answers] == [["red boots"]]
-    assert answer(Check()) == Reply([], reply.blocklist, reply.blocked)
+    assert answer(Batch(())) == Reply([], reply.blocklist, reply.blocked)
 
 
 def ours_version(answer: Any) -> str:

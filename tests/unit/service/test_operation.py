@@ -26,7 +26,6 @@ from nextquery.service.run import (
     Server,
     Supervisor,
     Worker,
-    WorkerRole,
     _set_threads,
     address,
     listen,
@@ -251,7 +250,7 @@ def server(served_models: dict[str, Path], tmp_path: Path) -> Server:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError("nobody asks")
 
-    return Server(uvicorn.Config(app), service, WorkerRole())
+    return Server(uvicorn.Config(app), service)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +319,7 @@ def test_a_worker_that_loads_first_ends_when_it_cannot(tmp_path: Path) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError("nobody asks")
 
-    server = Server(uvicorn.Config(app), service, WorkerRole(supervised=True, load_first=True))
+    server = Server(uvicorn.Config(app), service, supervised=True, load_first=True)
     asyncio.run(server._load_models())
     assert server.should_exit
 

@@ -21,7 +21,7 @@ from nextquery.guard.tables import write_tables
 from nextquery.inference.settings import DecodeConfig
 from nextquery.logs.data_folder import PreparedData
 from nextquery.records import ScoredQuery, Suggestion
-from nextquery.service.engine import StatefulEngine, open_engine
+from nextquery.service.engine import open_engine
 from nextquery.suggesters.base import BatchScorer, Scorer, SuggestOptions, Trained
 from nextquery.suggesters.blend import (
     CASES_OF_ALL,
@@ -173,7 +173,7 @@ def test_a_service_keeps_its_states(blend: Blend, tmp_path: Path) -> None:
     blend.save(tmp_path / "blend")
     assert model_kind(tmp_path / "blend").neural
     engine = open_engine(tmp_path / "blend", None)
-    assert isinstance(engine, StatefulEngine)
+    assert not engine.immediate
     assert engine.specificity == blend.config.specificity == 0.25
     result = engine.suggest([CONTEXT], SuggestOptions(n=4, diversity=0.5))
     assert len(result[0]) == 4
