@@ -9,6 +9,7 @@ import os
 import re
 import stat
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -22,6 +23,8 @@ _ORDINARY = re.compile(r"[\w./ @+=,~-]*")
 _NOT_POSSIBLE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 """What a system or file system answers that cannot exchange two names."""
 
+SECONDS_BETWEEN_TRIES = 0.0005
+"""How often somebody who waits for a lock asks for it."""
 _NUMBER = re.compile(r'\(os error (\d+)\)|\[errno (\d+)\]|"errno":"(\d+)"')
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
@@ -56,6 +59,48 @@ def try_lock(descriptor: int) -> bool | None:
     except OSError:  # a disk without locks: what is there may be in use
         return None
     return True
+
+
+@contextlib.contextmanager
+def locked(path: Path, flags: int, seconds: float) -> Iterator[int]:
+    """A locked descriptor of the file that has the name `path`, as soon as nobody else has it.
+
+    OSError if the file stays locked for `seconds`. A new file is for its owner only.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            ready = False
+            with contextlib.suppress(FileNotFoundError):  # deleted before it was locked
+                ready = bool(try_lock(descriptor)) and os.path.samestat(
+                    os.fstat(descriptor), path.stat()
+                )
+            if ready:
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+        if time.monotonic() > end:
+            raise OSError(errno.EAGAIN, f"locked by another process for {seconds:g} seconds")
+        time.sleep(SECONDS_BETWEEN_TRIES)
+
+
+def append_line(descriptor: int, line: bytes, most: int, full: str, *, flush: bool) -> None:
+    """Append a line or nothing to a locked file; an error that says `full` beyond `most` bytes."""
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        line = b"\n" + line  # the last line has no end: it was typed so, or its writer was stopped
+    if size + len(line) > most:
+        raise OSError(errno.EFBIG, full)
+    try:
+        if os.write(descriptor, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if flush:
+            os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
 
 
 def unlock(descriptor: int) -> None:

@@ -2,15 +2,13 @@
 
 import asyncio
 import contextlib
-import errno
 import os
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from nextquery.artifacts import write_text
-from nextquery.artifacts.files import read_plain_text, replaced_file, try_lock
+from nextquery.artifacts.files import append_line, locked, read_plain_text, replaced_file
 from nextquery.errors import InputError
 from nextquery.guard.blocklist import (
     MOST_BYTES,
@@ -24,7 +22,6 @@ from nextquery.service import monitoring
 
 LOCK_SECONDS = 10.0
 """How long to wait for whoever else holds the lock of the file."""
-SECONDS_BETWEEN_TRIES = 0.002
 
 
 def block_text(blocklist: Path, text: str) -> str:
@@ -36,16 +33,11 @@ def block_text(blocklist: Path, text: str) -> str:
     `BlocklistError` for a file that models would refuse, `OSError` for one that cannot be written.
     """
     entry = _entry(text)
-    with _locked(blocklist) as descriptor:
+    with locked(blocklist, os.O_RDWR | os.O_APPEND, LOCK_SECONDS) as descriptor:
         if entry in read_entries(blocklist):
             return entry
-        size = os.fstat(descriptor).st_size
-        line = f"{entry}\n".encode()
-        if size and os.pread(descriptor, 1, size - 1) != b"\n":
-            line = b"\n" + line
-        if size + len(line) > MOST_BYTES:
-            raise OSError(errno.EFBIG, f"would be larger than {MOST_BYTES >> 20:,} MB")
-        _append(descriptor, line, size)
+        full = f"would be larger than {MOST_BYTES >> 20:,} MB"
+        append_line(descriptor, f"{entry}\n".encode(), MOST_BYTES, full, flush=True)
     return entry
 
 
@@ -57,7 +49,7 @@ def unblock_text(blocklist: Path, text: str) -> str:
     what `block_text` raises.
     """
     entry = _entry(text)
-    with _locked(blocklist) as descriptor:
+    with locked(blocklist, os.O_RDWR | os.O_APPEND, LOCK_SECONDS) as descriptor:
         lines = read_lines(blocklist)
         remaining = [line for line in lines if canonical_entry(entry_of(line)) != entry]
         if len(remaining) == len(lines):
@@ -78,34 +70,6 @@ def _entry(text: str) -> str:
     if not Blocklist([entry]):
         raise InputError("text: has no letter or digit that could be blocked")
     return entry
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """A descriptor, to read and append, of the file that has the name `path` while it is locked."""
-    end = time.monotonic() + LOCK_SECONDS
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
-        try:
-            if try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), path.stat()):
-                yield descriptor
-                return
-        finally:
-            os.close(descriptor)
-        if time.monotonic() > end:
-            raise OSError(errno.EAGAIN, f"locked by another process for {LOCK_SECONDS:.0f} seconds")
-        time.sleep(SECONDS_BETWEEN_TRIES)
-
-
-def _append(descriptor: int, line: bytes, size: int) -> None:
-    """Append a line as one write, on the disk before it is acknowledged; all of it or nothing."""
-    try:
-        if os.write(descriptor, line) < len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(descriptor)
-    except OSError:
-        os.ftruncate(descriptor, size)
-        raise
 
 
 CONTROL_POLL_INTERVAL = 0.25

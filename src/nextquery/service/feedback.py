@@ -5,13 +5,12 @@ import contextlib
 import errno
 import hashlib
 import os
-import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from nextquery.artifacts.files import try_lock
+from nextquery.artifacts.files import append_line, locked
 from nextquery.errors import InputError
 from nextquery.feedback.events import (
     LISTS,
@@ -44,21 +43,6 @@ class Visitor:
 
 class ClockDoubtedError(OSError):
     """By the clock no feedback is recent: it may be wrong, and nothing was deleted."""
-
-
-@contextlib.contextmanager
-def opened(path: Path, flags: int) -> Iterator[int]:
-    """A locked descriptor of the file that has the name `path`; OSError if it stays locked."""
-    end = time.monotonic() + LOCK_SECONDS
-    while True:
-        descriptor = os.open(path, flags, 0o600)
-        try:
-            _lock(descriptor, end)
-            if _has_name(descriptor, path):  # nobody deleted it before the lock
-                yield descriptor
-                return
-        finally:
-            os.close(descriptor)
 
 
 def erase_visitors(folder: Path, visitors: Collection[Visitor]) -> int:
@@ -111,7 +95,7 @@ def _erase_in(path: Path, visitors: Collection[Visitor]) -> int:
             start, rest = start + end, text[end:]
             if len(rest) > LONGEST_LINE:
                 raise OSError(errno.EFBIG, f"{path.name}: has a line of more than 16 MiB")
-        with opened(path, os.O_RDWR) as descriptor:
+        with locked(path, os.O_RDWR, LOCK_SECONDS) as descriptor:
             # What is read without the lock may have been half written, and taken back since.
             rest = os.pread(descriptor, os.fstat(descriptor).st_size - start, start)
             erased += _erase_lines(descriptor, start, rest, names)
@@ -130,20 +114,6 @@ def _erase_lines(descriptor: int, start: int, text: bytes, visitors: Collection[
             erased += 1
         start += len(line) + 1
     return erased
-
-
-def _lock(descriptor: int, end: float) -> None:
-    while not try_lock(descriptor):
-        if time.monotonic() > end:
-            raise OSError(errno.EAGAIN, "another process keeps the file locked")
-        time.sleep(0.0005)
-
-
-def _has_name(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 ORIGIN_DIGITS = 4
@@ -217,25 +187,12 @@ class FeedbackLog:
     def _append(self, path: Path, line: bytes) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)  # it may have been taken away
-            # 0600: it holds what people typed.
-            with opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as descriptor:
-                self._append_whole(descriptor, line)
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+            with locked(path, flags, LOCK_SECONDS) as descriptor:
+                full = "the day's file has reached `feedback_mb`"
+                append_line(descriptor, line, self._most_bytes, full, flush=False)
         except OSError as error:
             raise FeedbackLostError(error.strerror) from error
-
-    def _append_whole(self, descriptor: int, line: bytes) -> None:
-        """Append a line or nothing to a locked file."""
-        size = os.fstat(descriptor).st_size
-        if size and os.pread(descriptor, 1, size - 1) != b"\n":
-            line = b"\n" + line  # somebody was stopped in the middle of theirs
-        if size + len(line) > self._most_bytes:
-            raise OSError(errno.EDQUOT, "the day's file has reached `feedback_mb`")
-        try:
-            if os.write(descriptor, line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError:
-            os.ftruncate(descriptor, size)
-            raise
 
 
 def origin(sender: str, moment: datetime) -> str:
