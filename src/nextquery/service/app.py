@@ -16,7 +16,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
@@ -294,12 +295,6 @@ HOT: dict[str, tuple[type[BaseModel], Handler]] = {
 }
 
 
-class HotRoute(NamedTuple):
-    """The route of a request that FastAPI did not see, for the metrics."""
-
-    path: str
-
-
 class HotRoutes:
     """Calls the route functions of `HOT` for valid JSON, and passes everything else to FastAPI."""
 
@@ -320,7 +315,8 @@ class HotRoutes:
             # FastAPI words the refusal.
             await self._api(scope, _replay(message, receive), send)
             return
-        scope["app"], scope["route"] = self._api, HotRoute(scope["path"])
+        scope["app"] = self._api
+        scope["route"] = SimpleNamespace(path=scope["path"])  # for the metrics
         request = Request(scope, receive)
         owner = await owner_of(request, request.headers.get(API_HEADER))
         body = (await handler(parsed, request, owner)).model_dump_json(exclude_unset=True).encode()

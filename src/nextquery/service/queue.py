@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from nextquery.model.settings import TrainConfig
@@ -47,43 +47,29 @@ def cost(question: Question[Any]) -> float:
     >>> cost(SuggestQuestion(("paris", "paris hotels")))
     1.0
     """
-    reading = max(0, _read(question.context) - FREE_WORDS) / WORDS_PER_UNIT
-    texts = [*question.context, *_further(question)]
-    foreign = sum(text_bytes(text) - len(text) for text in texts)
-    normalising = max(0, foreign - FREE_BYTES) / BYTES_PER_UNIT
-    return max(1.0, _answering(question)) + reading + normalising
-
-
-def _further(question: Question[Any]) -> tuple[str, ...]:
-    """The texts of a question in addition to its context."""
-    match question:
-        case CompleteQuestion(prefix=prefix):
-            return (prefix,)
-        case ScoreQuestion(candidates=candidates):
-            return candidates
-    return ()
-
-
-def _answering(question: Question[Any]) -> float:
+    texts = list(question.context)
+    answering = 0.0
     match question:
         case SuggestQuestion(options=options):
-            return _list_of(options.n)
+            answering = _list_of(options.n)
         case CompleteQuestion(prefix=prefix, n=n):
-            return _list_of(n) + len(prefix.split()) // PREFIX_WORDS_PER_UNIT
-        case WhyQuestion():
-            return _list_of(LISTED)
+            texts.append(prefix)
+            answering = _list_of(n) + len(prefix.split()) // PREFIX_WORDS_PER_UNIT
         case ScoreQuestion(candidates=candidates):
-            return sum(map(_words, candidates)) / CANDIDATE_WORDS_PER_UNIT
-    return 0.0
+            texts += candidates
+            answering = sum(map(_words, candidates)) / CANDIDATE_WORDS_PER_UNIT
+        case WhyQuestion():
+            answering = _list_of(LISTED)
+    read = question.context[-_READ.max_queries :]
+    words = sum(min(_READ.max_words, _words(query)) for query in read)
+    reading = max(0, words - FREE_WORDS) / WORDS_PER_UNIT
+    foreign = sum(text_bytes(text) - len(text) for text in texts)
+    normalising = max(0, foreign - FREE_BYTES) / BYTES_PER_UNIT
+    return max(1.0, answering) + reading + normalising
 
 
 def _list_of(n: int) -> float:
     return 1.0 + max(0, n - LIST_LENGTH) / SUGGESTIONS_PER_UNIT
-
-
-def _read(context: Sequence[str]) -> int:
-    most = _READ.max_words
-    return sum(min(most, _words(query)) for query in context[-_READ.max_queries :])
 
 
 def _words(text: str) -> int:
@@ -122,7 +108,7 @@ class Job:
     cost: float = 1.0
     """1 for an ordinary question; a batch costs no more than as many ordinary ones."""
     submitted: float = 0.0
-    started: bool = field(default=False)
+    started: bool = False
 
 
 class Batcher:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
-from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.security import APIKeyHeader
 from fastapi.staticfiles import StaticFiles
@@ -93,23 +92,19 @@ Owner = Annotated[str, Depends(owner_of)]
 Admin = Annotated[str, Depends(admin_of)]
 
 
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ProblemDocument}
-    for status in (400, 401, 408, 413, 422, 429, 431, 500, 503)
-}
-NOT_ABLE: dict[int | str, dict[str, Any]] = {501: {"model": schemas.ProblemDocument}}
-NOT_LEARNT: dict[int | str, dict[str, Any]] = {409: {"model": schemas.ProblemDocument}}
-NOT_OPEN: dict[int | str, dict[str, Any]] = {403: {"model": schemas.ProblemDocument}}
-NOT_SERVED: dict[int | str, dict[str, Any]] = {404: {"model": schemas.ProblemDocument}}
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The documentation of answers that are problems."""
+    return {status: {"model": schemas.ProblemDocument} for status in statuses}
 
-UserName = Annotated[str, PathParameter(pattern=r"^[A-Za-z0-9_.~-]{1,128}$")]
+
+PROBLEMS = problems(400, 401, 408, 413, 422, 429, 431, 500, 503)
 TRENDS = "trends"
 """The name of the model whose list is `/v1/trends`."""
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["suggestions"])
 
 
-@router.post("/suggest", responses=NOT_LEARNT, response_model_exclude_unset=True)
+@router.post("/suggest", responses=problems(409), response_model_exclude_unset=True)
 async def suggest(
     body: schemas.SuggestRequest, request: Request, owner: Owner
 ) -> schemas.SuggestAnswer:
@@ -135,7 +130,7 @@ async def suggest(
     return _list_answer(shown, question, service.again(question, history, shown.suggestions))
 
 
-@router.post("/suggest/batch", responses=NOT_LEARNT, response_model_exclude_unset=True)
+@router.post("/suggest/batch", responses=problems(409), response_model_exclude_unset=True)
 async def suggest_batch(
     body: schemas.SuggestBatchRequest, request: Request, owner: Owner
 ) -> schemas.SuggestBatchAnswer:
@@ -180,7 +175,7 @@ async def suggest_batch(
     return schemas.SuggestBatchAnswer(answers=answers)
 
 
-@router.post("/score", responses=NOT_OPEN)
+@router.post("/score", responses=problems(403))
 async def score(body: schemas.ScoreRequest, request: Request, owner: Owner) -> schemas.ScoreAnswer:
     """How likely given queries are to come next."""
     service = service_of(request)
@@ -204,7 +199,7 @@ async def score(body: schemas.ScoreRequest, request: Request, owner: Owner) -> s
     return schemas.ScoreAnswer(scores=scores, model=model.name)
 
 
-@router.post("/complete", responses=NOT_LEARNT, response_model_exclude_unset=True)
+@router.post("/complete", responses=problems(409), response_model_exclude_unset=True)
 async def complete(
     body: schemas.CompleteRequest, request: Request, owner: Owner
 ) -> schemas.CompleteAnswer:
@@ -232,7 +227,7 @@ async def complete(
     return answer
 
 
-@router.post("/explain", responses=NOT_ABLE)
+@router.post("/explain", responses=problems(501))
 async def explain(
     body: schemas.ExplainRequest, request: Request, owner: Owner
 ) -> schemas.ExplainAnswer:
@@ -252,7 +247,7 @@ async def explain(
     return schemas.ExplainAnswer(queries=weights, model=model.name)
 
 
-@router.post("/feedback", status_code=204, responses=NOT_ABLE)
+@router.post("/feedback", status_code=204, responses=problems(501))
 async def feedback(body: schemas.FeedbackRequest, request: Request, owner: Owner) -> Response:
     """What a user did with a list: shown, clicked or dismissed."""
     service = service_of(request)
@@ -269,12 +264,9 @@ async def feedback(body: schemas.FeedbackRequest, request: Request, owner: Owner
 
 @router.delete("/sessions/{session_id}", status_code=204)
 async def delete_session(
-    session_id: Annotated[str, PathParameter(pattern=r"^[A-Za-z0-9_.~-]{1,128}$")],
-    request: Request,
-    owner: Owner,
+    session_id: schemas.Identifier, service: RunningService, owner: Owner
 ) -> Response:
     """Forget a session of this key and its feedback; unknown ones, too, give 204."""
-    service = service_of(request)
     try:
         await service.sessions.delete(session_key(owner, session_id))
         if service.feedback is not None:
@@ -287,10 +279,12 @@ async def delete_session(
     return Response(status_code=204)
 
 
-@router.get("/users/{user_id}/searches", responses=NOT_LEARNT)
-async def export_user(user_id: UserName, request: Request, owner: Owner) -> schemas.UserHistory:
+@router.get("/users/{user_id}/searches", responses=problems(409))
+async def export_user(
+    user_id: schemas.Identifier, service: RunningService, owner: Owner
+) -> schemas.UserHistory:
     """Everything stored about a user of this key; empty for an unknown user."""
-    history = await service_of(request).visitors.export(owner, user_id)
+    history = await service.visitors.export(owner, user_id)
     searches = [
         schemas.PastSearch(query=join_words(search.text), time=search.time, count=search.count)
         for search in history.queries
@@ -298,14 +292,16 @@ async def export_user(user_id: UserName, request: Request, owner: Owner) -> sche
     return schemas.UserHistory(searches=searches)
 
 
-@router.delete("/users/{user_id}", status_code=204, responses=NOT_LEARNT)
-async def delete_user(user_id: UserName, request: Request, owner: Owner) -> Response:
+@router.delete("/users/{user_id}", status_code=204, responses=problems(409))
+async def delete_user(
+    user_id: schemas.Identifier, service: RunningService, owner: Owner
+) -> Response:
     """Forget what a user of this key searched for; unknown ones, too, give 204."""
-    await service_of(request).visitors.forget(owner, user_id)
+    await service.visitors.forget(owner, user_id)
     return Response(status_code=204)
 
 
-@router.get("/trends", responses=NOT_SERVED)
+@router.get("/trends", responses=problems(404))
 async def trends(
     request: Request, owner: Owner, n: Annotated[int, Query(ge=1, le=schemas.MAX_SUGGESTIONS)] = 10
 ) -> schemas.TrendsAnswer:
@@ -323,9 +319,8 @@ async def trends(
 
 
 @router.get("/models")
-async def models(request: Request, owner: Owner) -> schemas.ModelsAnswer:
+async def models(service: RunningService, owner: Owner) -> schemas.ModelsAnswer:
     """The served models and what they can do."""
-    service = service_of(request)
     return schemas.ModelsAnswer(
         models=[
             schemas.ModelFacts(
@@ -412,12 +407,10 @@ def _suggestions(
     ]
 
 
-NOT_HERE: dict[int | str, dict[str, Any]] = {409: {"model": schemas.ProblemDocument}}
-
 admin_router = APIRouter(prefix="/admin", responses=PROBLEMS, tags=["administration"])
 
 
-@admin_router.post("/reload", responses={409: {"model": schemas.ProblemDocument}})
+@admin_router.post("/reload", responses=problems(409))
 async def reload(admin: Admin, service: RunningService) -> dict[str, str]:
     """Load the model folders again next to the old ones, warm up and swap; then tell the workers.
 
@@ -434,7 +427,7 @@ async def reload(admin: Admin, service: RunningService) -> dict[str, str]:
     return versions
 
 
-@admin_router.put("/kill-switch", responses=NOT_HERE)
+@admin_router.put("/kill-switch", responses=problems(409))
 async def kill_switch(
     wanted: schemas.KillSwitch, admin: Admin, service: RunningService
 ) -> schemas.KillSwitch:
@@ -453,7 +446,7 @@ async def kill_switch(
     return wanted
 
 
-@admin_router.post("/block", responses=NOT_HERE)
+@admin_router.post("/block", responses=problems(409))
 async def block(
     wanted: schemas.BlockRequest, admin: Admin, service: RunningService
 ) -> schemas.Blocked:
@@ -463,7 +456,7 @@ async def block(
     return schemas.Blocked(text=entry)
 
 
-@admin_router.post("/unblock", responses=NOT_HERE | NOT_SERVED)
+@admin_router.post("/unblock", responses=problems(404, 409))
 async def unblock(
     wanted: schemas.BlockRequest, admin: Admin, service: RunningService
 ) -> schemas.Blocked:
@@ -489,7 +482,7 @@ async def _change_blocklist(service: Service, change: Callable[[Path, str], str]
         raise ProblemError(409, f"The blocklist cannot be written ({error.strerror}).") from None
 
 
-@admin_router.get("/why", responses={503: {"model": schemas.ProblemDocument}})
+@admin_router.get("/why", responses=problems(503))
 async def why(
     request: Request,
     admin: Admin,

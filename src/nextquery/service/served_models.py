@@ -216,14 +216,10 @@ class Models:
             named.name: ServedModel(named, settings, metrics) for named in settings.models
         }
         self.default = settings.models[0].name
-        self.fallback: ServedModel | None = None
-        if settings.fallback is not None:
-            named = NamedModel("fallback", settings.fallback)
-            self.fallback = ServedModel(named, settings, metrics)
-        self.rescue: ServedModel | None = None
-        if settings.rescue is not None:
-            named = NamedModel("rescue", settings.rescue)
-            self.rescue = ServedModel(named, settings, metrics)
+        self.fallback, self.rescue = (
+            None if path is None else ServedModel(NamedModel(name, path), settings, metrics)
+            for name, path in (("fallback", settings.fallback), ("rescue", settings.rescue))
+        )
         self._interleaved = settings.interleave
         self._in_split = tuple(share.name for share in settings.split)
         self._reloading = asyncio.Lock()
