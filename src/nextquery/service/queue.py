@@ -307,11 +307,8 @@ class Batcher:
         for job, answer in zip(jobs, answers, strict=True):
             if not job.answer.done():
                 job.answer.set_result(answer)
-        self._keep_pace(jobs, self._clock() - begin)
-
-    def _keep_pace(self, jobs: Sequence[Job], seconds: float) -> None:
+        seconds, size = self._clock() - begin, _total(jobs)
         self.on_batch(len(jobs), seconds)
-        size = _total(jobs)
         before = self._seconds.get(size, seconds)
         self._seconds[size] = before + NEW_SHARE * (seconds - before)
 

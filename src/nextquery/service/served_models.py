@@ -31,8 +31,7 @@ class ServedModel:
     def __init__(self, named: NamedModel, settings: ServiceSettings, metrics: Metrics) -> None:
         self.name = named.name
         self._path = named.path
-        self._blocklist, self._hits = settings.blocklist, settings.hits
-        self._synonyms = settings.synonyms
+        self._settings = settings
         arms = (settings.models[0].name, *settings.interleave, *(a.name for a in settings.split))
         self._needs_check = settings.require_check and named.name in arms
         self._metrics = metrics
@@ -60,16 +59,17 @@ class ServedModel:
 
         Whatever is wrong with the folder is an `ArtifactError`, so that it is refused and said.
         """
-        engine: Engine | None = None
+        settings, engine = self._settings, None
         try:
-            if self._needs_check and self.engine is not None and not self._is_served():
+            served = self.engine
+            if self._needs_check and served and served.version != version_of(self._path):
                 require_check(self._path)
             if model_kind(self._path).neural:
                 engine = await self._open_in_process()
             else:
-                files = self._blocklist, self._hits
-                engine = await asyncio.to_thread(open_engine, self._path, *files)
-            synonyms = read_synonyms(self._synonyms) if self._synonyms else None
+                files = self._path, settings.blocklist, settings.hits
+                engine = await asyncio.to_thread(open_engine, *files)
+            synonyms = read_synonyms(settings.synonyms) if settings.synonyms else None
             await asyncio.to_thread(engine.open_rewriter, synonyms)
             opened, engine = engine, None
             return opened
@@ -86,17 +86,13 @@ class ServedModel:
 
     async def _open_in_process(self) -> Engine:
         """Open a neural model in its own process, which ends if the model is not needed."""
-        engine = IsolatedEngine(Opening(self._path, self._blocklist, self._hits))
+        engine = IsolatedEngine(Opening(self._path, self._settings.blocklist, self._settings.hits))
         try:
             await asyncio.to_thread(engine.start, low_priority=self.engine is not None)
         except asyncio.CancelledError:
             engine.close()
             raise
         return engine
-
-    def _is_served(self) -> bool:
-        """Whether the folder still has the model that is served."""
-        return self.engine is not None and self.engine.version == version_of(self._path)
 
     @property
     def rewriter(self) -> QueryRewriter | None:

@@ -126,10 +126,9 @@ class Trials:
     ) -> list[MadeList]:
         """Lists of an arm or, for it, of the fallback; a failure is recorded as an empty list."""
         [name], trial = chosen.models, self._trial(chosen)
+        questions = [question for question, _ in visits]
         try:
-            return await self._alone(
-                request, name, [question for question, _ in visits], trial, in_trial=True
-            )
+            return await self._alone(request, name, questions, trial, in_trial=True)
         except Exception as error:
             if _is_failure(error):
                 self._service.metrics.arm_failures.labels(name).inc(len(visits))
@@ -158,23 +157,25 @@ class Trials:
         if len(lists) < 2:
             return lists[0]
         trial = self._trial(chosen)
-        return [
-            _draft(question, visit, (first, second), chosen.models, trial)
-            for (question, visit), first, second in zip(visits, *lists, strict=True)
-        ]
+        drafted = []
+        for (question, visit), first, second in zip(visits, *lists, strict=True):
+            key = "\0".join((visit.key, *question.session))
+            items = team_draft(first.suggestions, second.suggestions, question.options.n, key)
+            suggestions = [item.suggestion for item in items]
+            teams = tuple((first, second)[item.team].model for item in items)
+            name = "+".join(chosen.models)
+            drafted.append(MadeList(first.query_id, suggestions, name, False, teams, trial))
+        return drafted
 
-    def _trial(self, chosen: Chosen) -> Trial | None:
-        if chosen.kind == "interleave":
-            return Trial("interleave", self._arms(chosen.models))
-        if chosen.kind == "split":
-            names = [share.name for share in self._service.settings.split]
-            return Trial("split", self._arms(names), chosen.models[0])
-        return None
-
-    def _arms(self, names: Sequence[str]) -> tuple[Arm, ...]:
+    def _trial(self, chosen: Chosen) -> Trial:
+        settings = self._service.settings
+        names = settings.interleave or [share.name for share in settings.split]
         engines = [self._service.models.served[name].engine for name in names]
         versions = [engine.version if engine else "" for engine in engines]
-        return tuple(map(Arm, names, versions))
+        arms = tuple(map(Arm, names, versions))
+        if chosen.kind == "interleave":
+            return Trial("interleave", arms)
+        return Trial("split", arms, chosen.models[0])
 
     def record(
         self, request: Request, shown: MadeList, question: SuggestQuestion, visit: Visit
@@ -248,25 +249,6 @@ def sender_of(request: Request) -> str:
     """Key and address of a request: what a flood has in common."""
     client = request.client
     return f"{request.scope.get('key_name', '')} {client.host if client else ''}"
-
-
-def _draft(
-    question: SuggestQuestion,
-    visit: Visit,
-    lists: tuple[MadeList, MadeList],
-    names: tuple[str, ...],
-    trial: Trial | None,
-) -> MadeList:
-    key = "\0".join((visit.key, *question.session))
-    drafted = team_draft(lists[0].suggestions, lists[1].suggestions, question.options.n, key)
-    return MadeList(
-        lists[0].query_id,
-        [item.suggestion for item in drafted],
-        "+".join(names),
-        False,
-        tuple(lists[item.team].model for item in drafted),
-        trial,
-    )
 
 
 def _is_failure(error: BaseException) -> bool:
